@@ -1,0 +1,64 @@
+"""fairopt: fairness notions as one line of blocks, solved exactly and proved right."""
+
+from fairopt import datasets
+from fairopt.allocation import Allocation, Certificate, Try
+from fairopt.blocks.constraints import (
+    Constraint,
+    EnvyFree,
+    EqualShares,
+    MaxShare,
+    MaxTasks,
+    MinShare,
+    MinTasks,
+    Reserve,
+    SharingIncentive,
+)
+from fairopt.blocks.model import Model
+from fairopt.blocks.objectives import (
+    AlphaFair,
+    FairnessEfficiency,
+    Leximin,
+    MaxMin,
+    Objective,
+    OrderedWeighted,
+    Total,
+)
+from fairopt.blocks.shares import (
+    DominantShare,
+    KDominantShare,
+    PNormShare,
+    ResourceShare,
+    Share,
+    StandAloneShare,
+    Tasks,
+)
+from fairopt.datasets import read
+from fairopt.errors import (
+    FairoptError,
+    Infeasible,
+    InvalidBlock,
+    InvalidInstance,
+    MissingExtra,
+    NotCertified,
+    NotConcave,
+    OutOfDomain,
+    SolverUnavailable,
+    Unbounded,
+)
+from fairopt.instance import Instance
+from fairopt.notions.dominant import DRF, DRFH, KDF, TSF
+from fairopt.notions.registry import named_policy, notions
+from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
+from fairopt.policy import Policy
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DRF", "DRFH", "FDS", "GFJ", "KDF", "TSF", "Allocation", "AlphaFair", "Certificate", "Constraint",
+    "DominantShare", "EnvyFree", "EqualShares", "FairnessEfficiency", "FairoptError", "Infeasible", "Instance",
+    "InvalidBlock", "InvalidInstance", "KDominantShare", "Leximin", "MaxMin", "MaxShare", "MaxTasks", "MinShare",
+    "MinTasks", "MissingExtra", "Model", "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective",
+    "OrderedWeighted", "OutOfDomain", "PNormFairness", "PNormShare", "Policy", "Reserve", "ResourceShare", "Share",
+    "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Tasks", "Total", "Try", "Unbounded", "datasets",
+    "named_policy", "notions", "read",
+]  # fmt: skip

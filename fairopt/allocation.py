@@ -1,0 +1,440 @@
+"""The answer: tasks, what they use, shares, prices, and the certificate that proves it."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import InvalidInstance, MissingExtra
+from fairopt.instance import Instance
+
+__all__ = ["Allocation", "Certificate", "Try"]
+
+Float = NDArray[np.floating[Any]]
+
+GAP_TOLERANCE = 1e-6  # math.md section 10
+VIOLATION_TOLERANCE = 1e-9
+BLOCK_TOLERANCE = 1e-7  # of the blocks' own conditions, after the repair that makes capacities hold exactly
+FORMAT = "fairopt.allocation/1"
+
+
+@dataclass(frozen=True)
+class Try:
+    """One attempt of one solver: what it said, which is no evidence, and what the certificate made of it."""
+
+    solver: str
+    status: str
+    seconds: float
+    gap: float | None = None
+    violation: float | None = None
+    message: str = ""
+
+    def __str__(self) -> str:
+        words = [f"{self.solver}: {self.status}"]
+        if self.gap is not None:
+            words.append(f"gap {self.gap:.1e}")
+        if self.violation is not None and self.violation > VIOLATION_TOLERANCE:
+            words.append(f"violation {self.violation:.1e}")
+        if self.message:
+            words.append(self.message)
+        return ", ".join(words) + f" ({self.seconds:.2f} s)"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The evidence that an allocation is feasible and optimal, computed without trusting the solver.
+
+    Attributes
+    ----------
+    gap : float
+        Relative optimality gap: a proven bound on how much better any allocation can be (math.md section 10).
+    violation : float
+        Largest relative excess over a capacity or a task limit, measured on the instance's own data.
+    block_violation : float
+        Largest relative violation of the policy's own constraints.
+    method : str
+        The route: ``water-filling``, ``cone``, ``read``, ``empty``, ...
+    solver : str or None
+        The solver, where one was used.
+    seconds : float
+        The whole call.
+    tried : tuple of Try
+        Every attempt, in order.
+    gaps : tuple of float
+        One gap per tier, or per level of a leximin by programs.
+    """
+
+    gap: float
+    violation: float
+    method: str
+    solver: str | None = None
+    seconds: float = 0.0
+    block_violation: float = 0.0
+    tried: tuple[Try, ...] = ()
+    gaps: tuple[float, ...] = ()
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether gap and violations are within tolerance (1e-6, 1e-9; the policy's own constraints 1e-7)."""
+        return bool(
+            self.gap <= GAP_TOLERANCE
+            and self.violation <= VIOLATION_TOLERANCE
+            and self.block_violation <= BLOCK_TOLERANCE
+        )
+
+    def __str__(self) -> str:
+        by = f"{self.method} ({self.solver})" if self.solver else self.method
+        verdict = "certified" if self.ok else "NOT certified"
+        return f"{verdict}: gap {self.gap:.1e}, violation {self.violation:.1e}, by {by} in {self.seconds:.3f} s"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Allocation:
+    """Who runs how much where, what that uses, and the proof.
+
+    What is derived (usage, shares, metrics) is computed when asked for.
+
+    Attributes
+    ----------
+    instance : Instance
+        The question, as given.
+    policy : Policy or other mechanism
+        Who answered it.
+    tasks_by_server : ndarray of shape (n_users, n_servers)
+        Tasks of each user on each server row.
+    certificate : Certificate
+        The evidence.
+    objective : float
+        Value of the objective in natural units (of its first level, for orders).
+    prices : ndarray of shape (n_servers, n_resources) or None
+        Derivative of the objective per natural unit of capacity; for leximin of its first level.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
+    >>> a = fo.DRF().allocate(cluster)
+    >>> a.tasks
+    array([ 2.5, 12.5])
+    >>> a.usage
+    array([[200. ,  82.5,  32.5]])
+    """
+
+    instance: Instance
+    policy: Any
+    tasks_by_server: Float
+    certificate: Certificate
+    objective: float
+    prices: Float | None = None
+    given_bundles: Float | None = field(default=None)
+
+    # -- derived, when asked for ------------------------------------------------------------------------------
+
+    @cached_property
+    def tasks(self) -> Float:
+        """Tasks of each user in total, shape (n_users,)."""
+        return self.tasks_by_server.sum(axis=1)
+
+    @cached_property
+    def bundles(self) -> Float:
+        """What each user holds of each resource on each server row, shape (n_users, n_servers, n_resources)."""
+        if self.given_bundles is not None:
+            return self.given_bundles
+        return self.instance.per_server_demands * self.tasks_by_server[:, :, None]
+
+    @cached_property
+    def usage(self) -> Float:
+        """Units in use on each server row, shape (n_servers, n_resources)."""
+        if self.given_bundles is not None:
+            return self.given_bundles.sum(axis=0)
+        if self.instance.demands.ndim == 2:
+            return self.tasks_by_server.T @ self.instance.demands
+        return np.einsum("jsi,js->si", self.instance.demands, self.tasks_by_server)
+
+    @cached_property
+    def leftover(self) -> Float:
+        """Units left over on each server row, counts included, shape (n_servers, n_resources)."""
+        return np.maximum(self.instance.capacities * self.instance.counts[:, None] - self.usage, 0.0)
+
+    def share(self, block: Any) -> Float:
+        """Shares of each user by any share block.
+
+        Parameters
+        ----------
+        block : Share
+            Any share.
+
+        Returns
+        -------
+        ndarray of shape (n_users,)
+        """
+        instance, tasks = self.instance, self.tasks_by_server
+        part = np.flatnonzero(instance.task_limits > 0)  # who has no tasks has no share, whatever the block says
+        if len(part) == 0:
+            return np.zeros(instance.n_users)
+        some = instance if len(part) == instance.n_users else instance.select_users(part)
+        c = block.coefficients(some)
+        out = np.zeros(instance.n_users)
+        rows = tasks[part]
+        out[part] = c * rows.sum(axis=1) if c.ndim == 1 else (np.where(some.eligible, c, 0.0) * rows).sum(axis=1)
+        return out
+
+    @cached_property
+    def shares(self) -> Float:
+        """Shares of each user by the objective's first share (dominant shares where it names none)."""
+        from fairopt.blocks.shares import DominantShare
+
+        objective = getattr(self.policy, "objective", None)
+        blocks = objective.share_blocks() if objective is not None else ()
+        return self.share(blocks[0] if blocks else DominantShare())
+
+    def metrics(self) -> dict[str, Any]:
+        """Numbers that need no solve (math.md section 7).
+
+        Returns
+        -------
+        dict
+            ``ntt`` (number of tasks), ``aur`` (units left over, all resources added up as 000 does), ``jain``
+            (Jain's index of the dominant shares per weight), ``smallest_dominant_share`` (per weight, among users
+            who take part), and ``utilisation``, a dict by resource.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
+        >>> a.metrics()["ntt"], a.metrics()["aur"]
+        (15.0, 285.0)
+        """
+        from fairopt.blocks.shares import DominantShare
+
+        instance = self.instance
+        part = instance.task_limits > 0
+        dominant = (self.share(DominantShare()) / instance.weights)[part]
+        squares = float((dominant**2).sum())
+        total = instance.total_capacities
+        used = self.usage.sum(axis=0)
+        return {
+            "ntt": float(self.tasks.sum()),
+            "aur": float(self.leftover.sum()),
+            "jain": float(dominant.sum() ** 2 / (len(dominant) * squares)) if squares > 0 else 1.0,
+            "smallest_dominant_share": float(dominant.min(initial=np.inf)) if len(dominant) else 0.0,
+            "utilisation": {
+                r: float(u / c) if c > 0 else 0.0 for r, u, c in zip(instance.resources, used, total, strict=True)
+            },
+        }
+
+    # -- for people -------------------------------------------------------------------------------------------
+
+    def to_frame(self) -> Any:
+        """A pandas frame by user: weight, limit, tasks, share, dominant share, and units of each resource.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        MissingExtra
+            Without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtra("pandas", "parquet", "to_frame()") from error
+        from fairopt.blocks.shares import DominantShare
+
+        instance = self.instance
+        columns: dict[str, Any] = {
+            "weight": instance.weights, "task limit": instance.task_limits, "tasks": self.tasks,
+            "share": self.shares, "dominant share": self.share(DominantShare()),
+        }  # fmt: skip
+        held = self.bundles.sum(axis=1) if self.given_bundles is not None or instance.demands.ndim == 3 else (
+            instance.demands * self.tasks[:, None])  # fmt: skip
+        columns.update({r: held[:, i] for i, r in enumerate(instance.resources)})
+        return pd.DataFrame(columns, index=pd.Index(instance.users, name="user"))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Stacked shares of each resource by user, as in 000 Figs. 2 and 7; needs the extra ``plots``.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from fairopt import plots
+
+        return plots.stacked_shares(self, ax=ax)
+
+    def __repr__(self) -> str:
+        name = getattr(self.policy, "name", None) or repr(self.policy)
+        shown = np.array2string(self.tasks, precision=4, threshold=6, edgeitems=3)
+        return f"<Allocation by {name} of {self.instance!r}: tasks {shown}; {self.certificate}>"
+
+    def _repr_html_(self) -> str:
+        name = html.escape(str(getattr(self.policy, "name", None) or repr(self.policy)))
+        instance, shares = self.instance, self.shares
+        rows = "".join(
+            f"<tr><td>{html.escape(instance.users[j])}</td><td>{self.tasks[j]:.6g}</td><td>{shares[j]:.4g}</td></tr>"
+            for j in range(min(instance.n_users, 20))
+        )
+        more = f"<tr><td colspan=3>and {instance.n_users - 20} more</td></tr>" if instance.n_users > 20 else ""
+        used = ", ".join(f"{html.escape(r)} {100 * u:.1f}%" for r, u in self.metrics()["utilisation"].items())
+        return (
+            f"<b>{name}</b> on {html.escape(repr(instance))}<table><tr><th>user</th><th>tasks</th><th>share</th></tr>"
+            f"{rows}{more}</table>in use: {used}<br>{html.escape(str(self.certificate))}"
+        )
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> Path:
+        """Write the allocation with its instance and certificate, as JSON or (``.parquet``) Parquet.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; the name's ending decides the format.
+
+        Returns
+        -------
+        Path
+        """
+        path = Path(path)
+        data = {
+            "format": FORMAT,
+            "policy": repr(self.policy),
+            "objective": self.objective,
+            "certificate": asdict(self.certificate),
+            "instance": self.instance.to_dict(),
+            "tasks_by_server": self.tasks_by_server.tolist(),
+            "prices": None if self.prices is None else self.prices.tolist(),
+            "bundles": None if self.given_bundles is None else self.given_bundles.tolist(),
+        }
+        if path.suffix == ".parquet":
+            arrow, parquet = _arrow()
+            table = arrow.table({"part": list(data), "json": [json.dumps(v) for v in data.values()]})
+            parquet.write_table(table, path)
+        else:
+            path.write_text(json.dumps(data), encoding="utf-8")
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Allocation:
+        """Read what `save` wrote. Nothing in the file is executed, and feasibility is measured again.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that `save` wrote.
+
+        Returns
+        -------
+        Allocation
+            ``policy`` is rebuilt from blocks of fairopt; a policy with blocks of one's own stays text.
+
+        Raises
+        ------
+        InvalidInstance
+            If it is no such file, or its numbers contradict each other.
+        """
+        from fairopt.notions.parse import policy_or_text
+
+        path = Path(path)
+        data = _read_saved(path)
+        try:
+            instance = Instance.from_dict(data["instance"])
+            tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(instance.n_users, instance.n_servers)
+            saved = dict(data["certificate"])
+            saved["tried"] = tuple(Try(**t) for t in saved["tried"])
+            saved["gaps"] = tuple(saved["gaps"])
+            certificate = Certificate(**saved)
+            prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
+            bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
+            objective = float(data["objective"])
+            policy = policy_or_text(str(data["policy"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInstance(f"{path}: not a whole allocation ({error}); save it again") from error
+        found = feasibility(instance, tasks)
+        if certificate.violation <= VIOLATION_TOLERANCE < found:
+            raise InvalidInstance(
+                f"{path}: its tasks exceed a capacity, a limit or eligibility by {found:.2g} of it, though its "
+                "certificate says otherwise; the file was changed after it was saved"
+            )
+        return cls(instance, policy, tasks, certificate, objective, prices, bundles)
+
+
+def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | float = 1.0) -> float:
+    """Largest relative violation of capacities, task limits, eligibility and sign, on the instance's own data.
+
+    Parameters
+    ----------
+    instance : Instance
+        The data.
+    tasks_by_server : ndarray of shape (n_users, n_servers)
+        What to check.
+    usable : float or ndarray of shape (n_resources,)
+        The fraction of each capacity that may be used.
+
+    Returns
+    -------
+    float
+        0 when everything holds; infinity where a number is NaN.
+    """
+    if not np.isfinite(tasks_by_server).all():
+        return float("inf")
+    if instance.n_users == 0:
+        return 0.0
+    if instance.demands.ndim == 2:
+        used = tasks_by_server.T @ instance.demands
+    else:
+        used = np.einsum("jsi,js->si", instance.demands, tasks_by_server)
+    capacity = instance.capacities * instance.counts[:, None] * usable
+    over = np.divide(used - capacity, capacity, out=np.where(used > 0, np.inf, 0.0), where=capacity > 0)
+    worst = float(over.max(initial=0.0))
+    total, limits = tasks_by_server.sum(axis=1), instance.task_limits
+    with np.errstate(invalid="ignore"):
+        beyond = np.where(total > limits, np.where(limits > 0, (total - limits) / np.where(limits > 0, limits, 1), np.inf), 0)
+    worst = max(worst, float(beyond.max(initial=0.0)))
+    size = np.where(total > 0, total, 1.0)[:, None]
+    misplaced = np.where(instance.eligible, np.maximum(-tasks_by_server, 0.0), np.abs(tasks_by_server)) / size
+    return max(worst, float(misplaced.max(initial=0.0)))
+
+
+def _read_saved(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.suffix == ".parquet":
+            _, parquet = _arrow()
+            table = parquet.read_table(path).to_pydict()
+            data = {k: json.loads(v) for k, v in zip(table["part"], table["json"], strict=True)}
+        else:
+            data = json.loads(path.read_text(encoding="utf-8"))
+    except MissingExtra:
+        raise
+    except FileNotFoundError as error:
+        raise InvalidInstance(f"no file {path}; give one that Allocation.save wrote") from error
+    except (OSError, ValueError, KeyError) as error:
+        raise InvalidInstance(f"{path}: cannot be read as a saved allocation ({error})") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise InvalidInstance(f"{path}: not a saved allocation (no format {FORMAT!r}); give one that save wrote")
+    return data
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet", "Parquet files") from error
+    return pyarrow, pyarrow.parquet

@@ -1,0 +1,134 @@
+"""What every block is: a frozen dataclass with parameters, a repr that can be pasted back, and one method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from fairopt.errors import InvalidBlock
+
+
+class Block:
+    """A frozen dataclass that holds parameters, never state or data.
+
+    Arrays are kept as tuples and dicts as tuples of pairs, so that blocks compare and hash.
+    """
+
+    # NumPy would otherwise take `np.float64(2) * block` apart element by element.
+    __array_ufunc__ = None
+
+    def __repr__(self) -> str:
+        """Code that makes this block again: required parameters first, defaults left out."""
+        words = []
+        for k, field in enumerate(fields(self)):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name.startswith("_") or (value == field.default and type(value) is type(field.default)):
+                continue
+            value = dict(value.pairs) if isinstance(value, ByUser) else value
+            words.append(repr(value) if k == len(words) else f"{field.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(words)})"
+
+
+class ByUser:
+    """A dict by user, frozen."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, values: Mapping[str, float]) -> None:
+        self.pairs = tuple(sorted((str(k), float(v)) for k, v in values.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByUser) and self.pairs == other.pairs
+
+    def __hash__(self) -> int:
+        return hash(self.pairs)
+
+    def __repr__(self) -> str:
+        return repr(dict(self.pairs))
+
+
+PerUser = float | tuple[float, ...] | ByUser
+
+
+def per_user_parameter(value: Any, name: str, *, minimum: float = 0.0) -> PerUser:
+    """Freeze a scalar, an array or a dict by user for a block to hold.
+
+    Parameters
+    ----------
+    value : scalar, array-like or dict by user
+        What the block was given.
+    name : str
+        What it is, for messages.
+    minimum : float, default 0
+        The smallest value allowed.
+
+    Returns
+    -------
+    float, tuple of float or ByUser
+
+    Raises
+    ------
+    InvalidBlock
+        If it is no finite number >= ``minimum``.
+    """
+    if isinstance(value, ByUser):
+        return value
+    try:
+        frozen: PerUser
+        if isinstance(value, Mapping):
+            frozen = ByUser(value)
+            numbers = np.array([v for _, v in frozen.pairs])
+        else:
+            numbers = np.asarray(value, dtype=float)
+            frozen = float(numbers) if numbers.ndim == 0 else tuple(numbers.ravel().tolist())
+    except (TypeError, ValueError) as error:
+        raise InvalidBlock(f"{name} is {value!r}; give a number, an array by user or a dict by user") from error
+    bad = ~(np.isfinite(numbers) & (numbers >= minimum))
+    if bad.any():
+        raise InvalidBlock(f"{name} holds {np.atleast_1d(numbers)[np.atleast_1d(bad)][0]}; give numbers >= {minimum:g}")
+    return frozen
+
+
+def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, fix: str = "") -> float:
+    """A block's number, checked: `InvalidBlock` unless it lies in [low, high].
+
+    Parameters
+    ----------
+    value : float
+        What the block was given.
+    name : str
+        What it is, for messages.
+    low, high : float
+        The range allowed, ends included.
+    fix : str
+        What to do instead, for the message.
+
+    Returns
+    -------
+    float
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidBlock(f"{name} is {value!r}; give a number") from error
+    if not low <= number <= high:
+        raise InvalidBlock(f"{name} is {number:g}; {fix or f'give a number from {low:g} to {high:g}'}")
+    return number
+
+
+def as_given(values: PerUser) -> Any:
+    """A frozen per-user parameter as `Instance.per_user` takes it.
+
+    Parameters
+    ----------
+    values : float, tuple of float or ByUser
+        What a block holds.
+
+    Returns
+    -------
+    float, tuple or dict
+    """
+    return dict(values.pairs) if isinstance(values, ByUser) else values

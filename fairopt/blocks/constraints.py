@@ -1,0 +1,404 @@
+"""Constraints: named convex conditions on the tasks, beside those of the instance, which always hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fairopt.blocks.base import Block, PerUser, as_given, parameter, per_user_parameter
+from fairopt.blocks.model import Model
+from fairopt.blocks.objectives import FairnessEfficiency, Objective
+from fairopt.blocks.shares import DominantShare, Share
+from fairopt.errors import InvalidBlock
+from fairopt.instance import Instance
+
+__all__ = [
+    "AtLeast", "Constraint", "EnvyFree", "EqualShares", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Reserve",
+    "SharingIncentive",
+]  # fmt: skip
+
+Float = NDArray[np.floating[Any]]
+
+
+class Constraint(Block):
+    """Base of all constraints: subclass as a frozen dataclass and write `constraints`.
+
+    Examples
+    --------
+    A constraint that nobody has named yet, the first user's tasks at most twice the second's:
+
+    >>> import fairopt as fo
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True, repr=False)
+    ... class AtMostTwice(fo.Constraint):
+    ...     def constraints(self, model):
+    ...         return {"at most twice": model.tasks[0] <= 2 * model.tasks[1]}
+    >>> fo.Policy(fo.Total(), [AtMostTwice()]).allocate(fo.Instance([[1], [1]], [6])).certificate.ok
+    True
+    """
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        """The conditions by name.
+
+        Parameters
+        ----------
+        model : Model
+            Offers ``share(block)``, ``tasks``, ``bundles``, ``loads``, ``weights`` and ``instance``.
+
+        Returns
+        -------
+        dict of str to cvxpy.Constraint
+        """
+        raise InvalidBlock(f"{type(self).__name__} has no constraints(model); write it")
+
+    def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
+        """The smallest and largest number of tasks of each user, if the constraint says just that, else None."""
+        return None
+
+    def usable(self, instance: Instance) -> Float | None:
+        """The fraction of each resource that may be used, shape (n_resources,), if it says just that, else None."""
+        return None
+
+    def check(self, instance: Instance) -> None:
+        """Raise where the constraint has no meaning for the instance."""
+
+
+class _Bound(Constraint):
+    """A constraint that is a box on each user's number of tasks."""
+
+    def _box(self, instance: Instance) -> tuple[Float, Float]:
+        raise InvalidBlock(f"{type(self).__name__} has no _box(instance)")
+
+    def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
+        return self._box(instance)
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        low, high = self._box(model.instance)
+        out: dict[str, cp.Constraint] = {}
+        from_below, zero = np.flatnonzero(low > 0), np.flatnonzero(high == 0)
+        from_above = np.flatnonzero(np.isfinite(high) & (high > 0))
+        if len(from_below):
+            out["at least"] = cp.multiply(model.tasks[from_below], 1.0 / low[from_below]) >= 1
+        if len(from_above):
+            out["at most"] = cp.multiply(model.tasks[from_above], 1.0 / high[from_above]) <= 1
+        if len(zero):
+            out["none"] = model.tasks[zero] <= 0
+        return out
+
+    def check(self, instance: Instance) -> None:
+        self._box(instance)
+
+
+@dataclass(frozen=True, repr=False)
+class MinTasks(_Bound):
+    """At least so many tasks.
+
+    Parameters
+    ----------
+    tasks : scalar, array-like by user, or dict by user
+        Users that a dict leaves out are not bounded.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
+    >>> fo.Policy(fo.Total(fo.Tasks()), [fo.MinTasks({"batch": 2})]).allocate(cluster).tasks.round(6)
+    array([ 2., 15.])
+    """
+
+    tasks: PerUser
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", per_user_parameter(self.tasks, "MinTasks"))
+
+    def _box(self, instance: Instance) -> tuple[Float, Float]:
+        low = instance.per_user(as_given(self.tasks), "MinTasks", default=0.0)
+        return low, np.full(instance.n_users, np.inf)
+
+
+@dataclass(frozen=True, repr=False)
+class MaxTasks(_Bound):
+    """At most so many tasks.
+
+    Parameters
+    ----------
+    tasks : scalar, array-like by user, or dict by user
+        Users that a dict leaves out are not bounded.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
+    >>> fo.Policy(fo.Leximin(), [fo.MaxTasks({"web": 10})]).allocate(cluster).tasks
+    array([ 3., 10.])
+    """
+
+    tasks: PerUser
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", per_user_parameter(self.tasks, "MaxTasks"))
+
+    def _box(self, instance: Instance) -> tuple[Float, Float]:
+        return np.zeros(instance.n_users), instance.per_user(as_given(self.tasks), "MaxTasks", default=np.inf)
+
+
+@dataclass(frozen=True, repr=False)
+class _ShareBound(Constraint):
+    """Common to `MinShare` and `MaxShare`: a box on tasks unless the share differs by server."""
+
+    level: PerUser
+    share: Share = field(default_factory=DominantShare)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "level", per_user_parameter(self.level, type(self).__name__))
+
+    def _levels(self, instance: Instance, default: float) -> Float:
+        return instance.per_user(as_given(self.level), type(self).__name__, default=default)
+
+    def check(self, instance: Instance) -> None:
+        self.share.coefficients(instance)
+        self._levels(instance, 0.0)
+
+
+@dataclass(frozen=True, repr=False)
+class MinShare(_ShareBound):
+    """A share of at least this level.
+
+    Parameters
+    ----------
+    level : scalar, array-like by user, or dict by user
+        Users that a dict leaves out are not bounded.
+    share : Share, default DominantShare()
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    >>> fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare(0.2)]).allocate(cluster).shares.round(6)
+    array([ 1., 20.])
+    """
+
+    def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
+        c = self.share.coefficients(instance)
+        if c.ndim == 2:
+            return None
+        return self._levels(instance, 0.0) / c, np.full(instance.n_users, np.inf)
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        level = self._levels(model.instance, 0.0)
+        some = np.flatnonzero(level > 0)
+        if not len(some):
+            return {}
+        return {"at least": cp.multiply(model.share(self.share)[some], 1.0 / level[some]) >= 1}
+
+
+@dataclass(frozen=True, repr=False)
+class MaxShare(_ShareBound):
+    """A share of at most this level.
+
+    Parameters
+    ----------
+    level : scalar, array-like by user, or dict by user
+        Users that a dict leaves out are not bounded.
+    share : Share, default DominantShare()
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    >>> fo.Policy(fo.Total(fo.Tasks()), [fo.MaxShare(0.6)]).allocate(cluster).tasks.round(6)
+    array([ 2., 15.])
+    """
+
+    def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
+        c = self.share.coefficients(instance)
+        return None if c.ndim == 2 else (np.zeros(instance.n_users), self._levels(instance, np.inf) / c)
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        level = self._levels(model.instance, np.inf)
+        some, zero = np.flatnonzero(np.isfinite(level) & (level > 0)), np.flatnonzero(level == 0)
+        share = model.share(self.share)
+        out: dict[str, cp.Constraint] = {}
+        if len(some):
+            out["at most"] = cp.multiply(share[some], 1.0 / level[some]) <= 1
+        if len(zero):
+            out["none"] = model.tasks[zero] <= 0
+        return out
+
+
+@dataclass(frozen=True, repr=False)
+class SharingIncentive(_Bound):
+    """Nobody is worse off than with its own slice, ``w_j / sum w`` of every server (math.md section 6).
+
+    At least ``sum_s min_i (w_j / sum w) C_si / d_jsi`` tasks over eligible servers, cut at the task limit. Always
+    feasible by itself.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    >>> fo.Policy(fo.Total(fo.Tasks()), [fo.SharingIncentive()]).allocate(cluster).tasks.round(6)
+    array([ 2.5, 12.5])
+    """
+
+    def _box(self, instance: Instance) -> tuple[Float, Float]:
+        slices = instance.weights / instance.total_weight * instance.tasks_alone.sum(axis=1)
+        return np.minimum(slices, instance.task_limits), np.full(instance.n_users, np.inf)
+
+
+@dataclass(frozen=True, repr=False)
+class EnvyFree(Constraint):
+    """Nobody could run more tasks on another's bundle, at its own weight (math.md section 6).
+
+    ``x_j >= (w_j / w_k) sum_s E_js x_ks min_i {d_ksi / d_jsi}`` for all users j and k. With task limits this asks the
+    stricter, uncut form (a user at its limit must not envy either), since the cut form is not convex.
+
+    Parameters
+    ----------
+    max_users : int, default 400
+        There are n(n-1) rows, so larger instances are refused with `InvalidBlock`.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[2, 3], [2, 1]], [6, 4])
+    >>> fo.Policy(fo.Total(fo.Tasks()), [fo.EnvyFree()]).allocate(cluster).tasks.round(6)
+    array([0.5, 2.5])
+    """
+
+    max_users: int = 400
+
+    def check(self, instance: Instance) -> None:
+        n = instance.n_users
+        if n > self.max_users:
+            raise InvalidBlock(
+                f"EnvyFree() on {n} users would have {n * (n - 1):,} rows; its limit is {self.max_users} users. "
+                f"Raise it with EnvyFree(max_users={n}), or group users who are alike"
+            )
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        instance, pairs = model.instance, model.pairs
+        self.check(instance)
+        n = instance.n_users
+        if n < 2:
+            return {}
+        demands, w = instance.per_server_demands, instance.weights
+        rows, columns, values = [], [], []
+        for p, (k, s) in enumerate(zip(pairs.user, pairs.server, strict=True)):
+            needed = demands[:, s, :] > 0
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                runs = np.where(needed, demands[k, s] / demands[:, s, :], np.inf).min(axis=1)
+            runs = np.where(instance.eligible[:, s], runs, 0.0) * (w / w[k])
+            enviers = np.flatnonzero((runs > 0) & (np.arange(n) != k))
+            rows.append(enviers * n + k)
+            columns.append(np.full(len(enviers), p))
+            values.append(runs[enviers])
+        row, column = np.concatenate(rows), np.concatenate(columns)
+        used, row = np.unique(row, return_inverse=True)  # pairs who cannot envy need no row
+        if not len(used):
+            return {}
+        size = model.scale[pairs.first]  # every row relative to the tasks of the user who might envy
+        relative = np.concatenate(values) * model.scale[column] / size[used[row] // n]
+        theirs = sp.csr_array((relative, (row, column)), shape=(len(used), len(pairs)))
+        own = model.tasks[used // n]
+        return {"no envy": cp.multiply(own, 1.0 / size[used // n]) - theirs @ model.unknowns >= 0}
+
+
+@dataclass(frozen=True, repr=False)
+class EqualShares(Constraint):
+    """All users have the same share per weight.
+
+    Parameters
+    ----------
+    share : Share, default DominantShare()
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18])
+    >>> fo.Policy(fo.Total(fo.Tasks()), [fo.EqualShares(fo.Tasks())]).allocate(cluster).tasks.round(6)
+    array([2.25, 2.25])
+    """
+
+    share: Share = field(default_factory=DominantShare)
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        if model.instance.n_users < 2:
+            return {}
+        z = model.relative_share(self.share)
+        return {"equal": z[1:] - z[:-1] == 0}
+
+    def check(self, instance: Instance) -> None:
+        self.share.coefficients(instance)
+
+
+@dataclass(frozen=True, repr=False)
+class Reserve(Constraint):
+    """A fraction of one resource left free on every server.
+
+    Parameters
+    ----------
+    resource : str or int
+        Label or index.
+    fraction : float
+        From 0 to 1.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[1, 1]], [8, 4], resources=["cpu", "memory"])
+    >>> fo.Policy(fo.Leximin(), [fo.Reserve("memory", 0.25)]).allocate(cluster).tasks
+    array([3.])
+    """
+
+    resource: str | int
+    fraction: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fraction", parameter(self.fraction, "the fraction of Reserve", low=0.0, high=1.0))
+
+    def usable(self, instance: Instance) -> Float:
+        out = np.ones(instance.n_resources)
+        out[instance.resource_index(self.resource)] = 1.0 - self.fraction
+        return out
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        i = model.instance.resource_index(self.resource)
+        rows = np.arange(model.instance.n_servers) * model.instance.n_resources + i
+        return {"left free": model.loads[rows] <= 1.0 - self.fraction}
+
+    def check(self, instance: Instance) -> None:
+        instance.resource_index(self.resource)
+
+
+@dataclass(frozen=True, repr=False)
+class AtLeast(Constraint):
+    """An objective kept at a level or above; written ``objective >= level``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    >>> fo.Policy(fo.Leximin(), [fo.Total(fo.Tasks()) >= 17]).allocate(cluster).tasks.round(6)
+    array([ 2., 15.])
+    """
+
+    objective: Objective
+    level: float
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        unit = abs(self.level) or 1.0
+        return {"at least": self.objective.expression(model) / unit >= self.level / unit}
+
+    def check(self, instance: Instance) -> None:
+        self.objective.check(instance)
+        if isinstance(self.objective, FairnessEfficiency):
+            self.objective.natural_is_concave()
+
+    def __repr__(self) -> str:
+        return f"{self.objective!r} >= {self.level!r}"

@@ -1,0 +1,222 @@
+"""What a block sees of an instance: tasks, shares and weights, as CVXPY expressions or as plain numbers.
+
+`Model` offers expressions in a variable to be solved for, `Point` the same names as numbers at a given
+allocation, so that one formula of a block serves both.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fairopt.blocks.shares import Share
+from fairopt.instance import Instance
+
+__all__ = ["Model", "Pairs", "Point"]
+
+Float = NDArray[np.floating[Any]]
+
+
+class Pairs:
+    """The (user, server) pairs where a user may run, in the order of users: the columns of every program.
+
+    Parameters
+    ----------
+    instance : Instance
+        Users and servers.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.single = instance.n_servers == 1
+        if self.single:
+            self.user = np.arange(instance.n_users)
+            self.server = np.zeros(instance.n_users, dtype=np.int64)
+        else:
+            self.user, self.server = np.nonzero(instance.eligible)
+        # eligibility is never empty for a user, so every user has a first pair
+        self.first = np.searchsorted(self.user, np.arange(instance.n_users))
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    def of(self, values: Float) -> Float:
+        """Values of shape (n_users,) or (n_users, n_servers), by pair."""
+        return values[self.user] if values.ndim == 1 else values[self.user, self.server]
+
+    def sum(self, by_pair: Float) -> Float:
+        """Totals by user."""
+        if self.single:
+            return by_pair
+        return np.add.reduceat(by_pair, self.first) if len(self) else np.zeros(0)
+
+    def min(self, by_pair: Float) -> Float:
+        """Smallest value by user."""
+        if self.single:
+            return by_pair
+        return np.minimum.reduceat(by_pair, self.first) if len(self) else np.zeros(0)
+
+    def table(self, by_pair: Float) -> Float:
+        """Values as (n_users, n_servers), zero where a user may not run."""
+        out = np.zeros((self.instance.n_users, self.instance.n_servers))
+        out[self.user, self.server] = by_pair
+        return out
+
+    @cached_property
+    def totals(self) -> sp.csr_array:
+        """Matrix that adds pairs up by user, shape (n_users, n_pairs)."""
+        p = len(self)
+        return sp.csr_array((np.ones(p), (self.user, np.arange(p))), shape=(self.instance.n_users, p))
+
+    @cached_property
+    def loads(self) -> Any:
+        """Share of each server row's capacity that a task of each pair takes: (n_servers * n_resources, n_pairs)."""
+        instance = self.instance
+        capacity = instance.capacities * instance.counts[:, None]
+        inverse = np.divide(1.0, capacity, out=np.zeros(capacity.shape), where=capacity > 0)
+        if self.single:
+            demands = instance.per_server_demands[:, 0, :]
+            return np.ascontiguousarray((demands * inverse[0]).T)
+        values = instance.per_server_demands[self.user, self.server] * inverse[self.server]
+        rows = self.server[:, None] * instance.n_resources + np.arange(instance.n_resources)
+        columns = np.broadcast_to(np.arange(len(self))[:, None], rows.shape)
+        keep = values > 0
+        shape = (instance.n_servers * instance.n_resources, len(self))
+        return sp.csr_array((values[keep], (rows[keep], columns[keep])), shape=shape)
+
+
+class _View:
+    """Names that `Model` and `Point` have in common."""
+
+    instance: Instance
+
+    @property
+    def weights(self) -> Float:
+        """Entitlements, shape (n_users,)."""
+        return self.instance.weights
+
+    def level(self, share: Share) -> float:
+        """About the max-min level of a share: the unit in which objectives are solved.
+
+        Exact on one pool without task limits; an upper bound of it elsewhere.
+        """
+        instance = self.instance
+        if instance.n_users == 0:
+            return 1.0
+        c = share.coefficients(instance)
+        best = np.where(instance.eligible, c, 0.0).max(axis=1) if c.ndim == 2 else c
+        return 1.0 / float(((instance.weights / best) @ instance.cheapest_ratios).max())
+
+
+class Point(_View):
+    """An allocation as a block sees it: numbers under the names that `Model` has.
+
+    Parameters
+    ----------
+    instance : Instance
+        Users and servers.
+    tasks_by_server : ndarray of shape (n_users, n_servers)
+        Tasks of each user on each server row.
+    """
+
+    def __init__(self, instance: Instance, tasks_by_server: Float) -> None:
+        self.instance = instance
+        self.tasks_by_server = tasks_by_server
+
+    @cached_property
+    def tasks(self) -> Float:
+        """Tasks of each user, shape (n_users,)."""
+        return self.tasks_by_server.sum(axis=1)
+
+    @property
+    def bundles(self) -> Float:
+        """What each user holds, shape (n_users, n_servers, n_resources)."""
+        return self.instance.per_server_demands * self.tasks_by_server[:, :, None]
+
+    def share(self, block: Share) -> Float:
+        """Shares of each user, shape (n_users,)."""
+        c = block.coefficients(self.instance)
+        return c * self.tasks if c.ndim == 1 else (np.where(self.instance.eligible, c, 0) * self.tasks_by_server).sum(1)
+
+    def scaled(self, factor: float) -> Point:
+        """The point with all tasks multiplied by a factor."""
+        return Point(self.instance, self.tasks_by_server * factor)
+
+
+class Model(_View):
+    """An instance as CVXPY expressions in one vector of unknowns, a number per (user, server) pair.
+
+    Parameters
+    ----------
+    instance : Instance
+        Users who take part (task limit above zero) and servers.
+    unknowns : cvxpy expression of shape (n_pairs,)
+        Tasks by pair, divided by ``scale``.
+    scale : ndarray of shape (n_pairs,), optional
+        Tasks that one unit of each unknown stands for. Default 1: natural units.
+    exact_powers : bool, default True
+        Whether the solver to come takes power cones; without, powers are approximated by second-order cones.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        unknowns: cp.Expression,
+        scale: Float | None = None,
+        pairs: Pairs | None = None,
+        exact_powers: bool = True,
+    ) -> None:
+        self.instance = instance
+        self.pairs = pairs or Pairs(instance)
+        self.unknowns = unknowns
+        self.scale = np.ones(len(self.pairs)) if scale is None else scale
+        self.exact_powers = exact_powers
+
+    def _sum_by_user(self, per_pair: Float) -> cp.Expression:
+        if self.pairs.single:
+            return cp.multiply(per_pair * self.scale, self.unknowns)
+        return (self.pairs.totals @ sp.diags_array(per_pair * self.scale)).tocsr() @ self.unknowns
+
+    @cached_property
+    def tasks(self) -> cp.Expression:
+        """Tasks of each user, shape (n_users,)."""
+        return self._sum_by_user(np.ones(len(self.pairs)))
+
+    @cached_property
+    def tasks_by_server(self) -> cp.Expression:
+        """Tasks of each user on each server row, shape (n_users, n_servers)."""
+        pairs, n, servers = self.pairs, self.instance.n_users, self.instance.n_servers
+        if pairs.single:
+            return cp.reshape(self.tasks, (n, 1), order="C")
+        place = sp.csr_array(
+            (self.scale, (pairs.user * servers + pairs.server, np.arange(len(pairs)))), shape=(n * servers, len(pairs))
+        )
+        return cp.reshape(place @ self.unknowns, (n, servers), order="C")
+
+    @cached_property
+    def bundles(self) -> cp.Expression:
+        """What each user holds, shape (n_users, n_servers, n_resources)."""
+        shape = (self.instance.n_users, self.instance.n_servers, 1)
+        tasks = cp.reshape(self.tasks_by_server, shape, order="C")
+        return cp.multiply(self.instance.per_server_demands, tasks)
+
+    @cached_property
+    def loads(self) -> cp.Expression:
+        """Used fraction of each capacity, shape (n_servers * n_resources,), server by server."""
+        loads = self.pairs.loads
+        scaled = loads * self.scale if self.pairs.single else (loads @ sp.diags_array(self.scale)).tocsr()
+        return scaled @ self.unknowns
+
+    def share(self, block: Share) -> cp.Expression:
+        """Shares of each user, shape (n_users,)."""
+        return self._sum_by_user(self.pairs.of(block.coefficients(self.instance)))
+
+    def relative_share(self, block: Share) -> cp.Expression:
+        """Shares per weight, in units of their max-min level: numbers near 1, as solvers like them."""
+        per_pair = self.pairs.of(block.coefficients(self.instance)) / self.weights[self.pairs.user]
+        return self._sum_by_user(per_pair / self.level(block))

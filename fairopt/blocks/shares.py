@@ -1,0 +1,263 @@
+"""Shares: one number for what a user got, ``s_j = c_j x_j``. A block says what ``c_j`` is (math.md section 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.base import Block, parameter
+from fairopt.errors import InvalidBlock, OutOfDomain
+from fairopt.instance import Instance
+
+__all__ = ["DominantShare", "KDominantShare", "PNormShare", "ResourceShare", "Share", "StandAloneShare", "Tasks"]
+
+Float = NDArray[np.floating[Any]]
+
+
+class Share(Block):
+    """Base of all shares: subclass as a frozen dataclass and write `per_task`.
+
+    Examples
+    --------
+    A share that nobody has named yet, the mean of the ratios:
+
+    >>> import fairopt as fo
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True, repr=False)
+    ... class MeanShare(fo.Share):
+    ...     def per_task(self, instance):
+    ...         return instance.ratios.mean(axis=-1)
+    >>> fo.Policy(fo.Leximin(MeanShare())).allocate(fo.Instance([[1, 0], [1, 1]], [2, 2])).tasks
+    array([1.33333333, 0.66666667])
+    """
+
+    def per_task(self, instance: Instance) -> Float:
+        """The coefficients c of the share, one task's worth.
+
+        Parameters
+        ----------
+        instance : Instance
+            Users and servers.
+
+        Returns
+        -------
+        ndarray of shape (n_users,), or (n_users, n_servers) where demands differ by server
+        """
+        raise InvalidBlock(f"{type(self).__name__} has no per_task(instance); write it")
+
+    def coefficients(self, instance: Instance) -> Float:
+        """`per_task`, checked to be finite and positive for every user.
+
+        Parameters
+        ----------
+        instance : Instance
+            Users and servers.
+
+        Returns
+        -------
+        ndarray of shape (n_users,) or (n_users, n_servers)
+
+        Raises
+        ------
+        OutOfDomain
+            If a user's coefficient is zero: max-min would give that user everything or nothing.
+        InvalidBlock
+            If `per_task` returns another shape, a negative number or NaN.
+        """
+        c = np.asarray(self.per_task(instance), dtype=float)
+        n, servers = instance.n_users, instance.n_servers
+        if c.shape != (n,) and c.shape != (n, servers):
+            raise InvalidBlock(f"{self!r}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
+        if c.ndim == 2 and servers == 1:
+            c = c[:, 0]
+        relevant = instance.eligible if c.ndim == 2 else True
+        wrong = relevant & ~(np.isfinite(c) & (c >= 0))
+        if wrong.any():
+            j = int(np.argwhere(wrong)[0][0])
+            raise InvalidBlock(f"{self!r}.per_task gave user {instance.users[j]!r} {c[j]}; give finite numbers > 0")
+        zero = relevant & (c == 0)
+        if zero.any():
+            j = int(np.argwhere(zero)[0][0])
+            raise OutOfDomain(f"user {instance.users[j]!r} has a zero {self!r}: {self.why_zero(instance, j)}")
+        return c
+
+    def why_zero(self, instance: Instance, user: int) -> str:
+        """What makes a coefficient zero, and the fix, for the message of `OutOfDomain`."""
+        return "the notion is not defined for it; leave the user out or choose another share"
+
+
+@dataclass(frozen=True, repr=False)
+class Tasks(Share):
+    """The number of tasks itself, c_j = 1 (Generalized Fairness on Jobs, 003 sec. III-B).
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.Tasks().per_task(fo.Instance([[40, 8], [8, 5]], [200, 200]))
+    array([1., 1.])
+    """
+
+    def per_task(self, instance: Instance) -> Float:
+        """One per task."""
+        return np.ones(instance.n_users)
+
+
+@dataclass(frozen=True, repr=False)
+class DominantShare(Share):
+    """The largest share of any resource that a user holds, c_j = mu_j (DRF; 003 eq. 2).
+
+    Shares are of total capacity, so on several servers this is DRFH's global dominant share.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.DominantShare().per_task(fo.Instance([[40, 8], [8, 5]], [200, 200]))
+    array([0.2 , 0.04])
+    """
+
+    def per_task(self, instance: Instance) -> Float:
+        """mu_j."""
+        return instance.dominant_shares
+
+
+@dataclass(frozen=True, repr=False)
+class KDominantShare(Share):
+    """The product of a user's k largest demand/capacity ratios (000 sec. 4; k = 2 is 2-DF).
+
+    Parameters
+    ----------
+    k : int
+        How many of the largest ratios, counted with multiplicity; at most the number of resources.
+    rank_weights : sequence of float of length >= k, optional
+        A factor for each rank. Only their product over the k ranks matters.
+    short : {"refuse", "positive"}, default "refuse"
+        What to do with a user of fewer than k resources, whose product would be zero: refuse the instance
+        (`OutOfDomain`), or take the product over its positive ratios.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.KDominantShare(2).per_task(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
+    array([0.008, 0.001])
+    """
+
+    k: int
+    rank_weights: tuple[float, ...] | None = None
+    short: str = "refuse"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:
+            raise InvalidBlock(f"k is {self.k!r}; give a whole number from 1 to the number of resources")
+        if self.short not in ("refuse", "positive"):
+            raise InvalidBlock(f"short is {self.short!r}; give 'refuse' or 'positive'")
+        if self.rank_weights is not None:
+            weights = tuple(parameter(w, "a rank weight") for w in self.rank_weights)
+            if len(weights) < self.k or not all(0 < w < np.inf for w in weights):
+                raise InvalidBlock(f"rank_weights are {self.rank_weights!r}; give at least k = {self.k} numbers > 0")
+            object.__setattr__(self, "rank_weights", weights)
+
+    def per_task(self, instance: Instance) -> Float:
+        """The product of the k largest ratios and rank weights."""
+        if self.k > instance.n_resources:
+            raise OutOfDomain(
+                f"{self!r} on {instance.n_resources} resource(s): k is larger; give k <= {instance.n_resources}"
+            )
+        ratios = instance.ratios
+        if self.k == 1:
+            product = instance.dominant_shares
+        elif self.k == instance.n_resources and self.short == "refuse":
+            product = np.prod(ratios, axis=-1)
+        else:
+            largest = -np.partition(-ratios, self.k - 1, axis=-1)[..., : self.k]
+            product = np.prod(largest if self.short == "refuse" else np.where(largest > 0, largest, 1.0), axis=-1)
+        if self.rank_weights is None:
+            return product
+        return product * float(np.prod(self.rank_weights[: self.k]))
+
+    def why_zero(self, instance: Instance, user: int) -> str:
+        """Fewer than k positive demands."""
+        return (
+            f"it demands fewer than k = {self.k} resources; use KDominantShare({self.k}, short='positive'), "
+            "a smaller k, or leave the user out"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class PNormShare(Share):
+    """The p-norm of a user's demand/capacity ratios (003 eq. 19, on ratios so that units do not matter).
+
+    Parameters
+    ----------
+    p : float
+        At least 0; infinity is the dominant share, and p = 0 is one per task by definition.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.PNormShare(1).per_task(fo.Instance([[40, 8], [8, 5]], [200, 200]))
+    array([0.24 , 0.065])
+    """
+
+    p: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", parameter(self.p, "p", low=0.0))
+
+    def per_task(self, instance: Instance) -> Float:
+        """``(sum_i g_ji^p)^(1/p)``."""
+        mu = instance.dominant_shares
+        if self.p == 0:
+            return np.ones(mu.shape)
+        if np.isinf(self.p):
+            return mu
+        safe = np.where(mu > 0, mu, 1.0)[..., None]  # divided out first, so that no power overflows
+        return mu * ((instance.ratios / safe) ** self.p).sum(axis=-1) ** (1.0 / self.p)
+
+
+@dataclass(frozen=True, repr=False)
+class ResourceShare(Share):
+    """The share of one resource that a user holds (asset fairness on one resource).
+
+    Parameters
+    ----------
+    resource : str or int
+        Label or index of the resource. Every user must demand some of it.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.ResourceShare("cpu").per_task(fo.Instance([[4, 1], [2, 3]], [8, 8], resources=["cpu", "gpu"]))
+    array([0.5 , 0.25])
+    """
+
+    resource: str | int
+
+    def per_task(self, instance: Instance) -> Float:
+        """The ratios of this resource."""
+        return instance.ratios[..., instance.resource_index(self.resource)]
+
+    def why_zero(self, instance: Instance, user: int) -> str:
+        """It does not use the resource."""
+        return "it demands none of this resource; choose another share, or leave the user out"
+
+
+@dataclass(frozen=True, repr=False)
+class StandAloneShare(Share):
+    """Tasks relative to what the user could run with the whole cluster to itself, placement ignored.
+
+    ``c_j = 1 / H_j`` with ``H_j = sum_s min_i C_si / d_ji`` (Wang, Li, Liang and Li, TSF, ICDCS 2016).
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.StandAloneShare().per_task(fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]]))
+    array([0.08333333, 0.08333333])
+    """
+
+    def per_task(self, instance: Instance) -> Float:
+        """1 / H_j."""
+        everywhere = instance if instance.eligible.all() else instance.with_eligible(None)
+        return 1.0 / everywhere.tasks_alone.sum(axis=1)

@@ -1,0 +1,139 @@
+"""Random instances from a seed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import InvalidInstance
+from fairopt.instance import Instance
+
+__all__ = ["log_uniform"]
+
+Float = NDArray[np.float64]
+
+
+def log_uniform(
+    n_users: int, n_resources: int = 4, *, decades: float = 4.0, zeros: float = 0.1, min_positive: int = 1,
+    weights: bool = False, limits: bool = False, n_servers: int = 1, different_servers: bool = False,
+    different_demands: bool = False, ineligible: float = 0.0, seed: int = 0,
+) -> Instance:  # fmt: skip
+    """A random instance whose demands spread over several orders of magnitude.
+
+    Parameters
+    ----------
+    n_users : int
+        Number of users; 0 is legal.
+    n_resources : int, default 4
+        Number of resources.
+    decades : float, default 4.0
+        Demands are log-uniform between 1 and ``10 ** decades`` units per task.
+    zeros : float between 0 and 1, default 0.1
+        Probability that a user does not need a resource.
+    min_positive : int, default 1
+        Every user needs at least so many resources (2 for 2-DF).
+    weights : bool, default False
+        Weights log-uniform over one decade around 1; otherwise all 1.
+    limits : bool, default False
+        Task limits for about half of the users, log-uniform between a quarter and four times of what the user's
+        weighted part of every server could run, so that some of them bind.
+    n_servers : int, default 1
+        Number of server rows that share the capacity.
+    different_servers : bool, default False
+        Servers differ, by a factor log-uniform over one decade for each resource. Otherwise they are identical.
+    different_demands : bool, default False
+        Demands differ by server, by a factor log-uniform over one decade: they have shape
+        (n_users, n_servers, n_resources) then.
+    ineligible : float between 0 and 1, default 0.0
+        Probability that a user may not run on a server; every user keeps at least one.
+    seed : int, default 0
+        The same seed gives the same instance, and switching an option on leaves the other numbers as they were.
+
+    Returns
+    -------
+    Instance
+        With total capacities of ``n_users * 10 ** (decades / 2)`` units of each resource.
+
+    Raises
+    ------
+    InvalidInstance
+        If a parameter is out of its range.
+
+    Notes
+    -----
+    The kind of input on which solvers were seen to go wrong: demands log-uniform over four decades, with zeros.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.datasets.log_uniform(1000, 3, limits=True, n_servers=5, ineligible=0.2, seed=1)
+    Instance(1000 users x 3 resources on 5 servers, task limits, placement constraints)
+    """
+    _check(n_users, "n_users", 0, math.inf, whole=True)
+    _check(n_resources, "n_resources", 1, math.inf, whole=True)
+    _check(n_servers, "n_servers", 1, math.inf, whole=True)
+    _check(min_positive, "min_positive", 1, n_resources, whole=True)
+    _check(decades, "decades", 0, 100)
+    _check(zeros, "zeros", 0, 1)
+    _check(ineligible, "ineligible", 0, 1)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise InvalidInstance(f"seed is {seed!r}; give a whole number >= 0")
+    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(7)]
+    for_demands, for_zeros, for_weights, for_limits, for_servers, for_places, for_differences = streams
+
+    demands = _spread(for_demands, (n_users, n_resources), 0.0, decades)
+    demands[_chosen_zeros(for_zeros, (n_users, n_resources), zeros, min_positive)] = 0.0
+    if different_demands:
+        demands = demands[:, None, :] * _spread(for_differences, (n_users, n_servers, n_resources), -0.5, 0.5)
+    parts = np.ones((n_servers, n_resources))
+    if different_servers:
+        parts = _spread(for_servers, parts.shape, -0.5, 0.5)
+    capacities = parts / parts.sum(axis=0) * (max(n_users, 1) * 10 ** (decades / 2))
+    instance = Instance(
+        demands, capacities,
+        weights=_spread(for_weights, (n_users,), -0.5, 0.5) if weights else None,
+        eligible=_chosen_places(for_places, (n_users, n_servers), ineligible) if ineligible else None,
+    )  # fmt: skip
+    if limits and n_users:
+        part = instance.tasks_alone.sum(axis=1) * instance.weights / instance.weights.sum()
+        quarter = math.log10(4)
+        limit = part * _spread(for_limits, (n_users,), -quarter, quarter)
+        limit[for_limits.random(n_users) < 0.5] = np.inf
+        instance = instance.with_task_limits(limit)
+    return instance
+
+
+def _spread(rng: np.random.Generator, shape: tuple[int, ...], low: float, high: float) -> Float:
+    out = rng.uniform(low, high, shape)
+    return np.power(10.0, out, out=out)
+
+
+def _chosen_zeros(
+    rng: np.random.Generator, shape: tuple[int, int], part: float, min_positive: int
+) -> NDArray[np.bool_]:
+    zero = rng.random(shape) < part
+    poor = np.flatnonzero(shape[1] - zero.sum(axis=1) < min_positive)
+    keys = rng.random((poor.size, shape[1]))
+    keys[~zero[poor]] = -1.0  # what is positive stays so, the rest is drawn
+    kept = np.argsort(keys, axis=1)[:, :min_positive]
+    zero[poor[:, None], kept] = False
+    return zero
+
+
+def _chosen_places(rng: np.random.Generator, shape: tuple[int, int], part: float) -> NDArray[np.bool_]:
+    allowed = rng.random(shape) >= part
+    home = rng.integers(shape[1], size=shape[0])
+    nowhere = ~allowed.any(axis=1)
+    allowed[nowhere, home[nowhere]] = True
+    return allowed
+
+
+def _check(value: Any, name: str, low: float, high: float, whole: bool = False) -> None:
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+        number = "whole number" if whole else "number"
+        limits = f">= {low}" if high == math.inf else f"between {low} and {high}"
+        raise InvalidInstance(f"{name} is {value!r}; give a {number} {limits}")

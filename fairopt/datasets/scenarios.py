@@ -1,0 +1,322 @@
+"""The instances of Jiang and Wu, "Multi-resource Allocation in Cloud Data Centers" (000): sections 6.1 to 6.3."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.errors import InvalidInstance, nearest
+from fairopt.instance import Instance
+
+__all__ = [
+    "REQUEST_TYPES", "GoogleServers", "google_cluster", "google_servers", "heavy_light", "heavy_light_demands",
+    "jiang_wu", "jiang_wu_demands",
+]  # fmt: skip
+
+Float = NDArray[np.float64]
+
+REQUEST_TYPES: tuple[tuple[int, int, int], ...] = (
+    (25, 25, 25), (25, 25, 5), (25, 25, 1), (25, 5, 5), (25, 5, 1), (5, 5, 5), (5, 5, 1), (5, 1, 1),
+)  # fmt: skip
+"""The eight request types of 000 section 6.2, as multiples of x for bandwidth, memory and CPU."""
+
+_COMBINATIONS = {"I": ("heavy", "heavy"), "II": ("heavy", "light"), "III": ("light", "light")}
+_MEANS = {"heavy": 8.0, "light": 1.0}
+
+
+def jiang_wu(capacity: int = 3) -> Iterator[Instance]:
+    """The first scenario of 000: three users, three resources, every combination of whole requests.
+
+    Parameters
+    ----------
+    capacity : int, default 3
+        C: each resource has C units, and each user requests 1 to C units of it. 000 takes 3 and 5.
+
+    Yields
+    ------
+    Instance
+        One for each of the C^9 combinations, in the order of `jiang_wu_demands`.
+
+    Raises
+    ------
+    InvalidInstance
+        If the capacity is no whole number >= 1.
+
+    Notes
+    -----
+    Source: 000 section 6.1 and Table 1. Its text counts 3^C requests and 3^(3C) combinations, but its 3^9 and 5^9
+    experiments are C^3 and C^9. For all of them at once take `jiang_wu_demands`.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> next(fo.datasets.jiang_wu(3)).demands.tolist()
+    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+    c = _whole(capacity, "capacity")
+
+    def instances() -> Iterator[Instance]:
+        for digits in itertools.product(range(1, c + 1), repeat=9):
+            demands = np.array(digits, dtype=np.float64).reshape(3, 3)
+            yield Instance(demands, np.full(3, float(c)), resources=["r1", "r2", "r3"])
+
+    return instances()
+
+
+def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None) -> Float:
+    """The demands of the first scenario of 000 as one array.
+
+    Parameters
+    ----------
+    capacity : int, default 3
+        C, as for `jiang_wu`.
+    start, stop : int, optional
+        Part of the combinations, as of a range; all C^9 by default (1,953,125 for C = 5, 141 MB).
+
+    Returns
+    -------
+    ndarray of shape (stop - start, 3, 3)
+        Units per task: combinations x users x resources; the last request changes fastest. All capacities are C.
+
+    Raises
+    ------
+    InvalidInstance
+        If the capacity is no whole number >= 1, or the part reaches outside.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.datasets.jiang_wu_demands(3).shape
+    (19683, 3, 3)
+    """
+    c = _whole(capacity, "capacity")
+    last = c**9 if stop is None else stop
+    if not 0 <= start <= last <= c**9:
+        raise InvalidInstance(f"combinations {start} to {last} are asked for; there are {c**9}, counted from 0")
+    number = np.arange(start, last, dtype=np.int64)
+    out = np.empty((number.size, 9))
+    for k in range(8, -1, -1):
+        number, digit = np.divmod(number, c)
+        out[:, k] = digit + 1
+    return out.reshape(-1, 3, 3)
+
+
+def heavy_light_demands(
+    combination: str = "II", *, types: Sequence[Sequence[float]] = REQUEST_TYPES, repeats: int = 10,
+    variance: float = 0.0, seed: int = 0,
+) -> Float:  # fmt: skip
+    """The demands of the second scenario of 000: two users with heavy or light requests of several types.
+
+    Parameters
+    ----------
+    combination : {"I", "II", "III"}, default "II"
+        User 1 and user 2 are heavy and heavy, heavy and light, light and light (000 Table 2).
+    types : sequence of sequences of 3 numbers, default `REQUEST_TYPES`
+        Requests as multiples of x. 000's Table 3 follows from nine types for user 2: these and ``(1, 1, 1)``.
+    repeats : int, default 10
+        Experiments for each pair of types.
+    variance : float, default 0.0
+        Variance of x, which is normal with mean 8 for heavy and 1 for light requests; 000 prints ``N(8, 0)`` and
+        ``N(1, 0)``. Draws that are not positive are drawn again.
+    seed : int, default 0
+        Seed of the draws.
+
+    Returns
+    -------
+    ndarray of shape (n_types, n_types, repeats, 2, 3)
+        Units per task: type of user 1 x type of user 2 x experiment x user x resource. Every capacity is 1000.
+
+    Raises
+    ------
+    InvalidInstance
+        If a parameter is out of its range.
+
+    Notes
+    -----
+    Source: 000 section 6.2, Tables 2 and 3. As there, an experiment draws one x for heavy and one for light requests:
+    two heavy users have the same x.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> demands = fo.datasets.heavy_light_demands("II")
+    >>> demands.shape
+    (8, 8, 10, 2, 3)
+    >>> demands[3, 7, 0]
+    array([[200.,  40.,  40.],
+           [  5.,   1.,   1.]])
+    """
+    if combination not in _COMBINATIONS:
+        raise InvalidInstance(f"no combination {combination!r}; {nearest(combination, _COMBINATIONS)}")
+    _whole(repeats, "repeats")
+    if not 0 <= variance < math.inf:
+        raise InvalidInstance(f"variance is {variance!r}; give a finite number >= 0")
+    levels = np.array(types, dtype=np.float64)
+    if levels.ndim != 2 or levels.shape[1] != 3:
+        raise InvalidInstance(f"types have shape {levels.shape}; give 3 multiples of x for each, as {REQUEST_TYPES[1]}")
+    n = len(levels)
+    rng = np.random.default_rng(seed)
+    x = {kind: _positive_normal(rng, mean, variance, (n, n, repeats)) for kind, mean in _MEANS.items()}
+    first, second = (x[kind][..., None] for kind in _COMBINATIONS[combination])
+    return np.stack([levels[:, None, None, :] * first, levels[None, :, None, :] * second], axis=3)
+
+
+def heavy_light(
+    combination: str = "II", *, types: Sequence[Sequence[float]] = REQUEST_TYPES, repeats: int = 10,
+    variance: float = 0.0, seed: int = 0,
+) -> Iterator[Instance]:  # fmt: skip
+    """The second scenario of 000 as instances, in the order of `heavy_light_demands`.
+
+    Parameters
+    ----------
+    combination, types, repeats, variance, seed
+        As for `heavy_light_demands`.
+
+    Yields
+    ------
+    Instance
+        Two users, and 1000 units each of bandwidth, memory and CPU.
+
+    Raises
+    ------
+    InvalidInstance
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> next(fo.datasets.heavy_light("II"))
+    Instance(2 users x 3 resources on 1 server)
+    """
+    demands = heavy_light_demands(combination, types=types, repeats=repeats, variance=variance, seed=seed)
+    return (
+        Instance(pair, [1000.0, 1000.0, 1000.0], resources=["bandwidth", "memory", "cpu"])
+        for pair in demands.reshape(-1, 2, 3)
+    )
+
+
+class GoogleServers(NamedTuple):
+    """Kinds of servers: arguments of `Instance`."""
+
+    capacities: Float
+    counts: NDArray[np.int64]
+    servers: tuple[str, ...]
+    resources: tuple[str, str]
+
+
+_GOOGLE = (  # 000 Table 4: cpu and memory as parts of the largest, and how many
+    (0.50, 0.50, 6732), (0.50, 0.25, 3863), (0.50, 0.75, 1001), (1.00, 1.00, 795), (0.25, 0.25, 726),
+    (0.50, 0.12, 52), (0.50, 0.03, 5), (0.50, 0.97, 5), (1.00, 0.50, 3), (0.50, 0.06, 1),
+)  # fmt: skip
+
+
+def google_servers(
+    n_servers: int | None = None, *, types: int = 10, cpu: float = 1.0, memory: float = 1.0
+) -> GoogleServers:
+    """The mix of servers in Google's trace of 2011, as 000 Table 4 has it.
+
+    Parameters
+    ----------
+    n_servers : int, optional
+        Share so many servers out over the types in proportion (by largest remainders); types that get none are
+        left out. Default: the printed counts.
+    types : int, default 10
+        Only the first so many types, which are the most frequent ones.
+    cpu, memory : float, default 1.0
+        What the largest server has; the table gives parts of it.
+
+    Returns
+    -------
+    GoogleServers
+        ``capacities`` (types x 2), ``counts``, labels ``servers`` (``type0`` to ``type9``) and ``resources``.
+
+    Raises
+    ------
+    InvalidInstance
+        If a parameter is out of its range.
+
+    Notes
+    -----
+    Type 4 counts 726 here: 000 prints 126, with which its column of ratios would not follow (0.0551 is 726 / 13183).
+    Google's own trace does have 126 servers of this type, 1% of them.
+
+    Examples
+    --------
+    000 section 6.3 takes 50 servers of the first four types, the largest with 16 cores and 128 GB:
+
+    >>> import fairopt as fo
+    >>> fo.datasets.google_servers(50, types=4, cpu=16, memory=128).counts
+    array([27, 16,  4,  3])
+    """
+    if not 1 <= _whole(types, "types") <= len(_GOOGLE):
+        raise InvalidInstance(f"types is {types}; give a whole number between 1 and {len(_GOOGLE)}")
+    for value, name in ((cpu, "cpu"), (memory, "memory")):
+        if not 0 < value < math.inf:
+            raise InvalidInstance(f"{name} is {value!r}; give a finite number > 0")
+    table = np.array(_GOOGLE[:types])
+    counts = table[:, 2].astype(np.int64)
+    if n_servers is not None:
+        exact = counts * (_whole(n_servers, "n_servers") / counts.sum())
+        counts = np.floor(exact).astype(np.int64)
+        most_missing = np.argsort(counts - exact, kind="stable")
+        counts[most_missing[: n_servers - counts.sum()]] += 1
+    kept = counts > 0
+    return GoogleServers(
+        (table[:, :2] * [cpu, memory])[kept], counts[kept],
+        tuple(f"type{k}" for k in np.flatnonzero(kept)), ("cpu", "memory"),
+    )  # fmt: skip
+
+
+def google_cluster(
+    demands: ArrayLike, n_servers: int | None = None, *, types: int = 10, cpu: float = 1.0, memory: float = 1.0,
+    **others: Any,
+) -> Instance:  # fmt: skip
+    """Users on Google's mix of servers.
+
+    Parameters
+    ----------
+    demands : array-like of shape (n_users, 2)
+        CPU and memory per task, in the units of ``cpu`` and ``memory``.
+    n_servers, types, cpu, memory
+        As for `google_servers`.
+    **others
+        Further arguments of `Instance`: users, weights, task_limits, eligible.
+
+    Returns
+    -------
+    Instance
+
+    Raises
+    ------
+    InvalidInstance
+        If something is wrong with the arguments.
+
+    Examples
+    --------
+    The three jobs of 000 section 6.3:
+
+    >>> import fairopt as fo
+    >>> fo.datasets.google_cluster(
+    ...     [[2.5, 3], [1, 15], [1, 10]], 50, types=4, cpu=16, memory=128, task_limits=[450, 150, 80])
+    Instance(3 users x 2 resources on 50 servers in 4 rows, task limits)
+    """
+    mix = google_servers(n_servers, types=types, cpu=cpu, memory=memory)
+    return Instance(demands, **{**mix._asdict(), **others})
+
+
+def _positive_normal(rng: np.random.Generator, mean: float, variance: float, shape: tuple[int, ...]) -> Float:
+    out = rng.normal(mean, math.sqrt(variance), shape)
+    while (bad := out <= 0).any():
+        out[bad] = rng.normal(mean, math.sqrt(variance), int(bad.sum()))
+    return out
+
+
+def _whole(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InvalidInstance(f"{name} is {value!r}; give a whole number >= 1")
+    return int(value)

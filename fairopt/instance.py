@@ -1,0 +1,609 @@
+"""The question: who needs what, who may run where, and what there is. Immutable, checked once, when made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.errors import InvalidInstance, nearest
+
+__all__ = ["Instance"]
+
+Float = NDArray[np.floating[Any]]
+
+
+class Instance:
+    """Users' demands per task, servers' capacities, entitlements, task limits, and who may run where.
+
+    Parameters
+    ----------
+    demands : array-like of shape (n_users, n_resources) or (n_users, n_servers, n_resources)
+        Units of each resource that one task takes; zeros allowed, not a whole row of zeros. The longer shape
+        says what a task of each user takes on each server.
+    capacities : array-like of shape (n_resources,) or (n_servers, n_resources)
+        Units of each resource on each server; a single row is one pool.
+    weights : scalar, array-like of shape (n_users,) or dict by user, optional
+        Entitlements, positive. Default 1.
+    task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
+        At most so many tasks; ``None`` or infinity for no limit. A limit of 0 is legal.
+    eligible : array-like of bool of shape (n_users, n_servers), or dict of server labels by user, optional
+        Who may run where. Default everywhere.
+    counts : array-like of int of shape (n_servers,), optional
+        A server row with count q stands for q identical servers. Default 1.
+    users, resources, servers : sequence of str, optional
+        Labels, unique. Default ``user1``, ``resource1``, ``server1``, ...
+
+    Raises
+    ------
+    InvalidInstance
+        If anything is wrong; the message names the user, the resource, the value and the fix.
+
+    Notes
+    -----
+    Arrays of floats are kept as read-only views, not copied. A server that lacks a resource which a user
+    needs counts as ineligible for that user.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance(
+    ...     demands=[[40, 8, 8], [8, 5, 1]], capacities=[200, 200, 200],
+    ...     users=["batch", "web"], resources=["bandwidth", "memory", "cpu"],
+    ... )
+    >>> cluster
+    Instance(2 users x 3 resources on 1 server)
+    >>> cluster.dominant_shares
+    array([0.2 , 0.04])
+    """
+
+    def __init__(
+        self,
+        demands: ArrayLike,
+        capacities: ArrayLike,
+        *,
+        weights: Any = None,
+        task_limits: Any = None,
+        eligible: Any = None,
+        counts: ArrayLike | None = None,
+        users: Sequence[str] | None = None,
+        resources: Sequence[str] | None = None,
+        servers: Sequence[str] | None = None,
+    ) -> None:
+        caps = _floats(capacities, "capacities")
+        if caps.ndim == 1:
+            caps = caps[None, :]
+        if caps.ndim != 2 or caps.shape[0] == 0 or caps.shape[1] == 0:
+            raise InvalidInstance(
+                f"capacities have shape {np.shape(capacities)}; give (n_resources,) for one pool "
+                "or (n_servers, n_resources), with at least one of each"
+            )
+        n_servers, n_resources = caps.shape
+        dem = _floats(demands, "demands")
+        if dem.size == 0 and dem.ndim < 2:
+            dem = dem.reshape(0, n_resources)
+        if dem.ndim not in (2, 3) or dem.shape[-1] != n_resources or (dem.ndim == 3 and dem.shape[1] != n_servers):
+            raise InvalidInstance(
+                f"demands have shape {dem.shape}, but capacities name {n_servers} server(s) and {n_resources} "
+                f"resource(s); give (n_users, {n_resources}) or (n_users, {n_servers}, {n_resources})"
+            )
+        n_users = dem.shape[0]
+        self._parent: tuple[Instance, NDArray[np.int64]] | None = None
+        self._users = _labels(users, n_users, "user")
+        self._resources = _labels(resources, n_resources, "resource")
+        self._servers = _labels(servers, n_servers, "server")
+        self.demands: Float = dem
+        self.capacities: Float = caps
+        self._check_numbers()
+        self.weights: Float = _frozen(self.per_user(weights, "weights", default=1.0))
+        self._check_per_user(self.weights, "weights", self.weights > 0, "give a positive finite number")
+        self.task_limits: Float = _frozen(self.per_user(task_limits, "task_limits", default=np.inf, unlimited=True))
+        self._check_per_user(self.task_limits, "task_limits", self.task_limits >= 0, "give 0 or more, or None", True)
+        self.counts: NDArray[np.int64] = _frozen(self._checked_counts(counts))
+        self.eligible: NDArray[np.bool_] = _frozen(self._checked_eligibility(eligible))
+        self._check_somewhere_to_run()
+
+    # -- sizes and labels -------------------------------------------------------------------------------------
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return self.demands.shape[0]
+
+    @property
+    def n_resources(self) -> int:
+        """Number of resources."""
+        return self.capacities.shape[1]
+
+    @property
+    def n_servers(self) -> int:
+        """Number of server rows (each may stand for several identical servers, see ``counts``)."""
+        return self.capacities.shape[0]
+
+    @cached_property
+    def users(self) -> tuple[str, ...]:
+        """Labels of the users."""
+        return self._users or tuple(f"user{j + 1}" for j in range(self.n_users))
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """Labels of the resources."""
+        return self._resources or tuple(f"resource{i + 1}" for i in range(self.n_resources))
+
+    @cached_property
+    def servers(self) -> tuple[str, ...]:
+        """Labels of the servers."""
+        if self._servers:
+            return self._servers
+        return ("pool",) if self.n_servers == 1 else tuple(f"server{s + 1}" for s in range(self.n_servers))
+
+    # -- derived numbers --------------------------------------------------------------------------------------
+
+    @property
+    def per_server_demands(self) -> Float:
+        """Demands as a view of shape (n_users, n_servers, n_resources)."""
+        if self.demands.ndim == 3:
+            return self.demands
+        shape = (self.n_users, self.n_servers, self.n_resources)
+        return np.broadcast_to(self.demands[:, None, :], shape)
+
+    @cached_property
+    def total_capacities(self) -> Float:
+        """Units of each resource on all servers together, counts included: shape (n_resources,)."""
+        return _frozen(self.counts.astype(float) @ self.capacities)
+
+    @cached_property
+    def ratios(self) -> Float:
+        """``g``: the share of each resource's total capacity that one task takes, in the shape of ``demands``."""
+        total = self.total_capacities
+        return _frozen(self.demands / np.where(total > 0, total, 1.0))
+
+    @property
+    def cheapest_ratios(self) -> Float:
+        """Ratios of shape (n_users, n_resources): of each resource, on the eligible server that takes least of it."""
+        if self.demands.ndim == 2:
+            return self.ratios
+        return np.where(self.eligible[:, :, None], self.ratios, np.inf).min(axis=1)
+
+    @cached_property
+    def dominant_shares(self) -> Float:
+        """``mu``: the largest ratio of each user's task, shape (n_users,) or (n_users, n_servers)."""
+        ratios = self.ratios
+        largest = ratios[..., 0].copy()
+        for i in range(1, self.n_resources):  # column by column: a row-wise max of a narrow array is slow
+            np.maximum(largest, ratios[..., i], out=largest)
+        return _frozen(largest)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of all entitlements, those of users left out by `select_users` included."""
+        return float((self if self._parent is None else self._parent[0]).weights.sum())
+
+    @cached_property
+    def tasks_alone(self) -> Float:
+        """Tasks that each user could run on each server row if it had it alone, counts included: (n_users, n_servers).
+
+        Zero where the user is not eligible; task limits play no part.
+        """
+        out = np.full((self.n_users, self.n_servers), np.inf)
+        demands = self.per_server_demands
+        for i in range(self.n_resources):
+            d = demands[:, :, i]
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                np.minimum(out, np.where(d > 0, self.capacities[:, i] / d, np.inf), out=out)
+        return _frozen(np.where(self.eligible, out * self.counts, 0.0))
+
+    # -- values by user ---------------------------------------------------------------------------------------
+
+    def per_user(self, value: Any, name: str, default: float | None = None, unlimited: bool = False) -> Float:
+        """Turn a scalar, an array or a dict by user into an array of shape (n_users,).
+
+        Parameters
+        ----------
+        value : scalar, array-like of shape (n_users,), dict by user, or None
+            Users that a dict leaves out get ``default``.
+        name : str
+            What it is, for messages.
+        default : float, optional
+            Value for ``None`` and for users left out of a dict.
+        unlimited : bool, default False
+            Read ``None`` entries as infinity.
+
+        Returns
+        -------
+        ndarray of shape (n_users,)
+
+        Raises
+        ------
+        InvalidInstance
+            If it has the wrong length, an unknown user, or something that is no number.
+        """
+        n = self.n_users
+        if self._parent is not None and value is not None and (
+            isinstance(value, Mapping) or np.shape(value) == (self._parent[0].n_users,)
+        ):  # written for the instance that these users were selected from
+            parent, rows = self._parent
+            return parent.per_user(value, name, default, unlimited)[rows]
+        if isinstance(value, Mapping):
+            unknown = [u for u in value if u not in self._position]
+            if unknown:
+                raise InvalidInstance(
+                    f"{name} names an unknown user {unknown[0]!r}; {nearest(unknown[0], self.users)}"
+                )
+            missing = [u for u in self.users if u not in value]
+            if missing and default is None:
+                raise InvalidInstance(f"{name} has no value for user {missing[0]!r}; give one for every user")
+            value = [value.get(u, default) for u in self.users]
+        if value is None:
+            if default is None:
+                raise InvalidInstance(f"{name} is None; give a number, an array of {n} or a dict by user")
+            return np.full(n, default)
+        if unlimited and isinstance(value, (list, tuple)):
+            value = [np.inf if v is None else v for v in value]
+        array = _floats(value, name)
+        if array.ndim == 0:
+            return np.full(n, float(array))
+        if array.shape != (n,):
+            raise InvalidInstance(f"{name} has shape {array.shape}; give a scalar, ({n},) or a dict by user")
+        return array
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {u: j for j, u in enumerate(self.users)}
+
+    def user_index(self, user: str | int) -> int:
+        """Index of a user given by label or by index.
+
+        Parameters
+        ----------
+        user : str or int
+            Label or index.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        InvalidInstance
+            If there is no such user.
+        """
+        return _index(user, self._position, self.n_users, "user")
+
+    def resource_index(self, resource: str | int) -> int:
+        """Index of a resource given by label or by index; `InvalidInstance` if there is none."""
+        return _index(resource, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
+
+    # -- new instances ----------------------------------------------------------------------------------------
+
+    def replace(self, **changes: Any) -> Instance:
+        """A new instance with some arguments of the constructor changed.
+
+        Parameters
+        ----------
+        **changes
+            Any argument of `Instance`.
+
+        Returns
+        -------
+        Instance
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1, 2]], [4, 4]).replace(task_limits=1).task_limits
+        array([1.])
+        """
+        arguments: dict[str, Any] = dict(
+            demands=self.demands, capacities=self.capacities, weights=self.weights, task_limits=self.task_limits,
+            eligible=self.eligible, counts=self.counts,
+            users=self._users, resources=self._resources, servers=self._servers,
+        )  # fmt: skip
+        unknown = set(changes) - set(arguments)
+        if unknown:
+            raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
+        return Instance(**{**arguments, **changes})
+
+    def with_demands(self, demands: ArrayLike) -> Instance:
+        """The same cluster with other demands per task."""
+        return self.replace(demands=demands)
+
+    def with_capacities(self, capacities: ArrayLike) -> Instance:
+        """The same users with other capacities."""
+        return self.replace(capacities=capacities)
+
+    def with_weights(self, weights: Any) -> Instance:
+        """The same cluster with other entitlements."""
+        return self.replace(weights=weights)
+
+    def with_task_limits(self, task_limits: Any) -> Instance:
+        """The same cluster with other task limits."""
+        return self.replace(task_limits=task_limits)
+
+    def with_eligible(self, eligible: Any) -> Instance:
+        """The same cluster with other placement constraints."""
+        return self.replace(eligible=eligible)
+
+    def select_users(self, chosen: ArrayLike) -> Instance:
+        """The instance of some of the users only, on the same servers.
+
+        Parameters
+        ----------
+        chosen : array-like of int or of bool
+            Indices or a mask.
+
+        Returns
+        -------
+        Instance
+            Remembers where its users came from: per-user values given for all users still fit, and entitlements
+            are still relative to everybody's (`total_weight`).
+        """
+        rows = np.arange(self.n_users)[np.asarray(chosen)]
+        selected = self.replace(
+            demands=self.demands[rows], weights=self.weights[rows], task_limits=self.task_limits[rows],
+            eligible=self.eligible[rows], users=[self.users[j] for j in rows],
+        )  # fmt: skip
+        selected._parent = (self, rows)
+        return selected
+
+    def pooled(self) -> Instance:
+        """The same instance with the walls between servers taken away: one pool with all capacity.
+
+        Returns
+        -------
+        Instance
+
+        Raises
+        ------
+        InvalidInstance
+            If demands differ by server, since a pool has no servers to differ.
+        """
+        if self.demands.ndim == 3:
+            raise InvalidInstance("demands differ by server, so they have no meaning in a pool; give (n_users, m)")
+        return self.replace(capacities=self.total_capacities, eligible=None, counts=None, servers=None)
+
+    @cached_property
+    def server_classes(self) -> NDArray[np.int64]:
+        """Class of each server: servers alike in capacities, eligibility and demands share one, shape (n_servers,)."""
+        keys: dict[bytes, int] = {}
+        capacities = np.ascontiguousarray(self.capacities + 0.0)
+        # when everybody may run everywhere (or on one row), the columns cannot differ
+        columns = None if bool(self.eligible.all()) else np.ascontiguousarray(self.eligible.T)
+        classes = np.empty(self.n_servers, dtype=np.int64)
+        for s in range(self.n_servers):
+            key = capacities[s].tobytes()
+            if columns is not None:
+                key += columns[s].tobytes()
+            if self.demands.ndim == 3:
+                key += (self.demands[:, s, :] + 0.0).tobytes()
+            classes[s] = keys.setdefault(key, len(keys))
+        return _frozen(classes)
+
+    def merged(self) -> Instance:
+        """Identical servers as one row with a count: exact for divisible tasks, and done by default when solving.
+
+        Returns
+        -------
+        Instance
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1, 2]], [[4, 4], [4, 4], [8, 2]]).merged().counts
+        array([2, 1])
+        """
+        classes = self.server_classes
+        n_classes = int(classes.max()) + 1
+        if n_classes == self.n_servers:
+            return self
+        first = np.unique(classes, return_index=True)[1]
+        labels = self.servers
+        merged = self.replace(
+            demands=self.demands[:, first] if self.demands.ndim == 3 else self.demands,
+            capacities=self.capacities[first],
+            eligible=self.eligible[:, first],
+            counts=np.bincount(classes, weights=self.counts, minlength=n_classes).astype(np.int64),
+            servers=[labels[s] for s in first],
+        )
+        merged._parent = self._parent
+        return merged
+
+    def spread(self, tasks_by_class: Float) -> Float:
+        """Tasks on `merged` server rows spread equally over the identical servers they stand for.
+
+        Parameters
+        ----------
+        tasks_by_class : ndarray of shape (n_users, n_classes)
+
+        Returns
+        -------
+        ndarray of shape (n_users, n_servers)
+        """
+        classes = self.server_classes
+        portion = self.counts / np.bincount(classes, weights=self.counts)[classes]
+        return tasks_by_class[:, classes] * portion
+
+    # -- plain data -------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """The instance as plain lists, numbers and strings, as `from_dict` and the JSON schema take it."""
+        limits = [None if np.isinf(t) else float(t) for t in self.task_limits]
+        return {
+            "users": list(self.users), "resources": list(self.resources), "servers": list(self.servers),
+            "demands": self.demands.tolist(), "capacities": self.capacities.tolist(),
+            "weights": self.weights.tolist(), "task_limits": limits,
+            "eligible": None if self.eligible.all() else self.eligible.tolist(), "counts": self.counts.tolist(),
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Instance:
+        """An instance from what `to_dict` gives."""
+        return cls(**data)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Instance):
+            return NotImplemented
+        names = ("demands", "capacities", "weights", "task_limits", "eligible", "counts")
+        labels = ("users", "resources", "servers")
+        return all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names) and all(
+            getattr(self, a) == getattr(other, a) for a in labels
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # compared by content; too large to hash
+
+    def __repr__(self) -> str:
+        total = int(self.counts.sum())
+        classes = f" in {self.n_servers} rows" if total != self.n_servers else ""
+        parts = [
+            f"{self.n_users} user{'s' * (self.n_users != 1)} x {self.n_resources} "
+            f"resource{'s' * (self.n_resources != 1)} on {total} server{'s' * (total != 1)}{classes}"
+        ]
+        if self.n_users and np.ptp(self.weights) > 0:
+            parts.append("weights")
+        if np.isfinite(self.task_limits).any():
+            parts.append("task limits")
+        if not self.eligible.all():
+            parts.append("placement constraints")
+        return f"Instance({', '.join(parts)})"
+
+    # -- checks, once -----------------------------------------------------------------------------------------
+
+    def _check_numbers(self) -> None:
+        for name, array in (("demands", self.demands), ("capacities", self.capacities)):
+            bad = ~np.isfinite(array) | (array < 0)
+            if bad.any():
+                at = tuple(int(k) for k in np.argwhere(bad)[0])
+                raise InvalidInstance(f"{name} {self._place(name, at)} is {array[at]}; give a finite number >= 0")
+        flat = self.demands if self.demands.ndim == 2 else self.demands.max(axis=1, initial=0.0)
+        empty = ~(flat.any(axis=1))
+        if empty.any():
+            j = int(np.flatnonzero(empty)[0])
+            raise InvalidInstance(
+                f"user {self.users[j]!r} demands nothing at all (a row of zeros), so its tasks would be unlimited; "
+                "give it a positive demand or leave it out"
+            )
+
+    def _check_per_user(self, array: Float, name: str, right: NDArray[np.bool_], fix: str, inf: bool = False) -> None:
+        bad = ~right | np.isnan(array) | (np.isinf(array) if not inf else False)
+        if bad.any():
+            j = int(np.flatnonzero(bad)[0])
+            raise InvalidInstance(f"{name} of user {self.users[j]!r} is {array[j]}; {fix}")
+
+    def _checked_counts(self, counts: ArrayLike | None) -> NDArray[np.int64]:
+        if counts is None:
+            return np.ones(self.n_servers, dtype=np.int64)
+        given = _floats(counts, "counts")
+        if given.shape != (self.n_servers,):
+            raise InvalidInstance(f"counts have shape {given.shape}; give one whole number per server row")
+        bad = ~(given >= 1) | (given != np.floor(given)) | np.isinf(given)
+        if bad.any():
+            s = int(np.flatnonzero(bad)[0])
+            raise InvalidInstance(f"count of server {self.servers[s]!r} is {given[s]}; give a whole number >= 1")
+        return given.astype(np.int64)
+
+    def _checked_eligibility(self, eligible: Any) -> NDArray[np.bool_]:
+        shape = (self.n_users, self.n_servers)
+        if eligible is None:
+            allowed: NDArray[np.bool_] = np.broadcast_to(np.True_, shape)
+        elif isinstance(eligible, Mapping):
+            allowed = self._eligibility_by_name(eligible)
+        else:
+            given = np.asarray(eligible)
+            if given.size == 0 and self.n_users == 0:
+                given = given.reshape(shape)
+            if given.shape != shape:
+                raise InvalidInstance(f"eligible has shape {given.shape}; give (n_users, n_servers) = {shape}")
+            if given.dtype != bool and not np.isin(given, (0, 1)).all():
+                raise InvalidInstance("eligible holds something other than true and false (or 1 and 0)")
+            allowed = given.astype(bool, copy=False)
+        demands = self.per_server_demands
+        for i in np.flatnonzero((self.capacities == 0).any(axis=0)):
+            allowed = allowed & ~((self.capacities[:, i] == 0) & (demands[:, :, i] > 0))
+        if self.demands.ndim == 3:  # a row of zeros on one server only: free tasks there would be unlimited
+            free = allowed & ~demands.any(axis=2)
+            if free.any():
+                j, s = (int(k) for k in np.argwhere(free)[0])
+                raise InvalidInstance(
+                    f"user {self.users[j]!r} demands nothing on server {self.servers[s]!r}, so its tasks would be "
+                    "unlimited there; give a positive demand, or mark it as not eligible"
+                )
+        return allowed
+
+    def _eligibility_by_name(self, eligible: Mapping[Any, Any]) -> NDArray[np.bool_]:
+        columns = {s: k for k, s in enumerate(self.servers)}
+        allowed = np.ones((self.n_users, self.n_servers), dtype=bool)
+        for user, names in eligible.items():
+            j = self.user_index(user)
+            allowed[j] = False
+            for name in [names] if isinstance(names, str) else names:
+                allowed[j, _index(name, columns, self.n_servers, "server")] = True
+        return allowed
+
+    def _check_somewhere_to_run(self) -> None:
+        nowhere = ~self.eligible.any(axis=1)
+        if not nowhere.any():
+            return
+        j = int(np.flatnonzero(nowhere)[0])
+        needed = self.per_server_demands[j] > 0
+        lacking = [self.resources[i] for i in range(self.n_resources)
+                   if needed[:, i].any() and not self.capacities[needed[:, i], i].any()]  # fmt: skip
+        if lacking:
+            raise InvalidInstance(
+                f"user {self.users[j]!r} needs {lacking[0]!r}, which has capacity 0 on every server; "
+                "give it capacity, or leave the user out"
+            )
+        raise InvalidInstance(
+            f"user {self.users[j]!r} is eligible on no server that has all it needs; "
+            "check its row of eligible against the capacities, or leave the user out"
+        )
+
+    def _place(self, name: str, at: tuple[int, ...]) -> str:
+        resource = f"resource {self.resources[at[-1]]!r}"
+        if name == "capacities":
+            return f"of {resource} on server {self.servers[at[0]]!r}"
+        server = f" on server {self.servers[at[1]]!r}" if len(at) == 3 else ""
+        return f"of user {self.users[at[0]]!r} for {resource}{server}"
+
+
+def _floats(values: Any, name: str) -> Float:
+    """A read-only float array: float32 and float64 arrays as views, anything else converted."""
+    try:
+        array = np.asarray(values)
+        if array.dtype not in (np.float32, np.float64):
+            array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInstance(f"{name} cannot be read as numbers ({error}); give numbers in equal rows") from error
+    return _frozen(array.view())
+
+
+def _frozen(array: Any) -> Any:
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+def _labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    names = tuple(str(g) for g in given)
+    if len(names) != size:
+        raise InvalidInstance(f"{len(names)} {kind} labels for {size} {kind}s; give one each")
+    if len(set(names)) != size:
+        seen: set[str] = set()
+        twice = next(x for x in names if x in seen or seen.add(x))  # type: ignore[func-returns-value]
+        raise InvalidInstance(f"the {kind} label {twice!r} is given twice; labels must differ")
+    return names
+
+
+def _index(name: str | int, positions: Mapping[str, int], size: int, kind: str) -> int:
+    if isinstance(name, str):
+        if name not in positions:
+            raise InvalidInstance(f"no {kind} {name!r}; {nearest(name, positions)}")
+        return positions[name]
+    if isinstance(name, (int, np.integer)) and 0 <= name < size:
+        return int(name)
+    raise InvalidInstance(f"no {kind} {name!r}; there are {size}")

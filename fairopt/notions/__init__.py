@@ -1,0 +1,1 @@
+"""Named fairness notions, each a Policy made of the blocks that a user has."""

@@ -1,0 +1,94 @@
+"""Notions that level shares: DRF, k-DF, and on several servers DRFH and TSF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairopt.blocks.objectives import Leximin
+from fairopt.blocks.shares import DominantShare, KDominantShare, StandAloneShare
+from fairopt.policy import Policy
+
+__all__ = ["DRF", "DRFH", "KDF", "TSF"]
+
+
+def DRF() -> Policy:
+    """Dominant Resource Fairness: leximin of dominant shares (Ghodsi et al., NSDI 2011).
+
+    With weights and task limits as the instance has them. On several servers shares are of total capacity, which
+    makes it DRFH.
+
+    Returns
+    -------
+    Policy
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
+    array([ 2.5, 12.5])
+    """
+    return Policy(Leximin(DominantShare()), name="DRF")
+
+
+def KDF(k: int = 2, rank_weights: Sequence[float] | None = None, short: str = "refuse") -> Policy:
+    """k-Dominant Fairness: leximin of the product of each user's k largest ratios (Jiang and Wu, 000 sec. 4).
+
+    Parameters
+    ----------
+    k : int, default 2
+        2 is 2-DF, 1 is DRF.
+    rank_weights : sequence of float, optional
+        A factor for each rank; only their product matters, so weights common to all users do nothing.
+    short : {"refuse", "positive"}, default "refuse"
+        What to do with users of fewer than k resources; see `KDominantShare`.
+
+    Returns
+    -------
+    Policy
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.KDF(k=2).allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks.round(4)
+    array([ 1.9231, 15.3846])
+    """
+    weights = None if rank_weights is None else tuple(rank_weights)
+    return Policy(Leximin(KDominantShare(k, weights, short)), name=f"{k}-DF")
+
+
+def DRFH() -> Policy:
+    """DRF on several servers: leximin of global dominant shares (Wang, Liang and Li, TPDS 2015).
+
+    The same blocks as `DRF`, under the name used for heterogeneous servers.
+
+    Returns
+    -------
+    Policy
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
+    >>> fo.DRFH().allocate(cluster).tasks.round(6)
+    array([10., 10.])
+    """
+    return Policy(Leximin(DominantShare()), name="DRFH")
+
+
+def TSF() -> Policy:
+    """Task Share Fairness: leximin of tasks relative to the whole cluster alone (Wang, Li, Liang, Li, ICDCS 2016).
+
+    Placement constraints do not count in what a user could run alone.
+
+    Returns
+    -------
+    Policy
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
+    >>> fo.TSF().allocate(cluster).shares.round(6)
+    array([0.833333, 0.833333])
+    """
+    return Policy(Leximin(StandAloneShare()), name="TSF")

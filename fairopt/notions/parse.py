@@ -1,0 +1,97 @@
+"""Blocks from text: what their repr prints, read back without executing anything."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from fairopt.blocks import constraints, objectives, shares
+from fairopt.errors import FairoptError, InvalidBlock, nearest
+from fairopt.policy import Policy
+
+BLOCKS: dict[str, Any] = {
+    name: getattr(module, name)
+    for module in (shares, objectives, constraints)
+    for name in module.__all__
+    if name not in ("Share", "Objective", "Constraint", "Sum", "Tiers", "AtLeast")
+}
+
+
+def parse_policy(text: str) -> Policy:
+    """A policy from text such as ``AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())``.
+
+    Parameters
+    ----------
+    text : str
+        An objective, or a whole ``Policy(..., constraints=[...])`` as its repr prints it.
+
+    Returns
+    -------
+    Policy
+
+    Raises
+    ------
+    InvalidBlock
+        If it is anything but blocks, numbers and their algebra.
+
+    Examples
+    --------
+    >>> parse_policy("Policy(AlphaFair(2), constraints=[SharingIncentive()])")
+    Policy(AlphaFair(2.0), constraints=[SharingIncentive()])
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise InvalidBlock(f"{text!r} cannot be read as blocks ({error})") from error
+    value = _value(tree, text)
+    if isinstance(value, objectives.Objective):
+        return Policy(value, name=text.strip())
+    if not isinstance(value, Policy):
+        raise InvalidBlock(f"{text!r} is no objective and no policy; write one such as AlphaFair(1) or DRF's name, drf")
+    return value
+
+
+def policy_or_text(text: str) -> Policy | str:
+    """The policy that a repr names, or the text itself where it holds blocks that are not fairopt's."""
+    try:
+        return parse_policy(text)
+    except FairoptError:
+        return text
+
+
+def _value(node: ast.AST, text: str) -> Any:
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str, type(None))):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in ("inf", "nan"):
+        return float(node.id)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return tuple(_value(e, text) for e in node.elts)
+    if isinstance(node, ast.Dict):
+        return {_value(k, text): _value(v, text) for k, v in zip(node.keys, node.values, strict=True) if k is not None}
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _value(node.operand, text)
+        if isinstance(value, (int, float)):
+            return -value
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+        left, right = _value(node.left, text), _value(node.right, text)
+        return left + right if isinstance(node.op, ast.Add) else left * right
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.GtE):
+        return _value(node.left, text) >= _value(node.comparators[0], text)
+    if isinstance(node, ast.Call):
+        return _call(node, text)
+    raise InvalidBlock(f"{ast.unparse(node) if isinstance(node, ast.expr) else node!r} in {text!r} is no block and no number")
+
+
+def _call(node: ast.Call, text: str) -> Any:
+    arguments = [_value(a, text) for a in node.args]
+    keywords = {k.arg: _value(k.value, text) for k in node.keywords if k.arg is not None}
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "then":
+        return _value(node.func.value, text).then(*arguments)
+    name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func).split(".")[-1]
+    kind = Policy if name == "Policy" else BLOCKS.get(name)
+    if kind is None:
+        raise InvalidBlock(f"no block {name!r} in {text!r}; {nearest(name, BLOCKS)}")
+    try:
+        return kind(*arguments, **keywords)
+    except TypeError as error:
+        raise InvalidBlock(f"{name} in {text!r}: {error}") from error

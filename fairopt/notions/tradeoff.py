@@ -1,0 +1,128 @@
+"""Families between fairness and efficiency: FDS, GFJ and p-norm fairness of 003, and their ends."""
+
+from __future__ import annotations
+
+from fairopt.blocks.objectives import AlphaFair, FairnessEfficiency, Objective, Total
+from fairopt.blocks.shares import DominantShare, PNormShare, Share, Tasks
+from fairopt.errors import InvalidBlock
+from fairopt.policy import Policy
+
+__all__ = ["FDS", "GFJ", "NashWelfare", "NoFairness", "PNormFairness"]
+
+
+def FDS(alpha: float | None = None, *, beta: float | None = None, lam: float | None = None) -> Policy:
+    """Fairness on Dominant Shares (Joe-Wong et al., 003 eq. 3).
+
+    Parameters
+    ----------
+    alpha : float, optional
+        alpha-fairness on dominant shares, the edge ``lam = (1-beta)/beta`` of the family.
+    beta, lam : float, optional
+        The type of fairness and the emphasis on efficiency, instead of alpha.
+
+    Returns
+    -------
+    Policy
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.FDS(1).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4])).tasks.round(4)
+    array([0.6667, 2.    ])
+    """
+    return _family("FDS", DominantShare(), alpha, beta, lam)
+
+
+def GFJ(alpha: float | None = None, *, beta: float | None = None, lam: float | None = None) -> Policy:
+    """Generalized Fairness on Jobs: the same family on numbers of tasks (Joe-Wong et al., 003 eq. 7).
+
+    Parameters
+    ----------
+    alpha : float, optional
+        alpha-fairness on numbers of tasks.
+    beta, lam : float, optional
+        The type of fairness and the emphasis on efficiency, instead of alpha.
+
+    Returns
+    -------
+    Policy
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.GFJ(2).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18])).tasks.round(4)
+    array([3.2942, 1.9019])
+    """
+    return _family("GFJ", Tasks(), alpha, beta, lam)
+
+
+def PNormFairness(
+    p: float, alpha: float | None = None, *, beta: float | None = None, lam: float | None = None
+) -> Policy:
+    """The same family on the p-norm of each user's ratios (003 eq. 19, on ratios so that units do not matter).
+
+    Parameters
+    ----------
+    p : float
+        Infinity is FDS, 0 is GFJ.
+    alpha : float, optional
+        alpha-fairness on p-norm shares.
+    beta, lam : float, optional
+        The type of fairness and the emphasis on efficiency, instead of alpha.
+
+    Returns
+    -------
+    Policy
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.PNormFairness(1, 0.5).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4])).tasks.round(4)
+    array([0.5098, 2.4706])
+    """
+    return _family(f"p-norm({p:g})", PNormShare(p), alpha, beta, lam)
+
+
+def NoFairness() -> Policy:
+    """Most tasks, no fairness: maximise the number of tasks (NFC in 000 sec. 6.1.1).
+
+    Returns
+    -------
+    Policy
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.NoFairness().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
+    array([ 0., 25.])
+    """
+    return Policy(Total(Tasks()), name="most tasks")
+
+
+def NashWelfare() -> Policy:
+    """Weighted Nash welfare: the product of tasks to the power of the weights; CEEI with equal incomes.
+
+    alpha = 1 on any share has this optimum, since shares are multiples of tasks.
+
+    Returns
+    -------
+    Policy
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.NashWelfare().allocate(fo.Instance([[2, 3], [2, 1]], [6, 4])).tasks.round(4)
+    array([0.6667, 2.    ])
+    """
+    return Policy(AlphaFair(1, Tasks()), name="Nash welfare")
+
+
+def _family(name: str, share: Share, alpha: float | None, beta: float | None, lam: float | None) -> Policy:
+    objective: Objective
+    if alpha is not None and beta is None and lam is None:
+        objective, parameters = AlphaFair(alpha, share), f"alpha={alpha:g}"
+    elif alpha is None and beta is not None and lam is not None:
+        objective, parameters = FairnessEfficiency(beta, lam, share), f"beta={beta:g}, lam={lam:g}"
+    else:
+        raise InvalidBlock(f"{name} takes either alpha, or beta and lam together; got {alpha=}, {beta=}, {lam=}")
+    return Policy(objective, name=f"{name}({parameters})")

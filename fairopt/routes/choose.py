@@ -1,0 +1,178 @@
+"""Which way to go: the first route that says it is exact for this policy on this instance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation, Certificate
+from fairopt.blocks.constraints import AtLeast, Constraint, MinShare
+from fairopt.blocks.model import Point
+from fairopt.blocks.objectives import FairnessEfficiency, Leximin, MaxMin, Objective, Tiers
+from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
+from fairopt.instance import Instance
+from fairopt.routes import certify, cone, conflict, leximin, solvers
+from fairopt.routes.cone import Answer, Settings
+from fairopt.routes.program import Program
+from fairopt.routes.waterfill import waterfill
+
+Float = NDArray[np.floating[Any]]
+
+METHODS = ("auto", "cone", "water-filling")
+TIER = 1e-7  # how much of an earlier tier's best a later one may give up (design.md section 4)
+
+
+def allocate(
+    policy: Any,
+    instance: Instance,
+    *,
+    method: str = "auto",
+    solver: str | None = None,
+    solver_options: Mapping[str, Any] | None = None,
+    time_limit: float | None = None,
+    verbose: bool = False,
+) -> Allocation:
+    """Solve a policy on an instance, and prove the answer; see `Policy.allocate` for the parameters."""
+    start = time.perf_counter()
+    if not isinstance(instance, Instance):
+        raise InvalidBlock(f"allocate({type(instance).__name__}): give an fairopt.Instance, or fairopt.read(path)")
+    if method not in METHODS:
+        raise InvalidBlock(f"no method {method!r}; {nearest(method, METHODS)}")
+    if time_limit is not None and not time_limit > 0:
+        raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
+    settings = Settings(
+        solver=solvers.named(solver) if solver is not None else None,
+        options=dict(solver_options or {}),
+        deadline=None if time_limit is None else start + time_limit,
+        verbose=verbose,
+    )
+    if settings.solver and method not in ("auto", "cone"):
+        raise InvalidBlock(f"solver {settings.solver} goes the cone route; give method='cone' or leave method out")
+    tiers = policy.objective.tiers if isinstance(policy.objective, Tiers) else (policy.objective,)
+    constraints: tuple[Constraint, ...] = tuple(policy.constraints)
+    first: Program | None = None
+    answers: list[Answer] = []
+    for k, objective in enumerate(tiers):
+        program = Program(instance, objective, constraints)
+        first = first or program
+        answer = _empty(program) if program.empty else _one(program, settings, method)
+        answers.append(answer)
+        if not answer.ok:
+            break
+        if k + 1 < len(tiers) and not program.empty:
+            constraints += tuple(_kept(objective, program, answer))
+    assert first is not None
+    allocation = _finished(policy, first, answers, time.perf_counter() - start)
+    if not allocation.certificate.ok:
+        _refuse(allocation, settings)
+    return allocation
+
+
+def _one(program: Program, settings: Settings, method: str) -> Answer:
+    forced = settings.solver is not None or method == "cone"
+    if not forced:
+        if fills(program):
+            return _by_waterfill(program)
+        if method == "water-filling":
+            raise OutOfDomain(
+                "water-filling is exact for Leximin and MaxMin on one pool (or identical servers) with bounds on "
+                f"tasks only, not for {program.objective!r} on {program.given!r}; use method='auto'"
+            )
+    if isinstance(program.objective, Leximin):
+        return leximin.solve(program, settings)
+    return cone.solve(program, settings)
+
+
+def fills(program: Program) -> bool:
+    """Whether water-filling is exact: leximin or max-min on one pool with nothing but bounds on tasks.
+
+    Parameters
+    ----------
+    program : Program
+        What to solve.
+
+    Returns
+    -------
+    bool
+    """
+    return isinstance(program.objective, (Leximin, MaxMin)) and program.pairs.single and not program.rest
+
+
+def _by_waterfill(program: Program) -> Answer:
+    objective = program.objective
+    assert isinstance(objective, (Leximin, MaxMin))
+    instance = program.instance
+    c = objective.share.coefficients(instance)
+    ratios = program.pairs.loads.T
+    filled = waterfill(ratios, instance.weights / c, program.low, program.high, program.usable)
+    if filled is None:
+        conflict.explain(program)
+        raise NotCertified("the lower bounds do not fit, though no conflict was found; loosen them a little")
+    tasks = certify.repair(program, filled.tasks)
+    if isinstance(objective, MaxMin):
+        level = objective.value(Point(instance, tasks[:, None]))
+        gap = max(filled.first_level / level - 1.0, 0.0) if level > 0 else np.inf
+    gap = certify.bottleneck_gap(program, Leximin(objective.share), tasks)
+    violation = certify.measured_violation(program, tasks)
+    return Answer(tasks, gap, violation, "water-filling", filled.prices)
+
+
+def _empty(program: Program) -> Answer:
+    return Answer(np.zeros(0), 0.0, 0.0, "empty", np.zeros(program.pairs.loads.shape[0]))
+
+
+def _kept(objective: Objective, program: Program, answer: Answer) -> Sequence[Constraint]:
+    """What an earlier tier asks of the later ones."""
+    point = Point(program.instance, program.pairs.table(answer.tasks))
+    if isinstance(objective, Leximin):
+        levels = point.share(objective.share) * (1 - TIER)
+        return [MinShare(dict(zip(program.instance.users, levels.tolist(), strict=True)), objective.share)]
+    if isinstance(objective, FairnessEfficiency):
+        objective = objective.alpha_fair() or objective
+    best = objective.value(point)
+    return [AtLeast(objective, best - TIER * abs(best - objective.value(point.scaled(0.5))))]
+
+
+def _finished(policy: Any, program: Program, answers: Sequence[Answer], seconds: float) -> Allocation:
+    first, last = answers[0], answers[-1]
+    gaps = tuple(a.gap for a in answers) if len(answers) > 1 else last.gaps
+    certificate = Certificate(
+        gap=max(a.gap for a in answers),
+        violation=last.violation,
+        method=last.method,
+        solver=last.solver,
+        seconds=seconds,
+        block_violation=last.block_violation,
+        tried=tuple(t for a in answers for t in a.tried),
+        gaps=gaps,
+        note=last.note,
+    )
+    table = program.expand(last.tasks)
+    if program.empty:
+        value = 0.0
+    else:
+        value = program.objective.value(Point(program.instance, program.pairs.table(last.tasks)))
+    prices = None if first.prices is None else program.expand_prices(first.prices)
+    return Allocation(program.given, policy, table, certificate, value, prices)
+
+
+def _refuse(allocation: Allocation, settings: Settings) -> None:
+    certificate = allocation.certificate
+    tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
+    if any("time limit" in t.status + t.message for t in certificate.tried):
+        fix = "give it more time_limit"
+    elif settings.solver:
+        fix = "try another solver, or none for the chain of all"
+    else:
+        fix = "see .best for the best found and .tried for what each solver said"
+    raise NotCertified(
+        f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
+        f"{certificate.violation:.2g} (1e-9), constraints {certificate.block_violation:.2g} (1e-7). "
+        f"Tried {tried}. Fix: {fix}",
+        best=allocation,
+        tried=certificate.tried,
+    )

@@ -1,0 +1,281 @@
+"""The general route: any blocks, through CVXPY, with any solver that can take them, judged by the certificate."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION_TOLERANCE, Try
+from fairopt.blocks.model import Point
+from fairopt.blocks.objectives import Objective
+from fairopt.errors import NotConcave, Unbounded
+from fairopt.routes import certify, conflict, solvers
+from fairopt.routes.conic_bound import conic_bound
+from fairopt.routes.program import ConeModel, Program
+
+Float = NDArray[np.floating[Any]]
+log = logging.getLogger("fairopt")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the caller wants it solved."""
+
+    solver: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    deadline: float | None = None
+    verbose: bool = False
+
+    def left(self) -> float | None:
+        """Seconds left, never negative."""
+        return None if self.deadline is None else max(self.deadline - time.perf_counter(), 0.0)
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is up."""
+        return self.deadline is not None and time.perf_counter() >= self.deadline
+
+    def chain(self, linear: bool) -> list[str]:
+        """The solver asked for alone, or the chain."""
+        return [self.solver] if self.solver else solvers.chain(linear)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a route found: tasks by pair, its evidence, and prices by row of `Pairs.loads` per whole capacity."""
+
+    tasks: Float
+    gap: float
+    violation: float
+    method: str
+    prices: Float | None = None
+    block_violation: float = 0.0
+    solver: str | None = None
+    tried: tuple[Try, ...] = ()
+    gaps: tuple[float, ...] = ()
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it can be certified."""
+        return bool(
+            self.gap <= GAP_TOLERANCE
+            and self.violation <= VIOLATION_TOLERANCE
+            and self.block_violation <= BLOCK_TOLERANCE
+        )
+
+
+def solve(program: Program, settings: Settings) -> Answer:
+    """Maximise an objective that is a number (no order), by the first solver whose answer can be certified.
+
+    Parameters
+    ----------
+    program : Program
+        What to solve.
+    settings : Settings
+        Solver, options, time.
+
+    Returns
+    -------
+    Answer
+        The best found; the caller looks at ``ok``.
+
+    Raises
+    ------
+    Infeasible, Unbounded, NotConcave, SolverUnavailable
+    """
+    tried: list[Try] = []
+    best: Answer | None = None
+    linear: bool | None = None
+    names = settings.chain(True)
+    while names:
+        name = names.pop(0)
+        if settings.late:
+            tried.append(Try(name, "not tried", 0.0, message="time limit reached"))
+            break
+        start = time.perf_counter()
+        cone = ConeModel(program, exact_powers=name in solvers.POWER_CONES)
+        form, natural_factor = objective_form(program.objective, cone)
+        if linear is None and settings.solver is None:
+            linear = form.is_pwl() and all(c.is_dcp() and _is_affine(c) for _, _, c in cone.rest)
+            if not linear:
+                names = settings.chain(False)
+                name = names.pop(0)
+        problem = cp.Problem(cp.Maximize(form), cone.all_constraints)
+        attempt = solvers.run(
+            problem, name, options=settings.options, time_limit=settings.left(), verbose=settings.verbose
+        )
+        if attempt.status.startswith("infeasible"):
+            conflict.explain(program)  # raises Infeasible, unless a second look finds it feasible
+        if attempt.status.startswith("unbounded"):
+            _check_unbounded(program)
+        if attempt.status in solvers.SOLVED and _has_values(cone):
+            answer = judge(program, cone, form, natural_factor, problem)
+            attempt = replace(attempt, gap=answer.gap, violation=answer.violation)
+            answer = replace(answer, solver=name)
+            if best is None or _rank(answer) < _rank(best):
+                best = answer
+        tried.append(replace(attempt, seconds=time.perf_counter() - start))
+        log.info("%s", tried[-1])
+        if best is not None and best.ok:
+            break
+    if best is None:
+        best = Answer(np.zeros(len(program.pairs)), np.inf, 0.0, "cone", block_violation=np.inf)
+    return replace(best, tried=tuple(tried))
+
+
+def objective_form(objective: Objective, cone: ConeModel) -> tuple[cp.Expression, float | None]:
+    """What to give the solver, and natural units per unit of it (None: an increasing transform).
+
+    Parameters
+    ----------
+    objective : Objective
+        A number, not an order.
+    cone : ConeModel
+        The model to write it in.
+
+    Returns
+    -------
+    (cvxpy.Expression, float or None)
+
+    Raises
+    ------
+    NotConcave
+        If CVXPY's rules do not prove it concave.
+    """
+    form = objective.solver_form(cone.model)
+    factor = None
+    if form is None:
+        form = cp.sum(objective.expression(cone.model))
+        cone.unknowns.value = np.full(cone.unknowns.shape, 0.5)
+        full, half = _finite(form), 0.0
+        cone.unknowns.value = np.full(cone.unknowns.shape, 0.25)
+        half = _finite(form)
+        cone.unknowns.value = None
+        factor = abs(full - half) or abs(full) or 1.0  # so that the solver's tolerances mean something
+        form = form / factor
+    if not form.is_concave():
+        parts = [t for _, t in objective.terms() if not cp.sum(t.expression(cone.model)).is_concave()]
+        raise NotConcave(
+            f"{(parts or [objective])[0]!r} is not concave by CVXPY's rules ({form.curvature.lower()}); "
+            "write it with concave atoms of increasing arguments, or use another objective"
+        )
+    return form, factor
+
+
+def judge(
+    program: Program, cone: ConeModel, form: cp.Expression, factor: float | None, problem: cp.Problem
+) -> Answer:
+    """Repair what a solver left in the model, and bound how much better anything can be.
+
+    Parameters
+    ----------
+    program : Program
+        What was solved.
+    cone : ConeModel
+        Solved.
+    form : cvxpy.Expression
+        What was maximised.
+    factor : float or None
+        Natural units per unit of ``form``; None for an increasing transform.
+    problem : cvxpy.Problem
+        The problem that was solved.
+
+    Returns
+    -------
+    Answer
+    """
+    objective = program.objective
+    tasks = certify.repair(program, cone.tasks())
+    violation = certify.measured_violation(program, tasks)
+    blocks = certify.block_violation(cone, tasks)
+    multipliers = certify.relaxed_multipliers(cone, tasks)
+    point = Point(program.instance, program.pairs.table(tasks))
+    majorant = objective.majorant(point)
+    if majorant is not None and factor is not None and not objective.majorant_is_natural:
+        majorant = None
+    if majorant is not None:
+        if factor is not None:
+            multipliers = _times(multipliers, factor)
+        found = certify.bound(program, majorant, objective, multipliers, tasks, natural=factor is not None)
+        prices = multipliers.prices * found.factor * majorant.unit
+        gap = found.gap
+    else:
+        gap, prices = _tangent_gap(program, cone, form, factor, multipliers, tasks, point)
+        if not gap <= GAP_TOLERANCE:
+            value = float(form.value) if form.value is not None else np.nan
+            bound = conic_bound(problem, cone.unknowns, program.most[program.pairs.user] / cone.scale)
+            scale = factor or 1.0
+            if bound is not None:
+                gap = min(gap, _plain_gap(objective, point, (bound - value) * scale))
+    if not np.isfinite(gap):
+        gap = np.inf
+    return Answer(tasks, max(gap, 0.0), violation, "cone", prices, block_violation=blocks)
+
+
+def _tangent_gap(
+    program: Program, cone: ConeModel, form: cp.Expression, factor: float | None, multipliers: certify.Multipliers,
+    tasks: Float, point: Point,
+) -> tuple[float, Float]:  # fmt: skip
+    """Gap by the tangent of the objective at the answer, for objectives without a closer majorant."""
+    objective = program.objective
+    natural = cp.sum(objective.expression(cone.model)) if factor is None else form * factor
+    touched = certify.tangent(cone, natural, tasks)
+    scale = 1.0 if factor is None else factor
+    cone.unknowns.value = tasks / cone.scale
+    if touched is None:
+        return np.inf, multipliers.prices * scale
+    majorant, worth = touched
+    if factor is None:  # an increasing transform was solved: its slope relates the two
+        own = certify.tangent(cone, form, tasks)
+        scale = float(worth @ tasks) / float(own[1] @ tasks) if own is not None and own[1] @ tasks else 1.0
+    charged = _times(multipliers, scale)
+    charged.pair_cost = charged.pair_cost - worth
+    value = objective.value(point)
+    found = certify.bound(program, majorant, objective, charged, tasks, natural=True, refine=False)
+    return _plain_gap(objective, point, found.value - value), charged.prices
+
+
+def _plain_gap(objective: Objective, point: Point, excess: float) -> float:
+    drop = abs(objective.value(point) - objective.value(point.scaled(0.5)))
+    return excess / drop if drop > 0 else excess
+
+
+def _times(multipliers: certify.Multipliers, factor: float) -> certify.Multipliers:
+    return certify.Multipliers(
+        multipliers.prices * factor,
+        multipliers.pair_cost * factor,
+        multipliers.constant * factor,
+        tuple((m, t * factor) for m, t in multipliers.extra),
+    )
+
+
+def _rank(answer: Answer) -> tuple[bool, float]:
+    return not answer.ok, answer.gap + answer.violation + answer.block_violation
+
+
+def _has_values(cone: ConeModel) -> bool:
+    return cone.unknowns.value is not None and bool(np.isfinite(cone.unknowns.value).all())
+
+
+def _finite(expression: cp.Expression) -> float:
+    value = expression.value
+    return float(value) if value is not None and np.isfinite(value) else 0.0
+
+
+def _is_affine(condition: cp.Constraint) -> bool:
+    return all(argument.is_affine() for argument in condition.args)
+
+
+def _check_unbounded(program: Program) -> None:
+    """Tasks are bounded by capacities, so only an objective with variables of its own can be unbounded."""
+    anywhere = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
+    if program.objective.majorant(anywhere) is None:
+        raise Unbounded(f"{program.objective!r} grows without end; bound it, for instance by a constraint on its variables")

@@ -1,0 +1,120 @@
+"""A bound for objectives that only CVXPY knows: the cone program's own dual, made feasible by our hand.
+
+CVXPY turns any problem into ``min c'z + d : A z + s = b, s in K``. For any y in the dual cone,
+``c'z >= r'z - b'y`` with ``r = c + A'y``. The solver's y is moved until r vanishes on the variables that CVXPY added
+(whose range is unknown) and lies in the dual cone; what is left of r is charged at the range of each variable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import lsqr
+
+from fairopt.routes import solvers
+
+Float = NDArray[np.floating[Any]]
+
+
+def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> float | None:
+    """An upper bound on the optimum of a maximisation problem.
+
+    The problem is solved once more in CLARABEL's cone form for its dual, which is then only a starting point.
+
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        Maximises a concave expression.
+    unknowns : cvxpy.Variable
+        Non-negative, with proven ranges.
+    top : ndarray, flat in column order
+        The largest value of each of them.
+
+    Returns
+    -------
+    float or None
+        None where the cone form holds something other than linear, second-order, exponential or power cones.
+    """
+    if "CLARABEL" not in solvers.installed():
+        return None
+    try:
+        data, _, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True)
+    except cp.error.SolverError:
+        return None
+    dims = data["dims"]
+    if data.get("P") is not None or dims.psd or getattr(dims, "pnd", None):
+        return None
+    y, z = _solve(data, dims)
+    if y is None or z is None:
+        return None
+    c, a, b = np.asarray(data["c"]), sp.csr_array(data["A"]), np.asarray(data["b"])
+    columns = data["param_prob"].var_id_to_col
+    if unknowns.id not in columns:  # CVXPY replaced the variable: no range is known for anything
+        return None
+    ours = np.arange(columns[unknowns.id], columns[unknowns.id] + unknowns.size)
+    transposed = a.T.tocsr()
+    others = np.setdiff1d(np.arange(len(c)), ours)
+    on_others = transposed[others]
+    y = _into_dual_cone(y, dims)
+    for _ in range(20):
+        residual = c[others] + on_others @ y
+        if np.abs(residual).max(initial=0.0) <= 1e-15 * max(1.0, np.abs(c).max(initial=0.0)):
+            break
+        y = _into_dual_cone(y - lsqr(on_others, residual, atol=1e-16, btol=1e-16)[0], dims)
+    residual = c + transposed @ y
+    reach = 100.0 * np.maximum(1.0, np.abs(z))  # of CVXPY's own variables: far beyond where they are at the answer
+    low = -float(b @ y) + float(np.minimum(residual[ours] * top, 0.0).sum())
+    low -= float((np.abs(residual) * reach)[others].sum())
+    offset = float(inverse[-1].get("offset", 0.0)) if isinstance(inverse[-1], dict) else 0.0
+    return -(low + offset)
+
+
+def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:
+    import clarabel
+    from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    size = len(data["c"])
+    found = clarabel.DefaultSolver(
+        sp.csc_array((size, size)), data["c"], data["A"], data["b"], dims_to_solver_cones(dims), settings
+    ).solve()
+    y, z = np.asarray(found.z), np.asarray(found.x)
+    return (y, z) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
+
+
+def _into_dual_cone(y: Float, dims: Any) -> Float:
+    """The nearest-at-hand point of the dual cone: one coordinate of each cone is moved as far as needed."""
+    y = y.copy()
+    at = dims.zero
+    y[at : at + dims.nonneg] = np.maximum(y[at : at + dims.nonneg], 0.0)
+    at += dims.nonneg
+    for size in dims.soc:
+        y[at] = max(y[at], float(np.linalg.norm(y[at + 1 : at + size])))
+        at += size
+    if dims.exp:
+        # dual exponential cone: u < 0 and w >= -u exp(v/u - 1), or u = 0 and v, w >= 0
+        block = y[at : at + 3 * dims.exp].reshape(-1, 3)
+        u = np.minimum(block[:, 0], 0.0)
+        v = np.where(u == 0, np.maximum(block[:, 1], 0.0), block[:, 1])
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            least = np.where(u < 0, -u * np.exp(np.where(u < 0, v / np.where(u < 0, u, -1.0), 0.0) - 1.0), 0.0)
+        y[at : at + 3 * dims.exp] = np.stack([u, v, np.maximum(block[:, 2], least)], axis=1).ravel()
+        at += 3 * dims.exp
+    for power in dims.p3d:
+        # dual power cone: (u/a)^a (v/(1-a))^(1-a) >= |w|
+        a = float(power)
+        u, v, w = np.maximum(y[at], 0.0), np.maximum(y[at + 1], 0.0), abs(y[at + 2])
+        have = (u / a) ** a * (v / (1 - a)) ** (1 - a)
+        if have < w:
+            grow = w / have if have > 0 else 1.0
+            y[at], y[at + 1] = (u * grow, v * grow) if have > 0 else (a * w, (1 - a) * w)
+        else:
+            y[at], y[at + 1] = u, v
+        at += 3
+    return y

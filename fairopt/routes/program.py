@@ -1,0 +1,193 @@
+"""Blocks and an instance, made ready to solve: users who take part, servers merged, bounds gathered.
+
+Every route starts here. Constraints that are only bounds on each user's tasks, or only a reserve of a resource,
+are folded into `low`, `high` and `usable`; the others stay in `rest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.model import Model, Pairs
+from fairopt.blocks.objectives import Objective
+from fairopt.errors import Infeasible, InvalidBlock, NotConcave
+from fairopt.instance import Instance
+
+Float = NDArray[np.floating[Any]]
+
+
+class Program:
+    """An objective and constraints on an instance, reduced to what has to be solved.
+
+    Parameters
+    ----------
+    instance : Instance
+        As the user gave it.
+    objective : Objective
+        What to maximise.
+    constraints : sequence of Constraint
+        Beside those of the instance.
+    merge : bool, default True
+        Solve identical servers as one row with a count.
+
+    Raises
+    ------
+    Infeasible
+        If a constraint asks for tasks of a user whose task limit is 0.
+    """
+
+    def __init__(
+        self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
+    ) -> None:
+        self.given = instance
+        self.objective = objective
+        self.constraints = tuple(constraints)
+        takes_part = instance.task_limits > 0
+        self.active = np.flatnonzero(takes_part)
+        with_part = instance if takes_part.all() else instance.select_users(self.active)
+        self.instance = with_part.merged() if merge else with_part
+        self.unmerged = with_part
+        self.merge = merge
+        idle = None if takes_part.all() else instance.select_users(~takes_part)
+        self.low = np.zeros(self.instance.n_users)
+        self.high = np.array(self.instance.task_limits, dtype=float)
+        self.usable = np.ones(self.instance.n_resources)
+        self.rest: list[Constraint] = []
+        for constraint in self.constraints:
+            constraint.check(self.instance)
+            bounds, usable = constraint.bounds(self.instance), constraint.usable(self.instance)
+            if bounds is not None:
+                if idle is not None:
+                    _refuse_impossible(constraint, idle)
+                self.low = np.maximum(self.low, bounds[0])
+                self.high = np.minimum(self.high, bounds[1])
+            elif usable is not None:
+                self.usable = np.minimum(self.usable, usable)
+            else:
+                self.rest.append(constraint)
+        objective.check(self.instance)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody takes part."""
+        return self.instance.n_users == 0
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """(user, server) pairs where users may run."""
+        return Pairs(self.instance)
+
+    @cached_property
+    def size(self) -> Float:
+        """About how many tasks each user will run: the unit of its unknowns, shape (n_users,)."""
+        instance = self.instance
+        mu = instance.dominant_shares
+        best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
+        load = float(((instance.weights / best) @ instance.cheapest_ratios).max(initial=0.0))
+        size = instance.weights / best / load
+        return np.minimum(size, np.where(self.high > 0, self.high, np.inf))
+
+    @cached_property
+    def most(self) -> Float:
+        """A proven upper bound on each user's tasks, shape (n_users,)."""
+        return np.minimum(self.high, self.instance.tasks_alone.sum(axis=1))
+
+    @cached_property
+    def capacity_rows(self) -> NDArray[np.int64]:
+        """Rows of `Pairs.loads` that anybody loads."""
+        loads = self.pairs.loads
+        return np.flatnonzero(loads.max(axis=1) > 0 if self.pairs.single else np.diff(loads.indptr) > 0)
+
+    @cached_property
+    def usable_rows(self) -> Float:
+        """The usable fraction of each row of `Pairs.loads`."""
+        return np.tile(self.usable, self.instance.n_servers)
+
+    def expand(self, by_pair: Float) -> Float:
+        """Tasks by pair as (n_users, n_servers) of the instance given: spread, and zero for who takes no part."""
+        table = self.pairs.table(by_pair)
+        if self.merge:
+            table = self.unmerged.spread(table)
+        if len(self.active) == self.given.n_users:
+            return table
+        out = np.zeros((self.given.n_users, self.given.n_servers))
+        out[self.active] = table
+        return out
+
+    def expand_prices(self, by_row: Float) -> Float:
+        """Prices by row of `Pairs.loads` (per whole capacity) as (n_servers, n_resources) per natural unit."""
+        capacity = self.instance.capacities * self.instance.counts[:, None]
+        natural = np.divide(by_row.reshape(capacity.shape), capacity, out=np.zeros(capacity.shape), where=capacity > 0)
+        return natural[self.unmerged.server_classes] if self.merge else natural
+
+
+class ConeModel:
+    """A `Program` as CVXPY constraints in unknowns near 1.
+
+    Parameters
+    ----------
+    program : Program
+        What to write down.
+    exact_powers : bool
+        See `Model`.
+    """
+
+    def __init__(self, program: Program, exact_powers: bool = True) -> None:
+        self.program = program
+        pairs = program.pairs
+        self.scale = program.size[pairs.user]
+        self.unknowns = cp.Variable(len(pairs), name="tasks in units", nonneg=True)
+        self.model = Model(program.instance, self.unknowns, self.scale, pairs, exact_powers)
+        rows = program.capacity_rows
+        loads = self.model.loads
+        self.capacity = (loads if len(rows) == loads.shape[0] else loads[rows]) <= program.usable_rows[rows]
+        self.box: list[cp.Constraint] = []
+        relative = program.size
+        tasks = self.model.tasks
+        limited = np.flatnonzero(np.isfinite(program.high))
+        self.limited = limited
+        self.limits: cp.Constraint | None = None
+        if len(limited):
+            per = np.maximum(program.high[limited], 1e-300)
+            held = program.high[limited] > 0
+            unit = np.where(held, per, relative[limited])
+            self.limits = cp.multiply(tasks[limited], 1.0 / unit) <= held.astype(float)
+            self.box.append(self.limits)
+        floors = np.flatnonzero(program.low > 0)
+        if len(floors):
+            self.box.append(cp.multiply(tasks[floors], 1.0 / program.low[floors]) >= 1)
+        self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
+        for constraint in program.rest:
+            for name, condition in constraint.constraints(self.model).items():
+                if not isinstance(condition, cp.Constraint):
+                    raise InvalidBlock(f"{constraint!r} gave {condition!r} under {name!r}; give a cvxpy constraint")
+                if not condition.is_dcp():
+                    raise NotConcave(f"{constraint!r}: its condition {name!r} is not convex ({condition})")
+                self.rest.append((constraint, name, condition))
+
+    @property
+    def all_constraints(self) -> list[cp.Constraint]:
+        """Everything that must hold."""
+        return [self.capacity, *self.box, *(condition for _, _, condition in self.rest)]
+
+    def tasks(self) -> Float:
+        """Tasks by pair that the solver left in the unknowns, never negative."""
+        return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale
+
+
+def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
+    bounds = constraint.bounds(idle)
+    if bounds is not None and (bounds[0] > 0).any():
+        j = int(np.flatnonzero(bounds[0] > 0)[0])
+        raise Infeasible(
+            f"`{constraint!r}` asks for {bounds[0][j]:.4g} tasks of user {idle.users[j]!r}, whose task limit is 0; "
+            "raise the limit or leave the user out of the constraint",
+            (f"`{constraint!r}`", "the task limits"),
+        )

@@ -1,0 +1,154 @@
+"""The solvers behind CVXPY: what is installed, what to ask of each, and one call that never lies about the outcome."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cvxpy as cp
+
+from fairopt.allocation import Try
+from fairopt.errors import SolverUnavailable, nearest
+
+# Asked for tightly and judged by the certificate: Clarabel's default leaves about 1e-4 in x for logarithms.
+_TIGHT: dict[str, dict[str, Any]] = {
+    "CLARABEL": {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 500, "accept_unknown": True},
+    "ECOS": {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10, "max_iters": 300},
+    "SCS": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
+    "HIGHS": {
+        "primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "ipm_optimality_tolerance": 1e-10,
+    },
+    "SCIPY": {"scipy_options": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}},
+    "OSQP": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000, "polishing": True},
+}  # fmt: skip
+_TIGHT["ECOS_BB"] = _TIGHT["ECOS"]
+_TIME: dict[str, Callable[[float], dict[str, Any]]] = {
+    "CLARABEL": lambda t: {"time_limit": t},
+    "SCS": lambda t: {"time_limit_secs": t},
+    "HIGHS": lambda t: {"time_limit": t},
+    "SCIPY": lambda t: {"scipy_options": {"time_limit": t}},
+    "OSQP": lambda t: {"time_limit": t},
+}  # ECOS has no clock of its own: its iterations are limited, and the time is looked at between solves
+POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
+LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
+CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
+SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
+KNOWN = ("CLARABEL", "ECOS", "HIGHS", "OSQP", "SCIPY", "SCS")
+
+
+def installed() -> list[str]:
+    """Names of the solvers that CVXPY can call here.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> "CLARABEL" in installed()
+    True
+    """
+    return list(cp.installed_solvers())
+
+
+def named(solver: str) -> str:
+    """The solver's name as CVXPY spells it.
+
+    Parameters
+    ----------
+    solver : str
+        In any case.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    SolverUnavailable
+        If it is unknown, or known and not installed.
+    """
+    name = str(solver).upper()
+    here = installed()
+    if name in here:
+        return name
+    known = set(KNOWN) | set(cp.settings.SOLVERS)
+    if name in known:
+        hint = " (wheels for Python 3.11 and 3.12 only)" if name.startswith("ECOS") else ""
+        raise SolverUnavailable(f"solver {name} is not installed{hint}; installed: {', '.join(here)}")
+    raise SolverUnavailable(f"no solver {solver!r}; {nearest(name, here)}")
+
+
+def chain(linear: bool) -> list[str]:
+    """The solvers to try in order, for a linear program or for cones."""
+    here = set(installed())
+    return [name for name in (LINEAR_CHAIN if linear else CONE_CHAIN) if name in here]
+
+
+def run(
+    problem: cp.Problem,
+    solver: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    time_limit: float | None = None,
+    verbose: bool = False,
+) -> Try:
+    """Solve, and say what happened; the answer is left in the problem's variables.
+
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        Built afresh: options leak between two solves of one problem.
+    solver : str
+        As `named` gives it.
+    options : dict, optional
+        The solver's own options, over the tight ones asked for by default.
+    time_limit : float, optional
+        Seconds left.
+    verbose : bool, default False
+        Let the solver print.
+
+    Returns
+    -------
+    Try
+        With the solver's status, which is no evidence.
+
+    Raises
+    ------
+    SolverUnavailable
+        If the solver cannot take this kind of problem.
+    """
+    asked: dict[str, Any] = dict(_TIGHT.get(solver, {}))
+    if time_limit is not None and solver in _TIME:
+        asked = _over(asked, _TIME[solver](max(time_limit, 1e-3)))
+    asked = _over(asked, dict(options or {}))
+    start = time.perf_counter()
+    message = ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=True, **asked)
+        status = str(problem.status)
+    except cp.error.SolverError as error:
+        if "cannot solve" in str(error) or "not able to" in str(error):
+            raise SolverUnavailable(
+                f"{solver} cannot take this kind of problem ({_first_line(error)}); try one of {', '.join(chain(False))}"
+            ) from error
+        status, message = "solver_error", _first_line(error)
+    except (ValueError, ArithmeticError, RuntimeError) as error:  # what solvers' bindings raise on numerical trouble
+        status, message = "solver_error", f"{type(error).__name__}: {_first_line(error)}"
+    return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
+
+
+def _over(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
+    merged = {**base, **top}
+    if "scipy_options" in base and "scipy_options" in top:
+        merged["scipy_options"] = {**base["scipy_options"], **top["scipy_options"]}
+    return merged
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

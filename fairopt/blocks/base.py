@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,20 @@ class Block:
         words = []
         for k, field in enumerate(fields(self)):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            if field.name.startswith("_") or (value == field.default and type(value) is type(field.default)):
+            default = field.default_factory() if field.default_factory is not MISSING else field.default
+            if value == default and type(value) is type(default):
                 continue
-            value = dict(value.pairs) if isinstance(value, ByUser) else value
-            words.append(repr(value) if k == len(words) else f"{field.name}={value!r}")
+            words.append(_literal(value) if k == len(words) else f"{field.name}={_literal(value)}")
         return f"{type(self).__name__}({', '.join(words)})"
+
+
+def _literal(value: Any) -> str:
+    """Numbers as people write them: 2 for 2.0; the rest as `repr` has it."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
+    return repr(value)
 
 
 class ByUser:

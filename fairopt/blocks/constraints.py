@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, PerUser, as_given, parameter, per_user_parameter
 from fairopt.blocks.model import Model
-from fairopt.blocks.objectives import FairnessEfficiency, Objective
+from fairopt.blocks.objectives import FairnessEfficiency, MaxMin, Objective
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
@@ -391,6 +391,11 @@ class AtLeast(Constraint):
     objective: Objective
     level: float
 
+    def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
+        if not isinstance(self.objective, MaxMin):
+            return None
+        return MinShare(tuple(np.maximum(self.level, 0.0) * instance.weights), self.objective.share).bounds(instance)
+
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         unit = abs(self.level) or 1.0
         return {"at least": self.objective.expression(model) / unit >= self.level / unit}
@@ -401,4 +406,4 @@ class AtLeast(Constraint):
             self.objective.natural_is_concave()
 
     def __repr__(self) -> str:
-        return f"{self.objective!r} >= {self.level!r}"
+        return f"{self.objective!r} >= {self.level:.12g}"

@@ -58,6 +58,13 @@ class RankedTerm:
         v = np.asarray(self.v[: len(ordered)])
         return float(self.factor * (ordered[: len(v)] @ v))
 
+    def sorted_by(self, reach: Float) -> Float:
+        """The legal theta that puts the largest weight on whoever can reach least."""
+        v = np.zeros(len(reach))
+        given = min(len(reach), len(self.v))
+        v[np.argsort(reach)[:given]] = self.v[:given]
+        return v * self.factor
+
     def mixture(self, wanted: Float) -> Float:
         """A legal theta as near to the wanted one as mixing with the mean brings it.
 

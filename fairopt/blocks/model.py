@@ -220,3 +220,12 @@ class Model(_View):
         """Shares per weight, in units of their max-min level: numbers near 1, as solvers like them."""
         per_pair = self.pairs.of(block.coefficients(self.instance)) / self.weights[self.pairs.user]
         return self._sum_by_user(per_pair / self.level(block))
+
+    def split_share(self, block: Share) -> tuple[cp.Expression, Float]:
+        """`relative_share` as (expression near 1, factor by user): logarithms and powers of it split likewise."""
+        instance = self.instance
+        c = block.coefficients(instance)
+        best = np.where(instance.eligible, c, 0.0).max(axis=1) if c.ndim == 2 else c
+        worth = best * self.scale[self.pairs.first]
+        per_pair = self.pairs.of(c) / worth[self.pairs.user]
+        return self._sum_by_user(per_pair), worth / (self.weights * self.level(block))

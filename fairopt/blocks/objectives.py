@@ -203,8 +203,7 @@ class Sum(Objective):
         return self.parts
 
     def __repr__(self) -> str:
-        words = [repr(t) if c == 1 else f"{c!r} * {t!r}" for c, t in self.parts]
-        return words[0] if len(words) == 1 else "(" + " + ".join(words) + ")"
+        return " + ".join(repr(t) if c == 1 else f"{c!r} * {t!r}" for c, t in self.parts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -289,21 +288,22 @@ class AlphaFair(Objective):
 
     def _mean_power(self, model: Model) -> cp.Expression:
         """The weighted mean of ``z^(1-alpha)/(1-alpha)``, or of log z, of the relative shares z."""
-        z = model.relative_share(self.share)
-        mean = model.weights / model.weights.sum()
+        u, factor = model.split_share(self.share)
+        mean = _mean(model.weights)
         if self.alpha == 0:
-            return mean @ z
+            return (mean * factor) @ u
         if self.alpha == 1:
-            return mean @ cp.log(z)
+            return mean @ cp.log(u) + mean @ np.log(factor)
         power = 1.0 - self.alpha
-        return (mean @ cp.power(z, power, approx=not model.exact_powers)) / power
+        return ((mean * factor**power) @ cp.power(u, power, approx=not model.exact_powers)) / power
 
     def solver_form(self, model: Model) -> cp.Expression:
         """Logarithm of the power mean above alpha = 1 (exponential cones only); the mean power below."""
         if self.alpha <= 1:
             return self._mean_power(model)
-        z = cp.log(model.relative_share(self.share))
-        return cp.log_sum_exp((1 - self.alpha) * z + np.log(model.weights / model.weights.sum())) / (1 - self.alpha)
+        power = 1.0 - self.alpha
+        u, factor = model.split_share(self.share)
+        return cp.log_sum_exp(power * cp.log(u) + power * np.log(factor) + np.log(_mean(model.weights))) / power
 
     def value(self, point: Point) -> float:
         """Natural units; minus infinity where a share is zero (alpha >= 1) or where floats end."""
@@ -318,7 +318,7 @@ class AlphaFair(Objective):
         unit, shift = self._natural(level, w.sum())
         c = self.share.coefficients(point.instance)
         relative = c / (w * level) if c.ndim == 1 else c / (w * level)[:, None]
-        return Majorant(powers=(PowerTerm(relative, w / w.sum(), self.alpha),), unit=unit, shift=shift)
+        return Majorant(powers=(PowerTerm(relative, _mean(w), self.alpha),), unit=unit, shift=shift)
 
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
         """log of (bound on the weighted power mean / the one achieved)."""
@@ -521,14 +521,14 @@ class FairnessEfficiency(Objective):
     def _log_measure(self, model: Model) -> cp.Expression:
         """``a log M_q + (l - a) log S`` with relative shares: logarithm of the measure, an increasing transform."""
         w, q, a = model.weights, 1 - self.beta, self.threshold
-        z = model.relative_share(self.share)
+        u, factor = model.split_share(self.share)
         parts = []
         if q < 0:
-            parts.append(a / q * cp.log_sum_exp(q * cp.log(z) + np.log(w)))
+            parts.append(a / q * cp.log_sum_exp(q * cp.log(u) + q * np.log(factor) + np.log(w)))
         elif q > 0:
-            parts.append(a / q * cp.log(w @ cp.power(z, q, approx=not model.exact_powers)))
+            parts.append(a / q * cp.log((w * factor**q) @ cp.power(u, q, approx=not model.exact_powers)))
         if self.emphasis > a or q == 0:
-            parts.append((self.emphasis - a) * cp.log(w @ z))
+            parts.append((self.emphasis - a) * cp.log((w * factor) @ u))
         return sum(parts)
 
     def solver_form(self, model: Model) -> cp.Expression:
@@ -668,13 +668,18 @@ class Tiers(Objective):
         raise InvalidBlock(f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded")
 
     def __repr__(self) -> str:
-        return repr(self.tiers[0]) + "".join(f".then({t!r})" for t in self.tiers[1:])
+        first = f"({self.tiers[0]!r})" if isinstance(self.tiers[0], Sum) else repr(self.tiers[0])
+        return first + "".join(f".then({t!r})" for t in self.tiers[1:])
 
 
 def _tiers(objective: Objective) -> tuple[Objective, ...]:
     if not isinstance(objective, Objective):
         raise InvalidBlock(f"then({objective!r}): give an objective")
     return objective.tiers if isinstance(objective, Tiers) else (objective,)
+
+
+def _mean(weights: Float) -> Float:
+    return weights / weights.sum()
 
 
 def _ranked(point: Point, share: Share, v: tuple[float, ...]) -> Majorant:

@@ -164,7 +164,7 @@ def _parsed(path: Path, name: str) -> dict[str, Any]:
         with path.open("rb") as file:
             start = file.peek(4096)[:4096].removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
             if start and not start.startswith(b"{"):  # told before a large file of something else is read
-                raise InvalidInstance(f"{name}, line 1 or later: the file does not start with '{{'; {expected}")
+                raise InvalidInstance(f"{name}: the file does not start with '{{'; {expected}")
             text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import os
 from collections.abc import Iterator, Sequence
@@ -189,13 +190,16 @@ def _bounded_lines(file: TextIO, name: str) -> Iterator[str]:
 
 
 def _undecodable_line(path: Path) -> int:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line = 1
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError:
-                return number
-    return 1
+        try:
+            while chunk := file.read(1 << 20):
+                line += decoder.decode(chunk).count("\n")
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            line += error.object[: error.start].count(b"\n")
+    return line
 
 
 def _short(text: str) -> str:

@@ -208,7 +208,7 @@ def _differs_by_server(objective: Objective, program: Program) -> bool:
 
 def bound(
     program: Program, majorant: Majorant, objective: Objective, multipliers: Multipliers, tasks: Float,
-    *, natural: bool, refine: bool = True,
+    *, natural: bool = True, start: float | None = None, refine: bool = True,
 ) -> Bound:  # fmt: skip
     """Bound the objective from above, and measure the gap at the tasks.
 
@@ -224,9 +224,11 @@ def bound(
         Approximate.
     tasks : ndarray of shape (n_pairs,)
         The answer to judge.
-    natural : bool
+    natural : bool, default True
         Whether the multipliers belong to the majorant's own units; otherwise (an increasing transform was solved) a
         common factor is fitted first.
+    start : float, optional
+        A guess at that factor.
     refine : bool, default True
         Search for a better factor where the gap is not small yet.
 
@@ -237,7 +239,9 @@ def bound(
     point = Point(program.instance, program.pairs.table(tasks))
     value = majorant.value(point)
     lagrangian = _Lagrangian(program, majorant, multipliers, point)
-    candidates = [1.0] if natural else []
+    candidates = [1.0] if natural else [start] if start else []
+    if majorant.ranked:
+        candidates.append(0.0)  # nothing is scarce: limits alone hold the poorest back
     fitted = lagrangian.fitted_factor()
     if fitted is not None:
         candidates.append(fitted)
@@ -319,7 +323,7 @@ class _Lagrangian:
             return float(v / total) if total > 0 else None
         worth = self._slopes(self.majorant.powers)
         spend = float((self.at * self.cost)[inside].sum())
-        earn = float(np.nan_to_num((self.at * worth)[inside], posinf=0.0).sum())
+        earn = float(np.nan_to_num(self.at[inside] * worth[inside], posinf=0.0).sum())
         return earn / spend if spend > 0 and earn > 0 else None
 
     def _wanted(self, term: RankedTerm, left: Float) -> Float:
@@ -339,8 +343,9 @@ class _Lagrangian:
             left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
             weight = sum(r.factor for r in ranked)
             for r in ranked:
-                theta = r.mixture(self._wanted(r, left * (r.factor / weight)))
-                cost = cost - theta * self._per_unit(r.c)
+                c = self._per_unit(r.c)
+                theta = r.mixture(self._wanted(r, left * (r.factor / weight))) if left.any() else r.sorted_by(c * self.high)
+                cost = cost - theta * c
         best = _best_response(cost, [(self._per_unit(p.c), p.factor, p.alpha) for p in powers], self.low, self.high)
         return float(best.sum() + factor * self.back + constant)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import FairnessEfficiency, Leximin, MaxMin, Objective, Tiers
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.routes import certify, cone, conflict, leximin, solvers
+from fairopt.routes import certify, cone, conflict, leximin, parametric, solvers
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program
 from fairopt.routes.waterfill import waterfill
@@ -59,7 +60,8 @@ def allocate(
     for k, objective in enumerate(tiers):
         program = Program(instance, objective, constraints)
         first = first or program
-        answer = _empty(program) if program.empty else _one(program, settings, method)
+        with np.errstate(all="ignore"):  # zeros, infinities and NaN are looked at where they matter
+            answer = _empty(program) if program.empty else _one(program, settings, method)
         answers.append(answer)
         if not answer.ok:
             break
@@ -84,7 +86,12 @@ def _one(program: Program, settings: Settings, method: str) -> Answer:
             )
     if isinstance(program.objective, Leximin):
         return leximin.solve(program, settings)
-    return cone.solve(program, settings)
+    answer = cone.solve(program, replace(settings, quick=True) if parametric.applies(program) else settings)
+    if answer.ok or not parametric.applies(program) or settings.late:
+        return answer
+    second = parametric.solve(program, settings)
+    best = second if second.gap <= answer.gap else answer
+    return replace(best, tried=answer.tried + second.tried)
 
 
 def fills(program: Program) -> bool:

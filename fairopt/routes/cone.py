@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION_TOLERANCE, Try
+from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import NotConcave, Unbounded
@@ -32,6 +33,7 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=dict)
     deadline: float | None = None
     verbose: bool = False
+    quick: bool = False  # only the first solver of the chain: something better follows
 
     def left(self) -> float | None:
         """Seconds left, never negative."""
@@ -44,7 +46,9 @@ class Settings:
 
     def chain(self, linear: bool) -> list[str]:
         """The solver asked for alone, or the chain."""
-        return [self.solver] if self.solver else solvers.chain(linear)
+        if self.solver:
+            return [self.solver]
+        return solvers.chain(linear)[: 1 if self.quick else None]
 
 
 @dataclass(frozen=True)
@@ -94,9 +98,9 @@ def solve(program: Program, settings: Settings) -> Answer:
     tried: list[Try] = []
     best: Answer | None = None
     linear: bool | None = None
-    names = settings.chain(True)
+    names = [(name, False) for name in settings.chain(True)]
     while names:
-        name = names.pop(0)
+        name, looser = names.pop(0)
         if settings.late:
             tried.append(Try(name, "not tried", 0.0, message="time limit reached"))
             break
@@ -104,14 +108,15 @@ def solve(program: Program, settings: Settings) -> Answer:
         cone = ConeModel(program, exact_powers=name in solvers.POWER_CONES)
         form, natural_factor = objective_form(program.objective, cone)
         if linear is None and settings.solver is None:
-            linear = form.is_pwl() and all(c.is_dcp() and _is_affine(c) for _, _, c in cone.rest)
+            linear = form.is_pwl() and all(is_linear(c) for _, _, c in cone.rest)
             if not linear:
-                names = settings.chain(False)
-                name = names.pop(0)
+                names = [(name, False) for name in settings.chain(False)]
+                continue
         problem = cp.Problem(cp.Maximize(form), cone.all_constraints)
         attempt = solvers.run(
-            problem, name, options=settings.options, time_limit=settings.left(), verbose=settings.verbose
-        )
+            problem, name, options=settings.options, time_limit=settings.left(), verbose=settings.verbose,
+            looser=looser,
+        )  # fmt: skip
         if attempt.status.startswith("infeasible"):
             conflict.explain(program)  # raises Infeasible, unless a second look finds it feasible
         if attempt.status.startswith("unbounded"):
@@ -126,6 +131,8 @@ def solve(program: Program, settings: Settings) -> Answer:
         log.info("%s", tried[-1])
         if best is not None and best.ok:
             break
+        if not looser and not settings.quick and solvers.has_second_try(name):
+            names.insert(0, (name, True))
     if best is None:
         best = Answer(np.zeros(len(program.pairs)), np.inf, 0.0, "cone", block_violation=np.inf)
     return replace(best, tried=tuple(tried))
@@ -204,7 +211,10 @@ def judge(
     if majorant is not None:
         if factor is not None:
             multipliers = _times(multipliers, factor)
-        found = certify.bound(program, majorant, objective, multipliers, tasks, natural=factor is not None)
+        start = None if factor is not None else _slope(majorant, form, point, cone, tasks)
+        found = certify.bound(
+            program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start
+        )
         prices = multipliers.prices * found.factor * majorant.unit
         gap = found.gap
     else:
@@ -218,6 +228,18 @@ def judge(
     if not np.isfinite(gap):
         gap = np.inf
     return Answer(tasks, max(gap, 0.0), violation, "cone", prices, block_violation=blocks)
+
+
+def _slope(majorant: Majorant, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
+    """Derivative of the majorant by the transform that was solved, along the ray through the tasks."""
+    step, ends = 1e-5, []
+    before = cone.unknowns.value
+    for factor in (1 - step, 1 + step):
+        cone.unknowns.value = tasks / cone.scale * factor
+        ends.append((majorant.value(point.scaled(factor)), _finite(form)))
+    cone.unknowns.value = before
+    rise, run = ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]
+    return rise / run if np.isfinite(rise) and run > 0 and rise > 0 else None
 
 
 def _tangent_gap(
@@ -270,8 +292,10 @@ def _finite(expression: cp.Expression) -> float:
     return float(value) if value is not None and np.isfinite(value) else 0.0
 
 
-def _is_affine(condition: cp.Constraint) -> bool:
-    return all(argument.is_affine() for argument in condition.args)
+def is_linear(condition: cp.Constraint) -> bool:
+    """Whether a linear program can hold the condition."""
+    ours = (cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.NonNeg, cp.constraints.NonPos)
+    return isinstance(condition, (*ours, cp.constraints.Zero)) and all(a.is_pwl() for a in condition.args)
 
 
 def _check_unbounded(program: Program) -> None:

@@ -57,7 +57,7 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, tuple[Constraint | N
 
 def _feasible(conditions: list[cp.Constraint]) -> bool:
     problem = cp.Problem(cp.Minimize(0), conditions)
-    linear = all(a.is_affine() for c in conditions for a in c.args)
+    linear = all(a.is_pwl() for c in conditions for a in c.args)
     for name in solvers.chain(linear):
         attempt = solvers.run(problem, name)
         if attempt.status.startswith("infeasible"):
@@ -86,7 +86,7 @@ def _how_far(program: Program, cone: ConeModel, kept: dict[str, tuple[Constraint
         wanted = cp.multiply(cone.model.tasks[floors], 1.0 / bounds[0][floors]) >= factor
         others = [c for other, (_, conditions) in kept.items() if other != name for c in conditions]
         problem = cp.Problem(cp.Maximize(factor), [wanted, factor <= 1, *others])
-        linear = all(a.is_affine() for c in others for a in c.args)
+        linear = all(a.is_pwl() for c in others for a in c.args)
         for solver in solvers.chain(linear):
             if solvers.run(problem, solver).status == "optimal":
                 return _as_words(constraint, name, float(factor.value))

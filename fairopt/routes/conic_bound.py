@@ -42,7 +42,7 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> float
     if "CLARABEL" not in solvers.installed():
         return None
     try:
-        data, _, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True)
+        data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts={"use_quad_obj": False})
     except cp.error.SolverError:
         return None
     dims = data["dims"]
@@ -53,9 +53,13 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> float
         return None
     c, a, b = np.asarray(data["c"]), sp.csr_array(data["A"]), np.asarray(data["b"])
     columns = data["param_prob"].var_id_to_col
-    if unknowns.id not in columns:  # CVXPY replaced the variable: no range is known for anything
+    names = {unknowns.id}  # CVXPY puts another variable in the place of one with a sign
+    for reduction in chain.reductions:
+        names.update(*(new for old, new in getattr(reduction, "var_id_map", {}).items() if old in names))
+    start = next((columns[name] for name in names if name in columns), None)
+    if start is None:
         return None
-    ours = np.arange(columns[unknowns.id], columns[unknowns.id] + unknowns.size)
+    ours = np.arange(start, start + unknowns.size)
     transposed = a.T.tocsr()
     others = np.setdiff1d(np.arange(len(c)), ours)
     on_others = transposed[others]

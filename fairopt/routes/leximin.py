@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Try
 from fairopt.blocks.objectives import Leximin
 from fairopt.routes import certify, conflict, solvers
-from fairopt.routes.cone import Answer, Settings, _is_affine, _rank
+from fairopt.routes.cone import Answer, Settings, is_linear, _rank
 from fairopt.routes.program import ConeModel, Program
 
 Float = NDArray[np.floating[Any]]
@@ -45,7 +45,7 @@ def solve(program: Program, settings: Settings) -> Answer:
     tried: list[Try] = []
     best: Answer | None = None
     probe = ConeModel(program)
-    linear = all(_is_affine(c) for _, _, c in probe.rest)
+    linear = all(is_linear(c) for _, _, c in probe.rest)
     for name in settings.chain(linear):
         start = time.perf_counter()
         if settings.late:
@@ -171,15 +171,15 @@ class _Levels:
                 first = not pinned.any()
                 prices = self._level_prices(current, floor, tasks) if first else 0.0 * multipliers.prices
             top, share = self._bound(current, floor, tasks)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                can_rise = np.where(share > 0, (max(top / level, 1.0) - 1.0) / share, np.inf)
-            stuck = rising & (can_rise <= FROZEN)
-            at = self._values()
-            doubt = rising & ~stuck & (at <= level * (1 + RISING))
-            if doubt.any():
-                more, excess = self._confirm(rising, doubt, level, floor)
-                stuck |= more
-                current.excess = excess
+            stuck = rising & self._held_down(current, tasks, share)
+            if self.cone.rest or not stuck.any():
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    can_rise = np.where(share > 0, (max(top / level, 1.0) - 1.0) / share, np.inf)
+                stuck = rising & (stuck | (can_rise <= FROZEN))
+                doubt = rising & ~stuck & (self._values() <= level * (1 + RISING))
+                if doubt.any():
+                    more, current.excess = self._confirm(rising, doubt, level, floor)
+                    stuck |= more
             if not stuck.any():
                 stuck = rising & (theta >= 0.5 * theta.max())  # the certificate will say what that cost
             floor = np.where(stuck, np.minimum(level, self.cap), floor)
@@ -242,6 +242,21 @@ class _Levels:
         pairs = self.program.pairs
         cost = np.asarray(pairs.loads.T @ level.multipliers.prices).ravel() + level.multipliers.pair_cost
         return pairs.min(cost / pairs.of(self.c))
+
+    def _held_down(self, level: _Level, tasks: Float, share: Float) -> NDArray[np.bool_]:
+        """Users who need something scarce wherever they may run: they cannot rise, however little of it they need.
+
+        A capacity is scarce when its price, as a part of the level, is larger than its slack (their product is zero
+        at an optimum). A level has at least one, so there are at most as many levels as capacities.
+        """
+        pairs, prices = self.program.pairs, level.multipliers.prices
+        worth = prices * self.program.usable_rows
+        slack = self.program.usable_rows - pairs.loads @ tasks
+        scarce = (worth > 1e-8 * worth.sum()) & (worth / max(worth.sum(), 1e-300) > slack)
+        if level.multipliers.pair_cost.any():  # other conditions weigh in too: go by the sum of what all charge
+            return share > 1e-6 * share.max(initial=0.0)
+        needed = np.asarray(pairs.loads.T @ scarce.astype(float)).ravel()
+        return pairs.min(needed) > 0
 
     def _bound(self, level: _Level, floor: Float, tasks: Float) -> tuple[float, Float]:
         """Proven bound on the common level of the rising users given the floors, and the weight of each in it."""

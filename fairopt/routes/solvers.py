@@ -24,6 +24,11 @@ _TIGHT: dict[str, dict[str, Any]] = {
     "OSQP": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000, "polishing": True},
 }  # fmt: skip
 _TIGHT["ECOS_BB"] = _TIGHT["ECOS"]
+# Where that is more than the solver can do, once more with less: ECOS gave up on logarithms of 100 users at 1e-10.
+_LOOSER: dict[str, dict[str, Any]] = {
+    "ECOS": {"abstol": 1e-8, "reltol": 1e-8, "feastol": 1e-8, "max_iters": 300},
+    "CLARABEL": {**_TIGHT["CLARABEL"], "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9},
+}
 _TIME: dict[str, Callable[[float], dict[str, Any]]] = {
     "CLARABEL": lambda t: {"time_limit": t},
     "SCS": lambda t: {"time_limit_secs": t},
@@ -87,6 +92,11 @@ def chain(linear: bool) -> list[str]:
     return [name for name in (LINEAR_CHAIN if linear else CONE_CHAIN) if name in here]
 
 
+def has_second_try(solver: str) -> bool:
+    """Whether asking less of the solver may help."""
+    return solver in _LOOSER
+
+
 def run(
     problem: cp.Problem,
     solver: str,
@@ -94,6 +104,7 @@ def run(
     options: Mapping[str, Any] | None = None,
     time_limit: float | None = None,
     verbose: bool = False,
+    looser: bool = False,
 ) -> Try:
     """Solve, and say what happened; the answer is left in the problem's variables.
 
@@ -109,6 +120,8 @@ def run(
         Seconds left.
     verbose : bool, default False
         Let the solver print.
+    looser : bool, default False
+        Ask for less, for a second try.
 
     Returns
     -------
@@ -120,7 +133,7 @@ def run(
     SolverUnavailable
         If the solver cannot take this kind of problem.
     """
-    asked: dict[str, Any] = dict(_TIGHT.get(solver, {}))
+    asked: dict[str, Any] = dict((_LOOSER if looser else _TIGHT).get(solver, {}))
     if time_limit is not None and solver in _TIME:
         asked = _over(asked, _TIME[solver](max(time_limit, 1e-3)))
     asked = _over(asked, dict(options or {}))

@@ -106,7 +106,7 @@ class _Rising:
         guesses = np.where(needed, self._estimates(active, room), np.inf)
         best, full, slope = np.inf, None, 0.0
         for i in np.argsort(guesses, kind="stable"):
-            if not needed[i] or guesses[i] > best * (1 + 1e-9):
+            if not needed[i] or not np.isfinite(guesses[i]) or guesses[i] > best * (1 + 1e-9):
                 break
             at, rate = self._exact(int(i), active, float(room[i]), max(float(guesses[i]), level))
             if at < best:
@@ -127,7 +127,8 @@ class _Rising:
         for i in range(len(room)):
             slopes = np.maximum(start_rate[i] + np.concatenate([[0.0], np.cumsum(self.rates[users, i] * signs)]), 0.0)
             loads = np.concatenate([[0.0], np.cumsum(slopes[:-1] * gaps)])
-            k = max(int(np.searchsorted(loads, room[i], side="left")) - 1, 0)
+            # the last point where the load still fits: beyond a flat stretch, not before it
+            k = int(np.searchsorted(loads, max(room[i], 0.0), side="right")) - 1
             if slopes[k] > 0:
                 out[i] = (levels[k - 1] if k else 0.0) + (room[i] - loads[k]) / slopes[k]
         return out
@@ -144,10 +145,13 @@ class _Rising:
             held = self.ratios[at_limit, i] @ self.high[at_limit] + self.ratios[waiting, i] @ self.low[waiting]
             if rate <= 0:
                 later = self.enters[waiting & (self.ratios[:, i] > 0)]
-                if room - held > 1e-13 * room and len(later):
-                    level = float(later.min()) * (1 + 1e-15)
-                    continue
-                return np.inf if room - held > -1e-13 * abs(room) else level, 1.0
+                if not len(later):
+                    return np.inf, np.inf
+                level = float(later.min())
+                if room - held <= 1e-14 * (abs(room) + held):  # full, though nobody rises yet: full when the next one starts
+                    return level, np.inf
+                level = float(np.nextafter(level, np.inf))
+                continue
             found = float((room - held) / rate)
             if abs(found - level) <= 1e-15 * abs(level):
                 return found, rate

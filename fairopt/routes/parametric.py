@@ -1,0 +1,151 @@
+"""`FairnessEfficiency` inside its concave region, where its sum of two logarithms is too much for one solve.
+
+With ``h = a log M_q + (l - a) log S`` (math.md section 3), the optimum also maximises ``core + mu S`` for the one mu at
+which the two have parallel gradients, where ``core`` is ``a log M_q`` for q < 0 and the plain sum of powers for
+0 < q < 1: forms that solvers get right. ``mu S`` grows with mu, so mu is found as a root, and the certificate judges
+the answer by h itself. A relative error e in mu costs about e^2 in the gap.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from fairopt.allocation import Try
+from fairopt.blocks.model import Model
+from fairopt.blocks.objectives import FairnessEfficiency
+from fairopt.routes import cone, solvers
+from fairopt.routes.cone import Answer, Settings
+from fairopt.routes.program import ConeModel, Program
+
+Float = NDArray[np.floating[Any]]
+
+
+def applies(program: Program) -> bool:
+    """Whether the objective is a sum of two logarithms that one of the simpler forms can stand for.
+
+    Parameters
+    ----------
+    program : Program
+        What to solve.
+
+    Returns
+    -------
+    bool
+    """
+    objective = program.objective
+    return isinstance(objective, FairnessEfficiency) and objective.beta != 1 and objective.alpha_fair() is None
+
+
+def solve(program: Program, settings: Settings) -> Answer:
+    """Find the weight of efficiency at which the simple form has the optimum of the measure.
+
+    Parameters
+    ----------
+    program : Program
+        For which `applies` holds.
+    settings : Settings
+        Solver, options, time.
+
+    Returns
+    -------
+    Answer
+        The best found; the caller looks at ``ok``.
+    """
+    tried: list[Try] = []
+    best: Answer | None = None
+    for name in settings.chain(False):
+        start = time.perf_counter()
+        search = _Search(program, name, settings)
+        status = search.run()
+        answer = search.best
+        gap = None if answer is None else answer.gap
+        tried.append(Try(name, f"{status} ({search.solves} programs)", time.perf_counter() - start, gap))
+        if answer is not None and (best is None or answer.gap < best.gap):
+            best = replace(answer, solver=name)
+        if (best is not None and best.ok) or settings.late:
+            break
+    if best is None:
+        best = Answer(np.zeros(len(program.pairs)), np.inf, 0.0, "parametric", block_violation=np.inf)
+    return replace(best, method="parametric", tried=tuple(tried))
+
+
+class _Failed(Exception):
+    """A solver gave no usable answer for one weight."""
+
+
+class _Done(Exception):
+    """An answer can be certified already."""
+
+
+class _Search:
+    def __init__(self, program: Program, solver: str, settings: Settings) -> None:
+        objective = program.objective
+        assert isinstance(objective, FairnessEfficiency)
+        self.program, self.solver, self.settings, self.objective = program, solver, settings, objective
+        self.best: Answer | None = None
+        self.solves = 0
+
+    def run(self) -> str:
+        """Bracket the root of `_excess` in the logarithm of mu, and close in."""
+        objective = self.objective
+        middle = float(np.log((objective.emphasis - objective.threshold) / self.program.instance.weights.sum()))
+        try:
+            low, high, step = middle, middle, 2.0
+            at_low = at_high = self._excess(middle)
+            while at_low > 0:
+                low, step = low - step, 2 * step
+                at_low = self._excess(low)
+            while at_high < 0:
+                high, step = high + step, 2 * step
+                at_high = self._excess(high)
+            brentq(self._excess, low, high, xtol=1e-8, rtol=1e-12, maxiter=60)
+        except _Done:
+            return "optimal"
+        except _Failed as failure:
+            return str(failure)
+        return "optimal"
+
+    def _excess(self, log_mu: float) -> float:
+        """log of (mu S) over what it is at the optimum of the measure."""
+        if self.settings.late:
+            raise _Failed("time limit reached")
+        mu, objective = float(np.exp(log_mu)), self.objective
+        model = ConeModel(self.program, exact_powers=self.solver in solvers.POWER_CONES)
+        core, total = _forms(objective, model.model)
+        size = max(1.0, mu * float(self.program.instance.weights.sum()))
+        problem = cp.Problem(cp.Maximize((core + mu * total) / size), model.all_constraints)
+        self.solves += 1
+        attempt = solvers.run(
+            problem, self.solver, options=self.settings.options, time_limit=self.settings.left(),
+            verbose=self.settings.verbose,
+        )  # fmt: skip
+        if attempt.status not in solvers.SOLVED or model.unknowns.value is None:
+            raise _Failed(f"{attempt.status} {attempt.message}".strip())
+        wanted = objective.emphasis - objective.threshold
+        if objective.beta < 1:
+            wanted *= (1 - objective.beta) * float(core.value) / objective.threshold
+        excess = float(np.log(mu * float(total.value) / wanted))
+        answer = cone.judge(self.program, model, problem.objective.expr, None, problem)
+        if self.best is None or answer.gap < self.best.gap:
+            self.best = answer
+        if answer.ok and answer.gap < 1e-9:
+            raise _Done
+        return excess
+
+
+def _forms(objective: FairnessEfficiency, model: Model) -> tuple[cp.Expression, cp.Expression]:
+    """``core`` and S, in relative shares."""
+    w, q = model.weights, 1 - objective.beta
+    u, factor = model.split_share(objective.share)
+    total = (w * factor) @ u
+    if q < 0:
+        logs = q * cp.log(u) + q * np.log(factor) + np.log(w)
+        return objective.threshold / q * cp.log_sum_exp(logs), total
+    return (w * factor**q) @ cp.power(u, q, approx=not model.exact_powers), total

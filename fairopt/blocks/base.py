@@ -42,12 +42,12 @@ def _literal(value: Any) -> str:
 
 
 class ByUser:
-    """A dict by user, frozen."""
+    """A dict by user, frozen: numbers, or tuples of numbers."""
 
     __slots__ = ("pairs",)
 
-    def __init__(self, values: Mapping[str, float]) -> None:
-        self.pairs = tuple(sorted((str(k), float(v)) for k, v in values.items()))
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.pairs = tuple(sorted((str(k), v if isinstance(v, tuple) else float(v)) for k, v in values.items()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ByUser) and self.pairs == other.pairs

@@ -21,6 +21,8 @@ __all__ = ["Model", "Pairs", "Point"]
 
 Float = NDArray[np.floating[Any]]
 
+POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
+
 
 class Pairs:
     """The (user, server) pairs where a user may run, in the order of users: the columns of every program.
@@ -159,8 +161,8 @@ class Model(_View):
         Tasks by pair, divided by ``scale``.
     scale : ndarray of shape (n_pairs,), optional
         Tasks that one unit of each unknown stands for. Default 1: natural units.
-    exact_powers : bool, default True
-        Whether the solver to come takes power cones; without, powers are approximated by second-order cones.
+    solver : str, optional
+        The solver to come, for blocks whose best form depends on it.
     """
 
     def __init__(
@@ -169,13 +171,18 @@ class Model(_View):
         unknowns: cp.Expression,
         scale: Float | None = None,
         pairs: Pairs | None = None,
-        exact_powers: bool = True,
+        solver: str | None = None,
     ) -> None:
         self.instance = instance
         self.pairs = pairs or Pairs(instance)
         self.unknowns = unknowns
         self.scale = np.ones(len(self.pairs)) if scale is None else scale
-        self.exact_powers = exact_powers
+        self.solver = solver
+
+    @property
+    def exact_powers(self) -> bool:
+        """Whether the solver takes power cones; without, powers are approximated by second-order cones."""
+        return self.solver is None or self.solver in POWER_CONES
 
     def _sum_by_user(self, per_pair: Float) -> cp.Expression:
         if self.pairs.single:

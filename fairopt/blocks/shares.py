@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, parameter
+from fairopt.blocks.base import Block, ByUser, parameter
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 
@@ -131,8 +132,9 @@ class KDominantShare(Share):
     ----------
     k : int
         How many of the largest ratios, counted with multiplicity; at most the number of resources.
-    rank_weights : sequence of float of length >= k, optional
-        A factor for each rank. Only their product over the k ranks matters.
+    rank_weights : sequence of float, sequence of those by user, or dict of those by user, optional
+        A factor for each rank, at least k of them. Only their product over the k ranks matters, and factors that
+        all users have in common do nothing.
     short : {"refuse", "positive"}, default "refuse"
         What to do with a user of fewer than k resources, whose product would be zero: refuse the instance
         (`OutOfDomain`), or take the product over its positive ratios.
@@ -145,7 +147,7 @@ class KDominantShare(Share):
     """
 
     k: int
-    rank_weights: tuple[float, ...] | None = None
+    rank_weights: tuple[float, ...] | tuple[tuple[float, ...], ...] | ByUser | None = None
     short: str = "refuse"
 
     def __post_init__(self) -> None:
@@ -153,11 +155,33 @@ class KDominantShare(Share):
             raise InvalidBlock(f"k is {self.k!r}; give a whole number from 1 to the number of resources")
         if self.short not in ("refuse", "positive"):
             raise InvalidBlock(f"short is {self.short!r}; give 'refuse' or 'positive'")
-        if self.rank_weights is not None:
-            weights = tuple(parameter(w, "a rank weight") for w in self.rank_weights)
-            if len(weights) < self.k or not all(0 < w < np.inf for w in weights):
-                raise InvalidBlock(f"rank_weights are {self.rank_weights!r}; give at least k = {self.k} numbers > 0")
-            object.__setattr__(self, "rank_weights", weights)
+        if self.rank_weights is not None and not isinstance(self.rank_weights, ByUser):
+            object.__setattr__(self, "rank_weights", self._frozen(self.rank_weights))
+
+    def _frozen(self, given: Any) -> tuple[float, ...] | tuple[tuple[float, ...], ...] | ByUser:
+        if isinstance(given, Mapping):
+            return ByUser({user: self._ranks(ranks) for user, ranks in given.items()})
+        if np.ndim(given) == 2 or any(np.ndim(ranks) for ranks in given):
+            return tuple(self._ranks(ranks) for ranks in given)
+        return self._ranks(given)
+
+    def _ranks(self, given: Any) -> tuple[float, ...]:
+        ranks = tuple(parameter(w, "a rank weight") for w in np.atleast_1d(given))
+        if len(ranks) < self.k or not all(0 < w < np.inf for w in ranks):
+            raise InvalidBlock(f"rank_weights hold {given!r}; give at least k = {self.k} numbers > 0 each time")
+        return ranks
+
+    def _rank_factor(self, instance: Instance) -> float | Float:
+        """Product of the rank weights: one number, or one for each user."""
+        held = self.rank_weights
+        if held is None:
+            return 1.0
+        if isinstance(held, ByUser):
+            products: Any = {user: float(np.prod(ranks[: self.k])) for user, ranks in held.pairs}
+            return instance.per_user(products, "rank_weights", default=1.0)
+        if isinstance(held[0], tuple):
+            return instance.per_user([float(np.prod(r[: self.k])) for r in held], "rank_weights")  # type: ignore[index]
+        return float(np.prod(held[: self.k]))
 
     def per_task(self, instance: Instance) -> Float:
         """The product of the k largest ratios and rank weights."""
@@ -173,9 +197,8 @@ class KDominantShare(Share):
         else:
             largest = -np.partition(-ratios, self.k - 1, axis=-1)[..., : self.k]
             product = np.prod(largest if self.short == "refuse" else np.where(largest > 0, largest, 1.0), axis=-1)
-        if self.rank_weights is None:
-            return product
-        return product * float(np.prod(self.rank_weights[: self.k]))
+        factor = self._rank_factor(instance)
+        return product * (factor if np.ndim(factor) == 0 or product.ndim == 1 else np.asarray(factor)[:, None])
 
     def why_zero(self, instance: Instance, user: int) -> str:
         """Fewer than k positive demands."""

@@ -49,7 +49,7 @@ def _object_or_list(value: Any) -> str:
 class _File(BaseModel):
     """An instance of fair resource allocation: what one task of each user takes, and what each server has."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", title="fairopt instance", use_attribute_docstrings=True)
+    model_config = ConfigDict(strict=True, extra="forbid", use_attribute_docstrings=True)
 
     schema_: Annotated[str | None, Field(alias="$schema")] = None
     """Where editors find this schema; not read."""
@@ -117,13 +117,13 @@ def schema() -> dict[str, Any]:
     ['demands', 'capacities']
     """
 
-    def any_of(node: Any) -> Any:  # an empty list fits several branches, which oneOf would refuse
+    def plain(node: Any) -> Any:  # an empty list fits several branches, which oneOf would refuse; titles say nothing
         if isinstance(node, dict):
-            return {("anyOf" if key == "oneOf" else key): any_of(value) for key, value in node.items()}
-        return [any_of(value) for value in node] if isinstance(node, list) else node
+            kept = {key: value for key, value in node.items() if key != "title"}
+            return {("anyOf" if key == "oneOf" else key): plain(value) for key, value in kept.items()}
+        return [plain(value) for value in node] if isinstance(node, list) else node
 
-    plain: dict[str, Any] = any_of(_File.model_json_schema())
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **plain}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **plain(_File.model_json_schema())}
 
 
 def read_json(path: str | os.PathLike[str]) -> Instance:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare, KDominantShare, StandAloneShare
@@ -30,14 +30,14 @@ def DRF() -> Policy:
     return Policy(Leximin(DominantShare()), name="DRF")
 
 
-def KDF(k: int = 2, rank_weights: Sequence[float] | None = None, short: str = "refuse") -> Policy:
+def KDF(k: int = 2, rank_weights: Any = None, short: str = "refuse") -> Policy:
     """k-Dominant Fairness: leximin of the product of each user's k largest ratios (Jiang and Wu, 000 sec. 4).
 
     Parameters
     ----------
     k : int, default 2
         2 is 2-DF, 1 is DRF.
-    rank_weights : sequence of float, optional
+    rank_weights : sequence of float, sequence of those by user, or dict of those by user, optional
         A factor for each rank; only their product matters, so weights common to all users do nothing.
     short : {"refuse", "positive"}, default "refuse"
         What to do with users of fewer than k resources; see `KDominantShare`.
@@ -52,8 +52,7 @@ def KDF(k: int = 2, rank_weights: Sequence[float] | None = None, short: str = "r
     >>> fo.KDF(k=2).allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks.round(4)
     array([ 1.9231, 15.3846])
     """
-    weights = None if rank_weights is None else tuple(rank_weights)
-    return Policy(Leximin(KDominantShare(k, weights, short)), name=f"{k}-DF")
+    return Policy(Leximin(KDominantShare(k, rank_weights, short)), name=f"{k}-DF")
 
 
 def DRFH() -> Policy:

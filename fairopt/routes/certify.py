@@ -322,9 +322,20 @@ class _Lagrangian:
             v = sum(ranked[0].v[: len(wanted)]) * sum(r.factor for r in ranked)
             return float(v / total) if total > 0 else None
         worth = self._slopes(self.majorant.powers)
+        if all(p.alpha == 0 for p in self.majorant.powers) and not self.multipliers.extra:
+            return self._linear_factor(worth)
         spend = float((self.at * self.cost)[inside].sum())
         earn = float(np.nan_to_num(self.at[inside] * worth[inside], posinf=0.0).sum())
         return earn / spend if spend > 0 and earn > 0 else None
+
+    def _linear_factor(self, worth: Float) -> float | None:
+        """The factor with the least bound when every user's worth is linear: where its slope changes sign."""
+        paying = np.flatnonzero((self.cost > 0) & (worth > 0))
+        kinks = worth[paying] / self.cost[paying]
+        order = np.argsort(-kinks)
+        demand = np.cumsum((self.high * self.cost)[paying][order])  # of all who still gain at a smaller factor
+        k = int(np.searchsorted(demand, self.back))
+        return float(kinks[order][k]) if k < len(kinks) else None
 
     def _wanted(self, term: RankedTerm, left: Float) -> Float:
         """How much of each share the mixture should hold, from costs that nothing else explains."""

@@ -105,7 +105,7 @@ def solve(program: Program, settings: Settings) -> Answer:
             tried.append(Try(name, "not tried", 0.0, message="time limit reached"))
             break
         start = time.perf_counter()
-        cone = ConeModel(program, exact_powers=name in solvers.POWER_CONES)
+        cone = ConeModel(program, name)
         form, natural_factor = objective_form(program.objective, cone)
         if linear is None and settings.solver is None:
             linear = form.is_pwl() and all(is_linear(c) for _, _, c in cone.rest)

@@ -79,7 +79,7 @@ class _Level:
 class _Levels:
     def __init__(self, program: Program, solver: str, settings: Settings) -> None:
         self.program, self.solver, self.settings = program, solver, settings
-        self.cone = ConeModel(program, exact_powers=solver in solvers.POWER_CONES)
+        self.cone = ConeModel(program, solver)
         objective = program.objective
         assert isinstance(objective, Leximin)
         instance = program.instance

@@ -117,7 +117,7 @@ class _Search:
         if self.settings.late:
             raise _Failed("time limit reached")
         mu, objective = float(np.exp(log_mu)), self.objective
-        model = ConeModel(self.program, exact_powers=self.solver in solvers.POWER_CONES)
+        model = ConeModel(self.program, self.solver)
         core, total = _forms(objective, model.model)
         size = max(1.0, mu * float(self.program.instance.weights.sum()))
         problem = cp.Problem(cp.Maximize((core + mu * total) / size), model.all_constraints)

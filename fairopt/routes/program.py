@@ -135,16 +135,16 @@ class ConeModel:
     ----------
     program : Program
         What to write down.
-    exact_powers : bool
-        See `Model`.
+    solver : str, optional
+        The solver to come; see `Model`.
     """
 
-    def __init__(self, program: Program, exact_powers: bool = True) -> None:
+    def __init__(self, program: Program, solver: str | None = None) -> None:
         self.program = program
         pairs = program.pairs
         self.scale = program.size[pairs.user]
         self.unknowns = cp.Variable(len(pairs), name="tasks in units", nonneg=True)
-        self.model = Model(program.instance, self.unknowns, self.scale, pairs, exact_powers)
+        self.model = Model(program.instance, self.unknowns, self.scale, pairs, solver)
         rows = program.capacity_rows
         loads = self.model.loads
         self.capacity = (loads if len(rows) == loads.shape[0] else loads[rows]) <= program.usable_rows[rows]

@@ -13,7 +13,7 @@ from fairopt.allocation import Try
 from fairopt.errors import SolverUnavailable, nearest
 
 # Asked for tightly and judged by the certificate: Clarabel's default leaves about 1e-4 in x for logarithms.
-_TIGHT: dict[str, dict[str, Any]] = {
+TIGHT: dict[str, dict[str, Any]] = {
     "CLARABEL": {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 500, "accept_unknown": True},
     "ECOS": {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10, "max_iters": 300},
     "SCS": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
@@ -23,11 +23,11 @@ _TIGHT: dict[str, dict[str, Any]] = {
     "SCIPY": {"scipy_options": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}},
     "OSQP": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000, "polishing": True},
 }  # fmt: skip
-_TIGHT["ECOS_BB"] = _TIGHT["ECOS"]
+TIGHT["ECOS_BB"] = TIGHT["ECOS"]
 # Where that is more than the solver can do, once more with less: ECOS gave up on logarithms of 100 users at 1e-10.
 _LOOSER: dict[str, dict[str, Any]] = {
     "ECOS": {"abstol": 1e-8, "reltol": 1e-8, "feastol": 1e-8, "max_iters": 300},
-    "CLARABEL": {**_TIGHT["CLARABEL"], "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9},
+    "CLARABEL": {**TIGHT["CLARABEL"], "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9},
 }
 _TIME: dict[str, Callable[[float], dict[str, Any]]] = {
     "CLARABEL": lambda t: {"time_limit": t},
@@ -36,7 +36,6 @@ _TIME: dict[str, Callable[[float], dict[str, Any]]] = {
     "SCIPY": lambda t: {"scipy_options": {"time_limit": t}},
     "OSQP": lambda t: {"time_limit": t},
 }  # ECOS has no clock of its own: its iterations are limited, and the time is looked at between solves
-POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
 CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
@@ -133,7 +132,7 @@ def run(
     SolverUnavailable
         If the solver cannot take this kind of problem.
     """
-    asked: dict[str, Any] = dict((_LOOSER if looser else _TIGHT).get(solver, {}))
+    asked: dict[str, Any] = dict((_LOOSER if looser else TIGHT).get(solver, {}))
     if time_limit is not None and solver in _TIME:
         asked = _over(asked, _TIME[solver](max(time_limit, 1e-3)))
     asked = _over(asked, dict(options or {}))

@@ -1,0 +1,57 @@
+# Each target sets up .venv by itself, from nothing but make and a Python from 3.11 to 3.13 (choose one with PYTHON=...).
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.fairopt-installed
+WORKERS ?= 2
+PYTHON ?=
+FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+
+.PHONY: help demo test lint notebooks bench clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP) ## compare policies on a small cluster; pictures go to demo-out/
+	@$(BIN)/fairopt demo
+
+test: lint ## lint, then all tests: the package's, the docstrings', the README's and the notebooks'
+	@echo "== tests (pytest, $(WORKERS) workers)"
+	@$(BIN)/python -m pytest -q -n $(WORKERS)
+
+lint: $(STAMP) ## style (ruff) and types (mypy)
+	@echo "== style (ruff)"
+	@$(BIN)/ruff check .
+	@echo "== types (mypy)"
+	@$(BIN)/mypy fairopt
+
+notebooks: $(STAMP) ## run the notebooks, and keep what they print and draw in them
+	@$(BIN)/python notebooks/run.py
+
+bench: $(STAMP) ## run every script in benchmarks/
+	@set -e; found=; for script in benchmarks/[a-z]*.py; do \
+	  if [ -f "$$script" ]; then found=yes; echo "== $$script"; $(BIN)/python "$$script"; fi; \
+	done; if [ -z "$$found" ]; then echo "benchmarks/ holds no scripts"; fi
+
+clean: ## remove .venv and what tools left behind
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out
+
+# A stamp, so that nothing is installed twice; a new pyproject.toml or a Python that went away installs again.
+$(STAMP): pyproject.toml
+	@if ! $(BIN)/python -c "$(FITS)" 2>/dev/null; then \
+	  for candidate in $(or $(PYTHON),python3.12 python3.11 python3.13 python3 python); do \
+	    if "$$candidate" -c "$(FITS)" 2>/dev/null; then chosen="$$candidate"; break; fi; \
+	  done; \
+	  if [ -z "$$chosen" ]; then \
+	    echo "make: no Python from 3.11 to 3.13 with venv found$(if $(PYTHON), under PYTHON=$(PYTHON))." >&2; \
+	    echo "make: install one (on Debian and Ubuntu: python3-venv too), or say where: make PYTHON=/path/to/python3.12" >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "== setting up $(VENV) with $$("$$chosen" --version)"; \
+	  "$$chosen" -m venv --clear $(VENV); \
+	fi
+	@echo "== installing fairopt and its tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
+	@touch $@

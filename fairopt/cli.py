@@ -1,0 +1,368 @@
+"""The command ``fairopt``: the one place that prints."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fairopt.instance import Instance
+
+# What is heavy (cvxpy) or optional (matplotlib) is imported by the command that needs it.
+
+NOT_CERTIFIED, BAD_INPUT, STOPPED = 1, 2, 130
+EXIT_CODES = (
+    "Exit code: 0 for certified answers only, 1 where there is none (not certified, infeasible, undefined), "
+    "2 for bad input, 130 when stopped by Ctrl-C."
+)
+WHAT_POLICY = "A name as kdf:k=2, blocks, or module:NAME; see 'fairopt policies'."
+# "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
+SOLVE = """Find the best allocation under one policy, and prove it.
+
+\b
+[bold]Examples[/]
+  fairopt solve cluster/ --policy drf
+  fairopt solve cluster.json --policy kdf:k=2 --out answer.json
+  fairopt solve cluster/ --policy "AlphaFair(1, KDominantShare(2))" --json
+  fairopt solve cluster/ --policy my_notions.py:MINE --solver SCS
+  fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
+COMPARE = """Put policies side by side on one cluster.
+
+\b
+[bold]Examples[/]
+  fairopt compare cluster/ --policy drf --policy 2df --policy most-tasks
+  fairopt compare cluster/ -p drf -p fds:alpha=1 -p nash --plot shares.png
+  fairopt compare cluster/ -p drf -p my_notions.py:MINE --json
+  fairopt compare openb/ --pods gpuspec33 --capacity-scale 0.5 -p drf -p tsf
+
+A policy without an answer is a row with the reason; the exit code is then 1."""
+OWN_POLICIES = """
+[bold]With parameters[/]: kdf:k=3, fds:alpha=2, gfj:beta=2,lam=-0.5
+[bold]From blocks[/]: "AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())" or
+  "Policy(Leximin(), constraints=[SharingIncentive()])"
+[bold]Your own[/]: in a file notions.py write
+    import fairopt as fo
+    MINE = fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(fo.Tasks()))
+  and ask for --policy notions.py:MINE
+  (a package offers its own by entry points in the group fairopt.policies)"""
+WHICH_SOLVER = (
+    "\n[bold]linear[/] programs: DRF, k-DF, TSF, most tasks. [bold]exponential[/] cones: alpha = 1 and more, Nash "
+    "welfare. [bold]power[/] cones: alpha below 1; solvers without them get a close approximation, and the certificate "
+    "decides. Without --solver the quickest exact way is taken, and the next solver if an answer cannot be certified."
+)
+
+app = typer.Typer(
+    name="fairopt", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES,
+    help="Fair shares of a cluster: certified allocations under any fairness notion, and how notions compare.",
+)  # fmt: skip
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+Input = Annotated[str, typer.Argument(
+    show_default=False, metavar="INPUT",
+    help="A folder with users.csv and servers.csv, a .json file, or a folder of the openb trace.",
+)]  # fmt: skip
+Solver = Annotated[str | None, typer.Option(help="Solve by cones with this solver only; see 'fairopt solvers'.")]
+Method = Annotated[str, typer.Option(help="'auto' takes the first exact route, 'cone' the general one.")]
+Pooled = Annotated[bool, typer.Option("--pooled", help="Take the walls between servers away: one pool.")]
+Pods = Annotated[str | None, typer.Option(help="openb: which list of tasks, as 'default' or 'gpuspec33'.")]
+Scale = Annotated[float | None, typer.Option(help="openb: factor on all capacities, as 0.5.")]
+Backlog = Annotated[bool, typer.Option("--backlog", help="openb: no task limits.")]
+TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for each policy.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what solvers say (on stderr).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
+
+
+def guarded(command: _Command) -> _Command:
+    """Errors of fairopt as one line on stderr and an exit code; never a traceback for them, nor for Ctrl-C."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except FairoptError as error:
+            _complain(f"{type(error).__name__}: {error}")
+            raise typer.Exit(_code(error)) from None
+        except KeyboardInterrupt:
+            _complain("stopped by Ctrl-C")
+            raise typer.Exit(STOPPED) from None
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):  # `fairopt ... | head` has read enough
+                raise
+            _complain(f"{type(error).__name__}: {error}")
+            raise typer.Exit(BAD_INPUT) from None
+
+    return run  # type: ignore[return-value]
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        from fairopt import __version__
+
+        typer.echo(f"fairopt {__version__}")
+        raise typer.Exit
+
+
+@app.command(no_args_is_help=True, help=SOLVE)
+@guarded
+def solve(
+    input: Input,
+    policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
+    solver: Solver = None, method: Method = "auto", pooled: Pooled = False, pods: Pods = None,
+    capacity_scale: Scale = None, backlog: Backlog = False, time_limit: TimeLimit = None,
+    out: Annotated[Path | None, typer.Option(
+        help="Write the allocation: .json or .parquet with everything, .csv by user.")] = None,
+    as_json: AsJson = False, verbose: Verbose = False,
+) -> None:  # fmt: skip
+    """Find the best allocation under one policy, and prove it."""
+    from fairopt.notions.registry import named_policy
+    from fairopt.policy import label
+    from fairopt.report import allocation_tables, describe, files
+
+    files.check(out, files.ALLOCATIONS)
+    mechanism = named_policy(policy)
+    instance = _read(input, pooled, pods, capacity_scale, backlog)
+    with _working(f"{label(mechanism)} on {instance!r}", verbose):
+        allocation = mechanism.allocate(
+            instance, method=method, solver=solver, time_limit=time_limit, verbose=verbose
+        )  # fmt: skip
+    if out is not None:
+        files.write_allocation(allocation, out)
+    if as_json:
+        typer.echo(files.as_json(describe(allocation)))
+        return
+    console = _console()
+    for table in allocation_tables(allocation):
+        console.print(table)
+    _say(console, f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
+    if verbose:
+        for attempt in allocation.certificate.tried:
+            _say(console, f"  tried {attempt}")
+    if out is not None:
+        _say(console, f"written: {out}")
+
+
+@app.command(no_args_is_help=True, help=COMPARE)
+@guarded
+def compare(
+    input: Input,
+    policy: Annotated[list[str], typer.Option("--policy", "-p", help="One to compare; repeat it.")],
+    solver: Solver = None, method: Method = "auto", pooled: Pooled = False, pods: Pods = None,
+    capacity_scale: Scale = None, backlog: Backlog = False, time_limit: TimeLimit = None,
+    plot: Annotated[Path | None, typer.Option(
+        help="Draw who holds how much of each resource, as .png, .pdf or .svg.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the table: .json, .csv or .md.")] = None,
+    as_json: AsJson = False, verbose: Verbose = False,
+) -> None:  # fmt: skip
+    """Put policies side by side on one cluster."""
+    from fairopt.report import Comparison, files, mechanisms, outcome
+    from fairopt.routes import solvers
+
+    files.check(out, files.COMPARISONS)
+    files.check(plot, files.PICTURES)
+    if plot is not None:
+        _need_matplotlib()
+    chosen = mechanisms(policy)
+    if solver is not None:
+        solvers.named(solver)
+    instance = _read(input, pooled, pods, capacity_scale, backlog)
+    outcomes, stopped = [], False
+    try:
+        for k, (name, mechanism) in enumerate(chosen.items(), 1):
+            with _working(f"{name} ({k} of {len(chosen)}) on {instance!r}", verbose):
+                outcomes.append(outcome(
+                    name, mechanism, instance,
+                    method=None if method == "auto" else method, solver=solver, time_limit=time_limit, verbose=verbose,
+                ))  # fmt: skip
+    except KeyboardInterrupt:
+        stopped = True  # what is done is not lost
+    result = Comparison(instance, tuple(outcomes))
+    if outcomes and out is not None:
+        files.write_comparison(result, out)
+    if plot is not None and result.allocations:
+        result.plot()[0].figure.savefig(plot, dpi=150)
+    if as_json:
+        typer.echo(files.as_json(result.to_dict()))
+    elif outcomes:
+        console = _console()
+        console.print(result)
+        if instance.n_users <= 12 and len(result.allocations) > 0:
+            console.print("")
+            console.print(result.tasks_table())
+        for path in filter(None, (out, plot if result.allocations else None)):
+            _say(console, f"written: {path}")
+    if stopped:
+        _complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
+        raise typer.Exit(STOPPED)
+    if result.errors:
+        failed = ", ".join(result.errors)
+        _complain(f"no certified answer from {len(result.errors)} of {len(chosen)} policies: {failed}")
+        raise typer.Exit(max(map(_code, result.errors.values())))
+
+
+@app.command()
+@guarded
+def policies(as_json: AsJson = False) -> None:
+    """List the policies known by name, and how to write your own."""
+    from fairopt.report import files, policy_rows
+
+    rows = policy_rows()
+    if as_json:
+        typer.echo(files.as_json(rows))
+        return
+    console = _console()
+    lines = [
+        (r["name"], r["summary"] + (f"\nparameters: {r['parameters']}" if r["parameters"] else "")) for r in rows
+    ]  # fmt: skip
+    _words(console, ("policy", "what it is"), lines)
+    console.print(OWN_POLICIES, highlight=False)
+
+
+@app.command("solvers")
+@guarded
+def list_solvers(as_json: AsJson = False) -> None:
+    """List the solvers, installed or not, and the problems that each can take."""
+    from fairopt.report import files, solver_rows
+
+    rows = solver_rows()
+    if as_json:
+        typer.echo(files.as_json(rows))
+        return
+    console = _console()
+    mark = {True: "yes", False: "-"}
+    _words(
+        console, ("solver", "installed", "linear", "exponential", "power", "pip install"),
+        [(r["name"], *(mark[r[key]] for key in ("installed", "linear", "exponential", "power")),
+          (r["install"] or "").removeprefix("pip install ")) for r in rows],
+    )  # fmt: skip
+    console.print(WHICH_SOLVER, highlight=False)
+
+
+@app.command()
+@guarded
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where pictures and the data go.")] = Path("demo-out"),
+) -> None:
+    """Compare policies on a small cluster that ships with fairopt, and explain what is seen."""
+    from fairopt.datasets import demo as demo_cluster
+    from fairopt.report import compare as compare_policies
+    from fairopt.report import demonstration
+
+    console = _console()
+    with _working("six policies on ten users", verbose=False):
+        result = compare_policies(demonstration.POLICIES, demo_cluster())
+    for part in demonstration.story(result):
+        console.print(part, markup=False)
+    drawn = _has_matplotlib()
+    written = demonstration.save(result, folder, drawn)
+    _say(console, "Written: " + ", ".join(map(str, written)))
+    if not drawn:
+        _say(console, "For pictures too: pip install 'fairopt[plots]'")
+    _say(console, f"Next: fairopt solve {written[0]} --policy 2df, or fairopt policies")
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="fairopt")
+
+
+# -- pieces ---------------------------------------------------------------------------------------------------
+
+
+def _code(error: FairoptError) -> int:
+    """Exit code of an error: asked wrongly, or asked rightly and no answer."""
+    wrongly = isinstance(error, (InvalidInput, SolverUnavailable, MissingExtra))
+    return BAD_INPUT if wrongly else NOT_CERTIFIED
+
+
+def _console(stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, markup=False)
+
+
+def _complain(line: str) -> None:
+    """One line on stderr, however long: it is read by people and by machines."""
+    _console(stderr=True).print(" ".join(line.split()), markup=False, soft_wrap=True, style="red")
+
+
+def _words(console: Console, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*header, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.columns[0].no_wrap = True
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def _read(path: str, pooled: bool, pods: str | None, capacity_scale: float | None, backlog: bool) -> Instance:
+    from fairopt.datasets import read
+
+    instance = read(path, pods=pods, capacity_scale=capacity_scale, backlog=backlog or None)
+    return instance.pooled() if pooled else instance
+
+
+def _has_matplotlib() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("matplotlib") is not None
+
+
+def _need_matplotlib() -> None:
+    if not _has_matplotlib():
+        raise MissingExtra("matplotlib", "plots", "--plot")
+
+
+@contextlib.contextmanager
+def _working(what: str, verbose: bool) -> Iterator[None]:
+    """A clock on a terminal while something long runs; with ``verbose``, the solvers' own words, on stderr."""
+    if verbose:
+        with _stdout_to_stderr():
+            yield
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = _console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        progress.add_task(what, total=None)
+        yield
+
+
+@contextlib.contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """Whatever is printed, by solvers' compiled code too, goes to stderr: stdout is for results."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,14 @@
+"""What came out, for people: policies side by side, and tables of one allocation, as data and for `rich` to draw.
+
+Nothing here prints; ``rich.print(comparison)`` does, and so does the command line.
+"""
+
+from fairopt.report import files
+from fairopt.report.catalogue import policy_rows, solver_rows
+from fairopt.report.comparison import Comparison, Outcome, compare, mechanisms, outcome
+from fairopt.report.tables import Table, allocation_tables, describe, user_rows
+
+__all__ = [
+    "Comparison", "Outcome", "Table", "allocation_tables", "compare", "describe", "files", "mechanisms", "outcome",
+    "policy_rows", "solver_rows", "user_rows",
+]  # fmt: skip

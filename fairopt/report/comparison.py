@@ -1,0 +1,385 @@
+"""Several policies side by side on one instance: as data, and as tables for `rich`."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
+from fairopt.instance import Instance
+from fairopt.notions.registry import named_policy
+from fairopt.policy import label
+from fairopt.report.tables import Column, Table, both_ends, numbers, short, users_column
+from fairopt.routes import solvers
+
+__all__ = ["Comparison", "Outcome", "compare", "mechanisms", "outcome"]
+
+FORMAT = "fairopt.comparison/1"
+SAME = 1e-4  # optima are flat: a certified gap of 1e-11 leaves up to 1e-5 in the tasks (math.md section 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one policy gave: an allocation, or the reason why there is none.
+
+    Attributes
+    ----------
+    policy : str
+        Its name.
+    allocation : Allocation or None
+        Certified, as every allocation is.
+    error : FairoptError or None
+        Why there is no allocation.
+    seconds : float
+        The whole call.
+    """
+
+    policy: str
+    allocation: Allocation | None
+    error: FairoptError | None
+    seconds: float
+
+    def row(self) -> dict[str, Any]:
+        """The outcome as plain data, with None where a failed policy has no number."""
+        keys = ("ntt", "aur", "jain", "smallest_dominant_share", "utilisation", "method", "solver", "gap", "violation")
+        out: dict[str, Any] = {"policy": self.policy, "certified": False, **dict.fromkeys(keys)}
+        if self.allocation is not None:
+            proof = self.allocation.certificate
+            out |= {"certified": proof.ok, **self.allocation.metrics(), "method": proof.method,
+                    "solver": proof.solver, "gap": proof.gap, "violation": proof.violation}  # fmt: skip
+        error = None if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        return {**out, "seconds": self.seconds, "error": error}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Policies side by side on one instance; made by `compare`.
+
+    Attributes
+    ----------
+    instance : Instance
+        The question that all were asked.
+    outcomes : tuple of Outcome
+        One per policy, in the order asked for.
+    """
+
+    instance: Instance
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def allocations(self) -> dict[str, Allocation]:
+        """The allocations by the policy's name; policies without an answer are left out."""
+        return {o.policy: o.allocation for o in self.outcomes if o.allocation is not None}
+
+    @property
+    def errors(self) -> dict[str, FairoptError]:
+        """Why there is no answer, by the policy's name."""
+        return {o.policy: o.error for o in self.outcomes if o.error is not None}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per policy.
+
+        Returns
+        -------
+        list of dict
+            ``policy``, ``certified``, the keys of `Allocation.metrics` (``ntt``, ``aur``, ``jain``,
+            ``smallest_dominant_share``, ``utilisation``, a dict by resource), ``method``, ``solver``, ``gap``,
+            ``violation``, ``seconds``, and ``error``: None, or the reason, with None for the numbers.
+        """
+        return [o.row() for o in self.outcomes]
+
+    def findings(self) -> list[str]:
+        """What the comparison shows at a glance, in sentences: that everything fits, or which policies agree.
+
+        Returns
+        -------
+        list of str
+        """
+        found = self.allocations
+        if not found:
+            return []
+        limits = self.instance.task_limits
+        limited = len(limits) > 0 and bool(np.isfinite(limits).all())
+        if limited and all((a.tasks >= limits * (1 - 1e-6)).all() for a in found.values()):
+            each = "each policy" if len(found) > 1 else "this policy"
+            return [f"everything fits: every user runs all its tasks under {each}"]
+        groups: list[list[str]] = []
+        for name, allocation in found.items():
+            same = next((g for g in groups if _alike(found[g[0]].tasks, allocation.tasks)), None)
+            if same is None:
+                groups.append([name])
+            else:
+                same.append(name)
+        return [f"{_listed(g)} give every user the same tasks (to 4 digits)" for g in groups if len(g) > 1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data for ``json.dumps``: the rows, each with ``tasks`` by user, and the findings."""
+        instance = self.instance
+        rows = self.rows()
+        for row, made in zip(rows, self.outcomes, strict=True):
+            tasks = None if made.allocation is None else made.allocation.tasks.tolist()
+            row["tasks"] = None if tasks is None else dict(zip(instance.users, tasks, strict=True))
+        return {
+            "format": FORMAT,
+            "instance": {"users": instance.n_users, "servers": int(instance.counts.sum()),
+                         "resources": dict(zip(instance.resources, instance.total_capacities.tolist(), strict=True))},
+            "findings": self.findings(),
+            "rows": rows,
+        }  # fmt: skip
+
+    def to_frame(self) -> Any:
+        """A pandas frame by policy, one column for each number, the utilisation as ``used <resource>``.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        MissingExtra
+            Without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtra("pandas", "parquet", "to_frame()") from error
+        return pd.DataFrame(self.flat_rows()).set_index("policy")
+
+    def flat_rows(self) -> list[dict[str, Any]]:
+        """`rows` with a column ``used <resource>`` for each utilisation, as tables want it.
+
+        Returns
+        -------
+        list of dict
+        """
+        flat = []
+        for row in self.rows():
+            used = row.pop("utilisation") or dict.fromkeys(self.instance.resources)
+            flat.append({**row, **{f"used {r}": u for r, u in used.items()}})
+        return flat
+
+    def to_markdown(self) -> str:
+        """A table in Markdown, with the findings under it.
+
+        Returns
+        -------
+        str
+        """
+        table = [column for group in self._groups(whole_names=True) for column in group]
+        lines = [[c.header.replace("|", "\\|"), *(cell.replace("|", "\\|") for cell in c.cells)] for c in table]
+        rows = ["| " + " | ".join(words) + " |" for words in zip(*lines, strict=True)]
+        rows.insert(1, "|" + "|".join("---:" if c.right else "---" for c in table) + "|")
+        notes = [*self.findings(), *(f"{n}: {type(e).__name__}: {e}" for n, e in self.errors.items())]
+        return "\n".join([*rows, *(f"\n{note}" for note in notes)])
+
+    def plot(self, axes: Any = None) -> Any:
+        """Stacked shares of each resource by user, one panel per policy; needs the extra ``plots``.
+
+        Parameters
+        ----------
+        axes : sequence of matplotlib.axes.Axes, optional
+            Where to draw, one per policy with an answer.
+
+        Returns
+        -------
+        list of matplotlib.axes.Axes
+        """
+        from fairopt import plots
+
+        return plots.comparison(self, axes=axes)
+
+    def tasks_table(self) -> Table:
+        """Tasks of each user under each policy, for `rich`.
+
+        Returns
+        -------
+        Table
+        """
+        tasks = np.array([a.tasks for a in self.allocations.values()])
+        spread = np.ptp(tasks, axis=0) if len(tasks) else np.zeros(self.instance.n_users)
+        return Table(
+            "Tasks of each user", users_column(self.instance, chosen := both_ends(spread)),
+            [[Column(short(name), numbers(a.tasks[chosen])) for name, a in self.allocations.items()]],
+        )  # fmt: skip
+
+    def _groups(self, whole_names: bool = False) -> list[list[Column]]:
+        rows = self.rows()
+
+        def column(header: str, key: str) -> Column:
+            return Column(header, numbers([np.nan if r[key] is None else r[key] for r in rows]))
+
+        names = [r["policy"] if whole_names else short(r["policy"]) for r in rows]
+        used = [
+            Column(i, ["-" if r["utilisation"] is None else f"{100 * r['utilisation'][i]:.1f}%" for r in rows])
+            for i in self.instance.resources
+        ]  # fmt: skip
+        by = ["-" if r["method"] is None else " ".join(filter(None, (r["method"], r["solver"]))) for r in rows]
+        gaps = ["-" if r["gap"] is None else f"{r['gap']:.1e}" for r in rows]
+        return [
+            [Column("policy", names, right=False)],
+            [column("tasks", "ntt"), column("AUR", "aur"), column("Jain", "jain"),
+             column("least share", "smallest_dominant_share")],
+            used,
+            [Column("solved by", by, right=False), Column("gap", gaps), column("seconds", "seconds")],
+        ]  # fmt: skip
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich.text import Text
+
+        first, *groups = self._groups()
+        count = len(self.outcomes)
+        yield Table(f"{count} {'policy' if count == 1 else 'policies'} on {self.instance!r}", first[0], groups)
+        yield from (Text(finding, style="bold") for finding in self.findings())
+        yield from (Text(f"{name}: {type(e).__name__}: {e}", style="red") for name, e in self.errors.items())
+        long = [o.policy for o in self.outcomes if short(o.policy) != o.policy]
+        yield from (Text(f"{short(name)} is {name}", style="dim") for name in long)
+        yield Text(
+            "tasks: NTT, all users together. AUR: units left over, resources added up. Jain: index of dominant shares. "
+            "least share: smallest dominant share per weight. Of each resource: the part in use.",
+            style="dim",
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {_listed([o.policy for o in self.outcomes])} on {self.instance!r}>"
+
+    def _repr_html_(self) -> str:
+        table = [column for group in self._groups(whole_names=True) for column in group]
+        head = "".join(f"<th>{html.escape(c.header)}</th>" for c in table)
+        cells = zip(*(c.cells for c in table), strict=True)
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(w)}</td>" for w in row) + "</tr>" for row in cells)
+        notes = [*self.findings(), *(f"{n}: {type(e).__name__}: {e}" for n, e in self.errors.items())]
+        return f"<table><tr>{head}</tr>{body}</table>" + "<br>".join(map(html.escape, notes))
+
+
+def compare(policies: Any, instance: Instance, **options: Any) -> Comparison:
+    """Ask several policies about one instance.
+
+    Parameters
+    ----------
+    policies : iterable of Policy, mechanism or str, or dict of these by name
+        Strings are read by `named_policy`.
+    instance : Instance
+        Users and servers.
+    **options
+        For every ``allocate``: ``method``, ``solver``, ``solver_options``, ``time_limit``, ``verbose``.
+
+    Returns
+    -------
+    Comparison
+        A policy without an answer (as 2-DF where a user needs one resource only) is a row with the reason.
+
+    Raises
+    ------
+    InvalidBlock, SolverUnavailable
+        If a name is unknown; before anything is solved.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    >>> c = compare(["drf", fo.KDF(2)], cluster)
+    >>> [round(row["ntt"], 4) for row in c.rows()]
+    [15.0, 17.3077]
+    >>> c.allocations["2-DF"].tasks.round(4)
+    array([ 1.9231, 15.3846])
+    """
+    if not isinstance(instance, Instance):
+        raise InvalidBlock(f"compare(..., {type(instance).__name__}): give an Instance second, or fairopt.read(path)")
+    if options.get("solver") is not None:
+        solvers.named(options["solver"])
+    chosen = mechanisms(policies)
+    return Comparison(instance, tuple(outcome(name, made, instance, **options) for name, made in chosen.items()))
+
+
+def mechanisms(policies: Any) -> dict[str, Any]:
+    """Policies, mechanisms and short names as mechanisms by name, in order; equal names get numbers.
+
+    Parameters
+    ----------
+    policies : Policy, mechanism or str; an iterable of these, or a dict of these by name
+        What to compare.
+
+    Returns
+    -------
+    dict of str to mechanism
+
+    Raises
+    ------
+    InvalidBlock
+        If a name is unknown, or something has no ``allocate``.
+
+    Examples
+    --------
+    >>> list(mechanisms(["drf", "kdf:k=3", "drf"]))
+    ['DRF', '3-DF', 'DRF (2)']
+    """
+    if isinstance(policies, str) or hasattr(policies, "allocate"):
+        policies = [policies]
+    if not isinstance(policies, Iterable):
+        raise InvalidBlock(f"{policies!r} is no list of policies; give some, as [fo.DRF(), 'kdf:k=2']")
+    given: Iterable[tuple[str | None, Any]]
+    given = policies.items() if isinstance(policies, Mapping) else ((None, p) for p in policies)
+    out: dict[str, Any] = {}
+    for name, made in given:
+        mechanism = named_policy(made) if isinstance(made, str) else made
+        if not hasattr(mechanism, "allocate") or isinstance(mechanism, type):
+            raise InvalidBlock(f"{mechanism!r} has no allocate(instance); give a Policy, or a name as 'drf'")
+        plain = name or label(mechanism)
+        names = [plain, *(f"{plain} ({k})" for k in range(2, len(out) + 2))]
+        out[next(n for n in names if n not in out)] = mechanism
+    return out
+
+
+def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Outcome:
+    """Ask one mechanism; an error of fairopt becomes part of the answer.
+
+    Parameters
+    ----------
+    name : str
+        What to call it.
+    mechanism : Policy or other
+        Anything with ``.allocate(instance)``.
+    instance : Instance
+        Users and servers.
+    **options
+        For ``allocate``; those that are None or False are left out, so that any mechanism will do.
+
+    Returns
+    -------
+    Outcome
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> outcome("2-DF", fo.KDF(2), fo.Instance([[1, 0], [1, 1]], [2, 2])).error
+    OutOfDomain("user 'user1' has a zero KDominantShare(2): it demands fewer than k = 2 resources; use ...")
+    """
+    start = time.perf_counter()
+    given = {key: value for key, value in options.items() if value is not None and value is not False}
+    parameters = inspect.signature(mechanism.allocate).parameters
+    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    try:
+        for key in given if not open_ended else ():
+            if key not in parameters:
+                raise InvalidBlock(f"{name} takes no {key}; leave it out")
+        allocation = mechanism.allocate(instance, **given)
+    except FairoptError as error:
+        return Outcome(name, None, error, time.perf_counter() - start)
+    return Outcome(name, allocation, None, allocation.certificate.seconds)
+
+
+def _alike(one: NDArray[np.floating[Any]], other: NDArray[np.floating[Any]]) -> bool:
+    largest = float(np.max(one, initial=0.0))
+    return bool(np.allclose(one, other, rtol=SAME, atol=SAME * 1e-3 * largest))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,124 @@
+"""What ``fairopt demo`` shows: policies on the small cluster that ships, and in plain words what is to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fairopt import datasets
+from fairopt.blocks.shares import DominantShare
+from fairopt.report.comparison import Comparison
+from fairopt.report.tables import allocation_tables
+
+__all__ = ["POLICIES", "findings", "save", "story"]
+
+POLICIES = ("drf", "2df", "fds:alpha=1", "fds:alpha=2", "tsf", "most-tasks")
+
+
+def story(result: Comparison) -> Iterator[Any]:
+    """The demonstration, part by part, for `rich` to print.
+
+    Parameters
+    ----------
+    result : Comparison
+        Of `POLICIES` on `fairopt.datasets.demo`.
+
+    Yields
+    ------
+    str or rich renderable
+    """
+    from rich.table import Table
+
+    cluster = result.instance
+    yield (
+        f"{cluster.n_users} users share {int(cluster.counts.sum())} servers of {cluster.n_servers} kinds, with "
+        f"{', '.join(cluster.resources[:-1])} and {cluster.resources[-1]}. Together they want more than there is, some "
+        f"may only run on some servers, and {int((cluster.weights > 1).sum())} are entitled to twice as much as the "
+        "others. Who should run how much? That depends on what you call fair:\n"
+    )
+    yield result
+    yield "\nWhat is to be seen:\n"
+    points = Table.grid(padding=(0, 1))
+    for sentence in findings(result):
+        points.add_row(" *", sentence)
+    yield points
+    yield "\nUnder DRF in detail:\n"
+    drf = result.allocations["DRF"]
+    yield from allocation_tables(drf)
+    yield (
+        f"Why believe it? DRF's answer is {drf.certificate}. The gap bounds how much better any allocation can be, as "
+        "a fraction; it is computed from prices on the data above, without trusting the solver's word. An answer that "
+        "cannot be certified is not returned.\n"
+    )
+
+
+def findings(result: Comparison) -> list[str]:
+    """What the numbers of the demonstration say, as sentences made from them.
+
+    Parameters
+    ----------
+    result : Comparison
+        Of `POLICIES`.
+
+    Returns
+    -------
+    list of str
+    """
+    found, instance = result.allocations, result.instance
+    tasks = {name: a.tasks for name, a in found.items()}
+    metrics = {name: a.metrics() for name, a in found.items()}
+    done = tasks["DRF"] >= instance.task_limits * (1 - 1e-6)
+    level = float((found["DRF"].share(DominantShare()) / instance.weights)[~done].min())
+    full = [u for u, d in zip(instance.users, done, strict=True) if d]
+    least = float(tasks["most tasks"].max()) * 1e-6
+    nothing = [u for u, x in zip(instance.users, tasks["most tasks"], strict=True) if x <= least]
+
+    def ntt(name: str) -> str:
+        return f"{metrics[name]['ntt']:.0f} tasks"
+
+    def gpus(name: str) -> str:
+        return f"{100 * metrics[name]['utilisation']['gpu']:.0f}%"
+
+    return [
+        f"Most tasks runs {ntt('most tasks')}, the most possible, and gives {len(nothing)} of {instance.n_users} users "
+        f"nothing: {', '.join(nothing)}.",
+        f"DRF gives every user that could use more the same dominant share per weight, {100 * level:.1f}%, which makes "
+        f"{ntt('DRF')} ({', '.join(full)} can run all its tasks on less).",
+        f"2-DF looks at the two largest shares of each user. It runs {ntt('2-DF')}, but its smallest dominant share is "
+        f"{100 * metrics['2-DF']['smallest_dominant_share']:.1f}%, and only {gpus('2-DF')} of the GPUs work.",
+        f"FDS at alpha = 1 puts {gpus('FDS(alpha=1)')} of the GPUs to work, where DRF leaves it at {gpus('DRF')}: it "
+        "lets a user rise where that costs the others little.",
+    ]
+
+
+def save(result: Comparison, folder: Path, picture: bool) -> list[Path]:
+    """Write the cluster as CSV files, and pictures of what came out.
+
+    Parameters
+    ----------
+    result : Comparison
+        What to draw.
+    folder : Path
+        Where to; made if it is not there.
+    picture : bool
+        Whether to draw; needs the extra ``plots``.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    datasets.write(result.instance, folder / "cluster")
+    written = [folder / "cluster"]
+    if picture:
+        from fairopt import plots
+
+        axes = {
+            "shares.png": result.plot()[0],
+            "dominant-shares.png": plots.dominant_shares(result.allocations["DRF"]),
+        }
+        for name, ax in axes.items():
+            ax.figure.savefig(folder / name, dpi=150)
+            written.append(folder / name)
+    return written

@@ -1,0 +1,120 @@
+"""Answers as files and as JSON: what the command line writes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from fairopt.allocation import Allocation
+from fairopt.errors import InvalidBlock
+from fairopt.report.comparison import Comparison
+from fairopt.report.tables import user_rows
+
+__all__ = ["ALLOCATIONS", "COMPARISONS", "PICTURES", "as_json", "check", "write_allocation", "write_comparison"]
+
+ALLOCATIONS = (".json", ".parquet", ".csv")
+COMPARISONS = (".json", ".csv", ".md")
+PICTURES = (".png", ".pdf", ".svg")
+
+
+def check(path: Path | None, endings: tuple[str, ...]) -> None:
+    """Refuse a file name before anything is solved: it must not cost an hour.
+
+    Parameters
+    ----------
+    path : Path or None
+        Where to write; None is fine.
+    endings : tuple of str
+        What can be written.
+
+    Raises
+    ------
+    InvalidBlock
+        If the ending is another, or the folder is not there.
+
+    Examples
+    --------
+    >>> check(Path("answer.xls"), ALLOCATIONS)
+    Traceback (most recent call last):
+    fairopt.errors.InvalidBlock: cannot write answer.xls; give a name that ends in .json or .parquet or .csv
+    """
+    if path is None:
+        return
+    if path.suffix.lower() not in endings:
+        raise InvalidBlock(f"cannot write {path}; give a name that ends in {' or '.join(endings)}")
+    if not path.resolve().parent.is_dir():
+        raise InvalidBlock(f"cannot write {path}: there is no folder {path.parent}; make it first")
+
+
+def as_json(data: Any) -> str:
+    """Plain data as JSON, with null for infinity and NaN, which JSON does not have.
+
+    Parameters
+    ----------
+    data : dict, list, str, number or None
+        Plain data.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> print(as_json({"task limit": math.inf}))
+    {
+      "task limit": null
+    }
+    """
+    return json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def write_allocation(allocation: Allocation, path: Path) -> None:
+    """Write everything (``.json``, ``.parquet``, as `Allocation.save` does) or a table by user (``.csv``).
+
+    Parameters
+    ----------
+    allocation : Allocation
+        Any.
+    path : Path
+        The ending decides.
+    """
+    if path.suffix.lower() == ".csv":
+        _write_csv(user_rows(allocation), path)
+    else:
+        allocation.save(path)
+
+
+def write_comparison(comparison: Comparison, path: Path) -> None:
+    """Write the rows of a comparison, as ``.json``, ``.csv`` or Markdown (``.md``).
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Any.
+    path : Path
+        The ending decides.
+    """
+    if path.suffix.lower() == ".json":
+        path.write_text(as_json(comparison.to_dict()) + "\n", encoding="utf-8")
+    elif path.suffix.lower() == ".md":
+        path.write_text(comparison.to_markdown() + "\n", encoding="utf-8")
+    else:
+        _write_csv(comparison.flat_rows(), path)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

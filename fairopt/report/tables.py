@@ -1,0 +1,255 @@
+"""Tables that `rich` draws without ever wrapping a number, and the tables of one allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.shares import DominantShare
+from fairopt.instance import Instance
+from fairopt.policy import label
+
+__all__ = [
+    "Column", "Table", "allocation_tables", "both_ends", "describe", "numbers", "short", "user_rows", "users_column",
+]  # fmt: skip
+
+FORMAT = "fairopt.answer/1"
+MOST = 20  # rows of a table by user or server; of more users, both ends are shown
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, as text."""
+
+    header: str
+    cells: Sequence[str]
+    right: bool = True
+
+    @property
+    def width(self) -> int:
+        """Characters that the widest cell takes."""
+        from rich.cells import cell_len
+
+        return max(map(cell_len, (self.header, *self.cells)))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns for `rich` to draw without ever wrapping a number: what does not fit goes below, in groups."""
+
+    title: str
+    first: Column
+    groups: Sequence[Sequence[Column]]
+
+    def packed(self, width: int) -> list[list[Column]]:
+        """Columns by table: groups stay whole unless one alone is wider than ``width``.
+
+        Parameters
+        ----------
+        width : int
+            Characters in a line.
+
+        Returns
+        -------
+        list of list of Column
+        """
+        room = width - self.first.width
+        pieces = [
+            piece for group in self.groups
+            for piece in ([group] if sum(c.width + 2 for c in group) <= room else [[c] for c in group]) if piece
+        ]  # fmt: skip
+        tables: list[list[Column]] = []
+        left = -1
+        for piece in pieces:
+            needed = sum(c.width + 2 for c in piece)
+            if needed > left:
+                tables.append([self.first])
+                left = room
+            tables[-1].extend(piece)
+            left -= needed
+        return tables or [[self.first]]
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        yield Text(self.title, style="bold")
+        for columns in self.packed(options.max_width):
+            table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1), show_edge=False)
+            for column in columns:
+                table.add_column(Text(column.header), justify="right" if column.right else "left", no_wrap=True)
+            for cells in zip(*(column.cells for column in columns), strict=True):
+                table.add_row(*map(Text, cells))
+            yield table
+            yield ""
+
+
+def allocation_tables(allocation: Allocation) -> list[Table]:
+    """Who got what, and what is in use where, for `rich`.
+
+    Parameters
+    ----------
+    allocation : Allocation
+        Any.
+
+    Returns
+    -------
+    list of Table
+        By user (from both ends of the dominant shares where there are many), and by kind of server.
+    """
+    instance, dominant = allocation.instance, allocation.share(DominantShare())
+    limits = instance.task_limits
+    chosen = both_ends(dominant / instance.weights)
+    about = [Column("tasks", numbers(allocation.tasks[chosen]))]
+    if np.isfinite(limits).any():
+        about.append(Column("limit", numbers(limits[chosen])))
+    if (instance.weights != 1).any():
+        about.append(Column("weight", numbers(instance.weights[chosen])))
+    about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
+    held = _held(allocation, chosen)
+    units = [Column(r, numbers(held[:, i])) for i, r in enumerate(instance.resources)]
+    title = "What each user runs and holds"
+    if len(chosen) < instance.n_users:
+        title += " (smallest and largest dominant shares)"
+    if np.isfinite(limits).any():
+        done = int((allocation.tasks >= limits * (1 - 1e-6)).sum())
+        title += f"; {done:,} of {instance.n_users:,} run all their tasks"
+    return [Table(title, users_column(instance, chosen), [about, units]), _servers_table(allocation)]
+
+
+def _servers_table(allocation: Allocation) -> Table:
+    """What is in use, servers that are alike in one row."""
+    instance = allocation.instance
+    alike = instance.merged()
+    usage = np.zeros(alike.capacities.shape)
+    np.add.at(usage, instance.server_classes, allocation.usage)
+    full = alike.capacities * alike.counts[:, None]
+    used = np.divide(usage, full, out=np.zeros_like(full), where=full > 0)
+    busiest = sorted(np.argsort(-used.max(axis=1), kind="stable")[:MOST].tolist())
+    names = [short(alike.servers[s]) + (f" x {q}" if (q := alike.counts[s]) > 1 else "") for s in busiest]
+    columns = [
+        Column(r, ["-" if full[s, i] == 0 else f"{100 * used[s, i]:.1f}%" for s in busiest])
+        for i, r in enumerate(alike.resources)
+    ]  # fmt: skip
+    title = "In use on each kind of server" if alike.n_servers > 1 else "In use"
+    if len(busiest) < alike.n_servers:
+        title += f" ({len(busiest)} busiest of {alike.n_servers} kinds)"
+    return Table(title, Column("server", names, right=False), [columns])
+
+
+def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
+    """One dict per user: weight, task limit, tasks, shares, and the units held of each resource.
+
+    Parameters
+    ----------
+    allocation : Allocation
+        Any.
+
+    Returns
+    -------
+    list of dict
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> a = fo.DRF().allocate(fo.Instance([[40, 8], [8, 5]], [200, 200], resources=["net", "cpu"]))
+    >>> user_rows(a)[0]
+    {'user': 'user1', 'weight': 1.0, 'task limit': inf, 'tasks': 2.5, 'dominant share': 0.5, 'net': 100.0, 'cpu': 20.0}
+    """
+    instance = allocation.instance
+    columns = [instance.weights, instance.task_limits, allocation.tasks, allocation.share(DominantShare()),
+               *_held(allocation, range(instance.n_users)).T]  # fmt: skip
+    names = ["user", "weight", "task limit", "tasks", "dominant share", *instance.resources]
+    return [
+        dict(zip(names, (user, *values), strict=True))
+        for user, *values in zip(instance.users, *(c.tolist() for c in columns), strict=True)
+    ]
+
+
+def describe(allocation: Allocation) -> dict[str, Any]:
+    """An allocation as plain data with labels, to be read by other programs; `Allocation.save` keeps everything.
+
+    Parameters
+    ----------
+    allocation : Allocation
+        Any.
+
+    Returns
+    -------
+    dict
+        ``policy``, ``objective``, ``tasks`` by user, ``placement`` (tasks by user and server, zeros left out),
+        ``metrics``, ``prices`` by server and resource or None, and ``certificate``.
+    """
+    instance, prices = allocation.instance, allocation.prices
+    placement = {
+        user: {instance.servers[s]: float(row[s]) for s in np.flatnonzero(row)}
+        for user, row in zip(instance.users, allocation.tasks_by_server, strict=True)
+    }
+    by_server = None if prices is None else {
+        server: dict(zip(instance.resources, row.tolist(), strict=True))
+        for server, row in zip(instance.servers, prices, strict=True)
+    }  # fmt: skip
+    return {
+        "format": FORMAT,
+        "policy": label(allocation.policy),
+        "blocks": repr(allocation.policy),
+        "objective": allocation.objective,
+        "tasks": dict(zip(instance.users, allocation.tasks.tolist(), strict=True)),
+        "placement": placement,
+        "metrics": allocation.metrics(),
+        "prices": by_server,
+        "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
+    }
+
+
+def _held(allocation: Allocation, chosen: Sequence[int]) -> NDArray[np.floating[Any]]:
+    """Units that the chosen users hold, without a table by server of all users where that can be helped."""
+    instance, rows = allocation.instance, list(chosen)
+    if allocation.given_bundles is None and instance.demands.ndim == 2:
+        return instance.demands[rows] * allocation.tasks[rows, None]
+    return allocation.bundles[rows].sum(axis=1)
+
+
+def both_ends(values: NDArray[np.floating[Any]]) -> list[int]:
+    """All users in their order, or where there are many those with the smallest and the largest values."""
+    if len(values) <= MOST:
+        return list(range(len(values)))
+    order = np.argsort(values, kind="stable").tolist()
+    return [*order[: MOST // 2], *order[-(MOST // 2) :]]
+
+
+def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
+    """The names of the chosen users, with a header that says how many there are."""
+    header = "user" if len(chosen) == instance.n_users else f"user ({len(chosen)} of {instance.n_users})"
+    return Column(header, [short(instance.users[j]) for j in chosen], right=False)
+
+
+def short(name: str, most: int = 24) -> str:
+    """A name that leaves room for numbers beside it."""
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def numbers(values: Any) -> list[str]:
+    """Numbers of one column, with as many decimals as the largest leaves room for; "-" for what is not finite."""
+    array = np.asarray(values, dtype=float)
+    finite = np.abs(array[np.isfinite(array)])
+    top = float(finite.max(initial=0.0))
+    whole = bool((finite == np.round(finite)).all())
+    decimals = 0 if whole else min(4, max(0, 5 - len(f"{top:.0f}")))
+
+    def text(value: float) -> str:
+        if not np.isfinite(value):
+            return "-"
+        if value == 0:
+            return "0"
+        if top >= 1e7:
+            return f"{value:.3e}"
+        return f"{value:.1e}" if abs(value) < 10.0**-decimals else f"{value:,.{decimals}f}"
+
+    return [text(v) for v in array.tolist()]

@@ -60,6 +60,8 @@ class Instance:
     array([0.2 , 0.04])
     """
 
+    _checked = False
+
     def __init__(
         self,
         demands: ArrayLike,
@@ -105,6 +107,16 @@ class Instance:
         self.counts: NDArray[np.int64] = _frozen(self._checked_counts(counts))
         self.eligible: NDArray[np.bool_] = _frozen(self._checked_eligibility(eligible))
         self._check_somewhere_to_run()
+        self._checked = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._checked and not name.startswith("_") and name not in type(self).__dict__:
+            raise AttributeError(f"an Instance is immutable; make a new one with .replace({name}=...)")
+        super().__setattr__(name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = self._arguments()
+        return _again, (arguments, self._parent)
 
     # -- sizes and labels -------------------------------------------------------------------------------------
 
@@ -241,7 +253,7 @@ class Instance:
             if default is None:
                 raise InvalidInstance(f"{name} is None; give a number, an array of {n} or a dict by user")
             return np.full(n, default)
-        if unlimited and isinstance(value, (list, tuple)):
+        if unlimited and (isinstance(value, (list, tuple)) or getattr(value, "dtype", None) == object):
             value = [np.inf if v is None else v for v in value]
         array = _floats(value, name)
         if array.ndim == 0:
@@ -297,15 +309,18 @@ class Instance:
         >>> fo.Instance([[1, 2]], [4, 4]).replace(task_limits=1).task_limits
         array([1.])
         """
-        arguments: dict[str, Any] = dict(
-            demands=self.demands, capacities=self.capacities, weights=self.weights, task_limits=self.task_limits,
-            eligible=self.eligible, counts=self.counts,
-            users=self._users, resources=self._resources, servers=self._servers,
-        )  # fmt: skip
+        arguments = self._arguments()
         unknown = set(changes) - set(arguments)
         if unknown:
             raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
         return Instance(**{**arguments, **changes})
+
+    def _arguments(self) -> dict[str, Any]:
+        return dict(
+            demands=self.demands, capacities=self.capacities, weights=self.weights, task_limits=self.task_limits,
+            eligible=self.eligible, counts=self.counts,
+            users=self._users, resources=self._resources, servers=self._servers,
+        )  # fmt: skip
 
     def with_demands(self, demands: ArrayLike) -> Instance:
         """The same cluster with other demands per task."""
@@ -341,7 +356,10 @@ class Instance:
             Remembers where its users came from: per-user values given for all users still fit, and entitlements
             are still relative to everybody's (`total_weight`).
         """
-        rows = np.arange(self.n_users)[np.asarray(chosen)]
+        try:
+            rows = np.arange(self.n_users)[np.asarray(chosen)]
+        except IndexError as error:
+            raise InvalidInstance(f"select_users: {error}; give indices below {self.n_users}, or a mask") from error
         selected = self.replace(
             demands=self.demands[rows], weights=self.weights[rows], task_limits=self.task_limits[rows],
             eligible=self.eligible[rows], users=[self.users[j] for j in rows],
@@ -441,7 +459,10 @@ class Instance:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Instance:
         """An instance from what `to_dict` gives."""
-        return cls(**data)
+        try:
+            return cls(**data)
+        except TypeError as error:
+            raise InvalidInstance(f"this is no instance as to_dict gives it: {error}") from error
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
@@ -498,7 +519,7 @@ class Instance:
         given = _floats(counts, "counts")
         if given.shape != (self.n_servers,):
             raise InvalidInstance(f"counts have shape {given.shape}; give one whole number per server row")
-        bad = ~(given >= 1) | (given != np.floor(given)) | np.isinf(given)
+        bad = ~((given >= 1) & (given <= 2**53)) | (given != np.floor(given))
         if bad.any():
             s = int(np.flatnonzero(bad)[0])
             raise InvalidInstance(f"count of server {self.servers[s]!r} is {given[s]}; give a whole number >= 1")
@@ -511,7 +532,10 @@ class Instance:
         elif isinstance(eligible, Mapping):
             allowed = self._eligibility_by_name(eligible)
         else:
-            given = np.asarray(eligible)
+            try:
+                given = np.asarray(eligible)
+            except ValueError as error:
+                raise InvalidInstance(f"eligible cannot be read ({error}); give rows of equal length") from error
             if given.size == 0 and self.n_users == 0:
                 given = given.reshape(shape)
             if given.shape != shape:
@@ -538,6 +562,8 @@ class Instance:
         for user, names in eligible.items():
             j = self.user_index(user)
             allowed[j] = False
+            if not isinstance(names, (str, list, tuple, set, frozenset)):
+                raise InvalidInstance(f"eligible of user {user!r} is {names!r}; give a list of server labels")
             for name in [names] if isinstance(names, str) else names:
                 allowed[j, _index(name, columns, self.n_servers, "server")] = True
         return allowed
@@ -573,8 +599,12 @@ def _floats(values: Any, name: str) -> Float:
     try:
         array = np.asarray(values)
         if array.dtype not in (np.float32, np.float64):
-            array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+            if array.dtype.kind not in "iufbO":  # text, dates and complex numbers only look like numbers
+                if array.dtype.kind == "U":
+                    array.astype(np.float64)  # names the word, if it is no number
+                raise TypeError(f"they hold {'text' if array.dtype.kind in 'US' else array.dtype.name}")
+            array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInstance(f"{name} cannot be read as numbers ({error}); give numbers in equal rows") from error
     return _frozen(array.view())
 
@@ -589,6 +619,8 @@ def _frozen(array: Any) -> Any:
 def _labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...] | None:
     if given is None:
         return None
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInstance(f"{kind} labels are {given!r}; give a list of {size}")
     names = tuple(str(g) for g in given)
     if len(names) != size:
         raise InvalidInstance(f"{len(names)} {kind} labels for {size} {kind}s; give one each")
@@ -607,3 +639,10 @@ def _index(name: str | int, positions: Mapping[str, int], size: int, kind: str) 
     if isinstance(name, (int, np.integer)) and 0 <= name < size:
         return int(name)
     raise InvalidInstance(f"no {kind} {name!r}; there are {size}")
+
+
+def _again(arguments: Mapping[str, Any], parent: Any) -> Instance:
+    """Rebuild a copied or unpickled instance, so that its arrays are read-only again."""
+    made = Instance(**arguments)
+    made._parent = parent
+    return made

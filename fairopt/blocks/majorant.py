@@ -65,32 +65,60 @@ class RankedTerm:
         v[np.argsort(reach)[:given]] = self.v[:given]
         return v * self.factor
 
-    def mixture(self, wanted: Float) -> Float:
-        """A legal theta as near to the wanted one as mixing with the mean brings it.
+    def mixture(self, share: Float, wanted: Float, pinned: NDArray[np.bool_], tie: float) -> Float:
+        """A legal theta that is tight at the shares, and among ties as near to the wanted one as it may be.
 
         Parameters
         ----------
+        share : ndarray of shape (n_users,)
+            Shares ``c_j x_j``; whoever has the larger share gets the smaller weight.
         wanted : ndarray of shape (n_users,)
-            Non-negative.
+            Non-negative: what costs explain.
+        pinned : ndarray of bool of shape (n_users,)
+            Users at their limit, who may get more than costs explain.
+        tie : float
+            Neighbours in order that differ by no more than this, relatively, count as equal.
 
         Returns
         -------
         ndarray of shape (n_users,)
-            Majorised by v, so that ``theta @ shares`` is at least the term.
+            ``theta @ shares`` is at least the term, whatever the shares.
         """
-        n = len(wanted)
+        n = len(share)
         v = np.zeros(n)
         given = min(n, len(self.v))
-        v[:given] = self.v[:given]
-        total, have = v.sum(), wanted.sum()
-        theta = wanted * (total / have) if have > 0 else np.full(n, total / n)
-        excess = np.cumsum(np.sort(theta)[::-1]) - np.cumsum(v)
-        even = np.arange(1, n + 1) * (total / n)
-        room = np.cumsum(v) - even  # what mixing with the mean can win at each rank
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mix = np.max(np.where(excess > 0, excess / (excess + room), 0.0), initial=0.0)
-        mix = min(1.0, float(np.nan_to_num(mix, nan=1.0)))
-        return ((1 - mix) * theta + mix * total / n) * self.factor
+        v[:given] = np.asarray(self.v[:given]) * self.factor
+        order = np.argsort(share, kind="stable")
+        ordered = share[order]
+        starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > tie * np.abs(ordered[1:])]))
+        theta = v.copy()
+        for first, end in zip(starts, [*starts[1:], n], strict=True):
+            if end - first > 1 and v[first] > 0:
+                group = order[first:end]
+                theta[first:end] = _legal(v[first:end], wanted[group], pinned[group])
+        out = np.empty(n)
+        out[order] = theta
+        return out
+
+
+def _legal(v: Float, wanted: Float, pinned: NDArray[np.bool_]) -> Float:
+    """The wanted weights, brought to the sum of v and mixed with their mean until v majorises them."""
+    total = v.sum()
+    theta = np.array(wanted)
+    missing = total - theta.sum()
+    if missing > 0 and pinned.any():
+        theta[pinned] += missing / pinned.sum()
+    elif theta.sum() > 0:
+        theta *= total / theta.sum()
+    else:
+        theta[:] = total / len(v)
+    even = np.arange(1, len(v) + 1) * (total / len(v))
+    excess = np.cumsum(np.sort(theta)[::-1]) - np.cumsum(v)
+    room = np.cumsum(v) - even  # what mixing with the mean can win at each rank
+    over = excess > 1e-15 * total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mix = float(np.nan_to_num(np.where(over, excess / (excess + room), 0.0), nan=1.0).max())
+    return (1 - min(mix, 1.0)) * theta + min(mix, 1.0) * total / len(v)
 
 
 @dataclass(frozen=True)

@@ -178,6 +178,7 @@ class Model(_View):
         self.unknowns = unknowns
         self.scale = np.ones(len(self.pairs)) if scale is None else scale
         self.solver = solver
+        self.required: list[cp.Constraint] = []  # conditions on variables that blocks add, to be solved along
 
     @property
     def exact_powers(self) -> bool:

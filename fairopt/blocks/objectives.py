@@ -13,6 +13,7 @@ from scipy.special import inv_boxcox
 from fairopt.blocks.base import Block, parameter
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm
 from fairopt.blocks.model import Model, Point
+from fairopt.blocks.sorting import sorted_from_below
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.instance import Instance
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["AlphaFair", "FairnessEfficiency", "Leximin", "MaxMin", "Objective", "OrderedWeighted", "Sum", "Tiers", "Total"]
 
 Float = NDArray[np.floating[Any]]
+
+# n users times the steps of OrderedWeighted: beyond, a sorting network is smaller than a sum of k-smallest sums (300
+# users, all weights different: 5 s against 12 s; cutting planes had not converged after 400 programs).
+NETWORK_FROM = 10_000
 
 
 class Objective(Block):
@@ -415,7 +420,12 @@ class OrderedWeighted(Objective):
         """``sum_k (v_k - v_{k+1}) (sum of the k smallest)``."""
         z = model.relative_share(self.share)
         n = model.instance.n_users
-        parts = [drop * (cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, drop in self.steps(n)]
+        steps = self.steps(n)
+        if n * len(steps) > NETWORK_FROM:
+            v = np.zeros(n)
+            v[: len(self.weights)] = self.weights[:n]
+            return model.level(self.share) * (v @ sorted_from_below(z, model.required))
+        parts = [drop * (cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, drop in steps]
         return model.level(self.share) * sum(parts)
 
     def solver_form(self, model: Model) -> cp.Expression:

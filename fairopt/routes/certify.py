@@ -245,8 +245,10 @@ def bound(
     fitted = lagrangian.fitted_factor()
     if fitted is not None:
         candidates.append(fitted)
+    if not candidates:
+        candidates.append(1.0)
     best = Bound(np.inf, np.inf, 1.0)
-    for factor in candidates or [1.0]:
+    for factor in candidates:
         top = lagrangian(factor)
         gap = objective.relative_gap(top, value, point)
         if gap < best.gap or not np.isfinite(best.gap):
@@ -316,11 +318,13 @@ class _Lagrangian:
         """The factor that best matches marginal values and costs of users strictly inside their range."""
         ranked = self.majorant.ranked
         inside = (self.at > self.low * (1 + 1e-6)) & (self.at < self.high * (1 - 1e-6))
-        if ranked and not self.majorant.powers:
-            wanted = self._wanted(ranked[0], np.maximum(self.cost, 0.0))
-            total = wanted.sum()
-            v = sum(ranked[0].v[: len(wanted)]) * sum(r.factor for r in ranked)
-            return float(v / total) if total > 0 else None
+        if ranked:
+            if self.majorant.powers or len(ranked) > 1 or any(ranked[0].v[1:]):
+                return None
+            level = self._per_unit(ranked[0].c) * self.at  # max-min: the weights of the poorest add up to one
+            poorest = level <= level.min() * (1 + 1e-6)
+            total = float((np.maximum(self.cost, 0.0) / self._per_unit(ranked[0].c))[poorest].sum())
+            return float(ranked[0].factor * ranked[0].v[0] / total) if total > 0 else None
         worth = self._slopes(self.majorant.powers)
         if all(p.alpha == 0 for p in self.majorant.powers) and not self.multipliers.extra:
             return self._linear_factor(worth)
@@ -337,28 +341,26 @@ class _Lagrangian:
         k = int(np.searchsorted(demand, self.back))
         return float(kinks[order][k]) if k < len(kinks) else None
 
-    def _wanted(self, term: RankedTerm, left: Float) -> Float:
-        """How much of each share the mixture should hold, from costs that nothing else explains."""
-        c = self._per_unit(term.c)
-        if len(term.v) == 1 or not any(term.v[1:]):  # only the poorest count
-            level = c * self.at
-            poorest = level <= level.min() * (1 + 1e-6)
-            if float((left * poorest).sum()) > 0:
-                left = np.where(poorest, left, 0.0)
-        return left / c
-
     def __call__(self, factor: float) -> float:
         powers, ranked, constant = self._parts(factor)
         cost = factor * self.cost
-        if ranked:
-            left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
-            weight = sum(r.factor for r in ranked)
+        terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
+        constant += factor * self.back
+        if not ranked:
+            return float(_best_response(cost, terms, self.low, self.high).sum() + constant)
+        left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
+        weight = sum(r.factor * sum(r.v) for r in ranked)
+        pinned = self.at >= self.high * (1 - 1e-7)
+        best = np.inf
+        for tie in (1e-9, 1e-6, 1e-4) if left.any() else (0.0,):
+            charged = cost
             for r in ranked:
                 c = self._per_unit(r.c)
-                theta = r.mixture(self._wanted(r, left * (r.factor / weight))) if left.any() else r.sorted_by(c * self.high)
-                cost = cost - theta * c
-        best = _best_response(cost, [(self._per_unit(p.c), p.factor, p.alpha) for p in powers], self.low, self.high)
-        return float(best.sum() + factor * self.back + constant)
+                part = r.factor * sum(r.v) / weight
+                theta = r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
+                charged = charged - theta * c
+            best = min(best, float(_best_response(charged, terms, self.low, self.high).sum() + constant))
+        return best
 
 
 def _best_response(

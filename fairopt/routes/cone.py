@@ -211,7 +211,7 @@ def judge(
     if majorant is not None:
         if factor is not None:
             multipliers = _times(multipliers, factor)
-        start = None if factor is not None else _slope(majorant, form, point, cone, tasks)
+        start = None if factor is not None else _slope(majorant, form, point, cone, tasks, problem)
         found = certify.bound(
             program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start
         )
@@ -230,8 +230,12 @@ def judge(
     return Answer(tasks, max(gap, 0.0), violation, "cone", prices, block_violation=blocks)
 
 
-def _slope(majorant: Majorant, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
+def _slope(
+    majorant: Majorant, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float, problem: cp.Problem
+) -> float | None:
     """Derivative of the majorant by the transform that was solved, along the ray through the tasks."""
+    if not any(p.alpha for p in majorant.powers) and problem.value:  # both proportional to the tasks
+        return max(majorant.value(point) / float(problem.value), 0.0) or None
     step, ends = 1e-5, []
     before = cone.unknowns.value
     for factor in (1 - step, 1 + step):

@@ -51,7 +51,9 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, tuple[Constraint | N
         unit = 1.0 / instance.task_limits[limited]
         groups["the task limits"] = (None, [cp.multiply(model.tasks[limited], unit) <= 1])
     for constraint in program.constraints:
-        groups[f"`{constraint!r}`"] = (constraint, list(constraint.constraints(model).values()))
+        before = len(model.required)
+        conditions = list(constraint.constraints(model).values())
+        groups[f"`{constraint!r}`"] = (constraint, conditions + model.required[before:])
     return groups
 
 

@@ -57,6 +57,7 @@ def problem(policy: Any, instance: Instance) -> cp.Problem:
             for name, condition in block.constraints(model).items():
                 constraints.append(_named(f"{block!r}: {name}", condition))
         expression = cp.sum(objective.expression(model))
+        constraints += model.required
     else:
         expression = cp.Constant(0.0)
     outside = np.ones((n, servers), dtype=bool)

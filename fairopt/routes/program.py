@@ -175,7 +175,7 @@ class ConeModel:
     @property
     def all_constraints(self) -> list[cp.Constraint]:
         """Everything that must hold."""
-        return [self.capacity, *self.box, *(condition for _, _, condition in self.rest)]
+        return [self.capacity, *self.box, *(condition for _, _, condition in self.rest), *self.model.required]
 
     def tasks(self) -> Float:
         """Tasks by pair that the solver left in the unknowns, never negative."""

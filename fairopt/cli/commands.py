@@ -1,17 +1,15 @@
-"""The command ``fairopt``: the one place that prints."""
+"""The commands of ``fairopt``, one function each."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
 from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable
 
 if TYPE_CHECKING:
@@ -21,7 +19,8 @@ if TYPE_CHECKING:
 
 # What is heavy (cvxpy) or optional (matplotlib) is imported by the command that needs it.
 
-NOT_CERTIFIED, BAD_INPUT, STOPPED = 1, 2, 130
+NOT_CERTIFIED, BAD_INPUT = 1, 2
+FEW_USERS = 12  # whose tasks are worth a table beside the comparison
 EXIT_CODES = (
     "Exit code: 0 for certified answers only, 1 where there is none (not certified, infeasible, undefined), "
     "2 for bad input, 130 when stopped by Ctrl-C."
@@ -92,15 +91,15 @@ def guarded(command: _Command) -> _Command:
         try:
             return command(*arguments, **options)
         except FairoptError as error:
-            _complain(f"{type(error).__name__}: {error}")
+            complain(f"{type(error).__name__}: {error}")
             raise typer.Exit(_code(error)) from None
         except KeyboardInterrupt:
-            _complain("stopped by Ctrl-C")
+            complain(LAST_WORDS)
             raise typer.Exit(STOPPED) from None
         except OSError as error:
             if isinstance(error, BrokenPipeError):  # `fairopt ... | head` has read enough
                 raise
-            _complain(f"{type(error).__name__}: {error}")
+            complain(f"{type(error).__name__}: {error}")
             raise typer.Exit(BAD_INPUT) from None
 
     return run  # type: ignore[return-value]
@@ -136,7 +135,7 @@ def solve(
     files.check(out, files.ALLOCATIONS)
     mechanism = named_policy(policy)
     instance = _read(input, pooled, pods, capacity_scale, backlog)
-    with _working(f"{label(mechanism)} on {instance!r}", verbose):
+    with working(f"{label(mechanism)} on {instance!r}", verbose):
         allocation = mechanism.allocate(
             instance, method=method, solver=solver, time_limit=time_limit, verbose=verbose
         )  # fmt: skip
@@ -145,7 +144,7 @@ def solve(
     if as_json:
         typer.echo(files.as_json(describe(allocation)))
         return
-    console = _console()
+    console = console_for()
     for table in allocation_tables(allocation):
         console.print(table)
     _say(console, f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
@@ -169,7 +168,7 @@ def compare(
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Put policies side by side on one cluster."""
-    from fairopt.report import Comparison, files, mechanisms, outcome
+    from fairopt.report import Comparison, Outcome, files, mechanisms, outcome
     from fairopt.routes import solvers
 
     files.check(out, files.COMPARISONS)
@@ -180,37 +179,45 @@ def compare(
     if solver is not None:
         solvers.named(solver)
     instance = _read(input, pooled, pods, capacity_scale, backlog)
-    outcomes, stopped = [], False
+    outcomes: list[Outcome] = []
+
+    def tell() -> Comparison:
+        result = Comparison(instance, tuple(outcomes))
+        drawing = plot if result.allocations else None
+        if outcomes and out is not None:
+            files.write_comparison(result, out)
+        if drawing is not None:
+            result.plot()[0].figure.savefig(drawing, dpi=150)
+        if as_json:
+            typer.echo(files.as_json(result.to_dict()))
+        elif outcomes:
+            console = console_for()
+            console.print(result)
+            if result.allocations and instance.n_users <= FEW_USERS:
+                console.print("")
+                console.print(result.tasks_table())
+            for path in filter(None, (out, drawing)):
+                _say(console, f"written: {path}")
+        return result
+
+    def last_words() -> None:  # what is done is not lost
+        tell()
+        complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
+
     try:
         for k, (name, mechanism) in enumerate(chosen.items(), 1):
-            with _working(f"{name} ({k} of {len(chosen)}) on {instance!r}", verbose):
+            with working(f"{name} ({k} of {len(chosen)}) on {instance!r}", verbose, last_words):
                 outcomes.append(outcome(
                     name, mechanism, instance,
                     method=None if method == "auto" else method, solver=solver, time_limit=time_limit, verbose=verbose,
                 ))  # fmt: skip
     except KeyboardInterrupt:
-        stopped = True  # what is done is not lost
-    result = Comparison(instance, tuple(outcomes))
-    if outcomes and out is not None:
-        files.write_comparison(result, out)
-    if plot is not None and result.allocations:
-        result.plot()[0].figure.savefig(plot, dpi=150)
-    if as_json:
-        typer.echo(files.as_json(result.to_dict()))
-    elif outcomes:
-        console = _console()
-        console.print(result)
-        if instance.n_users <= 12 and len(result.allocations) > 0:
-            console.print("")
-            console.print(result.tasks_table())
-        for path in filter(None, (out, plot if result.allocations else None)):
-            _say(console, f"written: {path}")
-    if stopped:
-        _complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
-        raise typer.Exit(STOPPED)
+        last_words()
+        raise typer.Exit(STOPPED) from None
+    result = tell()
     if result.errors:
         failed = ", ".join(result.errors)
-        _complain(f"no certified answer from {len(result.errors)} of {len(chosen)} policies: {failed}")
+        complain(f"no certified answer from {len(result.errors)} of {len(chosen)} policies: {failed}")
         raise typer.Exit(max(map(_code, result.errors.values())))
 
 
@@ -224,7 +231,7 @@ def policies(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(files.as_json(rows))
         return
-    console = _console()
+    console = console_for()
     lines = [
         (r["name"], r["summary"] + (f"\nparameters: {r['parameters']}" if r["parameters"] else "")) for r in rows
     ]  # fmt: skip
@@ -242,7 +249,7 @@ def list_solvers(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(files.as_json(rows))
         return
-    console = _console()
+    console = console_for()
     mark = {True: "yes", False: "-"}
     _words(
         console, ("solver", "installed", "linear", "exponential", "power", "pip install"),
@@ -262,8 +269,8 @@ def demo(
     from fairopt.report import compare as compare_policies
     from fairopt.report import demonstration
 
-    console = _console()
-    with _working("six policies on ten users", verbose=False):
+    console = console_for()
+    with working("six policies on ten users", verbose=False):
         result = compare_policies(demonstration.POLICIES, demo_cluster())
     for part in demonstration.story(result):
         console.print(part, markup=False)
@@ -289,19 +296,8 @@ def _code(error: FairoptError) -> int:
     return BAD_INPUT if wrongly else NOT_CERTIFIED
 
 
-def _console(stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    return Console(stderr=stderr, highlight=False)
-
-
 def _say(console: Console, line: str) -> None:
     console.print(line, markup=False)
-
-
-def _complain(line: str) -> None:
-    """One line on stderr, however long: it is read by people and by machines."""
-    _console(stderr=True).print(" ".join(line.split()), markup=False, soft_wrap=True, style="red")
 
 
 def _words(console: Console, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
@@ -332,37 +328,3 @@ def _has_matplotlib() -> bool:
 def _need_matplotlib() -> None:
     if not _has_matplotlib():
         raise MissingExtra("matplotlib", "plots", "--plot")
-
-
-@contextlib.contextmanager
-def _working(what: str, verbose: bool) -> Iterator[None]:
-    """A clock on a terminal while something long runs; with ``verbose``, the solvers' own words, on stderr."""
-    if verbose:
-        with _stdout_to_stderr():
-            yield
-        return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = _console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        progress.add_task(what, total=None)
-        yield
-
-
-@contextlib.contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
-    """Whatever is printed, by solvers' compiled code too, goes to stderr: stdout is for results."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-if __name__ == "__main__":
-    main()

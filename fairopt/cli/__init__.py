@@ -1,0 +1,5 @@
+"""The command ``fairopt``: the one room that prints."""
+
+from fairopt.cli.commands import app, main
+
+__all__ = ["app", "main"]

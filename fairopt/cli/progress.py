@@ -1,0 +1,116 @@
+"""What is shown while something long runs, on stderr, and how Ctrl-C ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["LAST_WORDS", "STOPPED", "complain", "console_for", "working"]
+
+STOPPED = 130  # what shells report for Ctrl-C
+GRACE = 1.0  # seconds for Python to react to Ctrl-C: compiled solvers can take minutes to come back to it
+LAST_WORDS = "stopped by Ctrl-C"
+
+
+def console_for(stderr: bool = False) -> Console:
+    """A console on what stdout or stderr is now."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+def complain(line: str) -> None:
+    """One line on stderr, however long: it is read by people and by machines."""
+    console_for(stderr=True).print(" ".join(line.split()), markup=False, soft_wrap=True, style="red")
+
+
+@contextlib.contextmanager
+def working(what: str, verbose: bool = False, last_words: Callable[[], None] | None = None) -> Iterator[None]:
+    """Run something long: a clock on a terminal, stdout kept for results, and Ctrl-C that works within a second.
+
+    Parameters
+    ----------
+    what : str
+        What is being done.
+    verbose : bool, default False
+        Whether solvers will print, so that a clock would be in the way.
+    last_words : callable, optional
+        Says what to say when Ctrl-C ends the process in the middle of compiled code.
+    """
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = console_for(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    progress = Progress(*columns, console=console, transient=True, disable=verbose or not console.is_terminal)
+
+    def stop() -> None:
+        progress.stop()
+        aside.close()
+        if last_words is None:
+            complain(LAST_WORDS)
+        else:
+            last_words()
+
+    with contextlib.ExitStack() as aside:  # closed by whoever comes first
+        aside.enter_context(_stdout_to_stderr())
+        with _stoppable(stop), progress:
+            progress.add_task(what, total=None)
+            yield
+
+
+@contextlib.contextmanager
+def _stoppable(stop: Callable[[], None]) -> Iterator[None]:
+    """Let Ctrl-C end the process where a solver does not come back to Python, after calling ``stop``.
+
+    While it runs compiled code the main thread raises no KeyboardInterrupt, but Python writes each signal's number to
+    its wakeup file at once, where another thread can read it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    over = threading.Event()
+
+    def watch() -> None:
+        while number := reader.recv(1):
+            if number[0] == signal.SIGINT and not over.wait(GRACE):
+                stop()
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(STOPPED)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        over.set()
+        signal.set_wakeup_fd(before)
+        writer.close()
+        watcher.join()
+        reader.close()
+
+
+@contextlib.contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """Whatever is printed goes to stderr: compiled solvers write to stdout even when asked for silence."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

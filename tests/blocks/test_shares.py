@@ -1,0 +1,474 @@
+"""Shares: coefficients by hand and by definition (math.md section 2), what blocks are, and a share of one's own."""
+
+import copy
+import dataclasses
+import itertools
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import fairopt as fo
+
+DEMANDS = np.array([[40.0, 8.0, 8.0], [8.0, 5.0, 1.0]])
+CAPACITIES = [200.0, 200.0, 200.0]
+POOL = fo.Instance(DEMANDS, CAPACITIES, users=["batch", "web"], resources=["bandwidth", "memory", "cpu"])
+GAPS = fo.Instance([[1, 0, 4], [2, 2, 2]], [10, 10, 10], users=["a", "b"], resources=["cpu", "gpu", "disk"])
+
+
+@st.composite
+def pools(draw, zeros=True):
+    """One pool of up to 5 users and 4 resources, demands over 4 decades, some of them zero."""
+    n, m = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    number = st.floats(0.01, 100.0)
+    entry = st.one_of(st.just(0.0), number) if zeros else number
+    demands = draw(st.lists(st.lists(entry, min_size=m, max_size=m).filter(any), min_size=n, max_size=n))
+    return fo.Instance(demands, draw(st.lists(st.floats(1.0, 1000.0), min_size=m, max_size=m)))
+
+
+def k_dominant(ratios, k, short="refuse"):
+    """The product of the k largest ratios, one user and one factor at a time."""
+    out = []
+    for row in ratios.tolist():
+        largest = sorted(row, reverse=True)[:k]
+        out.append(math.prod(g for g in largest if g > 0 or short == "refuse"))
+    return out
+
+
+# -- coefficients by hand --------------------------------------------------------------------------------------------
+
+
+def test_a_task_counts_as_one_in_tasks():
+    assert_array_equal(fo.Tasks().per_task(POOL), [1, 1])
+
+
+def test_the_dominant_share_is_the_largest_ratio():
+    assert_allclose(fo.DominantShare().per_task(POOL), [0.2, 0.04], rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("k", "expected"),
+    [(1, [0.2, 0.04]), (2, [0.2 * 0.04, 0.04 * 0.025]), (3, [0.2 * 0.04 * 0.04, 0.04 * 0.025 * 0.005])],
+)
+def test_the_k_dominant_share_is_the_product_of_the_k_largest_ratios(k, expected):
+    assert_allclose(fo.KDominantShare(k).per_task(POOL), expected, rtol=1e-14)
+
+
+def test_ties_count_with_multiplicity():
+    tied = fo.Instance([[3, 3, 1], [2, 2, 2]], [10, 10, 10])
+    assert_allclose(fo.KDominantShare(2).per_task(tied), [0.09, 0.04], rtol=1e-14)
+    assert_allclose(fo.KDominantShare(3).per_task(tied), [0.009, 0.008], rtol=1e-14)
+
+
+def test_rank_weights_are_factors_by_rank_of_which_the_first_k_count():
+    share = fo.KDominantShare(2, rank_weights=(3, 0.5, 100))
+    assert_allclose(share.per_task(POOL), np.array([0.008, 0.001]) * 1.5, rtol=1e-14)
+
+
+def test_rank_weights_differ_by_user_in_order_or_by_name():
+    by_order = fo.KDominantShare(3, [[1, 2, 1], [0.5, 1, 3]])
+    by_name = fo.KDominantShare(3, {"web": (0.5, 1, 3), "batch": (1, 2, 1)})
+    expected = fo.KDominantShare(3).per_task(POOL) * [2, 1.5]
+    assert_allclose(by_order.per_task(POOL), expected, rtol=1e-14)
+    assert_allclose(by_name.per_task(POOL), expected, rtol=1e-14)
+
+
+def test_users_that_a_dict_of_rank_weights_leaves_out_have_weight_1():
+    assert_allclose(fo.KDominantShare(1, {"web": [5]}).per_task(POOL), [0.2, 0.2], rtol=1e-14)
+
+
+def test_short_positive_takes_the_product_over_positive_ratios():
+    assert_allclose(fo.KDominantShare(3, short="positive").per_task(GAPS), [0.1 * 0.4, 0.008], rtol=1e-14)
+    assert_allclose(fo.KDominantShare(2, short="positive").per_task(GAPS), [0.1 * 0.4, 0.04], rtol=1e-14)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_user_of_at_least_k_resources_is_not_short(k):
+    assert_array_equal(fo.KDominantShare(k).per_task(GAPS), fo.KDominantShare(k, short="positive").per_task(GAPS))
+
+
+@pytest.mark.parametrize(
+    ("p", "expected"),
+    [
+        (1, [0.28, 0.07]),
+        (2, [math.sqrt(0.04 + 2 * 0.0016), math.sqrt(0.0016 + 0.000625 + 0.000025)]),
+        (
+            0.5,
+            [(math.sqrt(0.2) + 2 * math.sqrt(0.04)) ** 2, (math.sqrt(0.04) + math.sqrt(0.025) + math.sqrt(0.005)) ** 2],
+        ),
+        (math.inf, [0.2, 0.04]),
+        (0, [1, 1]),
+    ],
+)
+def test_the_p_norm_of_ratios(p, expected):
+    assert_allclose(fo.PNormShare(p).per_task(POOL), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("p", [1e3, 1e6, 1e300])
+def test_a_large_p_does_not_overflow_and_is_nearly_the_dominant_share(p):
+    tiny = fo.Instance([[1e-200, 1e-200], [1e150, 1e-150]], [1e100, 1e100])
+    with np.errstate(all="raise", under="ignore"):
+        assert_allclose(fo.PNormShare(p).per_task(tiny), [1e-300, 1e50], rtol=1e-3)
+
+
+@pytest.mark.parametrize("p", [1e-3, 1e-5, 1e-300])
+def test_a_p_near_zero_gives_finite_numbers_or_says_that_it_cannot(p):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            assert np.isfinite(fo.PNormShare(p).coefficients(POOL)).all()
+        except fo.FairoptError as error:
+            assert "PNormShare" in str(error)
+
+
+def test_a_zero_demand_adds_nothing_to_a_p_norm():
+    assert_allclose(fo.PNormShare(0.5).per_task(GAPS)[0], (math.sqrt(0.1) + math.sqrt(0.4)) ** 2, rtol=1e-14)
+
+
+@pytest.mark.parametrize("resource", ["memory", 1])
+def test_the_share_of_one_resource_by_label_or_index(resource):
+    assert_allclose(fo.ResourceShare(resource).per_task(POOL), [0.04, 0.025], rtol=1e-15)
+
+
+def test_tasks_alone_of_TSF_are_counted_on_all_servers_whoever_may_run_there():
+    servers = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]], counts=[1, 3], eligible=[[1, 0], [1, 1]])
+    assert_allclose(fo.StandAloneShare().per_task(servers), [1 / (10 + 3 * 2), 1 / (2 + 3 * 10)], rtol=1e-15)
+
+
+def test_shares_are_of_total_capacity_on_several_servers_counts_included():
+    servers = fo.Instance([[1, 2]], [[4, 4], [8, 2]], counts=[2, 1])
+    assert_allclose(fo.DominantShare().per_task(servers), [2 / 10], rtol=1e-15)
+    assert_allclose(fo.KDominantShare(2).per_task(servers), [2 / 10 * 1 / 16], rtol=1e-15)
+
+
+def test_per_server_demands_give_coefficients_by_user_and_server():
+    demands = [[[1, 2], [2, 1]], [[3, 1], [1, 1]]]
+    servers = fo.Instance(demands, [[10, 10], [10, 30]], resources=["cpu", "gpu"])
+    assert_allclose(fo.DominantShare().per_task(servers), [[0.05, 0.1], [0.15, 0.05]], rtol=1e-15)
+    assert_allclose(fo.KDominantShare(2).per_task(servers), [[0.0025, 0.0025], [0.00375, 0.00125]], rtol=1e-14)
+    assert_allclose(fo.PNormShare(1).per_task(servers), [[0.1, 0.125], [0.175, 0.075]], rtol=1e-14)
+    assert_allclose(fo.ResourceShare("gpu").per_task(servers), [[0.05, 0.025], [0.025, 0.025]], rtol=1e-15)
+    assert_allclose(fo.KDominantShare(1, [[2], [3]]).per_task(servers), [[0.1, 0.2], [0.45, 0.15]], rtol=1e-15)
+
+
+def test_a_coefficient_of_a_server_where_the_user_may_not_run_need_not_be_positive():
+    demands = [[[1, 2], [0, 1]], [[3, 1], [1, 1]]]
+    servers = fo.Instance(demands, [[10, 10], [10, 30]], eligible=[[1, 0], [1, 1]], resources=["cpu", "gpu"])
+    assert fo.ResourceShare("cpu").coefficients(servers)[0, 0] == 0.05
+
+
+# -- by definition, and invariant ------------------------------------------------------------------------------------
+
+
+@given(pools(), st.integers(1, 4), st.sampled_from(["refuse", "positive"]))
+def test_k_dominant_shares_follow_their_definition(instance, k, short):
+    k = min(k, instance.n_resources)
+    ratios = instance.demands / instance.total_capacities
+    got = fo.KDominantShare(k, short=short).per_task(instance)
+    assert_allclose(got, k_dominant(ratios, k, short), rtol=1e-12, atol=0)
+
+
+@given(pools())
+def test_one_dominant_share_is_the_dominant_share_and_so_is_the_infinite_norm(instance):
+    assert_array_equal(fo.KDominantShare(1).per_task(instance), fo.DominantShare().per_task(instance))
+    assert_array_equal(fo.PNormShare(math.inf).per_task(instance), fo.DominantShare().per_task(instance))
+
+
+@given(pools(), st.floats(0.05, 50))
+def test_p_norms_follow_their_definition(instance, p):
+    ratios = instance.demands / instance.total_capacities
+    expected = [sum(g**p for g in row if g > 0) ** (1 / p) for row in ratios.tolist()]
+    assert_allclose(fo.PNormShare(p).per_task(instance), expected, rtol=1e-10)
+
+
+@given(pools(zeros=False), st.floats(0.1, 20), st.floats(1.01, 3))
+def test_a_p_norm_falls_as_p_grows(instance, p, factor):
+    smaller, larger = (fo.PNormShare(q).per_task(instance) for q in (p, p * factor))
+    assert (larger <= smaller * (1 + 1e-12)).all()
+
+
+SHARES = [
+    fo.Tasks(), fo.DominantShare(), fo.KDominantShare(1), fo.KDominantShare(2, (1, 3), "positive"),
+    fo.PNormShare(0), fo.PNormShare(0.5), fo.PNormShare(3), fo.PNormShare(math.inf), fo.ResourceShare(0),
+    fo.StandAloneShare(),
+]  # fmt: skip
+
+
+@given(pools(), st.lists(st.floats(1e-3, 1e3), min_size=4, max_size=4))
+def test_units_do_not_matter_to_any_share(instance, units):
+    units = np.array(units[: instance.n_resources])
+    other = fo.Instance(instance.demands * units, instance.capacities * units)
+    for share in SHARES:
+        if not (isinstance(share, fo.KDominantShare) and share.k > instance.n_resources):
+            assert_allclose(share.per_task(other), share.per_task(instance), rtol=1e-11)
+
+
+@given(pools(zeros=False), st.randoms(use_true_random=False))
+def test_the_order_of_resources_does_not_matter(instance, random):
+    order = list(range(instance.n_resources))
+    random.shuffle(order)
+    other = fo.Instance(instance.demands[:, order], instance.capacities[:, order])
+    for share in [s for s in SHARES if not isinstance(s, fo.ResourceShare)]:
+        if not (isinstance(share, fo.KDominantShare) and share.k > instance.n_resources):
+            assert_allclose(share.per_task(other), share.per_task(instance), rtol=1e-12)
+
+
+# -- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_a_user_without_the_resource_is_out_of_the_domain_of_its_share():
+    with pytest.raises(fo.OutOfDomain, match=r"'a'.*ResourceShare\('gpu'\).*choose another share"):
+        fo.ResourceShare("gpu").coefficients(GAPS)
+
+
+def test_a_user_of_fewer_than_k_resources_is_refused_with_its_name_and_the_fix():
+    with pytest.raises(fo.OutOfDomain, match=r"'a'.*k = 3.*short='positive'"):
+        fo.KDominantShare(3).coefficients(GAPS)
+
+
+def test_out_of_domain_shows_when_the_policy_is_solved():
+    for policy in (
+        fo.KDF(3),
+        fo.Policy(fo.AlphaFair(2, fo.ResourceShare("gpu"))),
+        fo.Policy(fo.Total(fo.ResourceShare(1))),
+    ):
+        with pytest.raises(fo.OutOfDomain, match="'a'"):
+            policy.allocate(GAPS)
+        with pytest.raises(fo.OutOfDomain, match="'a'"):
+            policy.problem(GAPS)
+
+
+def test_a_user_whose_limit_is_zero_may_be_outside_the_domain():
+    tasks = fo.KDF(3).allocate(GAPS.with_task_limits({"a": 0})).tasks
+    assert_allclose(tasks, [0, 5], rtol=1e-12)
+
+
+def test_more_ranks_than_resources_are_refused_with_the_number_of_resources():
+    with pytest.raises(fo.OutOfDomain, match=r"KDominantShare\(4\).*k <= 3"):
+        fo.KDominantShare(4).per_task(POOL)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.0, 2.5, "2", None, True, math.nan])
+def test_k_is_a_whole_number_from_1(k):
+    with pytest.raises(fo.InvalidBlock, match=r"k is .*give a whole number"):
+        fo.KDominantShare(k)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [(1,), (), (1, 0), (1, -2), (1, math.nan), (1, math.inf), "ab", 3, ((1, 2), (1,)), {"batch": (1,)}, {"batch": 3}],
+)
+def test_rank_weights_are_at_least_k_positive_numbers(weights):
+    with pytest.raises(fo.InvalidBlock, match="rank"):
+        fo.KDominantShare(2, weights)
+
+
+def test_rank_weights_for_another_number_of_users_are_refused_on_the_instance():
+    with pytest.raises(fo.FairoptError, match=r"rank_weights.*\(3,\)"):
+        fo.KDominantShare(1, [[1], [2], [3]]).per_task(POOL)
+
+
+def test_rank_weights_of_an_unknown_user_are_refused_with_the_nearest():
+    with pytest.raises(fo.FairoptError, match=r"rank_weights.*'wep'.*'web'"):
+        fo.KDominantShare(1, {"wep": [1]}).per_task(POOL)
+
+
+@pytest.mark.parametrize("short", ["", "x", None, 1])
+def test_short_is_refuse_or_positive(short):
+    with pytest.raises(fo.InvalidBlock, match="'refuse' or 'positive'"):
+        fo.KDominantShare(2, short=short)
+
+
+@pytest.mark.parametrize("p", [-1, -1e-300, math.nan, -math.inf, "x", None, 1j])
+def test_p_is_a_number_from_0(p):
+    with pytest.raises(fo.InvalidBlock, match=r"^p is .*give a number"):
+        fo.PNormShare(p)
+
+
+def test_an_unknown_resource_is_refused_with_the_nearest():
+    with pytest.raises(fo.FairoptError, match=r"'cpuu'.*'cpu'"):
+        fo.ResourceShare("cpuu").per_task(POOL)
+
+
+@pytest.mark.parametrize("resource", [3, -1, 1.5, None])
+def test_a_resource_that_is_no_index_is_refused(resource):
+    with pytest.raises(fo.FairoptError, match="resource"):
+        fo.ResourceShare(resource).per_task(POOL)
+
+
+TAKE_SHARES = {
+    "Total": fo.Total, "MaxMin": fo.MaxMin, "Leximin": fo.Leximin, "AlphaFair": lambda s: fo.AlphaFair(1, s),
+    "OrderedWeighted": lambda s: fo.OrderedWeighted((1,), s), "EqualShares": fo.EqualShares,
+    "FairnessEfficiency": lambda s: fo.FairnessEfficiency(2, -1, s),
+    "MinShare": lambda s: fo.MinShare(0.1, s), "MaxShare": lambda s: fo.MaxShare(0.1, s),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("share", ["dominant", fo.Tasks], ids=["text", "class"])
+@pytest.mark.parametrize("block", sorted(TAKE_SHARES))
+def test_what_is_no_share_is_refused_where_a_share_belongs(block, share):
+    with pytest.raises(fo.InvalidBlock, match="share"):
+        made = TAKE_SHARES[block](share)
+        (fo.Policy(made) if isinstance(made, fo.Objective) else fo.Policy(fo.Total(), [made])).allocate(POOL)
+
+
+# -- what a block is -------------------------------------------------------------------------------------------------
+
+BLOCKS = [
+    *SHARES, fo.KDominantShare(2), fo.KDominantShare(2, [[1, 2], [3, 4.5]]), fo.KDominantShare(1, {"a": [2], "b": [3]}),
+    fo.KDominantShare(np.int64(2)), fo.ResourceShare("it's"), fo.ResourceShare(np.int64(1)),
+    fo.ResourceShare(np.str_("cpu")),
+    fo.PNormShare(np.float64(2.5)), fo.PNormShare(1 / 3),
+    fo.Total(), fo.Total(fo.Tasks()), fo.MaxMin(fo.PNormShare(2)), fo.Leximin(), fo.Leximin(fo.KDominantShare(3)),
+    fo.AlphaFair(1), fo.AlphaFair(1 / 3, fo.Tasks()), fo.AlphaFair(np.float32(0.5)), fo.AlphaFair(1e-20),
+    fo.OrderedWeighted((1, 0.5, 1 / 3)), fo.OrderedWeighted(np.array([2.0, 1.0]), fo.Tasks()), fo.OrderedWeighted([1]),
+    fo.FairnessEfficiency(2, -0.5), fo.FairnessEfficiency(0.5, 2, fo.Tasks()), fo.FairnessEfficiency(beta=1, lam=2),
+    0.1 * fo.Total(), fo.Total() + fo.MaxMin(), fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks()), 1 * fo.Total(),
+    0 * fo.Total(), 2 * (fo.Total() + 1 / 3 * fo.MaxMin()), sum([fo.Total(), fo.MaxMin()]),
+    fo.MaxMin().then(fo.Total()), (0.5 * fo.Total()).then(fo.Leximin()), fo.Total().then(fo.Total() + fo.MaxMin()),
+    fo.MaxMin().then(fo.Total()).then(fo.Leximin(fo.Tasks())), fo.MaxMin().then(fo.Total().then(fo.Leximin())),
+    fo.Total() >= 3, fo.Total() >= 1 / 3, fo.Total() >= -1e-20, fo.Total() + fo.MaxMin() >= 123456789.123456789,
+    2 * fo.Total() >= 1, fo.AlphaFair(2) >= -1e15,
+    fo.MinTasks(1), fo.MinTasks([1, 2.5]), fo.MinTasks({"b": 1, "a": 2 / 3}), fo.MinTasks({}), fo.MaxTasks(np.ones(2)),
+    fo.MinShare(0.1), fo.MinShare((1,), fo.Tasks()), fo.MaxShare({"a": 0.5}, fo.PNormShare(1)),
+    fo.SharingIncentive(), fo.EnvyFree(), fo.EnvyFree(max_users=1000), fo.EqualShares(), fo.EqualShares(fo.Tasks()),
+    fo.Reserve("cpu", 0.1), fo.Reserve(0, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=repr)
+def test_the_repr_of_a_block_can_be_pasted_back(block):
+    assert eval(repr(block), dict(vars(fo))) == block
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=repr)
+def test_a_block_compares_hashes_and_copies_by_content(block):
+    for again in (copy.deepcopy(block), copy.copy(block), pickle.loads(pickle.dumps(block))):
+        assert again == block
+        assert hash(again) == hash(block)
+        assert repr(again) == repr(block)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=repr)
+def test_a_block_is_frozen(block):
+    for name in [*(f.name for f in dataclasses.fields(block)), "something_new"]:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(block, name, 3)
+
+
+def test_blocks_of_different_content_or_kind_differ():
+    for one, other in itertools.combinations(
+        [eval(r, dict(vars(fo))) for r in sorted({repr(b) for b in SHARES} - {"PNormShare(inf)"})], 2
+    ):
+        assert one != other
+    assert fo.AlphaFair(1) != fo.AlphaFair(2)
+    assert fo.Total() != fo.MaxMin()
+    assert fo.MinTasks({"a": 1}) != fo.MinTasks({"a": 2})
+    assert fo.MinTasks(1) != fo.MaxTasks(1)
+
+
+def test_numbers_of_any_kind_make_the_same_block():
+    assert fo.AlphaFair(1) == fo.AlphaFair(1.0) == fo.AlphaFair(np.int64(1)) == fo.AlphaFair(np.float32(1))
+    assert fo.KDominantShare(2) == fo.KDominantShare(np.int64(2))
+    assert hash(fo.KDominantShare(2)) == hash(fo.KDominantShare(np.int64(2)))
+    assert fo.MinTasks([1, 2]) == fo.MinTasks(np.array([1, 2])) == fo.MinTasks((1.0, 2.0))
+    assert fo.MinTasks({"a": 1, "b": 2}) == fo.MinTasks({"b": 2.0, "a": 1.0})
+    assert fo.OrderedWeighted([2, 1]) == fo.OrderedWeighted(np.array([2, 1]))
+
+
+def test_a_block_holds_no_reference_to_what_it_was_given():
+    levels = np.array([1.0, 2.0])
+    block = fo.MinTasks(levels)
+    levels[0] = 100.0
+    assert block == fo.MinTasks([1, 2])
+
+
+def test_a_changed_array_of_rank_weights_does_not_change_the_block():
+    weights = np.array([[1.0, 2.0], [3.0, 4.0]])
+    block = fo.KDominantShare(2, weights)
+    weights[:] = 7.0
+    assert block == fo.KDominantShare(2, [[1, 2], [3, 4]])
+
+
+# -- a share of one's own --------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class MeanShare(fo.Share):
+    factor: float = 1.0
+
+    def per_task(self, instance):
+        return instance.ratios.mean(axis=-1) * self.factor
+
+
+@pytest.mark.parametrize("solver", [None, "CLARABEL"])
+def test_a_share_of_ones_own_works_in_leximin(solver):
+    tasks = fo.Policy(fo.Leximin(MeanShare())).allocate(fo.Instance([[1, 0], [1, 1]], [2, 2]), solver=solver).tasks
+    assert_allclose(tasks, [4 / 3, 2 / 3], rtol=1e-6)
+
+
+def test_a_share_of_ones_own_works_in_alpha_fairness_and_constraints():
+    instance = fo.Instance([[1, 0], [1, 1]], [2, 2])
+    # one resource binds, x1 + x2 <= 2: alpha = 1 gives (1, 1) for every share
+    assert_allclose(fo.Policy(fo.AlphaFair(1, MeanShare())).allocate(instance).tasks, [1, 1], rtol=1e-4)
+    floor = fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare([0, 0.9], MeanShare())]).allocate(instance)
+    assert floor.share(MeanShare())[1] >= 0.9 * (1 - 1e-7)
+    ceiling = fo.Policy(fo.Leximin(), [fo.MaxShare([0.1, 9], MeanShare())]).allocate(instance)
+    assert_allclose(ceiling.tasks, [0.4, 1.6], rtol=1e-9)
+    equal = fo.Policy(fo.Total(fo.Tasks()), [fo.EqualShares(MeanShare(2))]).allocate(instance)
+    assert_allclose(equal.tasks, [4 / 3, 2 / 3], rtol=1e-6)
+
+
+def test_a_share_of_ones_own_prints_its_parameters():
+    assert repr(MeanShare()) == "MeanShare()"
+    assert repr(MeanShare(2)) == "MeanShare(2)"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Returns(fo.Share):
+    what: tuple
+
+    def per_task(self, instance):
+        return np.array(self.what)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ((1.0,), r"Returns.*shape \(1,\).*\(2,\)"),
+        ((1.0, math.nan), r"'web' nan.*finite"),
+        ((1.0, -1.0), r"'web' -1"),
+        ((math.inf, 1.0), r"'batch' inf"),
+    ],
+)
+def test_a_share_of_ones_own_that_is_wrong_is_refused_with_place_value_and_fix(what, message):
+    with pytest.raises(fo.InvalidBlock, match=message):
+        fo.Policy(fo.Leximin(Returns(what))).allocate(POOL)
+
+
+def test_a_share_of_ones_own_with_a_zero_is_out_of_domain():
+    with pytest.raises(fo.OutOfDomain, match="'web'"):
+        fo.Policy(fo.Leximin(Returns((1.0, 0.0)))).allocate(POOL)
+
+
+def test_a_share_without_per_task_says_what_to_write():
+    class Nothing(fo.Share):
+        pass
+
+    with pytest.raises(fo.InvalidBlock, match="Nothing has no per_task"):
+        fo.Policy(fo.Leximin(Nothing())).allocate(POOL)
+
+
+def test_a_share_that_is_no_dataclass_works_and_prints():
+    class Bare(fo.Share):
+        def per_task(self, instance):
+            return instance.ratios.mean(axis=-1)
+
+    policy = fo.Policy(fo.Leximin(Bare()))
+    assert "Bare" in repr(policy)
+    assert policy.allocate(POOL).certificate.ok

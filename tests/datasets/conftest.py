@@ -1,0 +1,28 @@
+"""Where the tests find the openb trace, which is not shipped."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+OPENB = Path(os.environ.get("FAIROPT_OPENB", Path(__file__).parent / "../../../shared/data/openb"))
+
+
+@pytest.fixture(scope="session")
+def openb_folder() -> Path:
+    if not (OPENB / "openb_node_list_all_node.csv").is_file():
+        pytest.skip("the openb trace is not here: set FAIROPT_OPENB to the folder of its CSV files")
+    return OPENB
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """Write users.csv and servers.csv with some content and give the folder."""
+
+    def write(users="user,cpu,memory\nweb,1,2\nbatch,4,1\n", servers="server,cpu,memory\ns1,10,20\ns2,30,10\n"):
+        for name, content in (("users.csv", users), ("servers.csv", servers)):
+            if content is not None:
+                (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return tmp_path
+
+    return write

@@ -1,0 +1,226 @@
+"""Reading users.csv and servers.csv: what they may hold, and what is refused where."""
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from fairopt.datasets import read
+from fairopt.datasets.tables import read_table
+from fairopt.errors import InvalidInstance
+from fairopt.instance import Instance
+
+SERVERS = "server,cpu,memory\ns1,10,20\ns2,30,10\n"
+
+
+def test_two_tables_make_an_instance(tables):
+    assert read(tables()) == Instance(
+        [[1, 2], [4, 1]], [[10, 20], [30, 10]], users=["web", "batch"], resources=["cpu", "memory"],
+        servers=["s1", "s2"],
+    )  # fmt: skip
+
+
+def test_a_path_may_be_text(tables):
+    assert read(str(tables())).users == ("web", "batch")
+
+
+def test_all_optional_columns_are_read(tables):
+    folder = tables(
+        "user,weight,task_limit,servers,cpu,memory\na,2,3.5,s2,1,2\nb,,,,1,2\nc,0.5,0,s1|s2,1,2\n",
+        "server,count,cpu,memory\ns1,3,10,20\ns2,,30,10\n",
+    )
+    cluster = read(folder)
+    assert_array_equal(cluster.weights, [2, 1, 0.5])
+    assert_array_equal(cluster.task_limits, [3.5, np.inf, 0])
+    assert cluster.eligible.tolist() == [[False, True], [True, True], [True, True]]
+    assert_array_equal(cluster.counts, [3, 1])
+
+
+def test_resources_are_ordered_as_in_the_servers_table_whatever_the_order_of_users_columns(tables):
+    cluster = read(tables("memory,user,cpu\n2,web,1\n"))
+    assert cluster.resources == ("cpu", "memory")
+    assert cluster.demands.tolist() == [[1, 2]]
+
+
+def test_a_header_only_in_users_is_nobody(tables):
+    cluster = read(tables("user,weight,task_limit,servers,cpu,memory\n"))
+    assert cluster.n_users == 0
+    assert cluster.capacities.shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "users",
+    [
+        b"\xef\xbb\xbfuser,cpu,memory\nweb,1,2\n",  # byte order mark
+        b"user,cpu,memory\r\nweb,1,2\r\n",  # line ends of Windows
+        b"user,cpu,memory\nweb,1,2",  # no end of the last line
+        b"user , cpu,  memory\n web , 1,2 \n",  # blanks around cells
+        b"\nuser,cpu,memory\n\nweb,1,2\n,,\n  \n",  # lines without content
+        b'"user","cpu","memory"\n"web","1","2"\n',  # quotes
+        b"user,cpu,memory\nweb,1e0,2.000\n",  # other ways to write numbers
+    ],
+)
+def test_ways_to_write_the_same_table(tables, users):
+    assert read(tables(users)) == read(tables("user,cpu,memory\nweb,1,2\n"))
+
+
+def test_names_may_hold_commas_quotes_line_breaks_and_other_alphabets(tables):
+    cluster = read(tables('user,cpu,memory\n"a, ""b""",1,2\n"two\nlines",1,2\n用户,1,2\n'))
+    assert cluster.users == ('a, "b"', "two\nlines", "用户")
+
+
+def test_the_line_of_an_error_counts_line_breaks_inside_cells(tables):
+    with pytest.raises(InvalidInstance, match="line 5, column 'cpu'"):
+        read(tables('user,cpu,memory\n"two\nlines",1,2\n\nb,x,2\n'))
+
+
+def test_a_server_without_a_needed_resource_is_ineligible(tables):
+    cluster = read(tables(servers="server,cpu,memory\ns1,10,0\ns2,10,10\n"))
+    assert cluster.eligible.tolist() == [[False, True], [False, True]]
+
+
+@pytest.mark.parametrize(
+    ("users", "servers", "parts"),
+    [
+        # numbers
+        ("user,cpu,memory\nweb,1,2\nbatch,four,1\n", SERVERS,
+         ["users.csv, line 3, column 'cpu'", "'four' is no number", "give a finite number >= 0"]),
+        ("user,cpu,memory\nweb,1,\n", SERVERS, ["users.csv, line 2, column 'memory'", "empty", "finite"]),
+        ("user,cpu,memory\nweb,1,nan\n", SERVERS, ["users.csv, line 2, column 'memory'", "nan", "finite"]),
+        ("user,cpu,memory\nweb,inf,1\n", SERVERS, ["users.csv, line 2, column 'cpu'", "inf", "finite"]),
+        ("user,cpu,memory\nweb,-1,1\n", SERVERS, ["users.csv, line 2, column 'cpu'", "-1", ">= 0"]),
+        ('user,cpu,memory\nweb,"1,5",1\n', SERVERS, ["users.csv, line 2, column 'cpu'", "'1,5' is no number"]),
+        ("user,cpu,memory\nweb,0,0\n", SERVERS, ["line 2, column 'user'", "'web' demands nothing", "remove"]),
+        (None, "server,cpu,memory\ns1,10,20\ns2,much,10\n", ["servers.csv, line 3, column 'cpu'", "'much'"]),
+        (None, "server,cpu,memory\ns1,10,-20\n", ["servers.csv, line 2, column 'memory'", "-20", ">= 0"]),
+        (None, "server,cpu,memory\ns1,10,0\n", ["servers.csv", "user 'web' needs 'memory'", "capacity 0"]),
+        # optional columns
+        ("user,weight,cpu,memory\nweb,0,1,2\n", SERVERS, ["line 2, column 'weight'", "0", "> 0", "empty for 1"]),
+        ("user,weight,cpu,memory\nweb,inf,1,2\n", SERVERS, ["line 2, column 'weight'", "inf"]),
+        ("user,task_limit,cpu,memory\nweb,-3,1,2\n", SERVERS, ["line 2, column 'task_limit'", "-3", "no limit"]),
+        ("user,task_limit,cpu,memory\nweb,nan,1,2\n", SERVERS, ["line 2, column 'task_limit'", "nan"]),
+        ("user,task_limit,cpu,memory\nweb,none,1,2\n", SERVERS, ["line 2, column 'task_limit'", "'none'", "empty"]),
+        ("user,servers,cpu,memory\nweb,s1|s3,1,2\n", SERVERS,
+         ["line 2, column 'servers'", "servers.csv has no server 's3'", "did you mean"]),
+        ("user,servers,cpu,memory\nweb,s1||s2,1,2\n", SERVERS, ["line 2, column 'servers'", "no server ''"]),
+        (None, "server,count,cpu,memory\ns1,1.5,10,20\n", ["line 2, column 'count'", "1.5", "whole number >= 1"]),
+        (None, "server,count,cpu,memory\ns1,0,10,20\n", ["line 2, column 'count'", "0", "whole number >= 1"]),
+        (None, "server,count,cpu,memory\ns1,1e17,10,20\n", ["line 2, column 'count'", "1e17", "whole number"]),
+        ("user,servers,cpu,memory\nweb,s1,1,2\n", "server,cpu,memory\ns1,10,0\ns2,1,1\n",
+         ["users.csv", "servers.csv", "user 'web' is eligible on no server"]),
+        # columns
+        ("user,cpu\nweb,1\n", SERVERS, ["users.csv", "no column 'memory'", "servers.csv", "with 0"]),
+        ("user,cpu,memory,gpu\nweb,1,2,0\n", SERVERS, ["users.csv", "'gpu' is no resource of", "servers.csv"]),
+        ("user,weigth,cpu,memory\nweb,1,1,2\n", SERVERS, ["'weigth'", "did you mean 'weight'"]),
+        ("name,cpu,memory\nweb,1,2\n", SERVERS, ["users.csv, line 1", "no column 'user'", "known: name, cpu, memory"]),
+        (None, "sever,cpu,memory\ns1,1,2\n", ["servers.csv, line 1", "no column 'server'", "did you mean 'sever'"]),
+        ("user;cpu;memory\nweb;1;2\n", SERVERS, ["users.csv, line 1", "by commas, not by ';'"]),
+        ("user\tcpu\tmemory\nweb\t1\t2\n", SERVERS, ["by commas, not by '\\t'"]),
+        ("user,cpu,memory,cpu\nweb,1,2,3\n", SERVERS, ["users.csv, line 1", "'cpu' is there twice"]),
+        ("user,cpu,memory,\nweb,1,2,\n", SERVERS, ["users.csv, line 1", "column 4 has no name"]),
+        (None, "server,count\ns1,1\n", ["servers.csv", "no resource columns"]),
+        # rows and names
+        ("user,cpu,memory\nweb,1,2\nbatch,4\n", SERVERS, ["users.csv, line 3", "2 cells", "3 (user, cpu, memory)"]),
+        ("user,cpu,memory\nweb,1,2,3\n", SERVERS, ["users.csv, line 2", "4 cells", "double quotes"]),
+        ("user,cpu,memory\nweb,1,2\nweb,4,1\n", SERVERS, ["users.csv, line 3", "'web'", "line 2 too", "differ"]),
+        ("user,cpu,memory\n,1,2\n", SERVERS, ["users.csv, line 2, column 'user'", "empty"]),
+        (None, "server,cpu,memory\ns1,1,2\ns1,1,2\n", ["servers.csv, line 3, column 'server'", "'s1'", "line 2 too"]),
+        (None, "server,cpu,memory\n", ["servers.csv has a header only", "at least one server"]),
+        # files
+        (b"", SERVERS, ["users.csv is empty", "header line", "user"]),
+        (b"\n\n", SERVERS, ["users.csv is empty"]),
+        (None, b"", ["servers.csv is empty", "header line", "server"]),
+        ("user,cpu,memory\nw\xe9b,1,2\n".encode("latin-1"), SERVERS, ["users.csv, line 2", "UTF-8", "save"]),
+        ("user,cpu,memory\nweb,1,2\n".encode("utf-16"), SERVERS, ["users.csv, line 1", "UTF-8"]),
+        (b'user,cpu,memory\n"web,1,2\n', SERVERS, ["users.csv, line 2", "double quotes"]),
+        (b'user,cpu,memory\nweb,1,2\n"a"b,1,2\n', SERVERS, ["users.csv, line 3", "double quotes"]),
+    ],
+)  # fmt: skip
+def test_bad_tables_are_refused_with_file_line_column_value_and_fix(tables, users, servers, parts):
+    folder = tables(servers=servers) if users is None else tables(users, servers)
+    with pytest.raises(InvalidInstance) as caught:
+        read(folder)
+    missing = [part for part in parts if part not in str(caught.value)]
+    assert not missing, f"{missing} not in: {caught.value}"
+    assert str(folder) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("present", "absent"), [("users.csv", "servers.csv"), ("servers.csv", "users.csv"), ("notes.txt", "users.csv")]
+)
+def test_a_folder_without_one_of_the_files_says_which_and_what_is_expected(tmp_path, present, absent):
+    (tmp_path / present).write_text("x")
+    with pytest.raises(InvalidInstance, match=f"has no file {absent}; give a folder with users.csv and servers.csv"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing.csv", "no\0thing"])
+def test_a_path_that_does_not_exist_says_so_and_what_is_expected(tmp_path, name):
+    with pytest.raises(InvalidInstance, match=r"does not exist; give a folder with users\.csv .* a \.json file"):
+        read(tmp_path / name)
+
+
+def test_one_of_the_two_files_alone_points_to_the_folder(tables):
+    with pytest.raises(InvalidInstance, match="give the folder that it is in"):
+        read(tables() / "users.csv")
+
+
+def test_another_kind_of_file_is_refused(tmp_path):
+    (tmp_path / "cluster.xlsx").write_text("x")
+    with pytest.raises(InvalidInstance, match="no kind of file that can be read; give a folder"):
+        read(tmp_path / "cluster.xlsx")
+
+
+def test_a_table_that_is_a_folder_cannot_be_read(tmp_path):
+    (tmp_path / "users.csv").mkdir()
+    with pytest.raises(InvalidInstance, match=r"users\.csv cannot be read"):
+        read_table(tmp_path / "users.csv", required=("user",))
+
+
+@pytest.mark.parametrize("option", [{"pods": "default"}, {"capacity_scale": 0.5}, {"backlog": False}])
+def test_options_of_the_trace_are_refused_for_other_inputs(tables, option):
+    with pytest.raises(InvalidInstance, match=f"'{next(iter(option))}' is an option for folders of the openb trace"):
+        read(tables(), **option)
+
+
+def test_the_line_of_a_wrong_byte_is_found_in_a_large_file(tables):
+    good = "user,cpu,memory\n" + "".join(f"é{j},1,2\n" for j in range(200_000))
+    with pytest.raises(InvalidInstance, match=r"users\.csv, line 200002: this is not UTF-8"):
+        read(tables(good.encode() + b"w\xe9b,1,2\n" + b"x,1,2\n" * 10))
+    with pytest.raises(InvalidInstance, match=r"users\.csv, line 200002: this is not UTF-8"):
+        read(tables(good.encode() + b"w\xc3"))
+
+
+def test_a_line_without_end_is_refused(tables, monkeypatch):
+    monkeypatch.setattr("fairopt.datasets.tables._LONGEST_LINE", 100)
+    with pytest.raises(InvalidInstance, match=r"users\.csv, line 2 is longer than 100 characters"):
+        read(tables("user,cpu,memory\n" + "x" * 1000 + "\n"))
+
+
+def test_a_cell_without_end_is_refused(tables):
+    with pytest.raises(InvalidInstance, match=r"users\.csv, line 2.*field larger than"):
+        read(tables("user,cpu,memory\n" + "x" * 200_000 + ",1,2\n"))
+
+
+fuzz = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SNIPPETS = st.sampled_from(["user", "cpu", "memory", "servers", ",", "\n", "1", "-1", "1e999", '"', "s1", "|"])
+
+
+@fuzz
+@given(content=st.binary(max_size=200) | st.lists(SNIPPETS, max_size=40).map("".join).map(str.encode))
+def test_no_content_of_a_table_raises_anything_but_invalid_instance(tables, content):
+    for folder in (tables(content, SERVERS), tables(b"user,cpu,memory\nweb,1,2\n", content)):
+        try:
+            assert isinstance(read(folder), Instance)
+        except InvalidInstance as error:
+            assert "users.csv" in str(error) or "servers.csv" in str(error)
+
+
+def test_reading_needs_no_pandas():
+    import subprocess
+
+    code = "import sys; sys.modules['pandas'] = None; import fairopt.datasets as d; d.demo()"
+    subprocess.run([sys.executable, "-c", code], check=True)

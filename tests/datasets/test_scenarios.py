@@ -1,0 +1,194 @@
+"""The instances of 000: that they are the ones its tables were computed from."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fairopt.datasets import (
+    REQUEST_TYPES,
+    google_cluster,
+    google_servers,
+    heavy_light,
+    heavy_light_demands,
+    jiang_wu,
+    jiang_wu_demands,
+)
+from fairopt.errors import InvalidInstance
+
+
+def kdf_tasks(demands, capacity, k):
+    """Tasks under k-DF where everybody needs everything: all shares rise together until one resource is full."""
+    ratios = demands / capacity
+    share = np.prod(np.sort(ratios, axis=-1)[..., ::-1][..., :k], axis=-1)
+    level = 1 / (ratios / share[..., None]).sum(axis=-2).max(axis=-1)
+    return level[..., None] / share
+
+
+# -- the first scenario ---------------------------------------------------------------------------------------------
+
+
+def test_the_first_scenario_is_every_combination_once():
+    demands = jiang_wu_demands(2)
+    assert demands.shape == (2**9, 3, 3)
+    assert {tuple(d.ravel()) for d in demands} == set(itertools.product((1.0, 2.0), repeat=9))
+
+
+def test_the_instances_of_the_first_scenario_come_in_the_order_of_the_array():
+    demands = jiang_wu_demands(2)
+    instances = list(jiang_wu(2))
+    assert_array_equal([i.demands for i in instances], demands)
+    assert all(i.capacities.tolist() == [[2, 2, 2]] for i in instances)
+
+
+def test_parts_of_the_first_scenario_are_parts_of_the_whole():
+    whole = jiang_wu_demands(3)
+    assert_array_equal(jiang_wu_demands(3, 100, 200), whole[100:200])
+    assert_array_equal(jiang_wu_demands(3, 19_000), whole[19_000:])
+    assert jiang_wu_demands(3, 5, 5).shape == (0, 3, 3)
+    assert jiang_wu_demands(100, 10**18 - 2).tolist()[-1] == [[100.0] * 3] * 3
+
+
+@pytest.mark.parametrize(("capacity", "drf", "two_df"), [(3, 1.34280, 1.38720), (5, 1.48135, 1.54454)])
+def test_the_mean_tasks_of_drf_and_2_df_over_the_first_scenario_are_as_derived(capacity, drf, two_df):
+    total = np.zeros(2)
+    for start in range(0, capacity**9, 300_000):
+        demands = jiang_wu_demands(capacity, start, min(start + 300_000, capacity**9))
+        total += [kdf_tasks(demands, capacity, k).sum() for k in (1, 2)]
+    assert_allclose(total / capacity**9, [drf, two_df], atol=5e-6)
+
+
+@pytest.mark.parametrize("capacity", [0, 2.5, "3", True, None])
+def test_a_capacity_that_is_no_whole_number_is_refused_at_the_call(capacity):
+    for make in (jiang_wu, jiang_wu_demands):
+        with pytest.raises(InvalidInstance, match=r"capacity is .*whole number >= 1"):
+            make(capacity)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 5), (5, 4), (0, 19_684), (19_684, None)])
+def test_a_part_outside_of_the_combinations_is_refused(start, stop):
+    with pytest.raises(InvalidInstance, match="there are 19683"):
+        jiang_wu_demands(3, start, stop)
+
+
+# -- the second scenario --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("combination", "x"), [("I", (8, 8)), ("II", (8, 1)), ("III", (1, 1))])
+def test_without_variance_requests_are_the_types_times_8_or_1(combination, x):
+    demands = heavy_light_demands(combination, repeats=2)
+    assert demands.shape == (8, 8, 2, 2, 3)
+    for a, b, r in itertools.product(range(8), range(8), range(2)):
+        assert_array_equal(demands[a, b, r], np.array([REQUEST_TYPES[a], REQUEST_TYPES[b]]) * np.array(x)[:, None])
+
+
+def test_the_unused_resources_over_nine_types_are_those_of_table_3():
+    types = (*REQUEST_TYPES, (1, 1, 1))
+    unused = {}
+    for combination in ("I", "II", "III"):
+        demands = heavy_light_demands(combination, types=types, repeats=1)[:, :, 0]
+        for k in (1, 2):
+            tasks = kdf_tasks(demands, 1000.0, k)
+            left = 3000 - (tasks[..., None] * demands).sum(axis=(-1, -2))
+            unused[combination, k] = left.mean(axis=1)  # over the types of user 2
+    big = REQUEST_TYPES.index((25, 25, 25))
+    assert [round(unused[c, 1][big]) for c in ("I", "II", "III")] == [418, 418, 418]
+    assert [round(unused[c, 2][big]) for c in ("I", "II", "III")] == [654, 802, 654]
+
+
+def test_with_variance_requests_are_positive_and_spread_around_the_mean():
+    demands = heavy_light_demands("II", variance=4.0, repeats=100, seed=1)
+    heavy, light = demands[0, :, :, 0, 0] / 25, demands[:, 0, :, 1, 0] / 25
+    assert (demands > 0).all()
+    assert abs(heavy.mean() - 8) < 0.3 and abs(heavy.std() - 2) < 0.3
+    assert light.min() > 0 and light.mean() > 1
+
+
+def test_two_heavy_users_have_the_same_x_in_an_experiment():
+    demands = heavy_light_demands("I", variance=1.0, seed=2)
+    assert_allclose(demands[0, 0, :, 0], demands[0, 0, :, 1])
+    assert np.ptp(demands[0, 0, :, 0, 0]) > 0
+
+
+def test_the_seed_decides_the_draws():
+    draw = [heavy_light_demands("I", variance=1.0, seed=s) for s in (3, 3, 4)]
+    assert_array_equal(draw[0], draw[1])
+    assert (draw[0] != draw[2]).any()
+
+
+def test_the_instances_of_the_second_scenario_come_in_the_order_of_the_array():
+    demands = heavy_light_demands("III", types=REQUEST_TYPES[:2], repeats=3, variance=0.1).reshape(-1, 2, 3)
+    instances = list(heavy_light("III", types=REQUEST_TYPES[:2], repeats=3, variance=0.1))
+    assert_array_equal([i.demands for i in instances], demands)
+    assert instances[0].resources == ("bandwidth", "memory", "cpu")
+    assert instances[0].capacities.tolist() == [[1000, 1000, 1000]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"combination": "IV"}, "no combination 'IV'; did you mean"),
+        ({"variance": -1}, "variance is -1; give a finite number >= 0"),
+        ({"variance": float("nan")}, "variance is nan"),
+        ({"repeats": 0}, "repeats is 0; give a whole number >= 1"),
+        ({"types": [(1, 2)]}, r"types have shape \(1, 2\)"),
+    ],
+)
+def test_parameters_of_the_second_scenario_out_of_their_range_are_refused(options, message):
+    for make in (heavy_light_demands, heavy_light):
+        with pytest.raises(InvalidInstance, match=message):
+            make(**options)
+
+
+# -- the servers of Google's trace ----------------------------------------------------------------------------------
+
+
+def test_the_ratios_of_table_4_follow_from_the_counts_and_sum_to_1():
+    counts = google_servers().counts
+    printed = [0.5107, 0.2930, 0.0759, 0.0603, 0.0551, 0.0039, 0.0004, 0.0004, 0.0002, 0.0001]
+    assert counts[4] == 726 and counts.sum() == 13_183
+    assert_allclose(counts / counts.sum(), printed, atol=5e-5)
+    assert_allclose(sum(printed), 1)
+
+
+def test_50_servers_of_four_types_are_those_of_section_6_3():
+    mix = google_servers(50, types=4, cpu=16, memory=128)
+    assert mix.counts.tolist() == [27, 16, 4, 3]
+    assert mix.capacities.tolist() == [[8, 64], [8, 32], [8, 96], [16, 128]]
+    assert mix.servers == ("type0", "type1", "type2", "type3")
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 100, 13_183, 1_000_000])
+def test_any_number_of_servers_is_shared_out_completely_and_nearly_in_proportion(n):
+    mix = google_servers(n)
+    assert mix.counts.sum() == n and mix.counts.min() >= 1
+    whole = google_servers().counts
+    exact = whole / whole.sum() * n
+    shared = np.zeros(10)
+    shared[[int(name[4:]) for name in mix.servers]] = mix.counts
+    assert (abs(shared - exact) < 1).all()
+
+
+def test_the_printed_counts_come_back():
+    assert_array_equal(google_servers(13_183).counts, google_servers().counts)
+
+
+def test_users_on_googles_servers_are_an_instance():
+    cluster = google_cluster([[2.5, 3], [1, 15]], 50, types=4, cpu=16, memory=128, users=["a", "b"], task_limits=[9, 5])
+    assert cluster.total_capacities.tolist() == [27 * 8 + 16 * 8 + 4 * 8 + 3 * 16, 27 * 64 + 16 * 32 + 4 * 96 + 3 * 128]
+    assert cluster.users == ("a", "b") and cluster.resources == ("cpu", "memory")
+    assert cluster.task_limits.tolist() == [9, 5]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"types": 0}, "types is 0"), ({"types": 11}, "types is 11; give a whole number between 1 and 10"),
+        ({"n_servers": 0}, "n_servers is 0"), ({"n_servers": 2.5}, "n_servers is 2.5"),
+        ({"cpu": 0}, "cpu is 0; give a finite number > 0"), ({"memory": float("inf")}, "memory is inf"),
+    ],
+)  # fmt: skip
+def test_parameters_of_googles_servers_out_of_their_range_are_refused(options, message):
+    with pytest.raises(InvalidInstance, match=message):
+        google_servers(**options)

@@ -1,0 +1,155 @@
+"""Writing an instance so that reading gives it back to the last bit."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from fairopt.datasets import demo, read, write
+from fairopt.errors import InvalidInstance
+from fairopt.instance import Instance
+
+NUMBERS = st.floats(min_value=1e-300, max_value=1e300) | st.integers(1, 10**6).map(float)
+JSON_NAMES = st.text(max_size=8)
+CSV_NAMES = st.text(
+    alphabet=st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="|"), min_size=1, max_size=8
+).filter(lambda name: name == name.strip())
+ARRAYS = ("demands", "capacities", "weights", "task_limits", "eligible", "counts")
+
+
+@st.composite
+def instances(draw, names, by_server=False):
+    """Instances with everything there is: zeros, weights, limits, counts, placement constraints, labels."""
+    n, s, m = draw(st.integers(0, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    by_server = by_server and n > 0 and draw(st.booleans())
+
+    def array(shape, elements):
+        size = int(np.prod(shape))
+        return np.array(draw(st.lists(elements, min_size=size, max_size=size))).reshape(shape)
+
+    def labels(k, taken=()):
+        allowed = names.filter(lambda name: name not in taken)
+        return draw(st.none() | st.lists(allowed, min_size=k, max_size=k, unique=True))
+
+    demands = array((n, s, m) if by_server else (n, m), NUMBERS | st.just(0.0))
+    demands[..., 0] = array(demands.shape[:-1], NUMBERS)
+    capacities = array((s, m), NUMBERS | st.just(0.0))
+    capacities[0] = array((m,), NUMBERS)
+    eligible = array((n, s), st.booleans()).astype(bool)
+    eligible[:, 0] = True
+    return Instance(
+        demands, capacities,
+        weights=draw(st.none() | st.just(array((n,), NUMBERS))),
+        task_limits=draw(st.none() | st.just(array((n,), NUMBERS | st.sampled_from([0.0, np.inf])))),
+        eligible=draw(st.none() | st.just(eligible)),
+        counts=draw(st.none() | st.just(array((s,), st.integers(1, 1000)))),
+        users=labels(n), servers=labels(s),
+        resources=labels(m, taken=("user", "weight", "task_limit", "servers", "server", "count")),
+    )  # fmt: skip
+
+
+def same(a, b):
+    assert a == b
+    for name in ARRAYS:
+        first, second = getattr(a, name), getattr(b, name)
+        assert np.asarray(first, float).tobytes() == np.asarray(second, float).tobytes(), name
+    return True
+
+
+often = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@often
+@given(instance=instances(JSON_NAMES, by_server=True))
+def test_a_json_file_gives_the_instance_back_to_the_last_bit(tmp_path, instance):
+    write(instance, tmp_path / "instance.json")
+    assert same(read(tmp_path / "instance.json"), instance)
+
+
+@often
+@given(instance=instances(CSV_NAMES))
+def test_a_folder_of_tables_gives_the_instance_back_to_the_last_bit(tmp_path, instance):
+    write(instance, tmp_path / "cluster")
+    assert same(read(tmp_path / "cluster"), instance)
+
+
+@pytest.mark.parametrize("name", ["x.json", "x"])
+def test_single_precision_is_written_exactly(tmp_path, name):
+    instance = Instance(np.array([[0.1, 0.7]], dtype=np.float32), np.array([0.3, 3.3], dtype=np.float32))
+    write(instance, tmp_path / name)
+    assert_array_equal(read(tmp_path / name).demands, instance.demands)
+
+
+@pytest.mark.parametrize("name", ["x.json", "x"])
+def test_negative_zero_is_written_exactly(tmp_path, name):
+    instance = Instance([[1.0, -0.0]], [1.0, 1.0])
+    write(instance, tmp_path / name)
+    assert np.signbit(read(tmp_path / name).demands[0, 1])
+
+
+def test_tables_hold_only_the_columns_that_say_something(tmp_path):
+    write(Instance([[1, 2.5]], [10, 20], users=["a"], resources=["cpu", "memory"]), tmp_path)
+    assert (tmp_path / "users.csv").read_text() == "user,cpu,memory\na,1,2.5\n"
+    assert (tmp_path / "servers.csv").read_text() == "server,cpu,memory\npool,10,20\n"
+
+
+def test_tables_list_servers_only_for_users_who_may_not_run_everywhere(tmp_path):
+    instance = Instance(
+        [[1, 0], [1, 1], [1, 0]], [[1, 1], [1, 0], [1, 1]], users=["free", "lacking", "bound"],
+        resources=["cpu", "gpu"], servers=["s", "t", "u"], eligible={"bound": ["s", "t"]},
+    )  # fmt: skip
+    write(instance, tmp_path)
+    assert (tmp_path / "users.csv").read_text() == "user,servers,cpu,gpu\nfree,,1,0\nlacking,,1,1\nbound,s|t,1,0\n"
+
+
+def test_json_has_one_user_to_a_line(tmp_path):
+    write(Instance([[1, 2], [3, 4]], [10, 20]), tmp_path / "x.json")
+    lines = (tmp_path / "x.json").read_text().splitlines()
+    assert "  [1.0, 2.0]," in lines and "  [3.0, 4.0]" in lines
+
+
+def test_writing_replaces_what_was_there(tmp_path):
+    write(demo(), tmp_path / "deep" / "folder")
+    write(Instance([[1]], [1]), tmp_path / "deep" / "folder")
+    assert read(tmp_path / "deep" / "folder") == Instance([[1]], [1])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"users": ["a ", "b"]}, "user 'a ' .*blanks"),
+        ({"users": ["", "b"]}, "user '' is empty"),
+        ({"users": ["a\rb", "b"]}, "control characters"),
+        ({"users": ["a\ud800", "b"]}, "surrogates"),
+        ({"users": ["a" * 200_000, "b"]}, "very long"),
+        ({"servers": ["s|t", "u"]}, r"server 's\|t' holds '\|', which separates"),
+        ({"resources": ["weight"]}, "resource 'weight' is the name of a column with another meaning"),
+        ({"resources": ["server"]}, "resource 'server' is the name of a column"),
+    ],
+)
+def test_names_that_a_table_cannot_hold_are_refused_and_json_holds_them(tmp_path, labels, message):
+    instance = Instance([[1], [2]], [[5], [6]], eligible=[[1, 0], [1, 1]], **labels)
+    with pytest.raises(InvalidInstance, match=f"(?s){message}.*write to a .json file"):
+        write(instance, tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+    write(instance, tmp_path / "x.json")
+    assert read(tmp_path / "x.json") == instance
+
+
+def test_a_bar_in_a_servers_name_is_fine_where_nobody_is_bound_to_servers(tmp_path):
+    instance = Instance([[1], [2]], [[5], [6]], servers=["s|t", "u"])
+    write(instance, tmp_path)
+    assert read(tmp_path) == instance
+
+
+def test_demands_by_server_do_not_fit_a_table(tmp_path):
+    with pytest.raises(InvalidInstance, match=r"demands differ by server.*\.json"):
+        write(Instance([[[1], [2]]], [[1], [1]]), tmp_path / "folder")
+
+
+def test_lists_of_servers_that_a_cell_cannot_hold_are_refused(tmp_path):
+    eligible = np.ones((1, 30_000), dtype=bool)
+    eligible[0, 0] = False
+    with pytest.raises(InvalidInstance, match=r"servers of user 'user1'.*merged"):
+        write(Instance([[1]], np.ones((30_000, 1)), eligible=eligible), tmp_path / "folder")

@@ -1,0 +1,270 @@
+"""Policies by short name: what the names mean, what files and packages add, and what is said about wrong ones."""
+
+import sys
+import textwrap
+
+import pytest
+
+import fairopt as fo
+
+registry = sys.modules["fairopt.notions.registry"]  # `fairopt.notions`, the function, hides the package of this name
+TWO = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("drf", fo.DRF()), ("2df", fo.KDF(2)), ("kdf", fo.KDF(2)), ("kdf:k=3", fo.KDF(3)), ("drfh", fo.DRFH()),
+        ("tsf", fo.TSF()),
+        ("kdf:k=2,rank_weights=(1,2.5)", fo.KDF(2, (1, 2.5))), ("kdf:k=2,short=positive", fo.KDF(2, short="positive")),
+        ("fds:alpha=2", fo.FDS(2)), ("fds:alpha=0.5", fo.FDS(0.5)), ("fds:beta=2,lam=-0.5", fo.FDS(beta=2, lam=-0.5)),
+        ("gfj:alpha=1", fo.GFJ(1)), ("gfj:beta=2,lam=-0.5", fo.GFJ(beta=2, lam=-0.5)),
+        ("gfj: beta = 2 , lam = -5e-1", fo.GFJ(beta=2, lam=-0.5)),
+        ("pnorm:p=1,alpha=0.5", fo.PNormFairness(1, 0.5)), ("pnorm:p=inf,alpha=1", fo.PNormFairness(float("inf"), 1)),
+        ("nash", fo.NashWelfare()), ("most-tasks", fo.NoFairness()), (" DRF ", fo.DRF()), ("2DF", fo.KDF(2)),
+        ("drf:", fo.DRF()),
+    ],
+)  # fmt: skip
+def test_short_names_mean_the_notions(text, policy):
+    named = fo.named_policy(text)
+    assert named == policy
+    assert named.name == policy.name
+
+
+def test_every_known_notion_can_be_made_and_says_what_it_is():
+    needed = {"fds": ":alpha=1", "gfj": ":alpha=1", "pnorm": ":p=1,alpha=1"}
+    known = fo.notions()
+    assert set(known) == {"drf", "2df", "kdf", "drfh", "tsf", "fds", "gfj", "pnorm", "nash", "most-tasks"}
+    for name, notion in known.items():
+        assert notion.name == name
+        assert notion.summary
+        assert fo.named_policy(name + needed.get(name, "")).allocate(TWO).certificate.ok
+
+
+def test_the_registry_tells_the_parameters_of_each_notion():
+    known = fo.notions()
+    assert known["drf"].parameters == known["nash"].parameters == known["2df"].parameters == ""
+    assert known["kdf"].parameters.startswith("k=2, rank_weights")
+    assert known["fds"].parameters == "alpha, beta, lam"
+    assert known["pnorm"].parameters == "p, alpha, beta, lam"
+
+
+# -- wrong names and parameters --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("drff", r"no policy 'drff'; did you mean 'drf'"),
+        ("mosttasks", "'most-tasks'"),
+        ("3df", "did you mean .*'kdf'"),
+        ("zzz", "known: drf, 2df"),
+        ("", "known: drf"),
+        (":", "known: drf"),
+        ("kdf:3", "'3' is no parameter; write kdf:name=value"),
+        ("kdf:q=3", "'q'.*it takes k=2, rank_weights"),
+        ("drf:k=2", "'k'.*takes no parameters"),
+        ("2df:k=3", "'k'.*takes no parameters"),
+        ("kdf:k=x", "k is 'x'"),
+        ("kdf:k=2.5", r"k is 2\.5"),
+        ("kdf:k=0", "k is 0"),
+        ("fds", "either alpha, or beta and lam together"),
+        ("fds:beta=2", "either alpha, or beta and lam together"),
+        ("fds:alpha=-1", "alpha is -1"),
+        ("fds:alpha=nan", "alpha is nan"),
+        ("fds:alpha=two", "alpha is 'two'"),
+        ("pnorm", "'p'.*it takes p, alpha"),
+        ("pnorm:p=-1,alpha=1", "p is -1"),
+        ("pnorm:p=x,alpha=1", "p is 'x'"),
+        ("pnorm:p=1", "either alpha, or beta and lam together"),
+        ("nosuch:DRF", "cannot import 'nosuch'"),
+        ("nosuch.module:DRF", r"cannot import 'nosuch\.module'"),
+        ("fairopt:DRFX", "'fairopt' has no 'DRFX'; did you mean 'DRF'"),
+        ("math:pi", "is float, no policy"),
+        ("os:getcwd", "no policy"),
+        ("os:kill", "no policy|takes|argument"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_place_and_fix(text, message):
+    with pytest.raises(fo.InvalidBlock, match=message):
+        fo.named_policy(text)
+
+
+@pytest.mark.parametrize("text", ["drf", fo.DRF(), fo.Total()], ids=repr)
+def test_policies_and_objectives_name_themselves(text):
+    assert isinstance(fo.named_policy(text), fo.Policy)
+
+
+# -- files and modules -----------------------------------------------------------------------------------------------
+
+
+def write(folder, name, text):
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(textwrap.dedent(text), encoding="utf-8")
+    return str(folder / name)
+
+
+@pytest.fixture(autouse=True)
+def fresh_modules():
+    before, path = set(sys.modules), list(sys.path)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+    assert sys.path == path
+
+
+MINE = """
+    import fairopt as fo
+    MINE = fo.Policy(fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks()), [fo.SharingIncentive()])
+    NAMED = fo.Policy(fo.MaxMin(), name="best of the worst")
+    OBJECTIVE = fo.MaxMin(fo.Tasks())
+    def make(): return fo.FDS(2)
+    def needs(alpha): return fo.FDS(alpha)
+    def gives_three(): return 3
+    class Mechanism:
+        name = "mine"
+        def allocate(self, instance): return "an allocation"
+    mechanism = Mechanism()
+    NUMBER = 3
+"""
+
+
+def test_a_policy_in_a_file_is_found_and_takes_its_name(tmp_path):
+    path = write(tmp_path, "my_notion_file.py", MINE)
+    mine = fo.named_policy(f"{path}:MINE")
+    assert mine == fo.Policy(fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks()), [fo.SharingIncentive()])
+    assert mine.name == "MINE"
+    assert fo.named_policy(f"{path}:NAMED").name == "best of the worst"
+
+
+def test_an_objective_a_factory_and_a_mechanism_in_a_file_are_policies_too(tmp_path):
+    path = write(tmp_path, "my_other_file.py", MINE)
+    assert fo.named_policy(f"{path}:OBJECTIVE") == fo.Policy(fo.MaxMin(fo.Tasks()))
+    assert fo.named_policy(f"{path}:make") == fo.FDS(2)
+    assert fo.named_policy(f"{path}:mechanism").allocate(TWO) == "an allocation"
+
+
+def test_a_class_with_allocate_is_made_before_it_is_used(tmp_path):
+    path = write(tmp_path, "my_class_file.py", MINE)
+    assert fo.named_policy(f"{path}:Mechanism").allocate(TWO) == "an allocation"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("MINEE", "has no 'MINEE'; did you mean 'MINE'"),
+        ("NUMBER", "int, no policy"),
+        ("gives_three", "int, no policy"),
+        ("needs", "alpha"),
+    ],
+)
+def test_a_wrong_name_in_a_file_is_answered_with_the_nearest(tmp_path, name, message):
+    path = write(tmp_path, "my_wrong_file.py", MINE)
+    with pytest.raises(fo.InvalidBlock, match=message):
+        fo.named_policy(f"{path}:{name}")
+
+
+@pytest.mark.parametrize("name", ["no_such_file.py", "folder/no_such_file.py"])
+def test_a_file_that_is_not_there_is_named(tmp_path, name):
+    with pytest.raises(fo.InvalidBlock, match=r"no_such_file\.py"):
+        fo.named_policy(f"{tmp_path / name}:MINE")
+
+
+def test_two_files_of_the_same_name_are_two_files(tmp_path):
+    first = write(tmp_path / "a", "twins.py", "import fairopt as fo\nMINE = fo.DRF()")
+    second = write(tmp_path / "b", "twins.py", "import fairopt as fo\nMINE = fo.FDS(2)")
+    assert fo.named_policy(f"{first}:MINE") == fo.DRF()
+    assert fo.named_policy(f"{second}:MINE") == fo.FDS(2)
+
+
+def test_a_file_named_like_a_loaded_module_is_the_file(tmp_path):
+    path = write(tmp_path, "json.py", "import fairopt as fo\nMINE = fo.FDS(2)")
+    assert fo.named_policy(f"{path}:MINE") == fo.FDS(2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["MINE = (", "1 / 0", "import no_such_module_at_all", "raise RuntimeError('no')"],
+    ids=["syntax", "error", "import", "raise"],
+)
+def test_a_file_that_fails_is_an_error_of_ours_that_names_it(tmp_path, text):
+    path = write(tmp_path, "failing.py", text)
+    with pytest.raises(fo.InvalidBlock, match=r"failing\.py"):
+        fo.named_policy(f"{path}:MINE")
+
+
+def test_a_module_beside_the_caller_is_found(tmp_path, monkeypatch):
+    write(tmp_path, "notion_beside_me.py", MINE)
+    monkeypatch.chdir(tmp_path)
+    assert fo.named_policy("notion_beside_me:make") == fo.FDS(2)
+
+
+def test_a_module_that_is_installed_is_found():
+    assert fo.named_policy("fairopt:DRF") == fo.DRF()
+    assert fo.named_policy("fairopt.notions.dominant:TSF") == fo.TSF()
+
+
+# -- entry points ----------------------------------------------------------------------------------------------------
+
+
+class Point:
+    def __init__(self, name, found):
+        self.name, self.value, self.found = name, f"a_package:{name}", found
+
+    def load(self):
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+@pytest.fixture
+def points(monkeypatch):
+    found = [
+        Point("mine", fo.Policy(fo.MaxMin())), Point("family", lambda alpha=1: fo.FDS(alpha)),
+        Point("objective", fo.MaxMin()),
+        Point("number", 3), Point("broken", ImportError("no module named that")), Point("drf", fo.NoFairness()),
+        Point("Upper", fo.FDS(2)),
+    ]  # fmt: skip
+    asked = []
+    monkeypatch.setattr(registry, "entry_points", lambda *, group: asked.append(group) or found)
+    return asked
+
+
+def test_packages_add_policies_in_the_group_fairopt_policies(points):
+    known = fo.notions()
+    assert points == ["fairopt.policies"]
+    assert known["mine"].summary == "from a_package:mine"
+    assert fo.named_policy("mine") == fo.Policy(fo.MaxMin())
+    assert fo.named_policy("mine").name == "mine"
+    assert fo.named_policy("objective") == fo.Policy(fo.MaxMin())
+
+
+def test_a_package_may_add_a_family_with_parameters(points):
+    assert fo.named_policy("family") == fo.FDS(1)
+    assert fo.named_policy("family:alpha=2") == fo.FDS(2)
+    with pytest.raises(fo.InvalidBlock, match="beta"):
+        fo.named_policy("family:beta=2")
+
+
+def test_a_package_does_not_replace_a_name_of_fairopt(points):
+    assert fo.named_policy("drf") == fo.DRF()
+
+
+def test_a_name_that_a_package_gives_in_capitals_is_found(points):
+    assert fo.named_policy("Upper") == fo.FDS(2)
+
+
+def test_parameters_of_an_entry_that_takes_none_are_refused_not_ignored(points):
+    with pytest.raises(fo.InvalidBlock, match="mine"):
+        fo.named_policy("mine:alpha=2")
+
+
+@pytest.mark.parametrize("name", ["number", "broken"])
+def test_an_entry_that_cannot_be_used_is_an_error_of_ours_that_names_it(points, name):
+    with pytest.raises(fo.InvalidBlock, match=name):
+        fo.named_policy(name)
+
+
+def test_a_broken_entry_does_not_stand_in_the_way_of_others(points):
+    assert "broken" in fo.notions()
+    assert fo.named_policy("mine") == fo.Policy(fo.MaxMin())

@@ -1,0 +1,1 @@
+"""Slow, obviously right versions of what fairopt computes, sharing no code with it."""

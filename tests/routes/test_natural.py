@@ -1,0 +1,228 @@
+"""A policy as a CVXPY problem: what it looks like, that it says the same, and what `read` accepts."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from oracle.instances import cluster, clusters
+
+import fairopt as fo
+
+CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+TWO = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
+POLICIES = [
+    fo.DRF(), fo.KDF(2), fo.NoFairness(), fo.NashWelfare(), fo.FDS(0.5), fo.FDS(1), fo.FDS(2), fo.GFJ(0.5), fo.GFJ(2),
+    fo.FDS(beta=2, lam=-1), fo.GFJ(beta=2, lam=-0.5), fo.FDS(beta=0.5, lam=2), fo.PNormFairness(2, 0.5), fo.TSF(),
+    fo.Policy(fo.MaxMin(), [fo.EnvyFree()]), fo.Policy(fo.OrderedWeighted((2, 1)), [fo.SharingIncentive()]),
+    fo.Policy(fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks()), [fo.MinTasks(1), fo.Reserve(0, 0.1)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("instance", [CLUSTER, TWO], ids=["pool", "servers"])
+def test_the_problem_has_the_same_optimum(policy: fo.Policy, instance: fo.Instance) -> None:
+    problem = policy.problem(instance)
+    assert problem.is_dcp()
+    problem.solve(solver="CLARABEL")
+    a, b = policy.allocate(instance), policy.read(problem, instance)
+    assert b.certificate.ok and b.certificate.method == "read"
+    assert b.objective == pytest.approx(a.objective, rel=1e-5)
+    assert b.certificate.gap <= 1e-6
+
+
+@given(clusters())
+@settings(max_examples=15)
+def test_problems_of_any_cluster_have_the_same_optimum(instance: fo.Instance) -> None:
+    for policy in (fo.NoFairness(), fo.Policy(fo.MaxMin(), [fo.MinShare(1e-3)])):
+        problem = policy.problem(instance)
+        problem.solve(solver="HIGHS")
+        a, b = policy.allocate(instance), policy.read(problem, instance)
+        assert b.objective == pytest.approx(a.objective, rel=1e-6, abs=1e-9)
+
+
+def test_the_variable_is_named_tasks_and_has_the_shape_of_the_answer() -> None:
+    assert fo.DRF().problem(CLUSTER).var_dict["tasks"].shape == (2,)
+    assert fo.DRF().problem(TWO).var_dict["tasks"].shape == (2, 2)
+    repeated = fo.Instance([[1]], [[2], [2], [3]])
+    assert fo.DRF().problem(repeated).var_dict["tasks"].shape == (1, 3)
+    counted = fo.Instance([[1]], [[2], [3]], counts=[2, 1])
+    problem = fo.NoFairness().problem(counted)
+    assert problem.solve(solver="HIGHS") == pytest.approx(7)
+
+
+def test_placement_limits_and_idle_users_hold_in_the_problem() -> None:
+    instance = fo.Instance([[1], [1], [1]], [[2], [3]], eligible=[[1, 0], [1, 1], [0, 1]], task_limits=[0, 1, None])
+    problem = fo.NoFairness().problem(instance)
+    problem.solve(solver="HIGHS")
+    x = problem.var_dict["tasks"].value
+    np.testing.assert_allclose(x[~instance.eligible], 0, atol=1e-9)
+    assert x[0].sum() == pytest.approx(0) and x[1].sum() <= 1 + 1e-9
+    assert fo.NoFairness().read(problem, instance).tasks.sum() == pytest.approx(4)
+
+
+def test_the_problem_is_in_natural_units() -> None:
+    assert fo.NoFairness().problem(CLUSTER).solve(solver="HIGHS") == pytest.approx(25)
+    assert fo.FDS(2).problem(CLUSTER).solve(solver="CLARABEL") == pytest.approx(fo.FDS(2).allocate(CLUSTER).objective)
+    labels = [c.label for c in fo.Policy(fo.Total(), [fo.MinTasks(1)]).problem(CLUSTER).constraints]
+    assert "capacity" in labels and any("MinTasks(1)" in str(label) for label in labels)
+
+
+def test_prices_of_the_problem_are_per_unit_of_capacity() -> None:
+    problem = fo.NoFairness().problem(CLUSTER)
+    problem.solve(solver="HIGHS")
+    a = fo.NoFairness().read(problem, CLUSTER)
+    np.testing.assert_allclose(a.prices, [[1 / 8, 0, 0]], atol=1e-9)
+
+
+# -- changed problems ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [fo.NoFairness(), fo.FDS(1), fo.GFJ(2), fo.Policy(fo.MaxMin())], ids=repr)
+def test_an_added_constraint_is_certified(policy: fo.Policy) -> None:
+    problem = policy.problem(CLUSTER)
+    tasks = problem.var_dict["tasks"]
+    changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= 3 * tasks[0]])
+    changed.solve(solver="CLARABEL")
+    a = policy.read(changed, CLUSTER)
+    assert a.tasks[1] <= 3 * a.tasks[0] * (1 + 1e-6)
+    # 40 x + 8 y = 200 and y = 3 x, since all of these want more of user 2 than that
+    np.testing.assert_allclose(a.tasks, [3.125, 9.375], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("write", "right"),
+    [
+        (lambda x: cp.sum(cp.sqrt(x)), None), (lambda x: cp.sum(cp.log(x)), [2.5, 12.5]), (lambda x: 3 * x[0] + x[1], None),
+        (lambda x: cp.min(x), None), (lambda x: -cp.sum_squares(x - 3), [3, 3]),
+    ],
+    ids=["roots", "logs", "linear", "smallest", "nearest"],
+)  # fmt: skip
+def test_a_replaced_objective_is_certified(write: object, right: list | None) -> None:
+    problem = fo.NoFairness().problem(CLUSTER)
+    tasks = problem.var_dict["tasks"]
+    changed = cp.Problem(cp.Maximize(write(tasks)), problem.constraints)  # type: ignore[operator]
+    changed.solve(solver="CLARABEL")
+    a = fo.NoFairness().read(changed, CLUSTER)
+    assert a.objective == pytest.approx(changed.value, rel=1e-5, abs=1e-5)
+    if right is not None:
+        np.testing.assert_allclose(a.tasks, right, rtol=1e-3)
+
+
+def test_a_minimised_objective_is_certified() -> None:
+    problem = fo.NoFairness().problem(CLUSTER)
+    tasks = problem.var_dict["tasks"]
+    changed = cp.Problem(cp.Minimize(cp.sum_squares(tasks - 3)), problem.constraints)
+    changed.solve(solver="CLARABEL")
+    np.testing.assert_allclose(fo.NoFairness().read(changed, CLUSTER).tasks, [3, 3], rtol=1e-3)
+    tasks.value = np.array([2.0, 3.0])
+    with pytest.raises(fo.NotCertified):
+        fo.NoFairness().read(changed, CLUSTER)
+
+
+def test_an_unsolved_problem_is_refused() -> None:
+    with pytest.raises(fo.NotCertified, match="solve"):
+        fo.FDS(1).read(fo.FDS(1).problem(CLUSTER), CLUSTER)
+
+
+def test_a_problem_of_something_else_is_refused() -> None:
+    x = cp.Variable(2)
+    other = cp.Problem(cp.Maximize(cp.sum(x)), [x <= 1])
+    other.solve(solver="HIGHS")
+    with pytest.raises(fo.InvalidBlock, match="tasks"):
+        fo.DRF().read(other, CLUSTER)
+    problem = fo.NoFairness().problem(CLUSTER)
+    problem.solve(solver="HIGHS")
+    with pytest.raises(fo.InvalidBlock, match="shape"):
+        fo.NoFairness().read(problem, TWO)
+
+
+@pytest.mark.parametrize("policy", [fo.NoFairness(), fo.FDS(1), fo.GFJ(2), fo.FDS(0.5), fo.FDS(beta=2, lam=-1)], ids=repr)
+@pytest.mark.parametrize("part", [0.0, 0.5, 0.999, 1.001, 2.0])
+def test_an_answer_moved_by_hand_is_refused(policy: fo.Policy, part: float) -> None:
+    problem = policy.problem(CLUSTER)
+    problem.solve(solver="CLARABEL")
+    right = policy.read(problem, CLUSTER).tasks
+    tasks = problem.var_dict["tasks"]
+    tasks.value = np.maximum(np.array(tasks.value), 0) * np.array([part, 1.0])
+    try:
+        a = policy.read(problem, CLUSTER)
+    except fo.NotCertified:
+        return
+    np.testing.assert_allclose(a.tasks, right, rtol=2e-3, atol=1e-5)
+
+
+def test_an_answer_that_breaks_the_instance_is_not_passed_on() -> None:
+    """The capacities were dropped: what is left is repaired, and then it is not optimal, or no proof is left."""
+    problem = fo.NoFairness().problem(CLUSTER)
+    tasks = problem.var_dict["tasks"]
+    changed = cp.Problem(problem.objective, [tasks <= 100])
+    changed.solve(solver="HIGHS")
+    with pytest.raises(fo.NotCertified):
+        fo.NoFairness().read(changed, CLUSTER)
+
+
+def test_a_constraint_in_small_units_counts_relatively() -> None:
+    """Capacities of 1e-9: an answer ten times what an added constraint allows is no answer."""
+    small = fo.Instance([[1], [1]], [1e-8])
+    policy = fo.NoFairness()
+    problem = policy.problem(small)
+    tasks = problem.var_dict["tasks"]
+    changed = cp.Problem(problem.objective, [*problem.constraints, tasks[0] <= 1e-10, tasks[1] <= 1e-10])
+    changed.solve(solver="CLARABEL")
+    tasks.value = np.array([5e-9, 5e-9])
+    with pytest.raises(fo.NotCertified):
+        policy.read(changed, small)
+
+
+def test_variables_of_ones_own_do_not_fool_the_proof() -> None:
+    """t could be 6; duals that ignore t certify any t otherwise."""
+    problem = fo.NoFairness().problem(CLUSTER)
+    tasks, t = problem.var_dict["tasks"], cp.Variable()
+    changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= t, t <= 6])
+    changed.solve(solver="CLARABEL")
+    np.testing.assert_allclose(fo.NoFairness().read(changed, CLUSTER).tasks, [3.8, 6], rtol=1e-5)
+    t.value = 3.0
+    tasks.value = np.array([4.4, 3.0])
+    with pytest.raises(fo.NotCertified):
+        fo.NoFairness().read(changed, CLUSTER)
+
+
+def test_an_objective_on_a_variable_of_ones_own_is_certified_or_refused() -> None:
+    problem = fo.NoFairness().problem(CLUSTER)
+    tasks, t = problem.var_dict["tasks"], cp.Variable()
+    changed = cp.Problem(cp.Maximize(t + 1e-3 * cp.sum(tasks)), [*problem.constraints, t <= tasks[0], t <= tasks[1]])
+    changed.solve(solver="CLARABEL")
+    right = np.array(tasks.value)
+    a = fo.NoFairness().read(changed, CLUSTER)
+    np.testing.assert_allclose(a.tasks, right, rtol=1e-3)
+    t.value = 0.5 * t.value
+    with pytest.raises(fo.NotCertified):
+        fo.NoFairness().read(changed, CLUSTER)
+
+
+def test_reading_leaves_the_problem_as_it_was() -> None:
+    problem = fo.FDS(1).problem(CLUSTER)
+    problem.solve(solver="CLARABEL")
+    before = np.array(problem.var_dict["tasks"].value)
+    fo.FDS(1).read(problem, CLUSTER)
+    assert (problem.var_dict["tasks"].value == before).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_demands_by_server_read_back(seed: int) -> None:
+    instance = cluster(np.random.default_rng(seed), 4, 3, 2, by_server=True)
+    for policy in (fo.NoFairness(), fo.FDS(1)):
+        problem = policy.problem(instance)
+        problem.solve(solver="CLARABEL")
+        a, b = policy.allocate(instance), policy.read(problem, instance)
+        assert b.objective == pytest.approx(a.objective, rel=1e-5, abs=1e-7)
+
+
+def test_nobody_at_all() -> None:
+    for instance in (fo.Instance([], [[1, 2]]), fo.Instance([[1, 2]], [3, 4], task_limits=0)):
+        problem = fo.FDS(1).problem(instance)
+        if instance.n_users:
+            problem.solve(solver="CLARABEL")
+            assert fo.FDS(1).read(problem, instance).tasks.tolist() == [0]

@@ -1,0 +1,625 @@
+"""Allocations: what is derived, prices against re-solved optima, metrics by definition, files, and how they print."""
+
+import dataclasses
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import fairopt as fo
+from fairopt.allocation import feasibility
+
+TWO = fo.Instance(
+    [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
+)
+SERVERS = fo.Instance(
+    [[1, 2, 0], [2, 1, 1], [0, 3, 1]], [[20, 10, 8], [9, 30, 12], [6, 6, 6]], weights=[1, 2, 0.5], counts=[1, 2, 3],
+    task_limits=[None, None, 9], eligible=[[1, 1, 0], [1, 1, 1], [0, 1, 1]], users=["a", "b", "c"],
+    resources=["x", "y", "z"],
+    servers=["s", "t", "u"],
+)  # fmt: skip
+BY_SERVER = fo.Instance([[[1, 2], [2, 1]], [[3, 1], [1, 4]]], [[10, 10], [20, 15]])
+INSTANCES = {
+    "pool": TWO,
+    "servers": SERVERS,
+    "by server": BY_SERVER,
+    "one idle": SERVERS.with_task_limits([None, 0, 3]),
+}
+POLICIES = {
+    "DRF": fo.DRF(), "FDS(1)": fo.FDS(1), "FDS(2)": fo.FDS(2), "most": fo.NoFairness(),
+    "max-min": fo.Policy(fo.MaxMin()),
+    "gini": fo.Policy(fo.OrderedWeighted((3, 1, 0.5))), "FDS(1/2)": fo.FDS(0.5), "FDS(2,-2)": fo.FDS(beta=2, lam=-2),
+    "sum": fo.Policy(fo.AlphaFair(2) + fo.Total()),
+}  # fmt: skip
+
+
+def allocated(instance="pool", policy="DRF"):
+    return POLICIES[policy].allocate(INSTANCES[instance])
+
+
+# -- what is derived -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["DRF", "FDS(2)", "most"])
+@pytest.mark.parametrize("instance", sorted(INSTANCES))
+def test_what_is_derived_follows_from_tasks_by_server(instance, policy):
+    a = allocated(instance, policy)
+    data, x = a.instance, a.tasks_by_server
+    n, servers, m = data.n_users, data.n_servers, data.n_resources
+    assert x.shape == (n, servers)
+    assert_allclose(a.tasks, x.sum(axis=1), rtol=1e-15)
+    bundles = np.array(
+        [[[data.per_server_demands[j, s, i] * x[j, s] for i in range(m)] for s in range(servers)] for j in range(n)]
+    )
+    assert_allclose(a.bundles, bundles, rtol=1e-14)
+    assert_allclose(a.usage, bundles.sum(axis=0), rtol=1e-12, atol=1e-300)
+    capacity = data.capacities * data.counts[:, None]
+    assert_allclose(a.leftover, np.maximum(capacity - bundles.sum(axis=0), 0), atol=1e-9 * capacity.max())
+    assert (a.leftover >= 0).all()
+    mu = (data.per_server_demands / capacity.sum(axis=0)).max(axis=2)
+    assert_allclose(a.share(fo.DominantShare()), (mu * x).sum(axis=1), rtol=1e-12)
+    assert_array_equal(a.share(fo.Tasks()), a.tasks)
+    assert a.prices.shape == (servers, m)
+    assert (a.prices >= 0).all()
+
+
+def test_usage_of_the_first_example():
+    a = allocated()
+    assert_allclose(a.tasks, [2.5, 12.5], rtol=1e-12)
+    assert_allclose(a.usage, [[200, 82.5, 32.5]], rtol=1e-12)
+    assert_allclose(a.leftover, [[0, 117.5, 167.5]], rtol=1e-12, atol=1e-10)
+    assert_allclose(a.bundles[:, 0], [[100, 20, 20], [100, 62.5, 12.5]], rtol=1e-12)
+    assert_allclose(a.shares, [0.5, 0.5], rtol=1e-12)
+    assert a.objective == pytest.approx(0.5, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("objective", "share"),
+    [
+        (fo.Leximin(fo.KDominantShare(2)), fo.KDominantShare(2)), (fo.Total(fo.Tasks()), fo.Tasks()),
+        (fo.AlphaFair(1, fo.PNormShare(2)) + fo.Total(fo.Tasks()), fo.PNormShare(2)),
+        (fo.MaxMin(fo.Tasks()).then(fo.Total()), fo.Tasks()), (fo.Leximin(), fo.DominantShare()),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_shares_are_those_of_the_objectives_first_share(objective, share):
+    a = fo.Policy(objective).allocate(TWO)
+    assert_array_equal(a.shares, a.share(share))
+
+
+def test_the_share_of_who_takes_no_part_is_zero_whatever_the_block_says():
+    a = fo.DRF().allocate(fo.Instance([[1, 0], [1, 1]], [2, 2], task_limits=[0, None]))
+    assert_allclose(a.share(fo.ResourceShare(1)), [0, 1], rtol=1e-12)
+
+
+def test_a_share_that_is_not_defined_for_a_user_says_so():
+    with pytest.raises(fo.OutOfDomain, match="'user1'"):
+        fo.DRF().allocate(fo.Instance([[1, 0], [1, 1]], [2, 2])).share(fo.ResourceShare(1))
+
+
+def test_an_allocation_is_frozen():
+    a = allocated()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        a.objective = 3
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        a.certificate.gap = 0.0
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("instance", ["pool", "servers"])
+def test_the_objective_is_the_natural_value_at_the_tasks(instance, policy):
+    from fairopt.blocks.model import Point
+
+    a = allocated(instance, policy)
+    assert a.objective == pytest.approx(
+        POLICIES[policy].objective.value(Point(a.instance, a.tasks_by_server)), rel=1e-12
+    )
+
+
+# -- prices ----------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Fixed(fo.Share):
+    """Coefficients that do not move with the capacities: prices are of capacity, not of what a share means."""
+
+    numbers: tuple
+
+    def per_task(self, instance):
+        return np.array(self.numbers)
+
+
+def fixed(objective, instance):
+    """The same objective with the shares that it has on this instance."""
+    if isinstance(objective, (fo.Leximin, fo.MaxMin)):
+        objective = fo.MaxMin(objective.share)
+    if not hasattr(objective, "share"):
+        parts = [(c, fixed(t, instance)) for c, t in objective.terms()]
+        return sum(c * t for c, t in parts)
+    return dataclasses.replace(objective, share=Fixed(tuple(objective.share.coefficients(instance).tolist())))
+
+
+def slope(policy, instance, s, i, h=1e-4):
+    """Derivative of the optimum by the capacity of a whole server row, both sides: (from below, from above)."""
+    held = fo.Policy(fixed(policy.objective, instance), policy.constraints)
+    values = []
+    for step in (-h, 0, h):
+        capacities = np.array(instance.capacities)
+        capacities[s, i] *= 1 + step
+        values.append(held.allocate(instance.with_capacities(capacities)).objective)
+    run = h * instance.capacities[s, i] * instance.counts[s]
+    return (values[1] - values[0]) / run, (values[2] - values[1]) / run
+
+
+PRICED = ["DRF", "FDS(1)", "FDS(2)", "most", "gini", "FDS(1/2)", "sum"]
+
+
+@pytest.mark.parametrize("policy", PRICED)
+@pytest.mark.parametrize("instance", ["pool", "servers"])
+def test_prices_are_the_derivative_of_the_objective_by_capacity(instance, policy):
+    data = INSTANCES[instance]
+    a = allocated(instance, policy)
+    worth = abs(a.objective) / data.total_capacities
+    for s in range(data.n_servers):
+        for i in range(data.n_resources):
+            below, above = slope(POLICIES[policy], data, s, i)
+            # concave: the price lies between the slopes on either side, which differ where the optimum has a kink
+            room = 1e-3 * max(abs(below), abs(above)) + 1e-4 * worth[i]
+            assert above - room <= a.prices[s, i] <= below + room, (s, i, below, above)
+
+
+def test_prices_by_hand():
+    assert_allclose(allocated().prices, [[0.5 / 200, 0, 0]], rtol=1e-9, atol=1e-15)
+    # one resource, log s1 + log s2: each earns its income of 1, so that the pool of 4 costs 2
+    assert_allclose(fo.FDS(1).allocate(fo.Instance([[2], [1]], [4])).prices, [[0.5]], rtol=1e-6)
+    assert_allclose(fo.NoFairness().allocate(TWO).prices, [[1 / 8, 0, 0]], rtol=1e-6, atol=1e-9)
+
+
+def test_prices_are_per_unit_of_capacity_whoever_counts_it():
+    counted = fo.FDS(1).allocate(fo.Instance([[2], [1]], [[4]], counts=[5]))
+    whole = fo.FDS(1).allocate(fo.Instance([[2], [1]], [20]))
+    apart = fo.FDS(1).allocate(fo.Instance([[2], [1]], [[4]] * 5))
+    assert_allclose(counted.prices, whole.prices, rtol=1e-6)
+    assert_allclose(apart.prices, np.repeat(whole.prices, 5, axis=0), rtol=1e-6)
+
+
+def test_where_limits_decide_nothing_is_scarce():
+    a = fo.DRF().allocate(TWO.with_task_limits(1))
+    assert_array_equal(a.prices, np.zeros((1, 3)))
+
+
+# -- metrics (math.md section 7) -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(sorted(INSTANCES)), st.sampled_from(["DRF", "FDS(2)", "most"]))
+def test_metrics_by_definition(instance, policy):
+    a = allocated(instance, policy)
+    data, numbers = a.instance, a.metrics()
+    assert set(numbers) >= {"ntt", "aur", "jain", "smallest_dominant_share", "utilisation"}
+    assert numbers["ntt"] == pytest.approx(a.tasks.sum(), rel=1e-14)
+    total = (data.capacities * data.counts[:, None]).sum(axis=0)
+    used = a.bundles.sum(axis=(0, 1))
+    assert numbers["aur"] == pytest.approx((total - used).sum(), rel=1e-9, abs=1e-9)
+    part = data.task_limits > 0
+    u = (a.share(fo.DominantShare()) / data.weights)[part]
+    assert numbers["jain"] == pytest.approx(u.sum() ** 2 / (len(u) * (u**2).sum()), rel=1e-12)
+    assert numbers["smallest_dominant_share"] == pytest.approx(u.min(), rel=1e-12, abs=1e-15)
+    assert numbers["utilisation"] == pytest.approx(dict(zip(data.resources, used / total, strict=True)), rel=1e-12)
+    assert json.loads(json.dumps(numbers)) == numbers
+
+
+def test_metrics_by_hand():
+    numbers = allocated().metrics()
+    assert numbers == {
+        "ntt": 15, "aur": 285, "jain": pytest.approx(1, rel=1e-15), "smallest_dominant_share": 0.5,
+        "utilisation": pytest.approx({"bandwidth": 1, "memory": 0.4125, "cpu": 0.1625}, rel=1e-12),
+    }  # fmt: skip
+    assert allocated(policy="most").metrics()["jain"] == pytest.approx(0.5, rel=1e-6)
+
+
+def test_a_resource_without_capacity_is_not_in_use():
+    a = fo.DRF().allocate(fo.Instance([[1, 0]], [4, 0], resources=["cpu", "gpu"]))
+    assert a.metrics()["utilisation"] == {"cpu": 1, "gpu": 0}
+    assert a.metrics()["aur"] == 0
+
+
+def test_metrics_of_nobody():
+    numbers = fo.DRF().allocate(fo.Instance([], [3, 4])).metrics()
+    assert numbers["ntt"] == 0
+    assert numbers["aur"] == 7
+    assert np.isfinite([numbers["jain"], numbers["smallest_dominant_share"]]).all()
+
+
+# -- frames ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_frame_has_a_row_by_user_with_labels():
+    frame = allocated("servers").to_frame()
+    a = allocated("servers")
+    assert list(frame.index) == ["a", "b", "c"]
+    assert frame.index.name == "user"
+    assert list(frame.columns) == ["weight", "task limit", "tasks", "share", "dominant share", "x", "y", "z"]
+    assert_array_equal(frame["weight"], [1, 2, 0.5])
+    assert_array_equal(frame["task limit"], [math.inf, math.inf, 9])
+    assert_array_equal(frame["tasks"], a.tasks)
+    assert_array_equal(frame["share"], a.shares)
+    assert_allclose(frame[["x", "y", "z"]], a.bundles.sum(axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("resource", ["tasks", "share", "weight"])
+def test_a_resource_named_like_a_column_hides_none(resource):
+    frame = fo.DRF().allocate(fo.Instance([[2, 1]], [4, 8], resources=[resource, "cpu"])).to_frame()
+    assert len(frame.columns) == 7
+    assert frame["cpu"].tolist() == [2]
+
+
+def test_without_pandas_a_frame_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(fo.MissingExtra, match=r"pandas.*pip install 'fairopt\[parquet\]'$"):
+        allocated().to_frame()
+
+
+@pytest.mark.parametrize("verb", ["save", "load"])
+def test_without_pyarrow_parquet_says_what_to_install(monkeypatch, tmp_path, verb):
+    path = allocated().save(tmp_path / "a.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(fo.MissingExtra, match=r"pyarrow.*pip install 'fairopt\[parquet\]'$"):
+        allocated().save(path) if verb == "save" else fo.Allocation.load(path)
+
+
+def test_without_matplotlib_a_plot_says_what_to_install(monkeypatch):
+    for name in [m for m in sys.modules if m == "matplotlib" or m.startswith("matplotlib.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "fairopt.plots", raising=False)
+    with pytest.raises(fo.MissingExtra, match=r"matplotlib.*pip install 'fairopt\[plots\]'$"):
+        allocated().plot()
+
+
+def test_a_plot_is_drawn_on_the_axes_given():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    figure, ax = pyplot.subplots()
+    assert allocated().plot(ax=ax) is ax
+    pyplot.close(figure)
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+ENDINGS = pytest.mark.parametrize("ending", [".json", ".parquet"])
+
+
+def same(a, b):
+    assert b.instance == a.instance
+    assert b.policy == a.policy
+    assert b.policy.name == a.policy.name
+    assert b.certificate == a.certificate
+    assert b.objective == a.objective
+    for name in ("tasks_by_server", "tasks", "bundles", "usage", "leftover", "shares", "prices"):
+        assert_array_equal(getattr(b, name), getattr(a, name))
+    assert b.metrics() == a.metrics()
+    assert repr(b) == repr(a)
+    assert b._repr_html_() == a._repr_html_()
+
+
+@ENDINGS
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("instance", ["pool", "servers", "by server", "one idle"])
+def test_what_is_saved_is_loaded_alike(tmp_path, instance, policy, ending):
+    a = allocated(instance, policy)
+    path = a.save(tmp_path / f"a{ending}")
+    same(a, fo.Allocation.load(path))
+    same(a, fo.Allocation.load(str(path)))
+
+
+@ENDINGS
+def test_nobody_is_saved_and_loaded(tmp_path, ending):
+    for instance in (fo.Instance([], [3, 4]), fo.Instance(np.zeros((0, 2)), [[3, 4], [1, 2]]), TWO.with_task_limits(0)):
+        a = fo.DRF().allocate(instance)
+        same(a, fo.Allocation.load(a.save(tmp_path / f"a{ending}")))
+
+
+@ENDINGS
+def test_labels_of_any_kind_are_saved_and_loaded(tmp_path, ending):
+    odd = fo.Instance([[1], [1], [1]], [3], users=['a"b', "ü <b>\n", "3"], resources=["'"])
+    a = fo.Policy(fo.Leximin(), [fo.MinTasks({'a"b': 0.5, "ü <b>\n": 0.25})], name='it\'s "mine"').allocate(odd)
+    same(a, fo.Allocation.load(a.save(tmp_path / f"a{ending}")))
+
+
+def test_a_saved_file_is_strict_json(tmp_path):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    for instance in INSTANCES:
+        for policy in ("DRF", "FDS(2)", "most"):
+            path = allocated(instance, policy).save(tmp_path / "a.json")
+            json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+def test_a_policy_of_foreign_blocks_is_loaded_as_text(tmp_path):
+    a = fo.Policy(fo.Leximin(Fixed((1.0, 2.0)))).allocate(TWO)
+    b = fo.Allocation.load(a.save(tmp_path / "a.json"))
+    assert b.policy == repr(a.policy)
+    assert_array_equal(b.tasks, a.tasks)
+    assert "Fixed" in repr(b)
+    assert b.metrics() == a.metrics()
+
+
+def changed(tmp_path, change, ending=".json", source=None):
+    """A saved allocation, changed as Python data, and written again."""
+    path = (source or allocated("servers", "FDS(2)")).save(tmp_path / "a.json")
+    data = json.loads(path.read_text(encoding="utf-8"))
+    replaced = change(data)
+    data = data if replaced is None else replaced
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+def put(value, *keys):
+    def change(data):
+        for key in keys[:-1]:
+            data = data[key]
+        data[keys[-1]] = value
+
+    return change
+
+
+def drop(*keys):
+    def change(data):
+        for key in keys[:-1]:
+            data = data[key]
+        del data[keys[-1]]
+
+    return change
+
+
+TAMPERED = {
+    "another format": put("fairopt.allocation/99", "format"), "no format": drop("format"),
+    "no instance": drop("instance"),
+    "no policy": drop("policy"), "no objective": drop("objective"), "no certificate": drop("certificate"),
+    "no tasks": drop("tasks_by_server"),
+    "no prices": drop("prices"), "no gap": drop("certificate", "gap"),
+    "gap is text": put("small", "certificate", "gap"),
+    "gap is null": put(None, "certificate", "gap"), "gap is a list": put([0], "certificate", "gap"),
+    "violation is text": put("none", "certificate", "violation"), "method is a number": put(3, "certificate", "method"),
+    "certificate is a list": put([1], "certificate"), "certificate has more": put(1, "certificate", "more"),
+    "tried is a number": put(3, "certificate", "tried"), "tried holds text": put(["x"], "certificate", "tried"),
+    "tasks are text": put("many", "tasks_by_server"), "tasks are of another shape": put([[1, 2]], "tasks_by_server"),
+    "tasks are transposed": lambda d: put([[t] for row in d["tasks_by_server"] for t in row], "tasks_by_server")(d),
+    "tasks are null": put(None, "tasks_by_server"), "a task is text": put("x", "tasks_by_server", 0, 0),
+    "tasks are negative": put(-1.0, "tasks_by_server", 1, 2), "tasks are too many": put(1e6, "tasks_by_server", 0, 0),
+    "tasks where one may not run": put(0.01, "tasks_by_server", 0, 2),
+    "tasks are NaN": put(math.nan, "tasks_by_server", 0, 0),
+    "a demand is larger": put(100.0, "instance", "demands", 0, 0),
+    "a demand is negative": put(-1, "instance", "demands", 0, 0),
+    "a capacity is smaller": put(0.5, "instance", "capacities", 0, 1),
+    "a limit is smaller": put([0.1, 0.1, 0.1], "instance", "task_limits"),
+    "labels are twice": put(["a", "a", "c"], "instance", "users"), "the instance has more": put(1, "instance", "more"),
+    "the instance is a list": put([1], "instance"), "the instance is text": put("x", "instance"),
+    "prices are text": put("x", "prices"),
+    "prices are of another shape": put([[1.0]], "prices"), "bundles are of another shape": put([[[1.0]]], "bundles"),
+    "bundles exceed the capacity": put((np.ones((3, 3, 3)) * 1e6).tolist(), "bundles"),
+    "objective is text": put("x", "objective"), "objective is null": put(None, "objective"),
+    "all is a list": lambda d: [d],
+    "all is empty": lambda d: {}, "all is a number": lambda d: 3, "all is text": lambda d: "x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", sorted(TAMPERED))
+def test_a_file_that_was_tampered_with_is_refused_by_name(tmp_path, what):
+    path = changed(tmp_path, TAMPERED[what])
+    with pytest.raises(fo.InvalidInstance, match=r"a\.json"):
+        fo.Allocation.load(path)
+
+
+CONTRADICTIONS = {
+    "half of the tasks": lambda d: put((np.array(d["tasks_by_server"]) / 2).tolist(), "tasks_by_server")(d),
+    "another objective": put(-0.001, "objective"),
+    "another policy": put("Policy(Total(Tasks()))", "policy"),
+}
+
+
+@pytest.mark.parametrize("what", sorted(CONTRADICTIONS))
+def test_a_file_whose_objective_contradicts_its_tasks_is_refused(tmp_path, what):
+    with pytest.raises(fo.InvalidInstance, match=r"a\.json"):
+        fo.Allocation.load(changed(tmp_path, CONTRADICTIONS[what]))
+
+
+@ENDINGS
+@pytest.mark.parametrize("part", [0, 0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_file_is_refused_by_name(tmp_path, ending, part):
+    path = allocated().save(tmp_path / f"a{ending}")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * part)])
+    with pytest.raises(fo.InvalidInstance, match=rf"a\{ending}"):
+        fo.Allocation.load(path)
+
+
+@ENDINGS
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"hello",
+        b"\x00\x01\x02",
+        b"\xff\xfe",
+        b"PAR1",
+        b"[" * 100_000,
+        b"1e999",
+        b'{"format": 3}',
+    ],
+    ids=lambda content: repr(content[:12]),
+)
+def test_a_foreign_file_is_refused_by_name(tmp_path, content, ending):
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(content)
+    with pytest.raises(fo.InvalidInstance, match=rf"a\{ending}"):
+        fo.Allocation.load(path)
+
+
+def test_a_foreign_parquet_table_is_refused_by_name(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for table in (
+        {"a": [1, 2]},
+        {"part": ["x"], "json": [None]},
+        {"part": [None], "json": ["{}"]},
+        {"part": [], "json": []},
+    ):
+        parquet.write_table(arrow.table(table), tmp_path / "a.parquet")
+        with pytest.raises(fo.InvalidInstance, match=r"a\.parquet"):
+            fo.Allocation.load(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("name", ["missing.json", "missing.parquet", "."])
+def test_a_file_that_is_not_there_is_refused_by_name(tmp_path, name):
+    with pytest.raises(fo.InvalidInstance, match=r"missing|cannot be read"):
+        fo.Allocation.load(tmp_path / name)
+
+
+def test_nothing_in_a_file_is_executed(tmp_path):
+    mark = tmp_path / "mark"
+    for code in (f"__import__('os').system('touch {mark}')", f"Policy(open('{mark}', 'w'))", "Total().__class__"):
+        a = fo.Allocation.load(changed(tmp_path, put(code, "policy")))
+        assert a.policy == code
+        assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MaxMin().then()",
+        "Total() + 1",
+        "1 + 'a'",
+        "Tasks() + 3",
+        "(1,) * 10000000",
+        "a" + ".a" * 900 + "()",
+        "Total(" * 5000,
+        "",
+        "drf",
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_any_text_may_stand_for_the_policy(tmp_path, text):
+    a = allocated()
+    b = fo.Allocation.load(changed(tmp_path, put(text, "policy"), source=a))
+    assert b.policy == text
+    assert_array_equal(b.tasks, a.tasks)
+
+
+# -- certificates ----------------------------------------------------------------------------------------------------
+
+
+def certificate(**changes):
+    return fo.Certificate(**{"gap": 0.0, "violation": 0.0, "method": "cone", **changes})
+
+
+@pytest.mark.parametrize(
+    ("numbers", "ok"),
+    [
+        ({}, True), ({"gap": 1e-6}, True), ({"gap": 1.01e-6}, False), ({"gap": math.inf}, False),
+        ({"gap": math.nan}, False),
+        ({"violation": 1e-9}, True), ({"violation": 1.01e-9}, False), ({"violation": math.nan}, False),
+        ({"violation": math.inf}, False), ({"block_violation": 1e-7}, True), ({"block_violation": 1.01e-7}, False),
+        ({"block_violation": math.nan}, False), ({"gap": 1e-6, "violation": 1e-9, "block_violation": 1e-7}, True),
+        ({"gap": np.float64(0)}, True),
+    ],
+)  # fmt: skip
+def test_a_certificate_is_ok_within_the_tolerances_of_the_design(numbers, ok):
+    assert certificate(**numbers).ok is ok
+
+
+def test_a_certificate_prints_its_verdict_and_evidence():
+    one = certificate(gap=1.5e-9, violation=2e-12, solver="SCS", seconds=0.25)
+    assert str(one) == "certified: gap 1.5e-09, violation 2.0e-12, by cone (SCS) in 0.250 s"
+    assert str(certificate(gap=0.1)).startswith("NOT certified: gap 1.0e-01")
+    assert "by water-filling in" in str(certificate(method="water-filling"))
+
+
+def test_a_try_prints_what_happened():
+    text = str(fo.Try("SCS", "optimal", 0.5, gap=1e-3, violation=1e-4, message="slow"))
+    assert text == "SCS: optimal, gap 1.0e-03, violation 1.0e-04, slow (0.50 s)"
+    assert str(fo.Try("ECOS", "solver_error", 1)) == "ECOS: solver_error (1.00 s)"
+
+
+def test_a_certificate_says_which_route_and_solver_and_what_was_tried():
+    c = fo.FDS(2).allocate(TWO).certificate
+    assert c.method == "cone"
+    assert c.tried[-1].solver == c.solver
+    assert c.seconds >= c.tried[-1].seconds > 0
+    assert allocated().certificate.solver is None
+
+
+def test_tiers_have_a_gap_each():
+    c = fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks())).then(fo.AlphaFair(1))).allocate(TWO).certificate
+    assert len(c.gaps) == 3
+    assert c.gap == max(c.gaps)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "violation"),
+    [
+        ([[2.5], [12.5]], 0), ([[5.0], [0.0]], 0), ([[5.5], [0.0]], 0.1), ([[0.0], [50.0]], 1.0),
+        ([[-1.0], [0.0]], 1.0),
+        ([[math.nan], [0.0]], math.inf), ([[math.inf], [0.0]], math.inf),
+    ],
+)  # fmt: skip
+def test_feasibility_is_measured_on_the_data(tasks, violation):
+    assert feasibility(TWO, np.array(tasks)) == pytest.approx(violation, rel=1e-9, abs=1e-12)
+
+
+def test_feasibility_measures_limits_eligibility_and_counts():
+    assert feasibility(TWO.with_task_limits([2, None]), np.array([[3.0], [0.0]])) == pytest.approx(0.5)
+    assert feasibility(TWO.with_task_limits([0, None]), np.array([[1e-12], [0.0]])) == math.inf
+    assert feasibility(SERVERS, np.array([[0, 0, 1.0], [0, 0, 0], [0, 0, 0]])) > 0.1
+    assert feasibility(fo.Instance([[1]], [[4]], counts=[3]), np.array([[12.0]])) == 0
+
+
+# -- for people ------------------------------------------------------------------------------------------------------
+
+
+def test_the_repr_says_who_what_and_how_sure():
+    text = repr(allocated())
+    assert text.startswith(
+        "<Allocation by DRF of Instance(2 users x 3 resources on 1 server): tasks [ 2.5 12.5]; certified:"
+    )
+
+
+def test_the_repr_of_many_users_is_short():
+    many = fo.DRF().allocate(
+        fo.Instance(np.ones((5000, 2)), [10, 10], users=[f"user {'x' * 50} {j}" for j in range(5000)])
+    )
+    assert len(repr(many)) < 400
+    assert len(many._repr_html_()) < 5000
+    assert "and 4980 more" in many._repr_html_()
+
+
+NASTY = "<b>&\"'<script>alert(1)</script>"
+
+
+def test_labels_are_escaped_in_notebooks():
+    instance = fo.Instance([[1], [1]], [2], users=[NASTY, "plain"], resources=[NASTY + "r"], servers=[NASTY + "s"])
+    page = fo.Policy(fo.Leximin(), name=NASTY).allocate(instance)._repr_html_()
+    assert "<script>" not in page
+    assert '<b>&"' not in page
+    assert page.count("&lt;script&gt;") >= 3
+
+
+def test_a_policy_without_name_is_escaped_in_notebooks():
+    instance = fo.Instance([[1], [1]], [2], users=["<i>", "b"])
+    page = fo.Policy(fo.Leximin(), [fo.MaxTasks({"<i>": 1})]).allocate(instance)._repr_html_()
+    assert "<i>" not in page
+    assert "&lt;i&gt;" in page
+
+
+def test_the_notebook_view_tells_tasks_shares_use_and_certificate():
+    page = allocated()._repr_html_()
+    for word in ("DRF", "batch", "web", "2.5", "12.5", "bandwidth 100.0%", "memory 41.2%", "certified"):
+        assert word in page

@@ -1,0 +1,173 @@
+"""The rooms of the package: imports point one way, optional packages are imported when needed, only the CLI prints."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "fairopt"
+
+# Each line may import from the lines above it, and from its own.
+ORDER = (
+    ("errors",),
+    ("instance",),
+    ("allocation",),
+    ("blocks",),
+    ("routes",),
+    ("policy",),
+    ("notions",),
+    ("metrics", "properties", "tradeoff", "online"),
+    ("testing", "plots", "report"),
+    ("cli",),
+)
+LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
+OPTIONAL = {"matplotlib", "pandas", "pyarrow", "dask", "distributed", "nbclient", "nbformat", "ecos", "pytest"}
+NEEDS_ITS_EXTRA = {"testing": {"hypothesis"}}  # the whole room is for those who have it
+
+
+def module_name(path: Path, package: Path = PACKAGE) -> str:
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def top_level(tree: ast.AST) -> Iterator[ast.AST]:
+    """Statements that run at import: not what stands in functions, nor under ``if TYPE_CHECKING``."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for other in node.orelse:
+                yield other
+                yield from top_level(other)
+            continue
+        yield node
+        yield from top_level(node)
+
+
+def imported(source: str, module: str, is_package: bool = False) -> Iterator[str]:
+    """Dotted names that a module imports when it is imported."""
+    for node in top_level(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                above = parts[: len(parts) - node.level + is_package]
+                base = ".".join([*above, base] if base else above)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def within(name: str) -> str | None:
+    """The module of fairopt that a dotted name stands in, if any."""
+    while name:
+        if name in SOURCES:
+            return name
+        name = name.rpartition(".")[0]
+    return None
+
+
+def imports_within(module: str) -> set[str]:
+    path = SOURCES[module]
+    found = {within(name) for name in imported(path.read_text(encoding="utf-8"), module, path.name == "__init__.py")}
+    return {name for name in found if name is not None and name != module}
+
+
+def wrong_direction(importer: str, target: str) -> str | None:
+    """Why one room may not import another, or None if it may."""
+    here, there = room_of(importer), room_of(target)
+    if here in ("", there):
+        return None
+    if there == "":
+        return "imports the package itself; import from the room that has the name"
+    if here == "datasets":
+        return None if there in ("errors", "instance") else "datasets needs errors and instance only"
+    if there == "datasets":
+        return None if LEVEL[here] >= LEVEL["metrics"] else "only later rooms may read data sets"
+    return None if LEVEL[there] <= LEVEL[here] else f"{there} comes after {here}"
+
+
+def cycle_in(graph: dict[str, set[str]]) -> list[str]:
+    """A cycle of imports, or an empty list."""
+    done: set[str] = set()
+
+    def walk(name: str, trail: list[str]) -> list[str]:
+        if name in trail:
+            return [*trail[trail.index(name) :], name]
+        if name not in done:
+            for other in sorted(graph[name]):
+                found = walk(other, [*trail, name])
+                if found:
+                    return found
+            done.add(name)
+        return []
+
+    return next((found for found in (walk(name, []) for name in sorted(graph)) if found), [])
+
+
+def test_every_module_is_in_a_room_of_the_design() -> None:
+    rooms = {room_of(module) for module in SOURCES}
+    assert rooms - {"", "datasets"} <= set(LEVEL)
+    assert {"errors", "instance", "allocation", "blocks", "routes", "policy", "notions", "datasets"} <= rooms
+
+
+@pytest.mark.parametrize("module", sorted(SOURCES))
+def test_imports_point_one_way(module: str) -> None:
+    wrong = {target: why for target in imports_within(module) if (why := wrong_direction(module, target))}
+    assert not wrong, f"{module} imports {wrong}"
+
+
+def test_imports_have_no_cycle() -> None:
+    graph = {module: imports_within(module) for module in SOURCES if module != "fairopt"}
+    assert cycle_in({module: targets & set(graph) for module, targets in graph.items()}) == []
+
+
+@pytest.mark.parametrize("module", sorted(SOURCES))
+def test_optional_packages_are_imported_only_when_needed(module: str) -> None:
+    allowed = NEEDS_ITS_EXTRA.get(room_of(module), set())
+    path = SOURCES[module]
+    names = imported(path.read_text(encoding="utf-8"), module, path.name == "__init__.py")
+    packages = {name.split(".")[0] for name in names}
+    assert not packages & (OPTIONAL - allowed)
+
+
+@pytest.mark.parametrize("module", sorted(m for m in SOURCES if room_of(m) != "cli"))
+def test_only_the_command_line_prints(module: str) -> None:
+    tree = ast.parse(SOURCES[module].read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    assert not [node.lineno for node in calls if node.func.id == "print"]  # type: ignore[attr-defined]
+
+
+def test_a_wrong_direction_would_be_found() -> None:
+    assert wrong_direction("fairopt.routes.cone", "fairopt.policy") == "policy comes after routes"
+    assert wrong_direction("fairopt.instance", "fairopt.blocks.shares")
+    assert wrong_direction("fairopt.datasets.files", "fairopt.allocation")
+    assert wrong_direction("fairopt.blocks.base", "fairopt")
+    assert wrong_direction("fairopt.policy", "fairopt.routes.choose") is None
+
+
+def test_a_cycle_would_be_found() -> None:
+    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == ["a", "b", "c", "a"]
+    assert cycle_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_imports_in_functions_and_for_types_are_exempt() -> None:
+    source = (
+        "from typing import TYPE_CHECKING\nfrom . import errors\nfrom ..routes import cone\n"
+        "if TYPE_CHECKING:\n    import later\nelse:\n    import now\n"
+        "class C:\n    import inside\n    def f(self):\n        import called\n"
+        "try:\n    import tried\nexcept ImportError:\n    pass\n"
+    )
+    names = set(imported(source, "fairopt.blocks.base"))
+    assert names == {
+        "typing.TYPE_CHECKING", "fairopt.blocks.errors", "fairopt.routes.cone", "now", "inside", "tried",
+    }  # fmt: skip
+    assert set(imported("from . import x", "fairopt.blocks", is_package=True)) == {"fairopt.blocks.x"}

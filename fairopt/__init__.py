@@ -47,7 +47,7 @@ from fairopt.errors import (
 )
 from fairopt.instance import Instance
 from fairopt.notions.dominant import DRF, DRFH, KDF, TSF
-from fairopt.notions.registry import named_policy, notions
+from fairopt.notions.registry import known_policies, named_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 
@@ -60,5 +60,5 @@ __all__ = [
     "MinTasks", "MissingExtra", "Model", "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective",
     "OrderedWeighted", "OutOfDomain", "PNormFairness", "PNormShare", "Policy", "Reserve", "ResourceShare", "Share",
     "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Tasks", "Total", "Try", "Unbounded", "datasets",
-    "named_policy", "notions", "read",
+    "known_policies", "named_policy", "read",
 ]  # fmt: skip

@@ -28,7 +28,19 @@ FORMAT = "fairopt.allocation/1"
 
 @dataclass(frozen=True)
 class Try:
-    """One attempt of one solver: what it said, which is no evidence, and what the certificate made of it."""
+    """One attempt of one solver: what it said, which is no evidence, and what the certificate made of it.
+
+    Attributes
+    ----------
+    solver, status : str
+        Who, and its own word for how it went.
+    seconds : float
+        Building, solving and judging.
+    gap, violation : float or None
+        What the certificate measured, where there was an answer.
+    message : str
+        What the solver complained of.
+    """
 
     solver: str
     status: str
@@ -70,6 +82,8 @@ class Certificate:
         Every attempt, in order.
     gaps : tuple of float
         One gap per tier, or per level of a leximin by programs.
+    note : str
+        A finding about the answer, where there is one.
     """
 
     gap: float
@@ -116,7 +130,8 @@ class Allocation:
     objective : float
         Value of the objective in natural units (of its first level, for orders).
     prices : ndarray of shape (n_servers, n_resources) or None
-        Derivative of the objective per natural unit of capacity; for leximin of its first level.
+        Derivative of the objective per natural unit of capacity, at fixed coefficients of the shares; for leximin of
+        its first level.
 
     Examples
     --------
@@ -181,7 +196,7 @@ class Allocation:
         part = np.flatnonzero(instance.task_limits > 0)  # who has no tasks has no share, whatever the block says
         if len(part) == 0:
             return np.zeros(instance.n_users)
-        some = instance if len(part) == instance.n_users else instance.select_users(part)
+        some = instance if len(part) == instance.n_users else instance.taking_part(part)
         c = block.coefficients(some)
         out = np.zeros(instance.n_users)
         rows = tasks[part]
@@ -259,7 +274,8 @@ class Allocation:
         }  # fmt: skip
         held = self.bundles.sum(axis=1) if self.given_bundles is not None or instance.demands.ndim == 3 else (
             instance.demands * self.tasks[:, None])  # fmt: skip
-        columns.update({r: held[:, i] for i, r in enumerate(instance.resources)})
+        for i, r in enumerate(instance.resources):
+            columns[f"{r} (resource)" if r in columns else r] = held[:, i]
         return pd.DataFrame(columns, index=pd.Index(instance.users, name="user"))
 
     def plot(self, ax: Any = None) -> Any:
@@ -353,26 +369,59 @@ class Allocation:
 
         path = Path(path)
         data = _read_saved(path)
+        policy: Any
         try:
             instance = Instance.from_dict(data["instance"])
-            tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(instance.n_users, instance.n_servers)
+            tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(-1, instance.n_servers)
+            if np.shape(data["tasks_by_server"]) not in ((instance.n_users, instance.n_servers), (0,)):
+                raise ValueError(f"tasks of shape {np.shape(data['tasks_by_server'])}")
             saved = dict(data["certificate"])
             saved["tried"] = tuple(Try(**t) for t in saved["tried"])
             saved["gaps"] = tuple(saved["gaps"])
             certificate = Certificate(**saved)
+            if not all(isinstance(x, (int, float)) for x in (certificate.gap, certificate.violation, *certificate.gaps)):
+                raise TypeError("a gap that is no number")
             prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
             bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
             objective = float(data["objective"])
             policy = policy_or_text(str(data["policy"]))
-        except (KeyError, TypeError, ValueError) as error:
+            if prices is not None and prices.shape != instance.capacities.shape:
+                raise ValueError(f"prices of shape {prices.shape}")
+            if bundles is not None and bundles.shape != (*tasks.shape, instance.n_resources):
+                raise ValueError(f"bundles of shape {bundles.shape}")
+            if not isinstance(certificate.method, str):
+                raise TypeError(f"method {certificate.method!r}")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInstance(f"{path}: not a whole allocation ({error}); save it again") from error
         found = feasibility(instance, tasks)
+        if bundles is not None:
+            room = instance.capacities * instance.counts[:, None]
+            found = max(found, float((bundles.sum(axis=0) - room).max(initial=0.0) / max(float(room.max()), 1e-300)))
         if certificate.violation <= VIOLATION_TOLERANCE < found:
             raise InvalidInstance(
                 f"{path}: its tasks exceed a capacity, a limit or eligibility by {found:.2g} of it, though its "
                 "certificate says otherwise; the file was changed after it was saved"
             )
-        return cls(instance, policy, tasks, certificate, objective, prices, bundles)
+        loaded = cls(instance, policy, tasks, certificate, objective, prices, bundles)
+        worth = loaded._value_again()
+        if worth is not None and not np.isclose(worth, objective, rtol=1e-6, atol=1e-300):
+            raise InvalidInstance(
+                f"{path}: its tasks are worth {worth:.8g} by its policy, not {objective:.8g} as it says; "
+                "the file was changed after it was saved"
+            )
+        return loaded
+
+    def _value_again(self) -> float | None:
+        """The objective at the tasks, where the policy is known and somebody takes part."""
+        from fairopt.blocks.model import Point
+
+        objective = getattr(self.policy, "objective", None)
+        part = np.flatnonzero(self.instance.task_limits > 0)
+        if objective is None or not len(part) or self.given_bundles is not None:
+            return None
+        with np.errstate(all="ignore"):
+            value = float(objective.value(Point(self.instance.taking_part(part), self.tasks_by_server[part])))
+        return value if np.isfinite(value) else None
 
 
 def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | float = 1.0) -> float:
@@ -424,7 +473,7 @@ def _read_saved(path: Path) -> Mapping[str, Any]:
         raise
     except FileNotFoundError as error:
         raise InvalidInstance(f"no file {path}; give one that Allocation.save wrote") from error
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidInstance(f"{path}: cannot be read as a saved allocation ({error})") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InvalidInstance(f"{path}: not a saved allocation (no format {FORMAT!r}); give one that save wrote")

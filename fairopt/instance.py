@@ -180,6 +180,30 @@ class Instance:
             return self.ratios
         return np.where(self.eligible[:, :, None], self.ratios, np.inf).min(axis=1)
 
+    def common_level(self, per_task: Float) -> float:
+        """The level at which shares of these coefficients, all equal per weight, fill the first resource.
+
+        Exact on one pool without limits; an estimate where demands or capacities differ by server.
+
+        Parameters
+        ----------
+        per_task : ndarray of shape (n_users,)
+            Share of one task of each user, positive.
+
+        Returns
+        -------
+        float
+        """
+        if self.n_users == 0:
+            return 1.0
+        tasks = self.weights / per_task
+        load = float((tasks @ self.cheapest_ratios).max())
+        if not load > 0:  # nobody needs any one resource everywhere
+            mu = self.dominant_shares
+            best = np.where(self.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
+            load = float(tasks @ best)
+        return 1.0 / load if 0 < load < np.inf else 1.0
+
     @cached_property
     def dominant_shares(self) -> Float:
         """``mu``: the largest ratio of each user's task, shape (n_users,) or (n_users, n_servers)."""
@@ -191,7 +215,7 @@ class Instance:
 
     @property
     def total_weight(self) -> float:
-        """Sum of all entitlements, those of users left out by `select_users` included."""
+        """Sum of all entitlements, those of users left out by `taking_part` included."""
         return float((self if self._parent is None else self._parent[0]).weights.sum())
 
     @cached_property
@@ -200,13 +224,27 @@ class Instance:
 
         Zero where the user is not eligible; task limits play no part.
         """
+        return _frozen(self.tasks_alone_within(np.ones(self.n_resources)))
+
+    def tasks_alone_within(self, usable: Float) -> Float:
+        """`tasks_alone` where only a fraction of each resource may be used.
+
+        Parameters
+        ----------
+        usable : ndarray of shape (n_resources,)
+            From 0 to 1.
+
+        Returns
+        -------
+        ndarray of shape (n_users, n_servers)
+        """
         out = np.full((self.n_users, self.n_servers), np.inf)
         demands = self.per_server_demands
         for i in range(self.n_resources):
             d = demands[:, :, i]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                np.minimum(out, np.where(d > 0, self.capacities[:, i] / d, np.inf), out=out)
-        return _frozen(np.where(self.eligible, out * self.counts, 0.0))
+                np.minimum(out, np.where(d > 0, usable[i] * self.capacities[:, i] / d, np.inf), out=out)
+        return np.where(self.eligible, out * self.counts, 0.0)
 
     # -- values by user ---------------------------------------------------------------------------------------
 
@@ -353,19 +391,33 @@ class Instance:
         Returns
         -------
         Instance
-            Remembers where its users came from: per-user values given for all users still fit, and entitlements
-            are still relative to everybody's (`total_weight`).
         """
         try:
             rows = np.arange(self.n_users)[np.asarray(chosen)]
         except IndexError as error:
             raise InvalidInstance(f"select_users: {error}; give indices below {self.n_users}, or a mask") from error
-        selected = self.replace(
+        return self.replace(
             demands=self.demands[rows], weights=self.weights[rows], task_limits=self.task_limits[rows],
             eligible=self.eligible[rows], users=[self.users[j] for j in rows],
         )  # fmt: skip
-        selected._parent = (self, rows)
-        return selected
+
+    def taking_part(self, chosen: ArrayLike) -> Instance:
+        """`select_users` for those who take part in a solve: the others still exist.
+
+        Parameters
+        ----------
+        chosen : array-like of int or of bool
+            Indices or a mask.
+
+        Returns
+        -------
+        Instance
+            Per-user values given for all users still fit, and entitlements are still relative to everybody's
+            (`total_weight`).
+        """
+        part = self.select_users(chosen)
+        part._parent = (self, np.arange(self.n_users)[np.asarray(chosen)])
+        return part
 
     def pooled(self) -> Instance:
         """The same instance with the walls between servers taken away: one pool with all capacity.

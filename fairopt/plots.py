@@ -133,7 +133,7 @@ def comparison(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any]:
     for k, (panel, (name, allocation)) in enumerate(zip(panels, found.items(), strict=True)):
         _draw(panel, allocation, layers)
         tasks = allocation.tasks.sum()
-        panel.set_title(f"{_cut(name)}\n{tasks:{',.0f' if tasks >= 1000 else '.4g'}} tasks", fontsize=9)
+        panel.set_title(f"{_cut(name)}\n{tasks:{',.0f' if tasks >= 100 else '.4g'}} tasks", fontsize=9)
         if axes is None and k % columns:
             panel.set_ylabel("")
     if axes is None:

@@ -53,6 +53,8 @@ class Policy:
             )
         if isinstance(constraints, Constraint):
             constraints = (constraints,)
+        if not isinstance(constraints, Iterable):
+            raise InvalidBlock(f"constraints are {constraints!r}; give a list of blocks such as [MinShare(0.1)]")
         held = tuple(constraints)
         for constraint in held:
             if not isinstance(constraint, Constraint):

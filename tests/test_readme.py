@@ -6,7 +6,6 @@
 * A ```python block after ``<!-- file: NAME -->`` is also written to that file, so that later commands can use it.
 """
 
-import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -73,7 +72,7 @@ def test_the_readme_runs_from_the_top(tmp_path: Path, monkeypatch: pytest.Monkey
         elif block.run:
             for command in commands(block):
                 result = CliRunner().invoke(app, command)
-                assert result.exit_code == 0, f"README line {block.line}: fairopt {shlex.join(command)}\n{result.output}"
+                assert result.exit_code == 0, f"line {block.line}: fairopt {shlex.join(command)}\n{result.output}"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=shlex.join)
@@ -96,14 +95,11 @@ def test_blocks_marks_and_commands_are_found() -> None:
     )
     found = blocks(text)
     assert [(b.language, b.line, b.run, b.file) for b in found] == [
-        ("python", 2, False, None), ("python", 6, False, "notions.py"), ("console", 10, True, None), ("bash", 16, False, None),
+        ("python", 2, False, None), ("python", 6, False, "notions.py"), ("console", 10, True, None),
+        ("bash", 16, False, None),
     ]  # fmt: skip
     assert [commands(b) for b in found] == [[], [], [["solve", "here", "-p", "a b"]], [["demo"]]]
 
 
 def test_the_readme_names_no_path_of_a_machine() -> None:
     assert not re.search(r"(^|[^a-zA-Z.])/(work|root|tmp|home)/", README.read_text(encoding="utf-8"))
-
-
-def test_the_folder_is_left_as_it_was(tmp_path: Path) -> None:
-    assert Path(os.getcwd()) != tmp_path

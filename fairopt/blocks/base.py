@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,8 @@ class Block:
 
     def __repr__(self) -> str:
         """Code that makes this block again: required parameters first, defaults left out."""
-        words = []
-        for k, field in enumerate(fields(self)):  # type: ignore[arg-type]
+        words: list[str] = []
+        for k, field in enumerate(fields(self) if is_dataclass(self) else ()):
             value = getattr(self, field.name)
             default = field.default_factory() if field.default_factory is not MISSING else field.default
             if value == default and type(value) is type(default):
@@ -34,8 +34,10 @@ class Block:
 
 def _literal(value: Any) -> str:
     """Numbers as people write them: 2 for 2.0; the rest as `repr` has it."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
+    if isinstance(value, float):
+        if np.isinf(value):
+            return "float('inf')"
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(float(value))
     if isinstance(value, tuple):
         return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
     return repr(value)
@@ -47,6 +49,8 @@ class ByUser:
     __slots__ = ("pairs",)
 
     def __init__(self, values: Mapping[str, Any]) -> None:
+        if not all(isinstance(k, str) for k in values):
+            raise InvalidBlock(f"a dict by user has the key {next(k for k in values if not isinstance(k, str))!r}; give labels")
         self.pairs = tuple(sorted((str(k), v if isinstance(v, tuple) else float(v)) for k, v in values.items()))
 
     def __eq__(self, other: object) -> bool:
@@ -92,12 +96,19 @@ def per_user_parameter(value: Any, name: str, *, minimum: float = 0.0) -> PerUse
             numbers = np.array([v for _, v in frozen.pairs])
         else:
             numbers = np.asarray(value, dtype=float)
-            frozen = float(numbers) if numbers.ndim == 0 else tuple(numbers.ravel().tolist())
+            if numbers.ndim > 1:
+                raise ValueError(f"{numbers.ndim} dimensions")
+            frozen = float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
     except (TypeError, ValueError) as error:
         raise InvalidBlock(f"{name} is {value!r}; give a number, an array by user or a dict by user") from error
-    bad = ~(np.isfinite(numbers) & (numbers >= minimum))
-    if bad.any():
-        raise InvalidBlock(f"{name} holds {np.atleast_1d(numbers)[np.atleast_1d(bad)][0]}; give numbers >= {minimum:g}")
+    bad = np.flatnonzero(np.atleast_1d(~(np.isfinite(numbers) & (numbers >= minimum))))
+    if len(bad):
+        whose = ""
+        if isinstance(frozen, ByUser):
+            whose = f" for user {frozen.pairs[bad[0]][0]!r}"
+        elif isinstance(frozen, tuple):
+            whose = f" for user number {bad[0] + 1}"
+        raise InvalidBlock(f"{name} holds {np.atleast_1d(numbers)[bad[0]]}{whose}; give numbers >= {minimum:g}")
     return frozen
 
 
@@ -141,3 +152,22 @@ def as_given(values: PerUser) -> Any:
     float, tuple or dict
     """
     return dict(values.pairs) if isinstance(values, ByUser) else values
+
+
+def resource_name(resource: Any) -> str | int:
+    """A resource's label or index as plain str or int: `InvalidBlock` for anything else.
+
+    Parameters
+    ----------
+    resource : str or int
+        What a block was given.
+
+    Returns
+    -------
+    str or int
+    """
+    if isinstance(resource, str):
+        return str(resource)
+    if isinstance(resource, (int, np.integer)) and not isinstance(resource, bool):
+        return int(resource)
+    raise InvalidBlock(f"no resource {resource!r}; give its label or its index")

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, PerUser, as_given, parameter, per_user_parameter
+from fairopt.blocks.base import Block, PerUser, as_given, parameter, per_user_parameter, resource_name
 from fairopt.blocks.model import Model
 from fairopt.blocks.objectives import FairnessEfficiency, MaxMin, Objective
-from fairopt.blocks.shares import DominantShare, Share
+from fairopt.blocks.shares import DominantShare, Share, require_share
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 
@@ -155,6 +155,7 @@ class _ShareBound(Constraint):
     share: Share = field(default_factory=DominantShare)
 
     def __post_init__(self) -> None:
+        require_share(self.share, self)
         object.__setattr__(self, "level", per_user_parameter(self.level, type(self).__name__))
 
     def _levels(self, instance: Instance, default: float) -> Float:
@@ -268,10 +269,14 @@ class EnvyFree(Constraint):
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[2, 3], [2, 1]], [6, 4])
     >>> fo.Policy(fo.Total(fo.Tasks()), [fo.EnvyFree()]).allocate(cluster).tasks.round(6)
-    array([0.5, 2.5])
+    array([0.666667, 2.      ])
     """
 
     max_users: int = 400
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_users, bool) or not isinstance(self.max_users, (int, np.integer)) or self.max_users < 0:
+            raise InvalidBlock(f"max_users of EnvyFree is {self.max_users!r}; give a whole number >= 0")
 
     def check(self, instance: Instance) -> None:
         n = instance.n_users
@@ -327,6 +332,9 @@ class EqualShares(Constraint):
 
     share: Share = field(default_factory=DominantShare)
 
+    def __post_init__(self) -> None:
+        require_share(self.share, self)
+
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         if model.instance.n_users < 2:
             return {}
@@ -360,6 +368,7 @@ class Reserve(Constraint):
     fraction: float
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "resource", resource_name(self.resource))
         object.__setattr__(self, "fraction", parameter(self.fraction, "the fraction of Reserve", low=0.0, high=1.0))
 
     def usable(self, instance: Instance) -> Float:
@@ -406,4 +415,4 @@ class AtLeast(Constraint):
             self.objective.natural_is_concave()
 
     def __repr__(self) -> str:
-        return f"{self.objective!r} >= {self.level:.12g}"
+        return f"{self.objective!r} >= {self.level!r}"

@@ -107,12 +107,8 @@ class _View:
 
         Exact on one pool without task limits; an upper bound of it elsewhere.
         """
-        instance = self.instance
-        if instance.n_users == 0:
-            return 1.0
-        c = share.coefficients(instance)
-        best = np.where(instance.eligible, c, 0.0).max(axis=1) if c.ndim == 2 else c
-        return 1.0 / float(((instance.weights / best) @ instance.cheapest_ratios).max())
+        c = share.coefficients(self.instance)
+        return self.instance.common_level(np.where(self.instance.eligible, c, 0.0).max(axis=1) if c.ndim == 2 else c)
 
 
 class Point(_View):
@@ -161,6 +157,8 @@ class Model(_View):
         Tasks by pair, divided by ``scale``.
     scale : ndarray of shape (n_pairs,), optional
         Tasks that one unit of each unknown stands for. Default 1: natural units.
+    pairs : Pairs, optional
+        Those of the instance, where they are at hand.
     solver : str, optional
         The solver to come, for blocks whose best form depends on it.
     """

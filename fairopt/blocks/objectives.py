@@ -14,7 +14,7 @@ from fairopt.blocks.base import Block, parameter
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.sorting import sorted_from_below
-from fairopt.blocks.shares import DominantShare, Share
+from fairopt.blocks.shares import DominantShare, Share, require_share
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.instance import Instance
 
@@ -49,6 +49,10 @@ class Objective(Block):
     >>> fo.Policy(Roots()).allocate(fo.Instance([[1], [1]], [4])).tasks.round(4)
     array([2., 2.])
     """
+
+    def __post_init__(self) -> None:
+        if hasattr(self, "share"):
+            require_share(self.share, self)
 
     majorant_is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of the objective
 
@@ -129,20 +133,25 @@ class Objective(Block):
         self._refuse_arithmetic()
         number = parameter(factor, f"the factor of {self!r}", low=0.0, high=1e300, fix="give a finite number >= 0: "
                            "a negative multiple of a concave objective is not concave")  # fmt: skip
-        return Sum(tuple((number * c, t) for c, t in self.terms()))
+        parts = tuple((number * c, t) for c, t in self.terms())
+        return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Sum(parts)
 
     __rmul__ = __mul__
 
     def __sub__(self, other: object) -> NoReturn:
         raise InvalidBlock(f"{self!r} minus something is not concave; only add, or multiply by numbers >= 0")
 
-    __neg__ = None
+    def __rsub__(self, other: object) -> NoReturn:
+        raise InvalidBlock(f"something minus {self!r} is not concave; only add, or multiply by numbers >= 0")
+
+    def __neg__(self) -> NoReturn:
+        raise InvalidBlock(f"minus {self!r} is not concave; only add, or multiply by numbers >= 0")
 
     def __ge__(self, level: object) -> AtLeast:
         from fairopt.blocks.constraints import AtLeast
 
         self._refuse_arithmetic()
-        return AtLeast(self, parameter(level, f"the level of {self!r}"))
+        return AtLeast(self, parameter(level, f"the level of {self!r}", low=-1e300, high=1e300, fix="give a finite number"))
 
     def then(self, other: Objective) -> Tiers:
         """Maximise ``other`` among what is within 1e-7 of the best for this objective.
@@ -267,14 +276,15 @@ class AlphaFair(Objective):
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[2, 3], [2, 1]], [6, 4])
-    >>> fo.Policy(fo.AlphaFair(1)).allocate(cluster).tasks.round(6)
-    array([0.666667, 2.      ])
+    >>> fo.Policy(fo.AlphaFair(1)).allocate(cluster).tasks.round(4)
+    array([0.6667, 2.    ])
     """
 
     alpha: float
     share: Share = field(default_factory=DominantShare)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         fix = "give a finite number >= 0; for alpha = infinity use Leximin"
         object.__setattr__(self, "alpha", parameter(self.alpha, "alpha", low=0.0, high=1e6, fix=fix))
 
@@ -401,6 +411,7 @@ class OrderedWeighted(Objective):
     share: Share = field(default_factory=DominantShare)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         v = tuple(parameter(x, "a weight of OrderedWeighted", low=0.0, high=1e300) for x in np.atleast_1d(self.weights))
         if any(b > a for a, b in zip(v, v[1:], strict=False)):
             raise InvalidBlock(f"weights {v} of OrderedWeighted grow; give v_1 >= v_2 >= ..., the largest for the poorest")
@@ -477,6 +488,7 @@ class FairnessEfficiency(Objective):
     share: Share = field(default_factory=DominantShare)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         beta = parameter(self.beta, "beta", low=-1e6, high=1e6)
         lam = parameter(self.lam, "lam", low=-1e6, high=1e6)
         object.__setattr__(self, "beta", beta)

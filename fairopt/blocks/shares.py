@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, ByUser, parameter
+from fairopt.blocks.base import Block, ByUser, parameter, resource_name
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 
@@ -90,6 +90,21 @@ class Share(Block):
         return "the notion is not defined for it; leave the user out or choose another share"
 
 
+def require_share(share: object, block: object) -> None:
+    """`InvalidBlock` unless it is a share: the commonest slip is to leave out the brackets.
+
+    Parameters
+    ----------
+    share : object
+        What the block was given.
+    block : object
+        Whose share it is, for the message.
+    """
+    if not isinstance(share, Share):
+        given = f"{share.__name__} without brackets" if isinstance(share, type) else repr(share)
+        raise InvalidBlock(f"the share of {type(block).__name__} is {given}; give one such as DominantShare() or Tasks()")
+
+
 @dataclass(frozen=True, repr=False)
 class Tasks(Share):
     """The number of tasks itself, c_j = 1 (Generalized Fairness on Jobs, 003 sec. III-B).
@@ -153,15 +168,20 @@ class KDominantShare(Share):
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:
             raise InvalidBlock(f"k is {self.k!r}; give a whole number from 1 to the number of resources")
+        object.__setattr__(self, "k", int(self.k))
         if self.short not in ("refuse", "positive"):
             raise InvalidBlock(f"short is {self.short!r}; give 'refuse' or 'positive'")
         if self.rank_weights is not None and not isinstance(self.rank_weights, ByUser):
-            object.__setattr__(self, "rank_weights", self._frozen(self.rank_weights))
+            try:
+                object.__setattr__(self, "rank_weights", self._frozen(self.rank_weights))
+            except (TypeError, ValueError) as error:
+                given = f"rank_weights are {self.rank_weights!r} ({error})"
+                raise InvalidBlock(f"{given}; give numbers by rank, or those by user") from error
 
     def _frozen(self, given: Any) -> tuple[float, ...] | tuple[tuple[float, ...], ...] | ByUser:
         if isinstance(given, Mapping):
             return ByUser({user: self._ranks(ranks) for user, ranks in given.items()})
-        if np.ndim(given) == 2 or any(np.ndim(ranks) for ranks in given):
+        if any(np.ndim(ranks) for ranks in given):
             return tuple(self._ranks(ranks) for ranks in given)
         return self._ranks(given)
 
@@ -237,7 +257,11 @@ class PNormShare(Share):
         if np.isinf(self.p):
             return mu
         safe = np.where(mu > 0, mu, 1.0)[..., None]  # divided out first, so that no power overflows
-        return mu * ((instance.ratios / safe) ** self.p).sum(axis=-1) ** (1.0 / self.p)
+        with np.errstate(over="ignore"):
+            norms = mu * ((instance.ratios / safe) ** self.p).sum(axis=-1) ** (1.0 / self.p)
+        if not np.isfinite(norms).all():
+            raise OutOfDomain(f"{self!r} is beyond the range of floats for p = {self.p:g}; give a larger p, or 0")
+        return norms
 
 
 @dataclass(frozen=True, repr=False)
@@ -257,6 +281,9 @@ class ResourceShare(Share):
     """
 
     resource: str | int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "resource", resource_name(self.resource))
 
     def per_task(self, instance: Instance) -> Float:
         """The ratios of this resource."""

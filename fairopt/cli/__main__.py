@@ -2,4 +2,5 @@
 
 from fairopt.cli.commands import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -105,15 +105,20 @@ def guarded(command: _Command) -> _Command:
     return run  # type: ignore[return-value]
 
 
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version and stop.")] = False,
-) -> None:
-    if version:
+def _version(asked: bool) -> None:
+    if asked:
         from fairopt import __version__
 
         typer.echo(f"fairopt {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option(
+        "--version", is_eager=True, callback=_version, help="Print the version and stop.")] = False,
+) -> None:  # fmt: skip
+    pass
 
 
 @app.command(no_args_is_help=True, help=SOLVE)
@@ -270,7 +275,7 @@ def demo(
     from fairopt.report import demonstration
 
     console = console_for()
-    with working("six policies on ten users", verbose=False):
+    with working("five policies on ten users", verbose=False):
         result = compare_policies(demonstration.POLICIES, demo_cluster())
     for part in demonstration.story(result):
         console.print(part, markup=False)

@@ -37,17 +37,21 @@ def parse_policy(text: str) -> Policy:
     Examples
     --------
     >>> parse_policy("Policy(AlphaFair(2), constraints=[SharingIncentive()])")
-    Policy(AlphaFair(2.0), constraints=[SharingIncentive()])
+    Policy(AlphaFair(2), constraints=[SharingIncentive()])
     """
+    shown = text if len(text) <= 120 else text[:120] + "..."
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise InvalidBlock(f"{text!r} cannot be read as blocks ({error})") from error
-    value = _value(tree, text)
+        if len(text) > 20_000:
+            raise ValueError(f"{len(text):,} letters")
+        value = _value(ast.parse(text.strip(), mode="eval").body, shown)
+    except InvalidBlock:
+        raise
+    except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
+        raise InvalidBlock(f"{shown!r} cannot be read as blocks ({error})") from error
     if isinstance(value, objectives.Objective):
         return Policy(value, name=text.strip())
     if not isinstance(value, Policy):
-        raise InvalidBlock(f"{text!r} is no objective and no policy; write one such as AlphaFair(1) or DRF's name, drf")
+        raise InvalidBlock(f"{shown!r} is no objective and no policy; write one such as AlphaFair(1) or DRF's name, drf")
     return value
 
 
@@ -66,7 +70,7 @@ def _value(node: ast.AST, text: str) -> Any:
         return float(node.id)
     if isinstance(node, (ast.Tuple, ast.List)):
         return tuple(_value(e, text) for e in node.elts)
-    if isinstance(node, ast.Dict):
+    if isinstance(node, ast.Dict) and None not in node.keys:
         return {_value(k, text): _value(v, text) for k, v in zip(node.keys, node.values, strict=True) if k is not None}
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = _value(node.operand, text)
@@ -74,20 +78,36 @@ def _value(node: ast.AST, text: str) -> Any:
             return -value
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
         left, right = _value(node.left, text), _value(node.right, text)
-        return left + right if isinstance(node.op, ast.Add) else left * right
+        kinds = isinstance(left, objectives.Objective), isinstance(right, objectives.Objective)
+        if isinstance(node.op, ast.Add) and all(kinds):
+            return left + right
+        if isinstance(node.op, ast.Mult) and any(kinds) and any(isinstance(x, (int, float)) for x in (left, right)):
+            return left * right
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.GtE):
-        return _value(node.left, text) >= _value(node.comparators[0], text)
+        left, right = _value(node.left, text), _value(node.comparators[0], text)
+        if isinstance(left, objectives.Objective) and isinstance(right, (int, float)):
+            return left >= right
     if isinstance(node, ast.Call):
         return _call(node, text)
-    raise InvalidBlock(f"{ast.unparse(node) if isinstance(node, ast.expr) else node!r} in {text!r} is no block and no number")
+    raise InvalidBlock(f"{_shown(node)} in {text!r} is no block and no number")
 
 
 def _call(node: ast.Call, text: str) -> Any:
     arguments = [_value(a, text) for a in node.args]
-    keywords = {k.arg: _value(k.value, text) for k in node.keywords if k.arg is not None}
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "then":
-        return _value(node.func.value, text).then(*arguments)
-    name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func).split(".")[-1]
+    if any(k.arg is None for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
+        raise InvalidBlock(f"{text!r}: stars are not read; write the parameters out")
+    keywords = {str(k.arg): _value(k.value, text) for k in node.keywords}
+    if isinstance(node.func, ast.Name) and node.func.id == "float" and arguments in (["inf"], ["-inf"]):
+        return float(arguments[0])
+    name = _shown(node.func)
+    if isinstance(node.func, ast.Attribute):
+        owner = node.func.value
+        if isinstance(owner, ast.Name) and owner.id in ("fo", "fairopt"):
+            name = node.func.attr
+        elif node.func.attr == "then" and not keywords:
+            first = _value(owner, text)
+            if isinstance(first, objectives.Objective):
+                return first.then(*arguments)
     kind = Policy if name == "Policy" else BLOCKS.get(name)
     if kind is None:
         raise InvalidBlock(f"no block {name!r} in {text!r}; {nearest(name, BLOCKS)}")
@@ -95,3 +115,8 @@ def _call(node: ast.Call, text: str) -> Any:
         return kind(*arguments, **keywords)
     except TypeError as error:
         raise InvalidBlock(f"{name} in {text!r}: {error}") from error
+
+
+def _shown(node: ast.AST) -> str:
+    words = ast.unparse(node) if isinstance(node, ast.expr) else repr(node)
+    return words if len(words) <= 60 else words[:60] + "..."

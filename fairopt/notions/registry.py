@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from fairopt.notions.parse import BLOCKS, parse_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 
-__all__ = ["Notion", "named_policy", "notions"]
+__all__ = ["Notion", "known_policies", "named_policy"]
 
 GROUP = "fairopt.policies"
 
@@ -32,7 +33,7 @@ class Notion:
     make: Callable[..., Any]
 
 
-def notions() -> dict[str, Notion]:
+def known_policies() -> dict[str, Notion]:
     """All policies known by short name: fairopt's own and those of installed packages.
 
     Returns
@@ -43,7 +44,7 @@ def notions() -> dict[str, Notion]:
     Examples
     --------
     >>> import fairopt as fo
-    >>> "drf" in fo.notions()
+    >>> "drf" in fo.known_policies()
     True
     """
     own: dict[str, Callable[..., Any]] = {
@@ -84,9 +85,10 @@ def named_policy(text: str) -> Any:
     Policy(Leximin(KDominantShare(3)), name='3-DF')
     """
     text = str(text).strip()
-    known = notions()
+    known = known_policies()
     name, _, rest = text.partition(":")
-    key = name.strip().lower()
+    key = name.strip()
+    key = key if key in known else key.lower()
     if key in known:
         return _made(known[key], rest, text)
     if "(" in text:
@@ -107,8 +109,15 @@ def _described(name: str, make: Callable[..., Any], documented: Callable[..., An
 
 def _loader(point: Any) -> Callable[..., Any]:
     def make(**parameters: Any) -> Any:
-        found = point.load()
-        return _as_policy(found(**parameters) if callable(found) and not hasattr(found, "allocate") else found, point.name)
+        try:
+            found = point.load()
+        except (ImportError, AttributeError) as error:
+            raise InvalidBlock(f"policy {point.name!r} of an installed package cannot be loaded: {error}") from error
+        if hasattr(found, "allocate") and not isinstance(found, type):
+            if parameters:
+                raise TypeError(f"got {', '.join(parameters)}")
+            return _as_policy(found, point.name)
+        return _as_policy(found(**parameters) if callable(found) else found, point.name)
 
     return make
 
@@ -152,20 +161,46 @@ def _number(value: str) -> Any:
 
 
 def _imported(module: str, name: str, text: str, known: dict[str, Notion]) -> Any:
-    path = Path(module)
-    folder = str(path.resolve().parent) if module.endswith(".py") else str(Path.cwd())
-    sys.path.insert(0, folder)  # as `python -m` does: a notion in a file beside you is found
     try:
-        loaded = importlib.import_module(path.stem if module.endswith(".py") else module)
-    except ImportError as error:
+        loaded = _from_file(Path(module)) if module.endswith(".py") else _from_folder(module)
+    except FileNotFoundError as error:
+        raise InvalidBlock(f"{text!r}: no file {module!r}; give the path of a Python file") from error
+    except ModuleNotFoundError as error:
         raise InvalidBlock(f"{text!r}: cannot import {module!r} ({error}); {nearest(module, known)}") from error
-    finally:
-        sys.path.remove(folder)
+    except Exception as error:  # whatever the user's own file raises when it runs
+        raise InvalidBlock(f"{text!r}: {module!r} fails when imported: {type(error).__name__}: {error}") from error
     if not hasattr(loaded, name):
-        there = [k for k, v in vars(loaded).items() if hasattr(v, "allocate") or isinstance(v, Policy)]
+        there = [k for k, v in vars(loaded).items() if not k.startswith("_") and (hasattr(v, "allocate") or callable(v))]
         raise InvalidBlock(f"{text!r}: {module!r} has no {name!r}; {nearest(name, there)}")
     found = getattr(loaded, name)
-    return _as_policy(found() if callable(found) and not hasattr(found, "allocate") else found, text)
+    if callable(found) and (isinstance(found, type) or not hasattr(found, "allocate")):
+        try:
+            found = found()
+        except TypeError as error:
+            raise InvalidBlock(f"{text!r}: {name} cannot be called without arguments ({error}); give a made policy") from error
+    return _as_policy(found, text)
+
+
+def _from_file(path: Path) -> Any:
+    """A module from a file, whatever other modules are called."""
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    spec = importlib.util.spec_from_file_location(f"_policy_file_{abs(hash(path.resolve()))}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _from_folder(module: str) -> Any:
+    """A module by name, also from the folder one is in, as `python -m` finds it."""
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(module)
+    finally:
+        sys.path.remove(folder)
 
 
 def _as_policy(found: Any, text: str) -> Any:

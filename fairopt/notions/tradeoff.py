@@ -80,7 +80,8 @@ def PNormFairness(
     >>> fo.PNormFairness(1, 0.5).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4])).tasks.round(4)
     array([0.5098, 2.4706])
     """
-    return _family(f"p-norm({p:g})", PNormShare(p), alpha, beta, lam)
+    share = PNormShare(p)
+    return _family(f"p-norm({share.p:g})", share, alpha, beta, lam)
 
 
 def NoFairness() -> Policy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 from typing import Any
 
-from fairopt.notions.registry import notions
+from fairopt.notions.registry import known_policies
 from fairopt.routes import solvers
 
 __all__ = ["policy_rows", "solver_rows"]
@@ -26,7 +26,7 @@ def policy_rows() -> list[dict[str, str]]:
     >>> policy_rows()[0]["name"]
     'drf'
     """
-    return [{"name": n.name, "parameters": n.parameters, "summary": n.summary} for n in notions().values()]
+    return [{"name": n.name, "parameters": n.parameters, "summary": n.summary} for n in known_policies().values()]
 
 
 def solver_rows() -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from fairopt.report.tables import allocation_tables
 
 __all__ = ["POLICIES", "findings", "save", "story"]
 
-POLICIES = ("drf", "2df", "fds:alpha=1", "fds:alpha=2", "tsf", "most-tasks")
+POLICIES = ("drf", "2df", "fds:alpha=1", "tsf", "most-tasks")
 
 
 def story(result: Comparison) -> Iterator[Any]:

@@ -126,8 +126,8 @@ def relaxed_multipliers(cone: ConeModel, tasks: Float, extra: Sequence[tuple[Any
     before = cone.unknowns.value
     cone.unknowns.value = tasks / cone.scale
     conditions = [(block, condition) for block, _, condition in cone.rest] + list(extra)
-    if cone.limits is not None and _differs_by_server(program.objective, program):
-        conditions.append((None, cone.limits))
+    if _differs_by_server(program.objective, program):  # then a bound on tasks is no bound on what they are worth
+        conditions += [(None, condition) for condition in cone.box]
     try:
         for block, condition in conditions:
             dual = dual_values(condition)
@@ -250,7 +250,7 @@ def bound(
     best = Bound(np.inf, np.inf, 1.0)
     for factor in candidates:
         top = lagrangian(factor)
-        gap = objective.relative_gap(top, value, point)
+        gap = 0.0 if top - value <= 1e-14 * max(1.0, abs(value)) else objective.relative_gap(top, value, point)
         if gap < best.gap or not np.isfinite(best.gap):
             best = Bound(top, gap, factor)
     if refine and not best.gap <= 0.1 * GAP_TOLERANCE and best.factor > 0:
@@ -273,11 +273,22 @@ class _Lagrangian:
         self.point, self.pairs = point, pairs
         everything = (majorant, *(m for m, _ in multipliers.extra))
         by_server = [p.c for m in everything for p in (*m.powers, *m.ranked) if p.c.ndim == 2]
+        curved = [p.c for m in everything for p in m.powers if p.alpha and p.c.ndim == 2]
+        by_server = curved + [c for m in everything for c in (r.c for r in m.ranked) if c.ndim == 2] + by_server
         # one number per user must say what a pair is worth: its tasks, or the share that differs by server
         self.reference = by_server[0] if by_server else None
         worth = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
         cost = np.asarray(pairs.loads.T @ multipliers.prices).ravel() + multipliers.pair_cost
-        self.cost = pairs.min(cost / worth)
+        self.by_pair, self.worth = cost / worth, np.zeros(len(pairs))
+        if self.reference is not None:
+            for p in majorant.powers:
+                if p.alpha == 0:
+                    self.worth = self.worth + pairs.of(p.factor) * pairs.of(p.c) / worth
+            for m, times in multipliers.extra:
+                for p in m.powers:
+                    if p.alpha == 0:
+                        self.by_pair = self.by_pair - times * pairs.of(p.factor) * pairs.of(p.c) / worth
+        self.cost = pairs.min(self.by_pair)
         self.back = float(multipliers.prices @ program.usable_rows) + multipliers.constant
         if self.reference is None:
             self.low, self.high = program.low, program.most
@@ -305,7 +316,9 @@ class _Lagrangian:
             powers += scaled.powers
             ranked += scaled.ranked
             constant += scaled.constant
-        return powers, ranked, constant
+        if self.reference is not None:  # linear terms were charged pair by pair already
+            powers = [p for p in powers if p.alpha]
+        return powers, [r for r in ranked if r.factor > 0], constant
 
     def _slopes(self, powers: Sequence[PowerTerm]) -> Float:
         out = np.zeros(len(self.cost))
@@ -343,7 +356,14 @@ class _Lagrangian:
 
     def __call__(self, factor: float) -> float:
         powers, ranked, constant = self._parts(factor)
-        cost = factor * self.cost
+        if self.reference is None:
+            cost = factor * self.cost
+        else:
+            cost = self.pairs.min(factor * self.by_pair - self.worth)
+            constant -= sum(float(p.factor.sum()) for p in self.majorant.powers if p.alpha == 0)
+            constant -= sum(
+                factor * t * float(p.factor.sum()) for m, t in self.multipliers.extra for p in m.powers if p.alpha == 0
+            )
         terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
         constant += factor * self.back
         if not ranked:

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, Certificate
 from fairopt.blocks.constraints import AtLeast, Constraint, MinShare
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import FairnessEfficiency, Leximin, MaxMin, Objective, Tiers
+from fairopt.blocks.objectives import AlphaFair, FairnessEfficiency, Leximin, MaxMin, Objective, Tiers
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.routes import certify, cone, conflict, leximin, parametric, solvers
 from fairopt.routes.cone import Answer, Settings
-from fairopt.routes.program import Program
+from fairopt.routes.program import Program, require_instance
 from fairopt.routes.waterfill import waterfill
 
 Float = NDArray[np.floating[Any]]
@@ -39,12 +39,13 @@ def allocate(
 ) -> Allocation:
     """Solve a policy on an instance, and prove the answer; see `Policy.allocate` for the parameters."""
     start = time.perf_counter()
-    if not isinstance(instance, Instance):
-        raise InvalidBlock(f"allocate({type(instance).__name__}): give an fairopt.Instance, or fairopt.read(path)")
+    require_instance(instance)
     if method not in METHODS:
         raise InvalidBlock(f"no method {method!r}; {nearest(method, METHODS)}")
-    if time_limit is not None and not time_limit > 0:
+    if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit > 0):
         raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
+    if solver_options is not None and not isinstance(solver_options, Mapping):
+        raise InvalidBlock(f"solver_options are {solver_options!r}; give a dict of the solver's own options")
     settings = Settings(
         solver=solvers.named(solver) if solver is not None else None,
         options=dict(solver_options or {}),
@@ -59,6 +60,7 @@ def allocate(
     answers: list[Answer] = []
     for k, objective in enumerate(tiers):
         program = Program(instance, objective, constraints)
+        _refuse_hopeless(program)
         first = first or program
         with np.errstate(all="ignore"):  # zeros, infinities and NaN are looked at where they matter
             answer = _empty(program) if program.empty else _one(program, settings, method)
@@ -72,6 +74,24 @@ def allocate(
     if not allocation.certificate.ok:
         _refuse(allocation, settings)
     return allocation
+
+
+def _refuse_hopeless(program: Program) -> None:
+    """`OutOfDomain` where the objective is minus infinity whatever is done: somebody may run nothing at all."""
+    objective = program.objective
+    if isinstance(objective, FairnessEfficiency):
+        objective = objective.alpha_fair() or objective
+    if not (isinstance(objective, AlphaFair) and objective.alpha >= 1):
+        return
+    scarce = program.usable <= 0
+    demands = program.instance.per_server_demands
+    starved = (program.high <= 0) | (demands[:, :, scarce] > 0).any(axis=2).all(axis=1)
+    if starved.any():
+        user = program.instance.users[int(np.flatnonzero(starved)[0])]
+        raise OutOfDomain(
+            f"the constraints leave user {user!r} no tasks at all, so {objective!r} is minus infinity for every "
+            "allocation; loosen them, give the user a task limit of 0, or use alpha < 1"
+        )
 
 
 def _one(program: Program, settings: Settings, method: str) -> Answer:

@@ -17,23 +17,16 @@ from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.instance import Instance
 from fairopt.routes import certify
 from fairopt.routes.conic_bound import conic_bound
-from fairopt.routes.program import Program
+from fairopt.routes.program import Program, require_instance, written
 
 Float = NDArray[np.floating[Any]]
 
 VARIABLE = "tasks"
 
 
-class PolicyObjective(cp.Maximize):
-    """An objective that remembers which block wrote it, so that its certificate can use what the block knows."""
-
-    def __init__(self, expression: cp.Expression, block: Objective) -> None:
-        super().__init__(expression)
-        self.block = block
-
-
 def problem(policy: Any, instance: Instance) -> cp.Problem:
     """See `Policy.problem`."""
+    require_instance(instance)
     objective = first_number(policy.objective)
     program = Program(instance, objective, policy.constraints, merge=False)
     n, servers = instance.n_users, instance.n_servers
@@ -54,7 +47,7 @@ def problem(policy: Any, instance: Instance) -> cp.Problem:
                 _named("task limits", model.tasks[limited] <= program.instance.task_limits[limited])
             )
         for block in policy.constraints:
-            for name, condition in block.constraints(model).items():
+            for name, condition in written(block, model).items():
                 constraints.append(_named(f"{block!r}: {name}", condition))
         expression = cp.sum(objective.expression(model))
         constraints += model.required
@@ -64,7 +57,9 @@ def problem(policy: Any, instance: Instance) -> cp.Problem:
     outside[part[pairs.user], pairs.server] = False
     if outside.any():
         constraints.append(_named("nowhere else", flat[np.flatnonzero(outside.ravel())] == 0))
-    return cp.Problem(PolicyObjective(expression, objective), constraints)
+    maximise = cp.Maximize(expression)
+    maximise.block = objective  # so that `read` can use what the block knows, while the objective is this one
+    return cp.Problem(maximise, constraints)
 
 
 def first_number(objective: Objective) -> Objective:
@@ -87,6 +82,7 @@ def first_number(objective: Objective) -> Objective:
 def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     """See `Policy.read`."""
     start = time.perf_counter()
+    require_instance(instance)
     variable = _variable(problem, instance)
     before = variable.value
     objective = first_number(policy.objective)

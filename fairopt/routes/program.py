@@ -14,7 +14,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.constraints import AtLeast, Constraint
 from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave
@@ -51,11 +51,11 @@ class Program:
         self.constraints = tuple(constraints)
         takes_part = instance.task_limits > 0
         self.active = np.flatnonzero(takes_part)
-        with_part = instance if takes_part.all() else instance.select_users(self.active)
+        with_part = instance if takes_part.all() else instance.taking_part(self.active)
         self.instance = with_part.merged() if merge else with_part
         self.unmerged = with_part
         self.merge = merge
-        idle = None if takes_part.all() else instance.select_users(~takes_part)
+        idle = None if takes_part.all() else instance.taking_part(~takes_part)
         self.low = np.zeros(self.instance.n_users)
         self.high = np.array(self.instance.task_limits, dtype=float)
         self.usable = np.ones(self.instance.n_resources)
@@ -64,7 +64,7 @@ class Program:
             constraint.check(self.instance)
             bounds, usable = constraint.bounds(self.instance), constraint.usable(self.instance)
             if bounds is not None:
-                if idle is not None:
+                if idle is not None and not isinstance(constraint, AtLeast):  # objectives leave idle users out
                     _refuse_impossible(constraint, idle)
                 self.low = np.maximum(self.low, bounds[0])
                 self.high = np.minimum(self.high, bounds[1])
@@ -90,14 +90,13 @@ class Program:
         instance = self.instance
         mu = instance.dominant_shares
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
-        load = float(((instance.weights / best) @ instance.cheapest_ratios).max(initial=0.0))
-        size = instance.weights / best / load
+        size = instance.weights / best * instance.common_level(best)
         return np.minimum(size, np.where(self.high > 0, self.high, np.inf))
 
     @cached_property
     def most(self) -> Float:
         """A proven upper bound on each user's tasks, shape (n_users,)."""
-        return np.minimum(self.high, self.instance.tasks_alone.sum(axis=1))
+        return np.minimum(self.high, self.instance.tasks_alone_within(self.usable).sum(axis=1))
 
     @cached_property
     def capacity_rows(self) -> NDArray[np.int64]:
@@ -165,11 +164,7 @@ class ConeModel:
             self.box.append(cp.multiply(tasks[floors], 1.0 / program.low[floors]) >= 1)
         self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
         for constraint in program.rest:
-            for name, condition in constraint.constraints(self.model).items():
-                if not isinstance(condition, cp.Constraint):
-                    raise InvalidBlock(f"{constraint!r} gave {condition!r} under {name!r}; give a cvxpy constraint")
-                if not condition.is_dcp():
-                    raise NotConcave(f"{constraint!r}: its condition {name!r} is not convex ({condition})")
+            for name, condition in written(constraint, self.model).items():
                 self.rest.append((constraint, name, condition))
 
     @property
@@ -180,6 +175,50 @@ class ConeModel:
     def tasks(self) -> Float:
         """Tasks by pair that the solver left in the unknowns, never negative."""
         return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale
+
+
+def require_instance(instance: object) -> None:
+    """`InvalidBlock` unless it is an instance.
+
+    Parameters
+    ----------
+    instance : object
+        What a policy was asked to solve.
+    """
+    if not isinstance(instance, Instance):
+        raise InvalidBlock(f"this is {type(instance).__name__}, no instance; give a fairopt.Instance, or fairopt.read(path)")
+
+
+def written(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
+    """A constraint's conditions, checked to be what CVXPY can take.
+
+    Parameters
+    ----------
+    constraint : Constraint
+        fairopt's or the user's own.
+    model : Model
+        What to write it in.
+
+    Returns
+    -------
+    dict of str to cvxpy.Constraint
+
+    Raises
+    ------
+    InvalidBlock
+        If it gives anything but a dict of conditions.
+    NotConcave
+        If a condition is not convex by CVXPY's rules.
+    """
+    conditions = constraint.constraints(model)
+    if not isinstance(conditions, dict):
+        raise InvalidBlock(f"{constraint!r}.constraints gave {type(conditions).__name__}; give a dict of conditions by name")
+    for name, condition in conditions.items():
+        if not isinstance(condition, cp.Constraint):
+            raise InvalidBlock(f"{constraint!r} gave {condition!r} under {name!r}; give a cvxpy constraint")
+        if not condition.is_dcp():
+            raise NotConcave(f"{constraint!r}: its condition {name!r} is not convex ({condition})")
+    return conditions
 
 
 def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import cvxpy as cp
 
 from fairopt.allocation import Try
-from fairopt.errors import SolverUnavailable, nearest
+from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 
 # Asked for tightly and judged by the certificate: Clarabel's default leaves about 1e-4 in x for logarithms.
 TIGHT: dict[str, dict[str, Any]] = {
@@ -149,6 +149,8 @@ def run(
                 f"{solver} cannot take this kind of problem ({_first_line(error)}); try one of {', '.join(chain(False))}"
             ) from error
         status, message = "solver_error", _first_line(error)
+    except TypeError as error:
+        raise InvalidBlock(f"{solver} refuses its solver_options {dict(options or {})}: {_first_line(error)}") from error
     except (ValueError, ArithmeticError, RuntimeError) as error:  # what solvers' bindings raise on numerical trouble
         status, message = "solver_error", f"{type(error).__name__}: {_first_line(error)}"
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)

@@ -33,7 +33,7 @@ def test_short_names_mean_the_notions(text, policy):
 
 def test_every_known_notion_can_be_made_and_says_what_it_is():
     needed = {"fds": ":alpha=1", "gfj": ":alpha=1", "pnorm": ":p=1,alpha=1"}
-    known = fo.notions()
+    known = fo.known_policies()
     assert set(known) == {"drf", "2df", "kdf", "drfh", "tsf", "fds", "gfj", "pnorm", "nash", "most-tasks"}
     for name, notion in known.items():
         assert notion.name == name
@@ -42,7 +42,7 @@ def test_every_known_notion_can_be_made_and_says_what_it_is():
 
 
 def test_the_registry_tells_the_parameters_of_each_notion():
-    known = fo.notions()
+    known = fo.known_policies()
     assert known["drf"].parameters == known["nash"].parameters == known["2df"].parameters == ""
     assert known["kdf"].parameters.startswith("k=2, rank_weights")
     assert known["fds"].parameters == "alpha, beta, lam"
@@ -231,7 +231,7 @@ def points(monkeypatch):
 
 
 def test_packages_add_policies_in_the_group_fairopt_policies(points):
-    known = fo.notions()
+    known = fo.known_policies()
     assert points == ["fairopt.policies"]
     assert known["mine"].summary == "from a_package:mine"
     assert fo.named_policy("mine") == fo.Policy(fo.MaxMin())
@@ -266,5 +266,5 @@ def test_an_entry_that_cannot_be_used_is_an_error_of_ours_that_names_it(points, 
 
 
 def test_a_broken_entry_does_not_stand_in_the_way_of_others(points):
-    assert "broken" in fo.notions()
+    assert "broken" in fo.known_policies()
     assert fo.named_policy("mine") == fo.Policy(fo.MaxMin())

@@ -1,0 +1,410 @@
+"""The command line: what a newcomer types, what a program reads, and every way to get it wrong."""
+
+import csv
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import fairopt as fo
+from fairopt.cli import app, progress
+
+OWN_NOTION = '''
+import fairopt as fo
+
+MINE = fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(fo.Tasks()), constraints=[fo.SharingIncentive()])
+TEXT = "no policy"
+
+
+def make():
+    return fo.KDF(2)
+
+
+def interrupted():
+    class Stops:
+        name = "stops"
+
+        def allocate(self, instance, **options):
+            raise KeyboardInterrupt
+
+    return Stops()
+'''
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A terminal of 80 columns in a folder with a small cluster in both formats."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    two = fo.Instance(
+        [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
+    )  # fmt: skip
+    fo.datasets.write(two, tmp_path / "cluster")
+    fo.datasets.write(two, tmp_path / "cluster.json")
+    fo.datasets.write(fo.Instance([[1, 0], [1, 1]], [2, 2]), tmp_path / "sparse.json")
+    fo.datasets.write(fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]]), tmp_path / "servers.json")
+    (tmp_path / "notions.py").write_text(OWN_NOTION)
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(app, list(arguments))
+
+    yield invoke
+    sys.modules.pop("notions", None)
+
+
+def one_line(result: Result) -> str:
+    """The only line on stderr; nothing went to stdout, and there is no traceback."""
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    return lines[0]
+
+
+# -- solve ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["cluster", "cluster.json"])
+def test_solve_shows_tasks_and_the_certificate(run: Any, path: str) -> None:
+    result = run("solve", path, "--policy", "drf")
+    assert result.exit_code == 0
+    assert "batch   2.500" in result.stdout
+    assert "DRF: 15 tasks; certified: gap" in result.stdout
+    assert result.stderr == ""
+
+
+def test_solve_prints_json_and_nothing_else(run: Any) -> None:
+    result = run("solve", "cluster", "--policy", "2df", "--json")
+    told = json.loads(result.stdout)
+    assert told["tasks"] == pytest.approx({"batch": 25 / 13, "web": 200 / 13})
+    assert told["certificate"]["ok"] is True
+    assert told["prices"]["pool"]["bandwidth"] > 0
+    assert result.stderr == ""
+
+
+def test_what_solvers_print_never_reaches_stdout(tmp_path: Path, run: Any) -> None:
+    command = [sys.executable, "-m", "fairopt.cli", "solve", "cluster", "-p", "fds:alpha=1", "--verbose", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert json.loads(done.stdout)["certificate"]["solver"] == "CLARABEL"
+    assert "Clarabel" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "policy", ["drf", "fds:alpha=2", "AlphaFair(1, KDominantShare(2))", "notions.py:MINE", "notions:make"]
+)
+def test_every_way_to_name_a_policy_works(run: Any, policy: str) -> None:
+    assert run("solve", "cluster", "-p", policy).exit_code == 0
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "scs"])
+def test_a_solver_can_be_asked_for(run: Any, solver: str) -> None:
+    told = json.loads(run("solve", "cluster", "-p", "drf", "--solver", solver, "--json").stdout)
+    assert told["certificate"]["solver"] == solver.upper()
+
+
+def test_pooled_takes_the_walls_away(run: Any) -> None:
+    walls = json.loads(run("solve", "servers.json", "--json").stdout)
+    pooled = json.loads(run("solve", "servers.json", "--pooled", "--json").stdout)
+    assert walls["metrics"]["ntt"] == pytest.approx(20)
+    assert pooled["metrics"]["ntt"] == pytest.approx(14 / 1.2 * 2)
+    assert list(pooled["placement"]["user1"]) == ["pool"]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.parquet"])
+def test_what_is_written_can_be_loaded(run: Any, tmp_path: Path, name: str) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow", reason="pyarrow is in the extra parquet")
+    result = run("solve", "cluster", "--out", name)
+    assert f"written: {name}" in result.stdout
+    assert fo.Allocation.load(tmp_path / name).tasks == pytest.approx([2.5, 12.5])
+
+
+def test_csv_holds_a_line_per_user(run: Any, tmp_path: Path) -> None:
+    run("solve", "cluster", "--out", "a.csv")
+    rows = list(csv.DictReader((tmp_path / "a.csv").open()))
+    assert [r["user"] for r in rows] == ["batch", "web"]
+    assert [float(r["tasks"]) for r in rows] == pytest.approx([2.5, 12.5])
+    assert [float(r["bandwidth"]) for r in rows] == pytest.approx([100, 100])
+
+
+def test_verbose_shows_what_was_tried(run: Any) -> None:
+    result = run("solve", "cluster", "-p", "fds:alpha=2", "--solver", "CLARABEL", "--verbose")
+    assert "tried CLARABEL: optimal" in result.stdout
+
+
+# -- compare --------------------------------------------------------------------------------------------------
+
+
+def test_compare_shows_every_number_of_the_issue(run: Any) -> None:
+    result = run("compare", "cluster", "-p", "drf", "-p", "2df")
+    assert result.exit_code == 0
+    for column in ("tasks", "AUR", "Jain", "least share", "bandwidth", "memory", "cpu", "solved by", "gap", "seconds"):
+        assert column in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert result.stderr == ""
+
+
+def test_compare_prints_json_and_nothing_else(run: Any) -> None:
+    result = run("compare", "cluster", "-p", "drf", "-p", "2df", "--json")
+    rows = json.loads(result.stdout)["rows"]
+    assert [row["ntt"] for row in rows] == pytest.approx([15, 225 / 13])
+    assert result.stderr == ""
+
+
+def test_compare_with_a_policy_without_an_answer_shows_the_others_and_fails(run: Any) -> None:
+    result = run("compare", "sparse.json", "-p", "drf", "-p", "2df")
+    assert result.exit_code == 1
+    assert "2-DF: OutOfDomain: user 'user1'" in result.stdout
+    assert result.stderr == "no certified answer from 1 of 2 policies: 2-DF\n"
+
+
+def test_compare_json_of_a_policy_without_an_answer_is_json_still(run: Any) -> None:
+    result = run("compare", "sparse.json", "-p", "2df", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["rows"][0]["error"].startswith("OutOfDomain")
+
+
+def test_compare_says_when_everything_fits(run: Any, tmp_path: Path) -> None:
+    fo.datasets.write(fo.Instance([[1, 2], [2, 1]], [9, 9], task_limits=[1, 2]), tmp_path / "roomy.json")
+    result = run("compare", "roomy.json", "-p", "drf", "-p", "nash")
+    assert "everything fits: every user runs all its tasks under each policy" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.csv", "t.md"])
+def test_compare_writes_the_table(run: Any, tmp_path: Path, name: str) -> None:
+    result = run("compare", "cluster", "-p", "drf", "-p", "2df", "--out", name)
+    assert f"written: {name}" in result.stdout
+    text = (tmp_path / name).read_text()
+    assert "2-DF" in text
+    if name == "t.json":
+        assert len(json.loads(text)["rows"]) == 2
+    if name == "t.csv":
+        assert len(list(csv.DictReader(text.splitlines()))) == 2
+
+
+@pytest.mark.parametrize("name", ["p.png", "p.svg", "p.pdf"])
+def test_compare_draws(run: Any, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+    assert run("compare", "cluster", "-p", "drf", "-p", "2df", "--plot", name).exit_code == 0
+    assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_compare_without_matplotlib_names_the_pip_line(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairopt.cli.commands._has_matplotlib", lambda: False)
+    result = run("compare", "cluster", "-p", "drf", "--plot", "p.png")
+    assert result.exit_code == 2
+    assert one_line(result).endswith("pip install 'fairopt[plots]'")
+
+
+# -- what there is --------------------------------------------------------------------------------------------
+
+
+def test_policies_are_listed_with_how_to_write_your_own(run: Any) -> None:
+    result = run("policies")
+    assert result.exit_code == 0
+    for name in fo.known_policies():
+        assert name in result.stdout
+    assert "--policy notions.py:MINE" in result.stdout
+    assert json.loads(run("policies", "--json").stdout)[0]["name"] == "drf"
+
+
+def test_solvers_are_listed_installed_or_not(run: Any) -> None:
+    lines = run("solvers").stdout.splitlines()
+    assert any(line.split()[:5] == ["CLARABEL", "yes", "yes", "yes", "yes"] for line in lines)
+    assert any(line.split()[:5] == ["HIGHS", "yes", "yes", "-", "-"] for line in lines)
+    assert any(line.startswith("ECOS ") for line in lines)
+    assert {"name", "installed", "power"} <= set(json.loads(run("solvers", "--json").stdout)[0])
+
+
+def test_the_demonstration_tells_its_story_and_leaves_files(run: Any, tmp_path: Path) -> None:
+    result = run("demo")
+    assert result.exit_code == 0
+    assert "Why believe it?" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert fo.read(tmp_path / "demo-out" / "cluster") == fo.datasets.demo()
+
+
+def test_the_demonstration_works_without_matplotlib(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairopt.cli.commands._has_matplotlib", lambda: False)
+    result = run("demo")
+    assert result.exit_code == 0
+    assert "pip install 'fairopt[plots]'" in result.stdout
+    assert [p.name for p in (tmp_path / "demo-out").iterdir()] == ["cluster"]
+
+
+def test_the_version_is_the_packages(run: Any) -> None:
+    assert run("--version").stdout == f"fairopt {fo.__version__}\n"
+
+
+@pytest.mark.parametrize("command", [[], ["solve"], ["compare"], ["policies"], ["solvers"], ["demo"]])
+def test_help_is_there_for_every_command(run: Any, command: list[str]) -> None:
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert "Usage: fairopt" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["solve", "compare"])
+def test_help_teaches_by_examples(run: Any, command: str) -> None:
+    assert f"fairopt {command} cluster/ " in run(command, "--help").stdout
+
+
+# -- wrong input ----------------------------------------------------------------------------------------------
+
+BAD_INPUT = {
+    "missing file": ("solve nowhere", "InvalidInstance: nowhere does not exist"),
+    "folder without files": ("solve .", "InvalidInstance: . has no file users.csv"),
+    "unknown policy": ("solve cluster -p drff", "InvalidBlock: no policy 'drff'; did you mean 'drf'"),
+    "wrong parameter": ("solve cluster -p kdf:q=2", "it takes k=2"),
+    "parameter out of range": ("solve cluster -p fds:alpha=-1", "InvalidBlock: alpha is -1"),
+    "unknown block": ("solve cluster -p AlphaFare(1)", "InvalidBlock: no block 'AlphaFare'"),
+    "code in a policy": ("solve cluster -p __import__('os').getcwd()", "InvalidBlock"),
+    "module without the name": ("solve cluster -p notions.py:MIME", "did you mean 'MINE'"),
+    "module that is not there": ("solve cluster -p nowhere.py:X", "cannot import"),
+    "name that is no policy": ("solve cluster -p notions.py:TEXT", "is str, no policy"),
+    "unknown solver": ("solve cluster --solver CLARABELL", "SolverUnavailable: no solver 'CLARABELL'; did you mean"),
+    "solver not installed": ("solve cluster --solver XPRESS", "SolverUnavailable: solver XPRESS is not installed"),
+    "solver without cones": ("solve cluster -p nash --solver HIGHS", "SolverUnavailable: HIGHS cannot"),
+    "unknown method": ("solve cluster --method magic", "InvalidBlock: no method 'magic'"),
+    "time limit of zero": ("solve cluster --time-limit 0", "InvalidBlock: time_limit is 0.0"),
+    "openb option elsewhere": ("solve cluster --pods default", "InvalidInstance: 'pods'"),
+    "bad capacity scale": ("solve trace --capacity-scale -1", "InvalidInstance: capacity_scale is -1.0"),
+    "unknown pods": ("solve trace --pods defalt", "did you mean 'default'"),
+    "malformed JSON": ("solve broken.json", "InvalidInstance: broken.json"),
+    "text in a number": ("solve worded", "many"),
+    "ending that cannot be written": ("solve cluster --out a.xls", "InvalidBlock: cannot write a.xls"),
+    "folder to write to is missing": ("solve cluster --out no/a.json", "there is no folder no"),
+    "picture of an unknown kind": ("compare cluster -p drf --plot a.gif", "ends in .png or .pdf or .svg"),
+    "one unknown policy of two": ("compare cluster -p drf -p drff", "InvalidBlock: no policy 'drff'"),
+    "unknown solver to compare": ("compare cluster -p drf --solver SCSS", "SolverUnavailable: no solver 'SCSS'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line_and_exit_code_2(run: Any, tmp_path: Path, case: str) -> None:
+    (tmp_path / "broken.json").write_text('{"demands": [[1, 2]')
+    (tmp_path / "worded").mkdir()
+    (tmp_path / "worded" / "users.csv").write_text("user,cpu\nweb,many\n")
+    (tmp_path / "worded" / "servers.csv").write_text("server,cpu\nbox,3\n")
+    (tmp_path / "trace").mkdir()
+    (tmp_path / "trace" / "openb_node_list_all_node.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\na,1,1,0,\n")
+    (tmp_path / "trace" / "openb_pod_list_default.csv").write_text(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1,1,0,0,\n"
+    )
+    command, words = BAD_INPUT[case]
+    result = run(*command.split())
+    assert result.exit_code == 2
+    assert words in one_line(result)
+
+
+@pytest.mark.parametrize(
+    "command", ["solve cluster --capacity-scale half", "compare cluster", "solve cluster --polcy drf", "sovle"]
+)
+def test_a_wrong_command_line_is_explained(run: Any, command: str) -> None:
+    result = run(*command.split())
+    assert result.exit_code == 2
+    assert "Usage: fairopt" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+NO_ANSWER: dict[str, tuple[list[str], str]] = {
+    "undefined": (["solve", "sparse.json", "-p", "2df"], "OutOfDomain: user 'user1' has a zero KDominantShare(2)"),
+    "k too large": (["solve", "cluster", "-p", "kdf:k=4"], "OutOfDomain"),
+    "infeasible": (["solve", "cluster", "-p", "Policy(Leximin(), constraints=[MinShare(0.6)])"], "Infeasible: "),
+    "no time": (["solve", "cluster", "-p", "fds:alpha=1", "--time-limit", "1e-9"], "NotCertified: "),
+}
+
+
+@pytest.mark.parametrize("case", NO_ANSWER)
+def test_no_certified_answer_is_one_line_and_exit_code_1(run: Any, case: str) -> None:
+    arguments, start = NO_ANSWER[case]
+    result = run(*arguments, "--json")
+    assert result.exit_code == 1
+    assert one_line(result).startswith(start)
+
+
+def test_no_picture_and_no_file_is_left_by_a_failure(run: Any, tmp_path: Path) -> None:
+    run("solve", "sparse.json", "-p", "2df", "--out", "a.json")
+    assert not (tmp_path / "a.json").exists()
+
+
+# -- Ctrl-C ---------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_ends_solve_with_one_line_and_130(run: Any) -> None:
+    result = run("solve", "cluster", "-p", "notions.py:interrupted")
+    assert result.exit_code == 130
+    assert one_line(result) == "stopped by Ctrl-C"
+
+
+def test_ctrl_c_while_reading_ends_with_one_line_and_130(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fairopt.datasets.read", interrupted)
+    result = run("solve", "cluster")
+    assert result.exit_code == 130
+    assert one_line(result) == "stopped by Ctrl-C"
+
+
+def test_ctrl_c_in_compare_keeps_what_is_done(run: Any, tmp_path: Path) -> None:
+    result = run("compare", "cluster", "-p", "drf", "-p", "notions.py:interrupted", "-p", "2df", "--out", "t.json")
+    assert result.exit_code == 130
+    assert "DRF" in result.stdout
+    assert "2-DF" not in result.stdout
+    assert result.stderr == "stopped by Ctrl-C after 1 of 3 policies\n"
+    assert len(json.loads((tmp_path / "t.json").read_text())["rows"]) == 1
+
+
+STUCK = """
+import os, signal, threading
+from fairopt.cli import progress
+
+progress.GRACE = 0.05
+signal.signal(signal.SIGINT, lambda number, frame: None)  # as if the main thread never came back to Python
+threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+with progress.working("something long"):
+    threading.Event().wait(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
+def test_ctrl_c_ends_a_solver_that_does_not_come_back() -> None:
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130
+    assert done.stderr == "stopped by Ctrl-C\n"
+
+
+def test_work_outside_the_main_thread_needs_no_signals() -> None:
+    finished = []
+
+    def work() -> None:
+        with progress.working("something"):
+            finished.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert finished == [True]
+
+
+# -- as a program ---------------------------------------------------------------------------------------------
+
+
+def test_the_program_runs_as_a_module_and_pipes_plain_text(tmp_path: Path, run: Any) -> None:
+    command = [sys.executable, "-m", "fairopt.cli", "compare", "cluster", "-p", "drf", "-p", "fds:alpha=1"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert "FDS(alpha=1)" in done.stdout
+
+
+def test_a_reader_that_stops_early_sees_no_traceback(tmp_path: Path, run: Any) -> None:
+    command = f"{sys.executable} -m fairopt.cli policies | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.startswith("policy")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,167 @@
+"""Pictures: what is drawn, not how its pixels look."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt import plots
+from fairopt.report import compare
+
+pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+
+TWO = fo.Instance(
+    [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
+)  # fmt: skip
+MANY = fo.datasets.log_uniform(150, 3, seed=3)
+
+
+def bars(ax: Any) -> dict[str, np.ndarray]:
+    """Heights by label of the legend, bottom up."""
+    return {c.get_label(): np.array([bar.get_height() for bar in c]) for c in ax.containers}
+
+
+def legend(figure_or_ax: Any) -> list[str]:
+    found = figure_or_ax.get_legend() if hasattr(figure_or_ax, "get_legend") else figure_or_ax.legends[0]
+    return [text.get_text() for text in found.get_texts()]
+
+
+def test_each_bar_is_what_users_hold_and_the_rest_up_to_100_percent() -> None:
+    drawn = bars(plots.stacked_shares(fo.DRF().allocate(TWO)))
+    assert list(drawn) == ["batch", "web", "left over"]
+    assert drawn["batch"] == pytest.approx([50, 10, 10])
+    assert drawn["web"] == pytest.approx([50, 31.25, 6.25])
+    assert sum(drawn.values()) == pytest.approx(np.full(3, 100))
+
+
+def test_axes_say_what_they_show() -> None:
+    ax = plots.stacked_shares(fo.DRF().allocate(TWO))
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["bandwidth", "memory", "cpu"]
+    assert ax.get_ylabel() == "share of capacity (%)"
+    assert [t.get_text() for t in ax.texts] == ["100", "41", "16"]
+
+
+def test_the_legend_reads_from_the_top_down() -> None:
+    assert legend(plots.stacked_shares(fo.DRF().allocate(TWO))) == ["left over", "web", "batch"]
+
+
+def test_of_150_users_the_ten_largest_are_named_and_the_others_added_up() -> None:
+    allocation = fo.TSF().allocate(MANY)
+    drawn = bars(plots.stacked_shares(allocation))
+    named = [label for label in drawn if label in MANY.users]
+    shares = dict(zip(MANY.users, allocation.share(fo.DominantShare()), strict=True))
+    assert len(named) == 10
+    assert min(shares[u] for u in named) >= max(s for u, s in shares.items() if u not in named)
+    others = [label for label in drawn if "others, mostly" in label]
+    assert sum(int(label.split()[0]) for label in others) == 140
+    assert sum(drawn.values()) == pytest.approx(np.full(3, 100))
+
+
+def test_others_of_many_resources_share_one_grey() -> None:
+    drawn = bars(plots.stacked_shares(fo.DRF().allocate(fo.datasets.log_uniform(40, 6, seed=1))))
+    assert "30 others" in drawn
+
+
+def test_no_two_users_look_alike() -> None:
+    ax = plots.stacked_shares(fo.DRF().allocate(fo.datasets.demo()))
+    looks = [(c[0].get_facecolor(), c[0].get_hatch()) for c in ax.containers]
+    assert len(set(looks)) == len(looks) == 11
+
+
+def test_given_axes_are_drawn_on_and_returned() -> None:
+    figure = plots._figure(4, 3)
+    ax = figure.subplots()
+    assert plots.stacked_shares(fo.DRF().allocate(TWO), ax=ax) is ax
+    other = plots._figure(4, 3).subplots()
+    assert fo.DRF().allocate(TWO).plot(ax=other) is other
+
+
+def test_bundles_that_are_no_multiples_of_demands_are_drawn_as_held() -> None:
+    held = np.array([[[100.0, 0, 0]], [[100.0, 200.0, 0]]])
+    certificate = fo.Certificate(0.0, 0.0, "closed")
+    given = fo.Allocation(TWO, fo.DRF(), np.array([[0.0], [12.5]]), certificate, 0.0, given_bundles=held)
+    assert bars(plots.stacked_shares(given))["batch"] == pytest.approx([50, 0, 0])
+
+
+def test_one_panel_per_policy_with_an_answer_in_the_same_colours() -> None:
+    result = compare(["drf", "2df", "fds:alpha=1", "most-tasks", "tsf"], MANY)  # 2-DF: some users need one resource
+    panels = result.plot()
+    assert [p.get_title().split("\n")[0] for p in panels] == list(result.allocations)
+    layers = [list(bars(p)) for p in panels]
+    assert all(names == layers[0] for names in layers)
+    assert all(p.get_ylim() == panels[0].get_ylim() for p in panels)
+    assert len(panels[0].figure.legends) == 1
+
+
+def test_panels_can_be_given() -> None:
+    result = compare(["drf", "2df"], TWO)
+    axes = plots._figure(8, 3).subplots(1, 3)
+    assert result.plot(axes) == list(axes[:2])
+    with pytest.raises(fo.InvalidBlock, match="1 axes for 2 policies"):
+        result.plot(axes[:1])
+
+
+def test_nothing_to_draw_is_an_error_that_says_so() -> None:
+    with pytest.raises(fo.InvalidBlock, match="no policy gave an answer"):
+        compare(["2df"], fo.Instance([[1, 0]], [1, 1])).plot()
+
+
+def test_names_are_not_taken_for_mathematics() -> None:
+    instance = fo.Instance([[1, 1]], [2, 2], users=["$x_1$"], resources=["$a$", "b"])
+    plots.stacked_shares(fo.DRF().allocate(instance)).figure.canvas.draw()
+    assert "_" not in legend(plots.stacked_shares(fo.DRF().allocate(instance)))[0]
+
+
+def test_dominant_shares_are_sorted_and_told_apart_by_whether_all_tasks_run() -> None:
+    allocation = fo.DRF().allocate(fo.datasets.demo())
+    ax = plots.dominant_shares(allocation)
+    widths = [bar.get_width() for bar in ax.containers[0]]
+    assert widths == sorted(widths)
+    assert ax.get_yticklabels()[0].get_text() == "api"
+    assert legend(ax) == ["wants more", "runs all its tasks"]
+
+
+def test_dominant_shares_of_many_users_span_decades_and_keep_zeros_in_sight() -> None:
+    limited = fo.datasets.log_uniform(150, 3, seed=3, limits=True)
+    ax = plots.dominant_shares(fo.NoFairness().allocate(limited))
+    assert ax.get_yscale() == "symlog"
+    heights = ax.collections[0].get_offsets()[:, 1]
+    assert len(heights) == 150
+    assert (np.diff(heights) >= 0).all()
+    assert heights[0] == 0
+
+
+def test_no_user_at_all_can_be_drawn() -> None:
+    empty = fo.DRF().allocate(fo.Instance(np.zeros((0, 2)), [1, 1]))
+    assert bars(plots.stacked_shares(empty))["left over"] == pytest.approx([100, 100])
+    plots.dominant_shares(empty)
+
+
+def test_pictures_can_be_saved_without_a_screen(tmp_path: Any) -> None:
+    for name in ("a.png", "a.svg", "a.pdf"):
+        plots.stacked_shares(fo.DRF().allocate(TWO)).figure.savefig(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_drawing_leaves_pyplot_alone() -> None:
+    code = (
+        "import sys, fairopt as fo\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "fo.DRF().allocate(fo.datasets.demo()).plot()\n"
+        "assert 'matplotlib.figure' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("draw", [plots.stacked_shares, plots.dominant_shares])
+def test_without_matplotlib_the_pip_line_is_named(draw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    allocation = fo.DRF().allocate(TWO)
+    with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[plots\]'"):
+        draw(allocation)
+    with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[plots\]'"):
+        compare(["drf"], TWO).plot()

@@ -1,0 +1,444 @@
+"""Comparisons as data and as tables."""
+
+import json
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import fairopt as fo
+from fairopt.report import (
+    Comparison,
+    allocation_tables,
+    compare,
+    demonstration,
+    describe,
+    files,
+    mechanisms,
+    outcome,
+    policy_rows,
+    solver_rows,
+    user_rows,
+)  # fmt: skip
+from fairopt.report.tables import Column, Table, numbers
+
+TWO = fo.Instance(
+    [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
+)  # fmt: skip
+LIMITED = TWO.with_task_limits(1)
+SPARSE = fo.Instance([[1, 0], [1, 1]], [2, 2])  # 2-DF is not defined for the first user
+MANY = fo.datasets.log_uniform(150, 3, seed=3)
+
+
+def drawn(thing: Any, width: int = 80) -> list[str]:
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(thing)
+    return console.export_text().splitlines()
+
+
+class Equal:
+    """A mechanism that is no policy: the same number of tasks for all, without any option."""
+
+    name = "equal tasks"
+
+    def allocate(self, instance: fo.Instance) -> fo.Allocation:
+        x = float((instance.capacities[0] / instance.demands.sum(axis=0)).min())
+        tasks = np.full((instance.n_users, 1), x)
+        return fo.Allocation(instance, self, tasks, fo.Certificate(0.0, 0.0, "closed"), x)
+
+
+# -- comparing ------------------------------------------------------------------------------------------------
+
+
+def test_rows_hold_the_numbers_of_each_allocation() -> None:
+    drf, two = compare(["drf", "2df"], TWO).rows()
+    assert (drf["policy"], two["policy"]) == ("DRF", "2-DF")
+    assert drf["ntt"] == pytest.approx(15, rel=1e-12)
+    assert two["ntt"] == pytest.approx(25 / 13 + 200 / 13, rel=1e-12)
+    assert drf["aur"] == pytest.approx(600 - 200 - 82.5 - 32.5)
+    assert drf["jain"] == pytest.approx(1)
+    assert drf["smallest_dominant_share"] == pytest.approx(0.5)
+    assert drf["utilisation"] == pytest.approx({"bandwidth": 1, "memory": 82.5 / 200, "cpu": 32.5 / 200})
+    assert drf["method"] == "water-filling"
+    assert drf["certified"]
+    assert drf["error"] is None
+    assert 0 <= drf["gap"] <= 1e-6
+    assert drf["seconds"] >= 0
+
+
+def test_rows_keep_the_order_asked_for() -> None:
+    names = ["most-tasks", "drf", "tsf", "2df"]
+    assert [row["policy"] for row in compare(names, TWO).rows()] == ["most tasks", "DRF", "TSF", "2-DF"]
+
+
+def test_a_policy_without_an_answer_is_a_row_with_the_reason() -> None:
+    result = compare(["2df", "drf"], SPARSE)
+    failed, drf = result.rows()
+    assert failed["error"].startswith("OutOfDomain: user 'user1'")
+    assert failed["certified"] is False
+    assert failed["ntt"] is failed["gap"] is failed["utilisation"] is None
+    assert drf["certified"]
+    assert list(result.allocations) == ["DRF"]
+    assert isinstance(result.errors["2-DF"], fo.OutOfDomain)
+
+
+def test_an_answer_that_cannot_be_certified_is_never_shown_as_one() -> None:
+    class Fails:
+        name = "fails"
+
+        def allocate(self, instance: fo.Instance) -> fo.Allocation:
+            raise fo.NotCertified("gap 0.3", best=fo.DRF().allocate(instance))
+
+    result = compare([Fails(), "drf"], TWO)
+    assert result.rows()[0]["ntt"] is None
+    assert "fails" not in result.allocations
+    assert "gap 0.3" in result.rows()[0]["error"]
+
+
+def test_errors_that_are_not_of_fairopt_are_not_hidden() -> None:
+    class Broken:
+        def allocate(self, instance: fo.Instance) -> fo.Allocation:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        compare([Broken()], TWO)
+
+
+def test_a_mechanism_that_is_no_policy_can_be_compared() -> None:
+    row = compare([Equal(), "drf"], TWO).rows()[0]
+    assert (row["policy"], row["method"]) == ("equal tasks", "closed")
+    assert row["ntt"] == pytest.approx(2 * 200 / 48)
+
+
+def test_an_option_that_a_mechanism_does_not_take_is_its_reason() -> None:
+    equal, drf = compare([Equal(), "drf"], TWO, solver="CLARABEL").rows()
+    assert equal["error"] == "InvalidBlock: equal tasks takes no solver; leave it out"
+    assert drf["solver"] == "CLARABEL"
+
+
+def test_options_reach_every_policy() -> None:
+    assert {row["solver"] for row in compare(["drf", "fds:alpha=2"], TWO, solver="SCS").rows()} == {"SCS"}
+
+
+def test_names_can_be_given() -> None:
+    assert list(mechanisms({"ours": fo.DRF(), "theirs": "2df"})) == ["ours", "theirs"]
+
+
+def test_equal_names_get_numbers() -> None:
+    assert list(mechanisms(["drf", "drf", fo.DRF()])) == ["DRF", "DRF (2)", "DRF (3)"]
+
+
+def test_one_policy_needs_no_list() -> None:
+    assert list(mechanisms("drf")) == ["DRF"]
+    assert list(mechanisms(fo.DRF())) == ["DRF"]
+
+
+def test_a_policy_without_a_name_is_called_by_its_blocks() -> None:
+    assert list(mechanisms([fo.Policy(fo.AlphaFair(2))])) == [repr(fo.Policy(fo.AlphaFair(2)))]
+
+
+@pytest.mark.parametrize(
+    ("policies", "words"),
+    [
+        (["drf", "drff"], "no policy 'drff'; did you mean 'drf'"),
+        (3, "no list of policies"),
+        ([fo.AlphaFair(1)], "AlphaFair.* has no allocate"),
+        ([fo.Policy], "has no allocate"),
+    ],
+)
+def test_what_is_no_policy_is_refused_before_anything_is_solved(policies: Any, words: str) -> None:
+    with pytest.raises(fo.InvalidBlock, match=words):
+        compare(policies, TWO)
+
+
+def test_an_unknown_solver_is_refused_before_anything_is_solved() -> None:
+    with pytest.raises(fo.SolverUnavailable, match="did you mean 'CLARABEL'"):
+        compare(["drf"], TWO, solver="CLARABELL")
+
+
+def test_something_else_than_an_instance_is_refused() -> None:
+    with pytest.raises(fo.InvalidBlock, match="give an Instance second"):
+        compare(["drf"], "cluster/")  # type: ignore[arg-type]
+
+
+# -- findings -------------------------------------------------------------------------------------------------
+
+
+def test_it_is_said_when_everything_fits() -> None:
+    finding = "everything fits: every user runs all its tasks under each policy"
+    assert compare(["drf", "2df", "fds:alpha=2"], LIMITED).findings() == [finding]
+
+
+def test_it_is_not_said_when_one_policy_leaves_a_user_short() -> None:
+    assert compare(["drf", "most-tasks"], TWO.with_task_limits([3, 20])).findings() == []
+
+
+def test_policies_that_agree_are_named() -> None:
+    intro = fo.Instance([[2, 3], [2, 1]], [6, 4])  # of 003
+    said = compare(["drf", "fds:alpha=1", "nash", "drfh", "fds:alpha=2"], intro).findings()
+    assert said == [
+        "DRF and DRFH give every user the same tasks (to 4 digits)",
+        "FDS(alpha=1) and Nash welfare give every user the same tasks (to 4 digits)",
+    ]
+
+
+def test_nothing_is_found_where_nothing_was_answered() -> None:
+    assert compare(["2df"], SPARSE).findings() == []
+
+
+def test_no_users_are_compared_too() -> None:
+    result = compare(["drf", "2df"], fo.Instance(np.zeros((0, 2)), [1, 1]))
+    assert [row["ntt"] for row in result.rows()] == [0, 0]
+    assert drawn(result)
+
+
+# -- forms ----------------------------------------------------------------------------------------------------
+
+
+def test_the_dict_is_json_with_tasks_by_user() -> None:
+    data = json.loads(json.dumps(compare(["drf", "2df"], TWO).to_dict(), allow_nan=False))
+    assert data["format"] == "fairopt.comparison/1"
+    assert data["instance"] == {
+        "users": 2, "servers": 1, "resources": {"bandwidth": 200.0, "memory": 200.0, "cpu": 200.0}
+    }  # fmt: skip
+    assert data["rows"][0]["tasks"] == pytest.approx({"batch": 2.5, "web": 12.5})
+
+
+def test_the_dict_holds_nulls_for_a_failed_policy() -> None:
+    row = json.loads(json.dumps(compare(["2df"], SPARSE).to_dict()))["rows"][0]
+    assert row["tasks"] is row["ntt"] is None
+
+
+def test_the_frame_has_a_column_per_resource() -> None:
+    pytest.importorskip("pandas", reason="pandas is in the extra parquet")
+    frame = compare(["drf", "2df"], TWO).to_frame()
+    assert list(frame.index) == ["DRF", "2-DF"]
+    assert frame.loc["DRF", "used memory"] == pytest.approx(82.5 / 200)
+
+
+def test_the_frame_holds_failed_policies_too() -> None:
+    pytest.importorskip("pandas", reason="pandas is in the extra parquet")
+    frame = compare(["2df", "drf"], SPARSE).to_frame()
+    assert math.isnan(frame.loc["2-DF", "used resource1"])
+
+
+def test_a_frame_without_pandas_names_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
+        compare(["drf"], TWO).to_frame()
+
+
+def test_markdown_is_one_table_with_findings_under_it() -> None:
+    lines = compare(["drf", "drfh", "2df"], TWO).to_markdown().splitlines()
+    assert lines[0].startswith("| policy | tasks | AUR | Jain | least share | bandwidth | memory | cpu | solved by |")
+    assert {line.count("|") for line in lines[:5]} == {12}
+    assert lines[-1] == "DRF and DRFH give every user the same tasks (to 4 digits)"
+
+
+def test_markdown_escapes_bars_in_names() -> None:
+    assert "| a\\|b |" in compare({"a|b": "drf"}, TWO).to_markdown()
+
+
+def test_html_escapes_names() -> None:
+    page = compare({"<b>": "drf"}, TWO)._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+
+
+def test_repr_names_the_policies() -> None:
+    assert repr(compare(["drf", "2df", "tsf"], TWO)) == (
+        "<Comparison of DRF, 2-DF and TSF on Instance(2 users x 3 resources on 1 server)>"
+    )
+
+
+# -- tables ---------------------------------------------------------------------------------------------------
+
+ALL = ["drf", "2df", "fds:alpha=1", "fds:alpha=2", "gfj:alpha=0.5", "tsf", "most-tasks", "kdf:k=3"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
+def test_no_number_is_ever_cut_or_wrapped(width: int) -> None:
+    result = compare([*ALL, "AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())"], fo.datasets.demo())
+    lines = drawn(result, width)
+    text = "\n".join(lines)
+    assert max(map(len, lines)) <= width
+    for column in (column for group in result._groups() for column in group):
+        if column.header != "policy":
+            for cell in column.cells:
+                assert cell in text
+    digits_cut = [line for line in lines if any(f"{d}…" in line for d in "0123456789.,%")]
+    assert digits_cut == []
+
+
+def test_a_wide_terminal_shows_one_table() -> None:
+    lines = drawn(compare(ALL, fo.datasets.demo()), 160)
+    assert sum(line.startswith("policy") for line in lines) == 1
+
+
+def test_80_columns_show_what_belongs_together_in_one_table() -> None:
+    headers = [line.split() for line in drawn(compare(["drf", "2df"], TWO)) if line.startswith("policy")]
+    assert headers == [
+        ["policy", "tasks", "AUR", "Jain", "least", "share", "bandwidth", "memory", "cpu"],
+        ["policy", "solved", "by", "gap", "seconds"],
+    ]
+
+
+def test_a_long_name_is_explained_below() -> None:
+    name = "AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())"
+    text = " ".join(drawn(compare([name], TWO), 200))
+    assert f"AlphaFair(1, KDominantS… is {name}" in text
+
+
+def test_names_are_not_taken_for_markup() -> None:
+    assert any("[red]x[/red]" in line for line in drawn(compare({"[red]x[/red]": "drf"}, TWO)))
+
+
+def test_a_failed_policy_shows_dashes_and_its_reason() -> None:
+    lines = drawn(compare(["2df", "drf"], SPARSE), 200)
+    assert any(line.split()[:3] == ["2-DF", "-", "-"] for line in lines)
+    assert any(line.startswith("2-DF: OutOfDomain: user 'user1'") for line in lines)
+
+
+def test_tasks_by_user_stand_beside_each_other() -> None:
+    lines = drawn(compare(["drf", "2df"], TWO).tasks_table())
+    assert lines[1].split() == ["user", "DRF", "2-DF"]
+    assert lines[3].split() == ["batch", "2.500", "1.923"]
+
+
+def test_of_many_users_both_ends_are_shown() -> None:
+    table = allocation_tables(fo.TSF().allocate(MANY))[0]
+    assert table.first.header == "user (20 of 150)"
+    assert len(table.first.cells) == 20
+
+
+def test_tables_of_an_allocation_say_who_runs_everything() -> None:
+    users, servers = allocation_tables(fo.DRF().allocate(LIMITED))
+    assert users.title.endswith("2 of 2 run all their tasks")
+    assert servers.first.cells == ["pool"]
+
+
+def test_servers_that_are_alike_share_a_row() -> None:
+    instance = fo.Instance([[1, 2], [2, 1]], [[4, 4], [8, 2], [4, 4]])
+    servers = allocation_tables(fo.DRF().allocate(instance))[1]
+    assert servers.first.cells == ["server1 x 2", "server2"]
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([2.5, 12.5], ["2.500", "12.500"]),
+        ([0.07716, 0.0004], ["0.0772", "0.0004"]),
+        ([560.27, 0.0098, 0], ["560.27", "9.8e-03", "0"]),
+        ([1, 200, math.inf], ["1", "200", "-"]),
+        ([1.188e8, 2.0], ["1.188e+08", "2.000e+00"]),
+        ([15088.1, 21438.3], ["15,088", "21,438"]),
+        ([math.nan], ["-"]),
+        ([], []),
+    ],
+)
+def test_numbers_of_a_column_share_their_decimals(values: list[float], shown: list[str]) -> None:
+    assert numbers(values) == shown
+
+
+def test_columns_go_below_in_whole_groups() -> None:
+    first = Column("policy", ["DRF"])
+    a, b, c = (Column(name * 10, ["1"]) for name in "abc")
+    headers = [[column.header[0] for column in table] for table in Table("t", first, [[a, b], [c]]).packed(40)]
+    assert headers == [["p", "a", "b"], ["p", "c"]]
+    headers = [[column.header[0] for column in table] for table in Table("t", first, [[a, b], [c]]).packed(20)]
+    assert headers == [["p", "a"], ["p", "b"], ["p", "c"]]
+
+
+# -- plain data and files -------------------------------------------------------------------------------------
+
+
+def test_user_rows_hold_what_each_user_holds() -> None:
+    batch, web = user_rows(fo.DRF().allocate(TWO))
+    assert batch == pytest.approx({
+        "user": "batch", "weight": 1, "task limit": math.inf, "tasks": 2.5, "dominant share": 0.5,
+        "bandwidth": 100, "memory": 20, "cpu": 20,
+    })  # fmt: skip
+    assert web["tasks"] == pytest.approx(12.5)
+
+
+def test_a_description_names_users_and_servers() -> None:
+    instance = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]], users=["a", "b"], servers=["s", "t"])
+    told = describe(fo.DRFH().allocate(instance))
+    assert told["tasks"] == pytest.approx({"a": 10, "b": 10})
+    assert sum(told["placement"]["a"].values()) == pytest.approx(10)
+    assert set(told["placement"]["a"]) <= {"s", "t"}
+    assert told["certificate"]["ok"] is True
+    assert json.loads(files.as_json(told))["policy"] == "DRFH"
+
+
+def test_json_has_no_infinity() -> None:
+    assert json.loads(files.as_json({"a": [math.inf, math.nan, 1.5, "x", None, True]})) == {
+        "a": [None, None, 1.5, "x", None, True]
+    }
+
+
+def test_outcome_keeps_the_seconds_of_a_failure() -> None:
+    failed = outcome("2-DF", fo.KDF(2), SPARSE)
+    assert failed.allocation is None
+    assert failed.seconds >= 0
+
+
+def test_every_named_policy_is_listed() -> None:
+    assert [row["name"] for row in policy_rows()] == list(fo.known_policies())
+    assert all(row["summary"] for row in policy_rows())
+
+
+def test_every_installed_solver_is_listed_first_and_others_after() -> None:
+    import cvxpy
+
+    rows = solver_rows()
+    here = [row["name"] for row in rows if row["installed"]]
+    assert set(here) == set(cvxpy.installed_solvers())
+    assert [row["name"] for row in rows][: len(here)] == here
+    by_name = {row["name"]: row for row in rows}
+    assert by_name["CLARABEL"]["power"]
+    assert not by_name["HIGHS"]["exponential"]
+    assert "ECOS" in by_name
+    assert by_name["MOSEK"]["exponential"]
+
+
+# -- the demonstration ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shown() -> Comparison:
+    return compare(demonstration.POLICIES, fo.datasets.demo())
+
+
+def test_the_demonstration_is_certified_throughout(shown: Comparison) -> None:
+    assert all(row["certified"] for row in shown.rows())
+
+
+def test_what_the_demonstration_says_of_drf_is_true(shown: Comparison) -> None:
+    cluster, drf = shown.instance, shown.allocations["DRF"]
+    wanting = drf.tasks < cluster.task_limits * (1 - 1e-6)
+    levels = (drf.share(fo.DominantShare()) / cluster.weights)[wanting]
+    assert np.ptp(levels) / levels.min() < 1e-6
+    assert f"{100 * levels.min():.1f}%" in demonstration.findings(shown)[1]
+
+
+def test_what_the_demonstration_says_of_most_tasks_is_true(shown: Comparison) -> None:
+    rows = {row["policy"]: row for row in shown.rows()}
+    assert max(rows.values(), key=lambda row: row["ntt"])["policy"] == "most tasks"
+    nothing = [u for u, x in zip(shown.instance.users, shown.allocations["most tasks"].tasks, strict=True) if x < 1e-6]
+    assert ", ".join(nothing) in demonstration.findings(shown)[0]
+    assert len(nothing) > 0
+
+
+def test_what_the_demonstration_says_of_gpus_is_true(shown: Comparison) -> None:
+    gpu = {row["policy"]: row["utilisation"]["gpu"] for row in shown.rows()}
+    assert gpu["2-DF"] < gpu["DRF"] < gpu["FDS(alpha=1)"]
+
+
+def test_the_story_fits_80_columns(shown: Comparison) -> None:
+    lines = [line for part in demonstration.story(shown) for line in drawn(part)]
+    assert max(map(len, lines)) <= 80
+    assert any("Why believe it?" in line for line in lines)

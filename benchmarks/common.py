@@ -88,6 +88,10 @@ def arguments(description: str, **defaults: Any) -> argparse.Namespace:
     """
     parser = argparse.ArgumentParser(description=description)
     for key, value in defaults.items():
-        kind = (lambda text, of=type(value[0]): [of(w) for w in text.split(",")]) if isinstance(value, list) else type(value)
+        kind = _list_of(type(value[0])) if isinstance(value, list) else type(value)
         parser.add_argument(f"--{key.replace('_', '-')}", type=kind, default=value, help=f"default {value}")
     return parser.parse_args()
+
+
+def _list_of(kind: type) -> Callable[[str], list[Any]]:
+    return lambda text: [kind(word) for word in text.split(",")]

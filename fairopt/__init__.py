@@ -13,16 +13,9 @@ from fairopt.blocks.constraints import (
     Reserve,
     SharingIncentive,
 )
+from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
-from fairopt.blocks.objectives import (
-    AlphaFair,
-    FairnessEfficiency,
-    Leximin,
-    MaxMin,
-    Objective,
-    OrderedWeighted,
-    Total,
-)
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Total
 from fairopt.blocks.shares import (
     DominantShare,
     KDominantShare,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import html
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidInstance, MissingExtra
+from fairopt.errors import MissingExtra
 from fairopt.instance import Instance
 
 __all__ = ["Allocation", "Certificate", "Try"]
@@ -23,7 +21,6 @@ Float = NDArray[np.floating[Any]]
 GAP_TOLERANCE = 1e-6  # math.md section 10
 VIOLATION_TOLERANCE = 1e-9
 BLOCK_TOLERANCE = 1e-7  # of the blocks' own conditions, after the repair that makes capacities hold exactly
-FORMAT = "fairopt.allocation/1"
 
 
 @dataclass(frozen=True)
@@ -326,29 +323,19 @@ class Allocation:
         Returns
         -------
         Path
+
+        Raises
+        ------
+        MissingExtra
+            For Parquet without pyarrow.
         """
-        path = Path(path)
-        data = {
-            "format": FORMAT,
-            "policy": repr(self.policy),
-            "objective": self.objective,
-            "certificate": asdict(self.certificate),
-            "instance": self.instance.to_dict(),
-            "tasks_by_server": self.tasks_by_server.tolist(),
-            "prices": None if self.prices is None else self.prices.tolist(),
-            "bundles": None if self.given_bundles is None else self.given_bundles.tolist(),
-        }
-        if path.suffix == ".parquet":
-            arrow, parquet = _arrow()
-            table = arrow.table({"part": list(data), "json": [json.dumps(v) for v in data.values()]})
-            parquet.write_table(table, path)
-        else:
-            path.write_text(json.dumps(data), encoding="utf-8")
-        return path
+        from fairopt import saved
+
+        return saved.save(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Allocation:
-        """Read what `save` wrote. Nothing in the file is executed, and feasibility is measured again.
+        """Read what `save` wrote. Nothing in the file is executed, and what it claims is measured again.
 
         Parameters
         ----------
@@ -365,63 +352,9 @@ class Allocation:
         InvalidInstance
             If it is no such file, or its numbers contradict each other.
         """
-        from fairopt.notions.parse import policy_or_text
+        from fairopt import saved
 
-        path = Path(path)
-        data = _read_saved(path)
-        policy: Any
-        try:
-            instance = Instance.from_dict(data["instance"])
-            tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(-1, instance.n_servers)
-            if np.shape(data["tasks_by_server"]) not in ((instance.n_users, instance.n_servers), (0,)):
-                raise ValueError(f"tasks of shape {np.shape(data['tasks_by_server'])}")
-            saved = dict(data["certificate"])
-            saved["tried"] = tuple(Try(**t) for t in saved["tried"])
-            saved["gaps"] = tuple(saved["gaps"])
-            certificate = Certificate(**saved)
-            if not all(isinstance(x, (int, float)) for x in (certificate.gap, certificate.violation, *certificate.gaps)):
-                raise TypeError("a gap that is no number")
-            prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
-            bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
-            objective = float(data["objective"])
-            policy = policy_or_text(str(data["policy"]))
-            if prices is not None and prices.shape != instance.capacities.shape:
-                raise ValueError(f"prices of shape {prices.shape}")
-            if bundles is not None and bundles.shape != (*tasks.shape, instance.n_resources):
-                raise ValueError(f"bundles of shape {bundles.shape}")
-            if not isinstance(certificate.method, str):
-                raise TypeError(f"method {certificate.method!r}")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidInstance(f"{path}: not a whole allocation ({error}); save it again") from error
-        found = feasibility(instance, tasks)
-        if bundles is not None:
-            room = instance.capacities * instance.counts[:, None]
-            found = max(found, float((bundles.sum(axis=0) - room).max(initial=0.0) / max(float(room.max()), 1e-300)))
-        if certificate.violation <= VIOLATION_TOLERANCE < found:
-            raise InvalidInstance(
-                f"{path}: its tasks exceed a capacity, a limit or eligibility by {found:.2g} of it, though its "
-                "certificate says otherwise; the file was changed after it was saved"
-            )
-        loaded = cls(instance, policy, tasks, certificate, objective, prices, bundles)
-        worth = loaded._value_again()
-        if worth is not None and not np.isclose(worth, objective, rtol=1e-6, atol=1e-300):
-            raise InvalidInstance(
-                f"{path}: its tasks are worth {worth:.8g} by its policy, not {objective:.8g} as it says; "
-                "the file was changed after it was saved"
-            )
-        return loaded
-
-    def _value_again(self) -> float | None:
-        """The objective at the tasks, where the policy is known and somebody takes part."""
-        from fairopt.blocks.model import Point
-
-        objective = getattr(self.policy, "objective", None)
-        part = np.flatnonzero(self.instance.task_limits > 0)
-        if objective is None or not len(part) or self.given_bundles is not None:
-            return None
-        with np.errstate(all="ignore"):
-            value = float(objective.value(Point(self.instance.taking_part(part), self.tasks_by_server[part])))
-        return value if np.isfinite(value) else None
+        return saved.load(Path(path))
 
 
 def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | float = 1.0) -> float:
@@ -454,36 +387,10 @@ def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | floa
     worst = float(over.max(initial=0.0))
     total, limits = tasks_by_server.sum(axis=1), instance.task_limits
     with np.errstate(invalid="ignore"):
-        beyond = np.where(total > limits, np.where(limits > 0, (total - limits) / np.where(limits > 0, limits, 1), np.inf), 0)
+        beyond = np.where(
+            total > limits, np.where(limits > 0, (total - limits) / np.where(limits > 0, limits, 1), np.inf), 0
+        )
     worst = max(worst, float(beyond.max(initial=0.0)))
     size = np.where(total > 0, total, 1.0)[:, None]
     misplaced = np.where(instance.eligible, np.maximum(-tasks_by_server, 0.0), np.abs(tasks_by_server)) / size
     return max(worst, float(misplaced.max(initial=0.0)))
-
-
-def _read_saved(path: Path) -> Mapping[str, Any]:
-    try:
-        if path.suffix == ".parquet":
-            _, parquet = _arrow()
-            table = parquet.read_table(path).to_pydict()
-            data = {k: json.loads(v) for k, v in zip(table["part"], table["json"], strict=True)}
-        else:
-            data = json.loads(path.read_text(encoding="utf-8"))
-    except MissingExtra:
-        raise
-    except FileNotFoundError as error:
-        raise InvalidInstance(f"no file {path}; give one that Allocation.save wrote") from error
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InvalidInstance(f"{path}: cannot be read as a saved allocation ({error})") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise InvalidInstance(f"{path}: not a saved allocation (no format {FORMAT!r}); give one that save wrote")
-    return data
-
-
-def _arrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet", "Parquet files") from error
-    return pyarrow, pyarrow.parquet

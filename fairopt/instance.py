@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.validation import (
+    as_floats,
+    check_numbers,
+    check_per_user,
+    check_somewhere_to_run,
+    checked_counts,
+    checked_eligibility,
+    frozen,
+    index_of,
+    labels,
+)
 
 __all__ = ["Instance"]
 
@@ -75,7 +86,7 @@ class Instance:
         resources: Sequence[str] | None = None,
         servers: Sequence[str] | None = None,
     ) -> None:
-        caps = _floats(capacities, "capacities")
+        caps = as_floats(capacities, "capacities")
         if caps.ndim == 1:
             caps = caps[None, :]
         if caps.ndim != 2 or caps.shape[0] == 0 or caps.shape[1] == 0:
@@ -84,7 +95,7 @@ class Instance:
                 "or (n_servers, n_resources), with at least one of each"
             )
         n_servers, n_resources = caps.shape
-        dem = _floats(demands, "demands")
+        dem = as_floats(demands, "demands")
         if dem.size == 0 and dem.ndim < 2:
             dem = dem.reshape(0, n_resources)
         if dem.ndim not in (2, 3) or dem.shape[-1] != n_resources or (dem.ndim == 3 and dem.shape[1] != n_servers):
@@ -94,19 +105,19 @@ class Instance:
             )
         n_users = dem.shape[0]
         self._parent: tuple[Instance, NDArray[np.int64]] | None = None
-        self._users = _labels(users, n_users, "user")
-        self._resources = _labels(resources, n_resources, "resource")
-        self._servers = _labels(servers, n_servers, "server")
+        self._users = labels(users, n_users, "user")
+        self._resources = labels(resources, n_resources, "resource")
+        self._servers = labels(servers, n_servers, "server")
         self.demands: Float = dem
         self.capacities: Float = caps
-        self._check_numbers()
-        self.weights: Float = _frozen(self.per_user(weights, "weights", default=1.0))
-        self._check_per_user(self.weights, "weights", self.weights > 0, "give a positive finite number")
-        self.task_limits: Float = _frozen(self.per_user(task_limits, "task_limits", default=np.inf, unlimited=True))
-        self._check_per_user(self.task_limits, "task_limits", self.task_limits >= 0, "give 0 or more, or None", True)
-        self.counts: NDArray[np.int64] = _frozen(self._checked_counts(counts))
-        self.eligible: NDArray[np.bool_] = _frozen(self._checked_eligibility(eligible))
-        self._check_somewhere_to_run()
+        check_numbers(self)
+        self.weights: Float = frozen(self.per_user(weights, "weights", default=1.0))
+        check_per_user(self, self.weights, "weights", self.weights > 0, "give a positive finite number")
+        self.task_limits: Float = frozen(self.per_user(task_limits, "task_limits", default=np.inf, unlimited=True))
+        check_per_user(self, self.task_limits, "task_limits", self.task_limits >= 0, "give 0 or more, or None", True)
+        self.counts: NDArray[np.int64] = frozen(checked_counts(self, counts))
+        self.eligible: NDArray[np.bool_] = frozen(checked_eligibility(self, eligible))
+        check_somewhere_to_run(self)
         self._checked = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -165,13 +176,13 @@ class Instance:
     @cached_property
     def total_capacities(self) -> Float:
         """Units of each resource on all servers together, counts included: shape (n_resources,)."""
-        return _frozen(self.counts.astype(float) @ self.capacities)
+        return frozen(self.counts.astype(float) @ self.capacities)
 
     @cached_property
     def ratios(self) -> Float:
         """``g``: the share of each resource's total capacity that one task takes, in the shape of ``demands``."""
         total = self.total_capacities
-        return _frozen(self.demands / np.where(total > 0, total, 1.0))
+        return frozen(self.demands / np.where(total > 0, total, 1.0))
 
     @property
     def cheapest_ratios(self) -> Float:
@@ -211,7 +222,7 @@ class Instance:
         largest = ratios[..., 0].copy()
         for i in range(1, self.n_resources):  # column by column: a row-wise max of a narrow array is slow
             np.maximum(largest, ratios[..., i], out=largest)
-        return _frozen(largest)
+        return frozen(largest)
 
     @property
     def total_weight(self) -> float:
@@ -224,7 +235,7 @@ class Instance:
 
         Zero where the user is not eligible; task limits play no part.
         """
-        return _frozen(self.tasks_alone_within(np.ones(self.n_resources)))
+        return frozen(self.tasks_alone_within(np.ones(self.n_resources)))
 
     def tasks_alone_within(self, usable: Float) -> Float:
         """`tasks_alone` where only a fraction of each resource may be used.
@@ -272,17 +283,17 @@ class Instance:
             If it has the wrong length, an unknown user, or something that is no number.
         """
         n = self.n_users
-        if self._parent is not None and value is not None and (
-            isinstance(value, Mapping) or np.shape(value) == (self._parent[0].n_users,)
+        if (
+            self._parent is not None
+            and value is not None
+            and (isinstance(value, Mapping) or np.shape(value) == (self._parent[0].n_users,))
         ):  # written for the instance that these users were selected from
             parent, rows = self._parent
             return parent.per_user(value, name, default, unlimited)[rows]
         if isinstance(value, Mapping):
             unknown = [u for u in value if u not in self._position]
             if unknown:
-                raise InvalidInstance(
-                    f"{name} names an unknown user {unknown[0]!r}; {nearest(unknown[0], self.users)}"
-                )
+                raise InvalidInstance(f"{name} names an unknown user {unknown[0]!r}; {nearest(unknown[0], self.users)}")
             missing = [u for u in self.users if u not in value]
             if missing and default is None:
                 raise InvalidInstance(f"{name} has no value for user {missing[0]!r}; give one for every user")
@@ -291,9 +302,10 @@ class Instance:
             if default is None:
                 raise InvalidInstance(f"{name} is None; give a number, an array of {n} or a dict by user")
             return np.full(n, default)
-        if unlimited and (isinstance(value, (list, tuple)) or getattr(value, "dtype", None) == object):
+        boxed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O")
+        if unlimited and boxed:
             value = [np.inf if v is None else v for v in value]
-        array = _floats(value, name)
+        array = as_floats(value, name)
         if array.ndim == 0:
             return np.full(n, float(array))
         if array.shape != (n,):
@@ -321,11 +333,11 @@ class Instance:
         InvalidInstance
             If there is no such user.
         """
-        return _index(user, self._position, self.n_users, "user")
+        return index_of(user, self._position, self.n_users, "user")
 
     def resource_index(self, resource: str | int) -> int:
         """Index of a resource given by label or by index; `InvalidInstance` if there is none."""
-        return _index(resource, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
+        return index_of(resource, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
 
     # -- new instances ----------------------------------------------------------------------------------------
 
@@ -450,7 +462,7 @@ class Instance:
             if self.demands.ndim == 3:
                 key += (self.demands[:, s, :] + 0.0).tobytes()
             classes[s] = keys.setdefault(key, len(keys))
-        return _frozen(classes)
+        return frozen(classes)
 
     def merged(self) -> Instance:
         """Identical servers as one row with a count: exact for divisible tasks, and done by default when solving.
@@ -541,156 +553,6 @@ class Instance:
         if not self.eligible.all():
             parts.append("placement constraints")
         return f"Instance({', '.join(parts)})"
-
-    # -- checks, once -----------------------------------------------------------------------------------------
-
-    def _check_numbers(self) -> None:
-        for name, array in (("demands", self.demands), ("capacities", self.capacities)):
-            bad = ~np.isfinite(array) | (array < 0)
-            if bad.any():
-                at = tuple(int(k) for k in np.argwhere(bad)[0])
-                raise InvalidInstance(f"{name} {self._place(name, at)} is {array[at]}; give a finite number >= 0")
-        flat = self.demands if self.demands.ndim == 2 else self.demands.max(axis=1, initial=0.0)
-        empty = ~(flat.any(axis=1))
-        if empty.any():
-            j = int(np.flatnonzero(empty)[0])
-            raise InvalidInstance(
-                f"user {self.users[j]!r} demands nothing at all (a row of zeros), so its tasks would be unlimited; "
-                "give it a positive demand or leave it out"
-            )
-
-    def _check_per_user(self, array: Float, name: str, right: NDArray[np.bool_], fix: str, inf: bool = False) -> None:
-        bad = ~right | np.isnan(array) | (np.isinf(array) if not inf else False)
-        if bad.any():
-            j = int(np.flatnonzero(bad)[0])
-            raise InvalidInstance(f"{name} of user {self.users[j]!r} is {array[j]}; {fix}")
-
-    def _checked_counts(self, counts: ArrayLike | None) -> NDArray[np.int64]:
-        if counts is None:
-            return np.ones(self.n_servers, dtype=np.int64)
-        given = _floats(counts, "counts")
-        if given.shape != (self.n_servers,):
-            raise InvalidInstance(f"counts have shape {given.shape}; give one whole number per server row")
-        bad = ~((given >= 1) & (given <= 2**53)) | (given != np.floor(given))
-        if bad.any():
-            s = int(np.flatnonzero(bad)[0])
-            raise InvalidInstance(f"count of server {self.servers[s]!r} is {given[s]}; give a whole number >= 1")
-        return given.astype(np.int64)
-
-    def _checked_eligibility(self, eligible: Any) -> NDArray[np.bool_]:
-        shape = (self.n_users, self.n_servers)
-        if eligible is None:
-            allowed: NDArray[np.bool_] = np.broadcast_to(np.True_, shape)
-        elif isinstance(eligible, Mapping):
-            allowed = self._eligibility_by_name(eligible)
-        else:
-            try:
-                given = np.asarray(eligible)
-            except ValueError as error:
-                raise InvalidInstance(f"eligible cannot be read ({error}); give rows of equal length") from error
-            if given.size == 0 and self.n_users == 0:
-                given = given.reshape(shape)
-            if given.shape != shape:
-                raise InvalidInstance(f"eligible has shape {given.shape}; give (n_users, n_servers) = {shape}")
-            if given.dtype != bool and not np.isin(given, (0, 1)).all():
-                raise InvalidInstance("eligible holds something other than true and false (or 1 and 0)")
-            allowed = given.astype(bool, copy=False)
-        demands = self.per_server_demands
-        for i in np.flatnonzero((self.capacities == 0).any(axis=0)):
-            allowed = allowed & ~((self.capacities[:, i] == 0) & (demands[:, :, i] > 0))
-        if self.demands.ndim == 3:  # a row of zeros on one server only: free tasks there would be unlimited
-            free = allowed & ~demands.any(axis=2)
-            if free.any():
-                j, s = (int(k) for k in np.argwhere(free)[0])
-                raise InvalidInstance(
-                    f"user {self.users[j]!r} demands nothing on server {self.servers[s]!r}, so its tasks would be "
-                    "unlimited there; give a positive demand, or mark it as not eligible"
-                )
-        return allowed
-
-    def _eligibility_by_name(self, eligible: Mapping[Any, Any]) -> NDArray[np.bool_]:
-        columns = {s: k for k, s in enumerate(self.servers)}
-        allowed = np.ones((self.n_users, self.n_servers), dtype=bool)
-        for user, names in eligible.items():
-            j = self.user_index(user)
-            allowed[j] = False
-            if not isinstance(names, (str, list, tuple, set, frozenset)):
-                raise InvalidInstance(f"eligible of user {user!r} is {names!r}; give a list of server labels")
-            for name in [names] if isinstance(names, str) else names:
-                allowed[j, _index(name, columns, self.n_servers, "server")] = True
-        return allowed
-
-    def _check_somewhere_to_run(self) -> None:
-        nowhere = ~self.eligible.any(axis=1)
-        if not nowhere.any():
-            return
-        j = int(np.flatnonzero(nowhere)[0])
-        needed = self.per_server_demands[j] > 0
-        lacking = [self.resources[i] for i in range(self.n_resources)
-                   if needed[:, i].any() and not self.capacities[needed[:, i], i].any()]  # fmt: skip
-        if lacking:
-            raise InvalidInstance(
-                f"user {self.users[j]!r} needs {lacking[0]!r}, which has capacity 0 on every server; "
-                "give it capacity, or leave the user out"
-            )
-        raise InvalidInstance(
-            f"user {self.users[j]!r} is eligible on no server that has all it needs; "
-            "check its row of eligible against the capacities, or leave the user out"
-        )
-
-    def _place(self, name: str, at: tuple[int, ...]) -> str:
-        resource = f"resource {self.resources[at[-1]]!r}"
-        if name == "capacities":
-            return f"of {resource} on server {self.servers[at[0]]!r}"
-        server = f" on server {self.servers[at[1]]!r}" if len(at) == 3 else ""
-        return f"of user {self.users[at[0]]!r} for {resource}{server}"
-
-
-def _floats(values: Any, name: str) -> Float:
-    """A read-only float array: float32 and float64 arrays as views, anything else converted."""
-    try:
-        array = np.asarray(values)
-        if array.dtype not in (np.float32, np.float64):
-            if array.dtype.kind not in "iufbO":  # text, dates and complex numbers only look like numbers
-                if array.dtype.kind == "U":
-                    array.astype(np.float64)  # names the word, if it is no number
-                raise TypeError(f"they hold {'text' if array.dtype.kind in 'US' else array.dtype.name}")
-            array = array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInstance(f"{name} cannot be read as numbers ({error}); give numbers in equal rows") from error
-    return _frozen(array.view())
-
-
-def _frozen(array: Any) -> Any:
-    if array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return array
-
-
-def _labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...] | None:
-    if given is None:
-        return None
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInstance(f"{kind} labels are {given!r}; give a list of {size}")
-    names = tuple(str(g) for g in given)
-    if len(names) != size:
-        raise InvalidInstance(f"{len(names)} {kind} labels for {size} {kind}s; give one each")
-    if len(set(names)) != size:
-        seen: set[str] = set()
-        twice = next(x for x in names if x in seen or seen.add(x))  # type: ignore[func-returns-value]
-        raise InvalidInstance(f"the {kind} label {twice!r} is given twice; labels must differ")
-    return names
-
-
-def _index(name: str | int, positions: Mapping[str, int], size: int, kind: str) -> int:
-    if isinstance(name, str):
-        if name not in positions:
-            raise InvalidInstance(f"no {kind} {name!r}; {nearest(name, positions)}")
-        return positions[name]
-    if isinstance(name, (int, np.integer)) and 0 <= name < size:
-        return int(name)
-    raise InvalidInstance(f"no {kind} {name!r}; there are {size}")
 
 
 def _again(arguments: Mapping[str, Any], parent: Any) -> Instance:

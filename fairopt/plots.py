@@ -299,5 +299,3 @@ def _plain(ax: Any) -> None:
 def _cut(name: str, most: int = 26) -> str:
     shown = name if len(name) <= most else name[: most - 1] + "…"
     return shown.replace("$", r"\$")  # matplotlib would read mathematics
-
-

@@ -58,7 +58,9 @@ class Policy:
         held = tuple(constraints)
         for constraint in held:
             if not isinstance(constraint, Constraint):
-                raise InvalidBlock(f"{constraint!r} among the constraints is no constraint; give blocks such as MinShare(0.1)")
+                raise InvalidBlock(
+                    f"{constraint!r} among the constraints is no constraint; give blocks such as MinShare(0.1)"
+                )
         self.objective = objective
         self.constraints = held
         self.name = name

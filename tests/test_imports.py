@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 # Each line may import from the lines above it, and from its own.
 ORDER = (
     ("errors",),
+    ("validation",),
     ("instance",),
     ("allocation",),
     ("blocks",),
@@ -18,7 +19,7 @@ ORDER = (
     ("policy",),
     ("notions",),
     ("metrics", "properties", "tradeoff", "online"),
-    ("testing", "plots", "report"),
+    ("testing", "plots", "report", "saved"),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}

@@ -23,7 +23,8 @@ class Block:
     def __repr__(self) -> str:
         """Code that makes this block again: required parameters first, defaults left out."""
         words: list[str] = []
-        for k, field in enumerate(fields(self) if is_dataclass(self) else ()):
+        held: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
+        for k, field in enumerate(held):
             value = getattr(self, field.name)
             default = field.default_factory() if field.default_factory is not MISSING else field.default
             if value == default and type(value) is type(default):
@@ -50,8 +51,12 @@ class ByUser:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         if not all(isinstance(k, str) for k in values):
-            raise InvalidBlock(f"a dict by user has the key {next(k for k in values if not isinstance(k, str))!r}; give labels")
-        self.pairs = tuple(sorted((str(k), v if isinstance(v, tuple) else float(v)) for k, v in values.items()))
+            raise InvalidBlock(
+                f"a dict by user has the key {next(k for k in values if not isinstance(k, str))!r}; give labels"
+            )
+        self.pairs: tuple[tuple[str, Any], ...] = tuple(
+            sorted((str(k), v if isinstance(v, tuple) else float(v)) for k, v in values.items())
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ByUser) and self.pairs == other.pairs

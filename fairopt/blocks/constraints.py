@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, PerUser, as_given, parameter, per_user_parameter, resource_name
 from fairopt.blocks.model import Model
-from fairopt.blocks.objectives import FairnessEfficiency, MaxMin, Objective
+from fairopt.blocks.objectives import MaxMin, Objective
 from fairopt.blocks.shares import DominantShare, Share, require_share
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
@@ -411,8 +411,7 @@ class AtLeast(Constraint):
 
     def check(self, instance: Instance) -> None:
         self.objective.check(instance)
-        if isinstance(self.objective, FairnessEfficiency):
-            self.objective.natural_is_concave()
+        self.objective.natural_is_concave()
 
     def __repr__(self) -> str:
         return f"{self.objective!r} >= {self.level!r}"

@@ -102,7 +102,9 @@ def require_share(share: object, block: object) -> None:
     """
     if not isinstance(share, Share):
         given = f"{share.__name__} without brackets" if isinstance(share, type) else repr(share)
-        raise InvalidBlock(f"the share of {type(block).__name__} is {given}; give one such as DominantShare() or Tasks()")
+        raise InvalidBlock(
+            f"the share of {type(block).__name__} is {given}; give one such as DominantShare() or Tasks()"
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -193,14 +195,14 @@ class KDominantShare(Share):
 
     def _rank_factor(self, instance: Instance) -> float | Float:
         """Product of the rank weights: one number, or one for each user."""
-        held = self.rank_weights
+        held: Any = self.rank_weights
         if held is None:
             return 1.0
         if isinstance(held, ByUser):
             products: Any = {user: float(np.prod(ranks[: self.k])) for user, ranks in held.pairs}
             return instance.per_user(products, "rank_weights", default=1.0)
         if isinstance(held[0], tuple):
-            return instance.per_user([float(np.prod(r[: self.k])) for r in held], "rank_weights")  # type: ignore[index]
+            return instance.per_user([float(np.prod(ranks[: self.k])) for ranks in held], "rank_weights")
         return float(np.prod(held[: self.k]))
 
     def per_task(self, instance: Instance) -> Float:

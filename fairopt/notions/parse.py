@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from fairopt.blocks import constraints, objectives, shares
+from fairopt.blocks import constraints, efficiency, objectives, shares
 from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.policy import Policy
 
 BLOCKS: dict[str, Any] = {
     name: getattr(module, name)
-    for module in (shares, objectives, constraints)
+    for module in (shares, objectives, efficiency, constraints)
     for name in module.__all__
     if name not in ("Share", "Objective", "Constraint", "Sum", "Tiers", "AtLeast")
 }
@@ -51,7 +51,9 @@ def parse_policy(text: str) -> Policy:
     if isinstance(value, objectives.Objective):
         return Policy(value, name=text.strip())
     if not isinstance(value, Policy):
-        raise InvalidBlock(f"{shown!r} is no objective and no policy; write one such as AlphaFair(1) or DRF's name, drf")
+        raise InvalidBlock(
+            f"{shown!r} is no objective and no policy; write one such as AlphaFair(1) or DRF's name, drf"
+        )
     return value
 
 

@@ -1,4 +1,4 @@
-"""Policies by short name: ``drf``, ``kdf:k=3``, ``gfj:beta=2,lam=-0.5``, ``package.module:NAME``, or blocks themselves."""
+"""Policies by short name (``drf``, ``kdf:k=3``, ``gfj:beta=2,lam=-0.5``), ``package.module:NAME``, or blocks."""
 
 from __future__ import annotations
 
@@ -170,14 +170,18 @@ def _imported(module: str, name: str, text: str, known: dict[str, Notion]) -> An
     except Exception as error:  # whatever the user's own file raises when it runs
         raise InvalidBlock(f"{text!r}: {module!r} fails when imported: {type(error).__name__}: {error}") from error
     if not hasattr(loaded, name):
-        there = [k for k, v in vars(loaded).items() if not k.startswith("_") and (hasattr(v, "allocate") or callable(v))]
+        there = [
+            k for k, v in vars(loaded).items() if not k.startswith("_") and (hasattr(v, "allocate") or callable(v))
+        ]
         raise InvalidBlock(f"{text!r}: {module!r} has no {name!r}; {nearest(name, there)}")
     found = getattr(loaded, name)
     if callable(found) and (isinstance(found, type) or not hasattr(found, "allocate")):
         try:
             found = found()
         except TypeError as error:
-            raise InvalidBlock(f"{text!r}: {name} cannot be called without arguments ({error}); give a made policy") from error
+            raise InvalidBlock(
+                f"{text!r}: {name} cannot be called without arguments ({error}); give a made policy"
+            ) from error
     return _as_policy(found, text)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fairopt.blocks.objectives import AlphaFair, FairnessEfficiency, Objective, Total
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import DominantShare, PNormShare, Share, Tasks
 from fairopt.errors import InvalidBlock
 from fairopt.policy import Policy

@@ -69,6 +69,16 @@ class Comparison:
         The question that all were asked.
     outcomes : tuple of Outcome
         One per policy, in the order asked for.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[2, 3], [2, 1]], [6, 4])
+    >>> comparison = fo.compare(["drf", "nash", "fds:alpha=1"], cluster)
+    >>> list(comparison.allocations)
+    ['DRF', 'Nash welfare', 'FDS(alpha=1)']
+    >>> comparison.findings()
+    ['Nash welfare and FDS(alpha=1) give every user the same tasks (to 4 digits)']
     """
 
     instance: Instance
@@ -259,7 +269,16 @@ class Comparison:
         return f"<table><tr>{head}</tr>{body}</table>" + "<br>".join(map(html.escape, notes))
 
 
-def compare(policies: Any, instance: Instance, **options: Any) -> Comparison:
+def compare(
+    policies: Any,
+    instance: Instance,
+    *,
+    method: str = "auto",
+    solver: str | None = None,
+    solver_options: Mapping[str, Any] | None = None,
+    time_limit: float | None = None,
+    verbose: bool = False,
+) -> Comparison:
     """Ask several policies about one instance.
 
     Parameters
@@ -268,8 +287,9 @@ def compare(policies: Any, instance: Instance, **options: Any) -> Comparison:
         Strings are read by `named_policy`.
     instance : Instance
         Users and servers.
-    **options
-        For every ``allocate``: ``method``, ``solver``, ``solver_options``, ``time_limit``, ``verbose``.
+    method, solver, solver_options, time_limit, verbose
+        For each ``allocate``; see `Policy.allocate`. What is left at its default is not passed on, so that any
+        mechanism will do.
 
     Returns
     -------
@@ -293,8 +313,10 @@ def compare(policies: Any, instance: Instance, **options: Any) -> Comparison:
     """
     if not isinstance(instance, Instance):
         raise InvalidBlock(f"compare(..., {type(instance).__name__}): give an Instance second, or fairopt.read(path)")
-    if options.get("solver") is not None:
-        solvers.named(options["solver"])
+    if solver is not None:
+        solvers.named(solver)
+    options = {"method": None if method == "auto" else method, "solver": solver, "solver_options": solver_options,
+               "time_limit": time_limit, "verbose": verbose}  # fmt: skip
     chosen = mechanisms(policies)
     return Comparison(instance, tuple(outcome(name, made, instance, **options) for name, made in chosen.items()))
 

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, Certificate
+from fairopt.blocks.base import ByUser
 from fairopt.blocks.constraints import AtLeast, Constraint, MinShare
+from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import AlphaFair, FairnessEfficiency, Leximin, MaxMin, Objective, Tiers
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Tiers
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.routes import certify, cone, conflict, leximin, parametric, solvers
@@ -85,7 +87,7 @@ def _refuse_hopeless(program: Program) -> None:
         return
     scarce = program.usable <= 0
     demands = program.instance.per_server_demands
-    starved = (program.high <= 0) | (demands[:, :, scarce] > 0).any(axis=2).all(axis=1)
+    starved = (program.high <= 0) | np.all((demands[:, :, scarce] > 0).any(axis=2), axis=1)
     if starved.any():
         user = program.instance.users[int(np.flatnonzero(starved)[0])]
         raise OutOfDomain(
@@ -157,7 +159,8 @@ def _kept(objective: Objective, program: Program, answer: Answer) -> Sequence[Co
     point = Point(program.instance, program.pairs.table(answer.tasks))
     if isinstance(objective, Leximin):
         levels = point.share(objective.share) * (1 - TIER)
-        return [MinShare(dict(zip(program.instance.users, levels.tolist(), strict=True)), objective.share)]
+        by_user = ByUser(dict(zip(program.instance.users, levels.tolist(), strict=True)))
+        return [MinShare(by_user, objective.share)]
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair() or objective
     best = objective.value(point)
@@ -179,10 +182,8 @@ def _finished(policy: Any, program: Program, answers: Sequence[Answer], seconds:
         note=last.note,
     )
     table = program.expand(last.tasks)
-    if program.empty:
-        value = 0.0
-    else:
-        value = program.objective.value(Point(program.instance, program.pairs.table(last.tasks)))
+    point = Point(program.instance, program.pairs.table(last.tasks))
+    value = 0.0 if program.empty else program.objective.value(point)
     prices = None if first.prices is None else program.expand_prices(first.prices)
     return Allocation(program.given, policy, table, certificate, value, prices)
 

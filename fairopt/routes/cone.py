@@ -177,9 +177,7 @@ def objective_form(objective: Objective, cone: ConeModel) -> tuple[cp.Expression
     return form, factor
 
 
-def judge(
-    program: Program, cone: ConeModel, form: cp.Expression, factor: float | None, problem: cp.Problem
-) -> Answer:
+def judge(program: Program, cone: ConeModel, form: cp.Expression, factor: float | None, problem: cp.Problem) -> Answer:
     """Repair what a solver left in the model, and bound how much better anything can be.
 
     Parameters
@@ -212,9 +210,7 @@ def judge(
         if factor is not None:
             multipliers = _times(multipliers, factor)
         start = None if factor is not None else _slope(majorant, form, point, cone, tasks, problem)
-        found = certify.bound(
-            program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start
-        )
+        found = certify.bound(program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start)
         prices = multipliers.prices * found.factor * majorant.unit
         gap = found.gap
     else:
@@ -306,4 +302,6 @@ def _check_unbounded(program: Program) -> None:
     """Tasks are bounded by capacities, so only an objective with variables of its own can be unbounded."""
     anywhere = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
     if program.objective.majorant(anywhere) is None:
-        raise Unbounded(f"{program.objective!r} grows without end; bound it, for instance by a constraint on its variables")
+        raise Unbounded(
+            f"{program.objective!r} grows without end; bound it, for instance by a constraint on its variables"
+        )

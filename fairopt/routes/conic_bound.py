@@ -42,7 +42,9 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> float
     if "CLARABEL" not in solvers.installed():
         return None
     try:
-        data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts={"use_quad_obj": False})
+        data, chain, inverse = problem.get_problem_data(
+            "CLARABEL", ignore_dpp=True, solver_opts={"use_quad_obj": False}
+        )
     except cp.error.SolverError:
         return None
     dims = data["dims"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Try
 from fairopt.blocks.objectives import Leximin
 from fairopt.routes import certify, conflict, solvers
-from fairopt.routes.cone import Answer, Settings, is_linear, _rank
+from fairopt.routes.cone import Answer, Settings, _rank, is_linear
 from fairopt.routes.program import ConeModel, Program
 
 Float = NDArray[np.floating[Any]]
@@ -294,7 +294,7 @@ class _Levels:
         single = program.pairs.single and not self.cone.rest and not self.by_server
         if single:
             with np.errstate(invalid="ignore"):
-                tasks = np.clip(floor / self.c, program.low, program.high)
+                tasks: Float = np.clip(floor / self.c, program.low, program.high)
         else:
             if not len(record):
                 z = cp.Variable()
@@ -305,7 +305,7 @@ class _Levels:
         blocks = certify.block_violation(self.cone, tasks)
         if single:
             gap = certify.bottleneck_gap(program, objective, tasks)
-            gaps = (gap,)
+            gaps: tuple[float, ...] = (gap,)
         else:
             values = program.pairs.sum(tasks * program.pairs.of(self.c))
             short = np.max(1.0 - values / np.where(floor > 0, floor, np.inf), initial=0.0)

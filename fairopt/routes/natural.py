@@ -1,4 +1,4 @@
-"""A policy as a CVXPY problem in natural units, for its user to read, change and solve; and the proof of what came out."""
+"""A policy as a CVXPY problem in natural units, to read, change and solve; and the proof of what came out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, Certificate
+from fairopt.allocation import GAP_TOLERANCE, Allocation, Certificate
+from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model, Point
-from fairopt.blocks.objectives import FairnessEfficiency, Leximin, MaxMin, Objective, Tiers
+from fairopt.blocks.objectives import Leximin, MaxMin, Objective, Tiers
 from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.instance import Instance
 from fairopt.routes import certify
@@ -43,9 +44,7 @@ def problem(policy: Any, instance: Instance) -> cp.Problem:
         constraints.append(_named("capacity", scaled @ unknowns <= capacity[rows]))
         limited = np.flatnonzero(np.isfinite(program.instance.task_limits))
         if len(limited):
-            constraints.append(
-                _named("task limits", model.tasks[limited] <= program.instance.task_limits[limited])
-            )
+            constraints.append(_named("task limits", model.tasks[limited] <= program.instance.task_limits[limited]))
         for block in policy.constraints:
             for name, condition in written(block, model).items():
                 constraints.append(_named(f"{block!r}: {name}", condition))
@@ -162,7 +161,9 @@ def _charges(
 
 
 def _relative_violation(condition: cp.Constraint) -> float:
-    size = max((float(np.max(np.abs(a.value), initial=0.0)) for a in condition.args if a.value is not None), default=1.0)
+    size = max(
+        (float(np.max(np.abs(a.value), initial=0.0)) for a in condition.args if a.value is not None), default=1.0
+    )
     return float(np.max(condition.violation(), initial=0.0)) / max(size, 1.0)
 
 
@@ -194,7 +195,7 @@ def _by_tangent(
         reach = np.where(least < 0, program.most, program.low)
         back = float(multipliers.prices @ program.usable_rows) + multipliers.constant
         gap = float(back - least @ reach + worth @ tasks) / drop
-    if not gap <= certify.GAP_TOLERANCE:
+    if not gap <= GAP_TOLERANCE:
         top = np.zeros(variable.size)
         top[position] = program.most[program.pairs.user]
         bound = conic_bound(cp.Problem(cp.Maximize(sign * expression), problem.constraints), variable, top)

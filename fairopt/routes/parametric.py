@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from fairopt.allocation import Try
+from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
-from fairopt.blocks.objectives import FairnessEfficiency
 from fairopt.routes import cone, solvers
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import ConeModel, Program

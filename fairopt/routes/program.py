@@ -186,7 +186,9 @@ def require_instance(instance: object) -> None:
         What a policy was asked to solve.
     """
     if not isinstance(instance, Instance):
-        raise InvalidBlock(f"this is {type(instance).__name__}, no instance; give a fairopt.Instance, or fairopt.read(path)")
+        raise InvalidBlock(
+            f"this is {type(instance).__name__}, no instance; give a fairopt.Instance, or fairopt.read(path)"
+        )
 
 
 def written(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
@@ -212,7 +214,9 @@ def written(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
     """
     conditions = constraint.constraints(model)
     if not isinstance(conditions, dict):
-        raise InvalidBlock(f"{constraint!r}.constraints gave {type(conditions).__name__}; give a dict of conditions by name")
+        raise InvalidBlock(
+            f"{constraint!r}.constraints gave {type(conditions).__name__}; give a dict of conditions by name"
+        )
     for name, condition in conditions.items():
         if not isinstance(condition, cp.Constraint):
             raise InvalidBlock(f"{constraint!r} gave {condition!r} under {name!r}; give a cvxpy constraint")

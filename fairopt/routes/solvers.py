@@ -14,7 +14,9 @@ from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 
 # Asked for tightly and judged by the certificate: Clarabel's default leaves about 1e-4 in x for logarithms.
 TIGHT: dict[str, dict[str, Any]] = {
-    "CLARABEL": {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 500, "accept_unknown": True},
+    "CLARABEL": {
+        "tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 500, "accept_unknown": True,
+    },
     "ECOS": {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10, "max_iters": 300},
     "SCS": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
     "HIGHS": {
@@ -146,11 +148,14 @@ def run(
     except cp.error.SolverError as error:
         if "cannot solve" in str(error) or "not able to" in str(error):
             raise SolverUnavailable(
-                f"{solver} cannot take this kind of problem ({_first_line(error)}); try one of {', '.join(chain(False))}"
+                f"{solver} cannot take this kind of problem ({_first_line(error)}); "
+                f"try one of {', '.join(chain(False))}"
             ) from error
         status, message = "solver_error", _first_line(error)
     except TypeError as error:
-        raise InvalidBlock(f"{solver} refuses its solver_options {dict(options or {})}: {_first_line(error)}") from error
+        raise InvalidBlock(
+            f"{solver} refuses its solver_options {dict(options or {})}: {_first_line(error)}"
+        ) from error
     except (ValueError, ArithmeticError, RuntimeError) as error:  # what solvers' bindings raise on numerical trouble
         status, message = "solver_error", f"{type(error).__name__}: {_first_line(error)}"
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)

@@ -102,7 +102,7 @@ class _Rising:
 
     def next_full(self, active: NDArray[np.bool_], room: Float, level: float) -> tuple[float, int | None, float]:
         """Level at which the next resource is full, that resource (None: never), and the slope of its load there."""
-        needed = (self.rates[active] > 0).any(axis=0)
+        needed = np.any(self.rates[active] > 0, axis=0)
         guesses = np.where(needed, self._estimates(active, room), np.inf)
         best, full, slope = np.inf, None, 0.0
         for i in np.argsort(guesses, kind="stable"):
@@ -148,7 +148,9 @@ class _Rising:
                 if not len(later):
                     return np.inf, np.inf
                 level = float(later.min())
-                if room - held <= 1e-14 * (abs(room) + held):  # full, though nobody rises yet: full when the next one starts
+                if room - held <= 1e-14 * (
+                    abs(room) + held
+                ):  # full, though nobody rises yet: full when the next one starts
                     return level, np.inf
                 level = float(np.nextafter(level, np.inf))
                 continue

@@ -44,7 +44,7 @@ class Polytope:
                 if row.any() and self.capacities[s, i] > 0:
                     self.at_most(row / self.capacities[s, i], 1.0)
         for j in np.flatnonzero(np.isfinite(self.limits)):
-            self.at_most(self.user(j) / max(self.limits[j], 1e-300), 1.0)
+            self.at_most(self.user(int(j)) / max(self.limits[j], 1e-300), 1.0)
 
     @classmethod
     def of(cls, instance: Any) -> Polytope:
@@ -120,7 +120,7 @@ def solved(
 ) -> Float:
     """A minimiser, without presolve where presolve cuts off a thin feasible set."""
     for presolve in (True, False):
-        found = linprog(
+        found: Any = linprog(  # type: ignore[call-overload]
             cost, np.array(a), np.array(b), np.array(e) if len(e) else None, f or None, bounds,
             method="highs", options={**TIGHT, "presolve": presolve},
         )  # fmt: skip

@@ -75,8 +75,8 @@ def _raise_together(
     def at(z: Fraction) -> Row:
         out = list(tasks)
         for j in rising:
-            wanted = max(z / worth[j], low[j])
-            out[j] = wanted if high[j] is None else min(wanted, high[j])
+            wanted, top = max(z / worth[j], low[j]), high[j]
+            out[j] = wanted if top is None else min(wanted, top)
         return out
 
     starts = {low[j] * worth[j] for j in rising} | {Fraction(0)}
@@ -93,7 +93,8 @@ def _raise_together(
 
 
 def _can_rise(j: int, tasks: Row, high: list[Fraction | None], d: list[Row], room: Row) -> bool:
-    at_limit = high[j] is not None and tasks[j] >= high[j]
+    top = high[j]
+    at_limit = top is not None and tasks[j] >= top
     return not at_limit and all(_load(tasks, d, i) < room[i] for i in range(len(room)) if d[j][i] > 0)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog, minimize_scalar, root
+from scipy.optimize import minimize_scalar, root
 
-from .brute_leximin import TIGHT, NoPoint, Polytope
+from .brute_leximin import NoPoint, Polytope, solved
 
 Float = NDArray[np.floating[Any]]
 
@@ -85,8 +85,7 @@ def ordered(polytope: Polytope, worth: Float, weights: Float, v: Float) -> float
             row[:pairs], row[at], row[at + 1 + j] = -z[j], 1.0, -1.0
             a.append(row)
             b.append(0.0)
-    found = linprog(cost, np.array(a), np.array(b), bounds=bounds, method="highs", options=TIGHT)
-    return -float(found.fun)
+    return -float(cost @ solved(cost, a, b, [], [], bounds))
 
 
 def best_of_two(ratios: Float, limits: Float, value: Any) -> tuple[Float, float]:

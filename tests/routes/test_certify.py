@@ -204,9 +204,7 @@ def test_the_conic_bound_is_above_the_optimum_and_close(kind: str, seed: int) ->
 
 # -- feasibility -----------------------------------------------------------------------------------------------
 
-TWO = fo.Instance(
-    [[1, 2], [2, 1]], [[10, 10], [4, 4]], task_limits=[5, None], eligible=[[1, 0], [1, 1]], counts=[1, 2]
-)
+TWO = fo.Instance([[1, 2], [2, 1]], [[10, 10], [4, 4]], task_limits=[5, None], eligible=[[1, 0], [1, 1]], counts=[1, 2])
 
 
 @pytest.mark.parametrize(

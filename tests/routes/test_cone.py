@@ -509,7 +509,7 @@ LIED_TO = [
 ]  # fmt: skip
 POINTS = {
     "same": lambda x: x, "half": lambda x: 0.5 * x, "a hundredth less": lambda x: 0.99 * x, "none": lambda x: 0 * x,
-    "too much": lambda x: 1.001 * x, "negative": lambda x: -x, "NaN": lambda x: np.full(x.shape, np.nan),
+    "too much": lambda x: 1.001 * x, "NaN": lambda x: np.full(x.shape, np.nan),
     "huge": lambda x: np.full(x.shape, 1e300), "one user": lambda x: np.where(np.arange(len(x)) == 0, 1e-3 * x, x),
 }  # fmt: skip
 DUALS = {
@@ -538,6 +538,13 @@ def test_a_misleading_solver_gives_no_wrong_answer(policy: fo.Policy, duals: str
             np.testing.assert_allclose(a.tasks, right.tasks, rtol=5e-3, atol=1e-3, err_msg=name)
         else:
             assert gap_in_shares(objective, CLUSTER, a, right.tasks_by_server) <= 1e-5, (name, a.tasks)
+
+
+def test_a_solver_that_leaves_negative_tasks_or_no_numbers_is_not_certified() -> None:
+    for policy in (fo.FDS(1), fo.Policy(fo.Total(fo.Tasks())), fo.Policy(fo.Leximin(), [fo.EnvyFree()])):
+        for point in (lambda x: -x, lambda x: np.full(x.shape, np.nan), lambda x: x - 1e-3):
+            with lying(point), pytest.raises(fo.NotCertified):
+                policy.allocate(CLUSTER)
 
 
 @pytest.mark.parametrize("status", ["solver_error", "user_limit", "optimal_inaccurate"])

@@ -370,6 +370,15 @@ def test_users_of_few_pairs(instance: fo.Instance, share: fo.Share) -> None:
     assert_same_levels(levels(a, share), brute(instance, share))
 
 
+@pytest.mark.parametrize("solver", EXACT)
+@pytest.mark.parametrize("little", [1e-3, 1e-6, 1e-8])
+def test_who_needs_little_of_what_is_full_stays_with_the_others(solver: str, little: float) -> None:
+    """User 3 could have twice as much at a cost to the others that a solver cannot see; leximin says no."""
+    instance = fo.Instance([[0, 1], [0, 1], [1, little]], [[10, 10], [7, 9]])
+    shares = fo.DRFH().allocate(instance, solver=solver).shares
+    np.testing.assert_allclose(shares, shares[0], rtol=1e-6)
+
+
 def test_tsf_where_a_user_needs_nothing_of_a_server_it_may_not_use() -> None:
     instance = fo.Instance([[[1, 2], [0, 0]], [[1, 1], [2, 1]]], [[4, 3], [1, 6]], eligible=[[1, 0], [1, 1]])
     assert fo.TSF().allocate(instance).certificate.ok

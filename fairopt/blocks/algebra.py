@@ -1,0 +1,263 @@
+"""What an objective is, and its algebra: sums, multiples, levels, and one after the other (math.md section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NoReturn
+
+import cvxpy as cp
+
+from fairopt.blocks.base import Block, parameter
+from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.model import Model, Point
+from fairopt.blocks.shares import Share, require_share
+from fairopt.errors import InvalidBlock
+from fairopt.instance import Instance
+
+if TYPE_CHECKING:
+    from fairopt.blocks.constraints import AtLeast
+
+__all__ = ["Objective", "Sum", "Tiers"]
+
+
+class Objective(Block):
+    """Base of all objectives: subclass as a frozen dataclass and write `expression`.
+
+    Objectives add, and multiply by non-negative numbers; ``objective >= level`` is a constraint, and
+    ``a.then(b)`` maximises ``b`` among what is best for ``a``.
+
+    Examples
+    --------
+    An objective that nobody has named yet, entropy-like fairness of the task counts:
+
+    >>> import cvxpy as cp, fairopt as fo
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True, repr=False)
+    ... class Roots(fo.Objective):
+    ...     def expression(self, model):
+    ...         return cp.sum(cp.sqrt(model.tasks))
+    >>> fo.Policy(Roots()).allocate(fo.Instance([[1], [1]], [4])).tasks.round(4)
+    array([2., 2.])
+    """
+
+    def __post_init__(self) -> None:
+        if hasattr(self, "share"):
+            require_share(self.share, self)
+
+    majorant_is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of the objective
+
+    def expression(self, model: Model) -> cp.Expression:
+        """The objective in natural units, as a concave scalar expression.
+
+        Parameters
+        ----------
+        model : Model
+            Offers ``share(block)``, ``tasks``, ``bundles``, ``weights`` and ``instance``.
+
+        Returns
+        -------
+        cvxpy.Expression of shape ()
+        """
+        raise InvalidBlock(f"{type(self).__name__} has no expression(model); write it")
+
+    def solver_form(self, model: Model) -> cp.Expression | None:
+        """An increasing transform that solvers like better, for an objective that stands alone."""
+        return None
+
+    def value(self, point: Point) -> float:
+        """The objective at an allocation, in natural units."""
+        expression = self.expression(point)  # type: ignore[arg-type]  # a Point has the names of a Model
+        return float(expression.value if isinstance(expression, cp.Expression) else expression)
+
+    def majorant(self, point: Point) -> Majorant | None:
+        """A bound from above, tight at ``point``, that certificates can maximise exactly; None for the tangent."""
+        return None
+
+    def relative_gap(self, bound: float, value: float, point: Point) -> float:
+        """How far a bound lies above the value, relatively (math.md section 10, "anything else").
+
+        Parameters
+        ----------
+        bound, value : float
+            Both in the units of `majorant`.
+        point : Point
+            Where the value was measured.
+
+        Returns
+        -------
+        float
+        """
+        drop = abs(self.value(point) - self.value(point.scaled(0.5)))
+        return (bound - value) / drop if drop > 0 else bound - value
+
+    def share_blocks(self) -> tuple[Share, ...]:
+        """The shares it is about, the first one first."""
+        share = getattr(self, "share", None)
+        return (share,) if isinstance(share, Share) else ()
+
+    def check(self, instance: Instance) -> None:
+        """Raise `OutOfDomain` or `NotConcave` where the objective has no meaning or no optimum to promise."""
+        for share in self.share_blocks():
+            share.coefficients(instance)
+
+    def natural_is_concave(self) -> None:
+        """Raise `NotConcave` where only a transform is concave: it can stand neither in a sum nor in a level."""
+
+    # -- algebra ----------------------------------------------------------------------------------------------
+
+    def terms(self) -> tuple[tuple[float, Objective], ...]:
+        """The objective as a sum of multiples."""
+        return ((1.0, self),)
+
+    def __add__(self, other: object) -> Objective:
+        if isinstance(other, (int, float)) and other == 0:  # so that sum([...]) works
+            return self
+        if not isinstance(other, Objective):
+            return NotImplemented
+        for side in (self, other):
+            side._refuse_arithmetic()
+        return Sum(self.terms() + other.terms())
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: object) -> Objective:
+        if isinstance(factor, Block):
+            return NotImplemented
+        self._refuse_arithmetic()
+        number = parameter(factor, f"the factor of {self!r}", low=0.0, high=1e300, fix="give a finite number >= 0: "
+                           "a negative multiple of a concave objective is not concave")  # fmt: skip
+        parts = tuple((number * c, t) for c, t in self.terms())
+        return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Sum(parts)
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other: object) -> NoReturn:
+        raise InvalidBlock(f"{self!r} minus something is not concave; only add, or multiply by numbers >= 0")
+
+    def __rsub__(self, other: object) -> NoReturn:
+        raise InvalidBlock(f"something minus {self!r} is not concave; only add, or multiply by numbers >= 0")
+
+    def __neg__(self) -> NoReturn:
+        raise InvalidBlock(f"minus {self!r} is not concave; only add, or multiply by numbers >= 0")
+
+    def __ge__(self, level: object) -> AtLeast:
+        from fairopt.blocks.constraints import AtLeast
+
+        self._refuse_arithmetic()
+        return AtLeast(
+            self, parameter(level, f"the level of {self!r}", low=-1e300, high=1e300, fix="give a finite number")
+        )
+
+    def then(self, other: Objective) -> Tiers:
+        """Maximise ``other`` among what is within 1e-7 of the best for this objective.
+
+        Parameters
+        ----------
+        other : Objective
+            The next tier.
+
+        Returns
+        -------
+        Tiers
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.MaxMin().then(fo.Total(fo.Tasks()))
+        MaxMin().then(Total(Tasks()))
+        """
+        return Tiers((*_tiers(self), *_tiers(other)))
+
+    def _refuse_arithmetic(self) -> None:
+        """`Leximin` and tiers are orders, not numbers: they override this with the error."""
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Objective):
+    """A sum of non-negative multiples of objectives; written ``a + 0.1 * b``."""
+
+    parts: tuple[tuple[float, Objective], ...]
+
+    def expression(self, model: Model) -> cp.Expression:
+        """The sum of the parts' natural units."""
+        return sum(c * t.expression(model) for c, t in self.parts if c > 0) + cp.Constant(0.0)
+
+    def value(self, point: Point) -> float:
+        """The sum of the parts' values."""
+        return float(sum(c * t.value(point) for c, t in self.parts if c > 0))
+
+    def majorant(self, point: Point) -> Majorant | None:
+        """The sum of the parts' bounds, if all have one."""
+        total = Majorant()
+        for c, t in self.parts:
+            part = t.majorant(point) if c > 0 else Majorant()
+            if part is None or not t.majorant_is_natural:
+                return None
+            total = total.plus(part, c)
+        return total
+
+    def share_blocks(self) -> tuple[Share, ...]:
+        """Those of the parts, in order."""
+        return tuple(s for _, t in self.parts for s in t.share_blocks())
+
+    def check(self, instance: Instance) -> None:
+        """Every part, and that each is concave in natural units."""
+        for _, t in self.parts:
+            t.check(instance)
+            t.natural_is_concave()
+
+    def terms(self) -> tuple[tuple[float, Objective], ...]:
+        """The parts."""
+        return self.parts
+
+    def __repr__(self) -> str:
+        return " + ".join(repr(t) if c == 1 else f"{c!r} * {t!r}" for c, t in self.parts)
+
+
+@dataclass(frozen=True, repr=False)
+class Tiers(Objective):
+    """One objective after the other; written ``a.then(b)``. An order, not a number."""
+
+    tiers: tuple[Objective, ...]
+
+    def expression(self, model: Model) -> cp.Expression:
+        """The first tier."""
+        return self.tiers[0].expression(model)
+
+    def solver_form(self, model: Model) -> cp.Expression | None:
+        """That of the first tier."""
+        return self.tiers[0].solver_form(model)
+
+    def value(self, point: Point) -> float:
+        """The first tier."""
+        return self.tiers[0].value(point)
+
+    def majorant(self, point: Point) -> Majorant | None:
+        """That of the first tier."""
+        return self.tiers[0].majorant(point)
+
+    def relative_gap(self, bound: float, value: float, point: Point) -> float:
+        """Of the first tier."""
+        return self.tiers[0].relative_gap(bound, value, point)
+
+    def share_blocks(self) -> tuple[Share, ...]:
+        """Those of the tiers, in order."""
+        return tuple(s for t in self.tiers for s in t.share_blocks())
+
+    def check(self, instance: Instance) -> None:
+        """Every tier."""
+        for tier in self.tiers:
+            tier.check(instance)
+
+    def _refuse_arithmetic(self) -> None:
+        raise InvalidBlock(f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded")
+
+    def __repr__(self) -> str:
+        first = f"({self.tiers[0]!r})" if isinstance(self.tiers[0], Sum) else repr(self.tiers[0])
+        return first + "".join(f".then({t!r})" for t in self.tiers[1:])
+
+
+def _tiers(objective: Objective) -> tuple[Objective, ...]:
+    if not isinstance(objective, Objective):
+        raise InvalidBlock(f"then({objective!r}): give an objective")
+    return objective.tiers if isinstance(objective, Tiers) else (objective,)

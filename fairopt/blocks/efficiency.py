@@ -1,0 +1,175 @@
+"""The (beta, lambda) plane of fairness and efficiency (003; math.md section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import cvxpy as cp
+import numpy as np
+
+from fairopt.blocks.base import parameter
+from fairopt.blocks.majorant import Majorant, PowerTerm
+from fairopt.blocks.model import Model, Point
+from fairopt.blocks.objectives import AlphaFair, Objective, Total
+from fairopt.blocks.shares import DominantShare, Share
+from fairopt.errors import InvalidBlock, NotConcave
+from fairopt.instance import Instance
+
+__all__ = ["FairnessEfficiency"]
+
+
+@dataclass(frozen=True, repr=False)
+class FairnessEfficiency(Objective):
+    """The measure of fairness and efficiency of 003 (eq. 3, 7, 19; after Lan et al.).
+
+    ``f = sgn(1-beta) (sum_j w_j (s_j/(w_j S))^(1-beta))^(1/beta) S^lam`` with ``S = sum_j s_j``. Solved where it is
+    concave after an increasing transform: beta > 0 and ``lam * sgn(1-beta) >= |1-beta|/beta``.
+
+    Parameters
+    ----------
+    beta, lam : float
+        The type of fairness, and the emphasis on efficiency. On the edge ``lam = (1-beta)/beta`` it is
+        `AlphaFair` with alpha = beta.
+    share : Share, default DominantShare()
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18])
+    >>> fo.Policy(fo.FairnessEfficiency(2, -0.5, fo.Tasks())).allocate(cluster).tasks.round(5)
+    array([3.29423, 1.90192])
+    """
+
+    majorant_is_natural: ClassVar[bool] = False
+
+    beta: float
+    lam: float
+    share: Share = field(default_factory=DominantShare)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        beta = parameter(self.beta, "beta", low=-1e6, high=1e6)
+        lam = parameter(self.lam, "lam", low=-1e6, high=1e6)
+        object.__setattr__(self, "beta", beta)
+        object.__setattr__(self, "lam", lam)
+        if beta == 0:
+            raise InvalidBlock("beta is 0, where the measure is undefined (1/beta); give another beta")
+        if beta == 1 and lam <= 0:
+            raise InvalidBlock(
+                f"beta = 1 leaves S^lam alone, which has no optimum for lam = {lam:g}; "
+                "give lam > 0, or AlphaFair(1) for proportional fairness"
+            )
+        if self.emphasis < 0:
+            raise InvalidBlock(
+                f"(beta, lam) = ({beta:g}, {lam:g}) has no optimum: the measure grows as all shares shrink to nothing; "
+                f"give lam {'<=' if beta > 1 else '>='} 0"
+            )
+
+    @property
+    def emphasis(self) -> float:
+        """``l = lam * sgn(1 - beta)``, the emphasis on efficiency (math.md section 3)."""
+        return self.lam if self.beta <= 1 else -self.lam
+
+    @property
+    def threshold(self) -> float:
+        """``a = |1 - beta| / |beta|``: the emphasis from which on it is concave (beta > 0)."""
+        return abs(1 - self.beta) / abs(self.beta)
+
+    def check(self, instance: Instance) -> None:
+        """Share defined, and in the concave region."""
+        super().check(instance)
+        if self.beta < 0 or self.emphasis < self.threshold * (1 - 1e-12):
+            sign = ">=" if self.beta < 1 else "<="
+            edge = (1 - self.beta) / self.beta
+            where = f"lam {sign} {edge:.6g} at beta = {self.beta:g}" if self.beta > 0 else "beta > 0"
+            raise NotConcave(
+                f"FairnessEfficiency(beta={self.beta:g}, lam={self.lam:g}) is not concave; it is for {where} "
+                "(beta > 0 and lam * sgn(1-beta) >= |1-beta|/beta)"
+            )
+
+    def natural_is_concave(self) -> None:
+        """`NotConcave` unless the measure itself, not only its logarithm, is known to be concave."""
+        if self.beta < 1:
+            raise NotConcave(
+                f"FairnessEfficiency(beta={self.beta:g}, ...) below beta = 1 is concave only after a transform, "
+                "so it cannot stand in a sum or a level; use AlphaFair, or let it stand alone"
+            )
+
+    def alpha_fair(self) -> AlphaFair | None:
+        """The `AlphaFair` with the same optimum, on the edge of the region."""
+        on_edge = self.beta > 0 and abs(self.emphasis - self.threshold) <= 1e-12 * self.threshold
+        return AlphaFair(self.beta, self.share) if on_edge and self.beta != 1 else None
+
+    def expression(self, model: Model) -> cp.Expression:
+        """``-exp(-h)`` above beta = 1, h the solver form; the logarithm of the measure below (a transform)."""
+        h = self._log_measure(model) + self.emphasis * np.log(model.level(self.share))
+        return -cp.exp(-h) if self.beta > 1 else h
+
+    def _log_measure(self, model: Model) -> cp.Expression:
+        """``a log M_q + (l - a) log S`` with relative shares: logarithm of the measure, an increasing transform."""
+        w, q, a = model.weights, 1 - self.beta, self.threshold
+        u, factor = model.split_share(self.share)
+        parts = []
+        if q < 0:
+            parts.append(a / q * cp.log_sum_exp(q * cp.log(u) + q * np.log(factor) + np.log(w)))
+        elif q > 0:
+            parts.append(a / q * cp.log((w * factor**q) @ cp.power(u, q, approx=not model.exact_powers)))
+        if self.emphasis > a or q == 0:
+            parts.append((self.emphasis - a) * cp.log((w * factor) @ u))
+        return sum(parts)
+
+    def solver_form(self, model: Model) -> cp.Expression:
+        """That of `AlphaFair` on the edge, the sum of shares at beta = 1, else the logarithm of the measure."""
+        edge = self.alpha_fair()
+        if edge is not None:
+            return edge.solver_form(model)
+        return Total(self.share).solver_form(model) if self.beta == 1 else self._log_measure(model)
+
+    def value(self, point: Point) -> float:
+        """The measure itself, 003 eq. 3."""
+        s, w = point.share(self.share), point.weights
+        total = s.sum()
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            fairness = (w * (s / (w * total)) ** (1 - self.beta)).sum() ** (1 / self.beta)
+            return float((1 if self.beta <= 1 else -1) * fairness * total**self.lam)
+
+    def majorant(self, point: Point) -> Majorant:
+        """Of the logarithm of the measure; on the edge, that of `AlphaFair`."""
+        edge = self.alpha_fair()
+        if edge is not None:
+            return edge.majorant(point)
+        if self.beta == 1:
+            return Total(self.share).majorant(point)
+        level, w, q, a = point.level(self.share), point.weights, 1 - self.beta, self.threshold
+        c = self.share.coefficients(point.instance)
+        relative = c / (w * level) if c.ndim == 1 else c / (w * level)[:, None]
+        z = point.share(self.share) / (w * level)
+        total = float(w @ z)
+        extra = self.emphasis - a
+        # log S <= log S0 - 1 + S / S0
+        powers = [PowerTerm(relative, extra * w / total, 0.0)] if extra > 0 else []
+        constant = extra * (np.log(total) - 1.0 + w.sum() / total)
+        if q < 0:  # log-sum-exp >= any mixture plus its entropy, so log M_q <= a mixture of logarithms
+            with np.errstate(divide="ignore"):
+                logs = q * np.log(z) + np.log(w)
+            pi = np.exp(logs - logs.max())
+            pi /= pi.sum()
+            held = pi > 0
+            entropy = float((pi[held] * (np.log(w[held]) - np.log(pi[held]))).sum())
+            powers.append(PowerTerm(relative, a * pi, 1.0))
+            constant += a / q * entropy
+        else:  # log P <= log P0 - 1 + P / P0
+            p0 = float(w @ z**q)
+            powers.append(PowerTerm(relative, a * w / p0, self.beta))
+            constant += a / q * (np.log(p0) - 1.0 + w.sum() / p0)
+        return Majorant(powers=tuple(powers), constant=float(constant))
+
+    def relative_gap(self, bound: float, value: float, point: Point) -> float:
+        """log of (bound / achieved) of a share-sized quantity."""
+        edge = self.alpha_fair()
+        if edge is not None:
+            return edge.relative_gap(bound, value, point)
+        if self.beta == 1:
+            return (bound - value) / bound if bound > 0 else 0.0
+        return (bound - value) / self.emphasis

@@ -1,0 +1,181 @@
+"""The checks that an `Instance` goes through once, when made. Every message names the place, the value and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.errors import InvalidInstance, nearest
+
+if TYPE_CHECKING:
+    from fairopt.instance import Instance
+
+Float = NDArray[np.floating[Any]]
+
+
+def as_floats(values: Any, name: str) -> Float:
+    """A read-only float array: float32 and float64 arrays as views, anything else converted."""
+    try:
+        array = np.asarray(values)
+        if array.dtype not in (np.float32, np.float64):
+            if array.dtype.kind not in "iufbO":  # text, dates and complex numbers only look like numbers
+                if array.dtype.kind == "U":
+                    array.astype(np.float64)  # names the word, if it is no number
+                raise TypeError(f"they hold {'text' if array.dtype.kind in 'US' else array.dtype.name}")
+            array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInstance(f"{name} cannot be read as numbers ({error}); give numbers in equal rows") from error
+    return frozen(array.view())
+
+
+def frozen(array: Any) -> Any:
+    """A read-only view of an array."""
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+def labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...] | None:
+    """Labels as a tuple of different strings, or None where none were given."""
+    if given is None:
+        return None
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInstance(f"{kind} labels are {given!r}; give a list of {size}")
+    names = tuple(str(g) for g in given)
+    if len(names) != size:
+        raise InvalidInstance(f"{len(names)} {kind} labels for {size} {kind}s; give one each")
+    if len(set(names)) != size:
+        seen: set[str] = set()
+        twice = next(x for x in names if x in seen or seen.add(x))  # type: ignore[func-returns-value]
+        raise InvalidInstance(f"the {kind} label {twice!r} is given twice; labels must differ")
+    return names
+
+
+def index_of(name: str | int, positions: Mapping[str, int], size: int, kind: str) -> int:
+    """An index from a label or an index."""
+    if isinstance(name, str):
+        if name not in positions:
+            raise InvalidInstance(f"no {kind} {name!r}; {nearest(name, positions)}")
+        return positions[name]
+    if isinstance(name, (int, np.integer)) and 0 <= name < size:
+        return int(name)
+    raise InvalidInstance(f"no {kind} {name!r}; there are {size}")
+
+
+def check_numbers(instance: Instance) -> None:
+    """Demands and capacities: finite, not negative, and no user who demands nothing."""
+    for name, array in (("demands", instance.demands), ("capacities", instance.capacities)):
+        bad = ~np.isfinite(array) | (array < 0)
+        if bad.any():
+            at = tuple(int(k) for k in np.argwhere(bad)[0])
+            raise InvalidInstance(f"{name} {_place(instance, name, at)} is {array[at]}; give a finite number >= 0")
+    flat = instance.demands if instance.demands.ndim == 2 else instance.demands.max(axis=1, initial=0.0)
+    empty = ~(flat.any(axis=1))
+    if empty.any():
+        j = int(np.flatnonzero(empty)[0])
+        raise InvalidInstance(
+            f"user {instance.users[j]!r} demands nothing at all (a row of zeros), so its tasks would be unlimited; "
+            "give it a positive demand or leave it out"
+        )
+
+
+def check_per_user(
+    instance: Instance, array: Float, name: str, right: NDArray[np.bool_], fix: str, inf: bool = False
+) -> None:
+    """One number per user, right where ``right`` says so."""
+    bad = ~right | np.isnan(array) | (np.isinf(array) if not inf else False)
+    if bad.any():
+        j = int(np.flatnonzero(bad)[0])
+        raise InvalidInstance(f"{name} of user {instance.users[j]!r} is {array[j]}; {fix}")
+
+
+def checked_counts(instance: Instance, counts: ArrayLike | None) -> NDArray[np.int64]:
+    """Whole numbers from 1, one per server row; ones by default."""
+    if counts is None:
+        return np.ones(instance.n_servers, dtype=np.int64)
+    given = as_floats(counts, "counts")
+    if given.shape != (instance.n_servers,):
+        raise InvalidInstance(f"counts have shape {given.shape}; give one whole number per server row")
+    bad = ~((given >= 1) & (given <= 2**53)) | (given != np.floor(given))
+    if bad.any():
+        s = int(np.flatnonzero(bad)[0])
+        raise InvalidInstance(f"count of server {instance.servers[s]!r} is {given[s]}; give a whole number >= 1")
+    return given.astype(np.int64)
+
+
+def checked_eligibility(instance: Instance, eligible: Any) -> NDArray[np.bool_]:
+    """Who may run where, as (n_users, n_servers); a server without something a user needs is out for that user."""
+    shape = (instance.n_users, instance.n_servers)
+    if eligible is None:
+        allowed: NDArray[np.bool_] = np.broadcast_to(np.True_, shape)
+    elif isinstance(eligible, Mapping):
+        allowed = _eligibility_by_name(instance, eligible)
+    else:
+        try:
+            given = np.asarray(eligible)
+        except ValueError as error:
+            raise InvalidInstance(f"eligible cannot be read ({error}); give rows of equal length") from error
+        if given.size == 0 and instance.n_users == 0:
+            given = given.reshape(shape)
+        if given.shape != shape:
+            raise InvalidInstance(f"eligible has shape {given.shape}; give (n_users, n_servers) = {shape}")
+        if given.dtype != bool and not np.isin(given, (0, 1)).all():
+            raise InvalidInstance("eligible holds something other than true and false (or 1 and 0)")
+        allowed = given.astype(bool, copy=False)
+    demands = instance.per_server_demands
+    for i in np.flatnonzero((instance.capacities == 0).any(axis=0)):
+        allowed = allowed & ~((instance.capacities[:, i] == 0) & (demands[:, :, i] > 0))
+    if instance.demands.ndim == 3:  # a row of zeros on one server only: free tasks there would be unlimited
+        free = allowed & ~demands.any(axis=2)
+        if free.any():
+            j, s = (int(k) for k in np.argwhere(free)[0])
+            raise InvalidInstance(
+                f"user {instance.users[j]!r} demands nothing on server {instance.servers[s]!r}, so its tasks would be "
+                "unlimited there; give a positive demand, or mark it as not eligible"
+            )
+    return allowed
+
+
+def _eligibility_by_name(instance: Instance, eligible: Mapping[Any, Any]) -> NDArray[np.bool_]:
+    columns = {s: k for k, s in enumerate(instance.servers)}
+    allowed = np.ones((instance.n_users, instance.n_servers), dtype=bool)
+    for user, names in eligible.items():
+        j = instance.user_index(user)
+        allowed[j] = False
+        if not isinstance(names, (str, list, tuple, set, frozenset)):
+            raise InvalidInstance(f"eligible of user {user!r} is {names!r}; give a list of server labels")
+        for name in [names] if isinstance(names, str) else names:
+            allowed[j, index_of(name, columns, instance.n_servers, "server")] = True
+    return allowed
+
+
+def check_somewhere_to_run(instance: Instance) -> None:
+    """Every user is eligible somewhere."""
+    nowhere = ~instance.eligible.any(axis=1)
+    if not nowhere.any():
+        return
+    j = int(np.flatnonzero(nowhere)[0])
+    needed = instance.per_server_demands[j] > 0
+    lacking = [instance.resources[i] for i in range(instance.n_resources)
+               if needed[:, i].any() and not instance.capacities[needed[:, i], i].any()]  # fmt: skip
+    if lacking:
+        raise InvalidInstance(
+            f"user {instance.users[j]!r} needs {lacking[0]!r}, which has capacity 0 on every server; "
+            "give it capacity, or leave the user out"
+        )
+    raise InvalidInstance(
+        f"user {instance.users[j]!r} is eligible on no server that has all it needs; "
+        "check its row of eligible against the capacities, or leave the user out"
+    )
+
+
+def _place(instance: Instance, name: str, at: tuple[int, ...]) -> str:
+    resource = f"resource {instance.resources[at[-1]]!r}"
+    if name == "capacities":
+        return f"of {resource} on server {instance.servers[at[0]]!r}"
+    server = f" on server {instance.servers[at[1]]!r}" if len(at) == 3 else ""
+    return f"of user {instance.users[at[0]]!r} for {resource}{server}"

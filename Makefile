@@ -31,9 +31,9 @@ notebooks: $(STAMP) ## run the notebooks, and keep what they print and draw in t
 	@$(BIN)/python notebooks/run.py
 
 bench: $(STAMP) ## run every script in benchmarks/
-	@set -e; found=; for script in benchmarks/[a-z]*.py; do \
-	  if [ -f "$$script" ]; then found=yes; echo "== $$script"; $(BIN)/python "$$script"; fi; \
-	done; if [ -z "$$found" ]; then echo "benchmarks/ holds no scripts"; fi
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \
+	  echo "== $$script"; $(BIN)/python "$$script"; \
+	done
 
 clean: ## remove .venv and what tools left behind
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out

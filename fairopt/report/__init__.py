@@ -5,7 +5,8 @@ Nothing here prints; ``rich.print(comparison)`` does, and so does the command li
 
 from fairopt.report import files
 from fairopt.report.catalogue import policy_rows, solver_rows
-from fairopt.report.comparison import Comparison, Outcome, compare, mechanisms, outcome
+from fairopt.report.comparison import Comparison, compare
+from fairopt.report.outcomes import Outcome, mechanisms, outcome
 from fairopt.report.tables import Table, allocation_tables, describe, user_rows
 
 __all__ = [

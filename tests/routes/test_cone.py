@@ -602,3 +602,21 @@ def test_an_objective_that_ends_between_here_and_half_is_still_judged(shift: flo
 
     with lying(lambda x: 0.97 * x), pytest.raises(fo.NotCertified):
         fo.Policy(Beyond()).allocate(CLUSTER)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e12, 1e15, 1e18])
+@pytest.mark.parametrize("share", [fo.Tasks(), fo.DominantShare()], ids=repr)
+def test_half_the_optimum_is_refused_in_any_units(scale: float, share: fo.Share) -> None:
+    """Tasks of 1e-15 are no rounding error where a task is large."""
+    instance = fo.Instance(np.array([[2.0, 3], [2, 1]]) * scale, [6, 4])
+    for objective in (fo.Total(share), fo.OrderedWeighted((1, 0.5), share), fo.AlphaFair(0.5, share) + fo.Total(share)):
+        with lying(lambda x: 0.5 * x), pytest.raises(fo.NotCertified):
+            fo.Policy(objective).allocate(instance)
+
+
+@pytest.mark.parametrize("alpha", [1, 1.5, 2, 20])
+def test_a_user_with_nothing_is_no_optimum(alpha: float) -> None:
+    """The value is minus infinity there: no bound is close to it."""
+    for policy in (fo.FDS(alpha), fo.Policy(fo.AlphaFair(alpha) + fo.Total())):
+        with lying(lambda x: np.where(np.arange(len(x)) == 0, 0.0, x)), pytest.raises(fo.NotCertified):
+            policy.allocate(CLUSTER)

@@ -1,0 +1,127 @@
+"""Asking one mechanism after another: what each gave, or why it gave nothing."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairopt.allocation import Allocation
+from fairopt.errors import FairoptError, InvalidBlock
+from fairopt.instance import Instance
+from fairopt.notions.registry import named_policy
+from fairopt.policy import label
+
+__all__ = ["Outcome", "mechanisms", "outcome"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one policy gave: an allocation, or the reason why there is none.
+
+    Attributes
+    ----------
+    policy : str
+        Its name.
+    allocation : Allocation or None
+        Certified, as every allocation is.
+    error : FairoptError or None
+        Why there is no allocation.
+    seconds : float
+        The whole call.
+    """
+
+    policy: str
+    allocation: Allocation | None
+    error: FairoptError | None
+    seconds: float
+
+    def row(self) -> dict[str, Any]:
+        """The outcome as plain data, with None where a failed policy has no number."""
+        keys = ("ntt", "aur", "jain", "smallest_dominant_share", "utilisation", "method", "solver", "gap", "violation")
+        out: dict[str, Any] = {"policy": self.policy, "certified": False, **dict.fromkeys(keys)}
+        if self.allocation is not None:
+            proof = self.allocation.certificate
+            out |= {"certified": proof.ok, **self.allocation.metrics(), "method": proof.method,
+                    "solver": proof.solver, "gap": proof.gap, "violation": proof.violation}  # fmt: skip
+        error = None if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        return {**out, "seconds": self.seconds, "error": error}
+
+
+def mechanisms(policies: Any) -> dict[str, Any]:
+    """Policies, mechanisms and short names as mechanisms by name, in order; equal names get numbers.
+
+    Parameters
+    ----------
+    policies : Policy, mechanism or str; an iterable of these, or a dict of these by name
+        What to compare.
+
+    Returns
+    -------
+    dict of str to mechanism
+
+    Raises
+    ------
+    InvalidBlock
+        If a name is unknown, or something has no ``allocate``.
+
+    Examples
+    --------
+    >>> list(mechanisms(["drf", "kdf:k=3", "drf"]))
+    ['DRF', '3-DF', 'DRF (2)']
+    """
+    if isinstance(policies, str) or hasattr(policies, "allocate"):
+        policies = [policies]
+    if not isinstance(policies, Iterable):
+        raise InvalidBlock(f"{policies!r} is no list of policies; give some, as [fo.DRF(), 'kdf:k=2']")
+    given: Iterable[tuple[str | None, Any]]
+    given = policies.items() if isinstance(policies, Mapping) else ((None, p) for p in policies)
+    out: dict[str, Any] = {}
+    for name, made in given:
+        mechanism = named_policy(made) if isinstance(made, str) else made
+        if not hasattr(mechanism, "allocate") or isinstance(mechanism, type):
+            raise InvalidBlock(f"{mechanism!r} has no allocate(instance); give a Policy, or a name as 'drf'")
+        plain = name or label(mechanism)
+        names = [plain, *(f"{plain} ({k})" for k in range(2, len(out) + 2))]
+        out[next(n for n in names if n not in out)] = mechanism
+    return out
+
+
+def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Outcome:
+    """Ask one mechanism; an error of fairopt becomes part of the answer.
+
+    Parameters
+    ----------
+    name : str
+        What to call it.
+    mechanism : Policy or other
+        Anything with ``.allocate(instance)``.
+    instance : Instance
+        Users and servers.
+    **options
+        For ``allocate``; those that are None or False are left out, so that any mechanism will do.
+
+    Returns
+    -------
+    Outcome
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> outcome("2-DF", fo.KDF(2), fo.Instance([[1, 0], [1, 1]], [2, 2])).error
+    OutOfDomain("user 'user1' has a zero KDominantShare(2): it demands fewer than k = 2 resources; use ...")
+    """
+    start = time.perf_counter()
+    given = {key: value for key, value in options.items() if value is not None and value is not False}
+    parameters = inspect.signature(mechanism.allocate).parameters
+    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    try:
+        for key in given if not open_ended else ():
+            if key not in parameters:
+                raise InvalidBlock(f"{name} takes no {key}; leave it out")
+        allocation = mechanism.allocate(instance, **given)
+    except FairoptError as error:
+        return Outcome(name, None, error, time.perf_counter() - start)
+    return Outcome(name, allocation, None, allocation.certificate.seconds)

@@ -43,15 +43,16 @@ from fairopt.notions.dominant import DRF, DRFH, KDF, TSF
 from fairopt.notions.registry import known_policies, named_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
+from fairopt.report import Comparison, compare
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "DRF", "DRFH", "FDS", "GFJ", "KDF", "TSF", "Allocation", "AlphaFair", "Certificate", "Constraint",
+    "DRF", "DRFH", "FDS", "GFJ", "KDF", "TSF", "Allocation", "AlphaFair", "Certificate", "Comparison", "Constraint",
     "DominantShare", "EnvyFree", "EqualShares", "FairnessEfficiency", "FairoptError", "Infeasible", "Instance",
     "InvalidBlock", "InvalidInstance", "KDominantShare", "Leximin", "MaxMin", "MaxShare", "MaxTasks", "MinShare",
     "MinTasks", "MissingExtra", "Model", "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective",
     "OrderedWeighted", "OutOfDomain", "PNormFairness", "PNormShare", "Policy", "Reserve", "ResourceShare", "Share",
     "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Tasks", "Total", "Try", "Unbounded", "datasets",
-    "known_policies", "named_policy", "read",
+    "compare", "known_policies", "named_policy", "read",
 ]  # fmt: skip

@@ -90,6 +90,10 @@ class MissingExtra(TryAnother, ImportError):
         super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'fairopt[{extra}]'")
         self.package = package
         self.extra = extra
+        self.purpose = purpose
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.package, self.extra, self.purpose)
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
@@ -109,8 +113,8 @@ def nearest(name: object, known: Iterable[object]) -> str:
 
     Examples
     --------
-    >>> nearest("drff", ["drf", "2df", "nash"])
-    "did you mean 'drf'?"
+    >>> nearest("nahs", ["drf", "2df", "nash"])
+    "did you mean 'nash'?"
     """
     names = [str(k) for k in known]
     close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)

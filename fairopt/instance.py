@@ -237,13 +237,15 @@ class Instance:
         """
         return frozen(self.tasks_alone_within(np.ones(self.n_resources)))
 
-    def tasks_alone_within(self, usable: Float) -> Float:
+    def tasks_alone_within(self, usable: Float, everywhere: bool = False) -> Float:
         """`tasks_alone` where only a fraction of each resource may be used.
 
         Parameters
         ----------
         usable : ndarray of shape (n_resources,)
             From 0 to 1.
+        everywhere : bool, default False
+            Count servers where the user is not eligible too.
 
         Returns
         -------
@@ -255,7 +257,8 @@ class Instance:
             d = demands[:, :, i]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 np.minimum(out, np.where(d > 0, usable[i] * self.capacities[:, i] / d, np.inf), out=out)
-        return np.where(self.eligible, out * self.counts, 0.0)
+        counts = everywhere & np.isfinite(out) if everywhere else self.eligible
+        return np.where(counts, out, 0.0) * self.counts
 
     # -- values by user ---------------------------------------------------------------------------------------
 

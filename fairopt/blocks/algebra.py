@@ -67,7 +67,8 @@ class Objective(Block):
     def value(self, point: Point) -> float:
         """The objective at an allocation, in natural units."""
         expression = self.expression(point)  # type: ignore[arg-type]  # a Point has the names of a Model
-        return float(expression.value if isinstance(expression, cp.Expression) else expression)
+        value = expression.value if isinstance(expression, cp.Expression) else expression
+        return float("nan") if value is None else float(value)  # a variable of its own has no value here
 
     def majorant(self, point: Point) -> Majorant | None:
         """A bound from above, tight at ``point``, that certificates can maximise exactly; None for the tangent."""
@@ -87,8 +88,17 @@ class Objective(Block):
         -------
         float
         """
-        drop = abs(self.value(point) - self.value(point.scaled(0.5)))
+        drop = self.drop(point)
         return (bound - value) / drop if drop > 0 else bound - value
+
+    def drop(self, point: Point) -> float:
+        """What the objective is worth at a point, as a unit for gaps: by how much it falls towards zero tasks.
+
+        The smaller of the fall to half the tasks and the slope along that way, since the fall alone grows like
+        ``2^alpha`` and would let anything pass.
+        """
+        here = self.value(point)
+        return min(abs(here - self.value(point.scaled(0.5))), abs(here - self.value(point.scaled(1 - 1e-4))) / 1e-4)
 
     def share_blocks(self) -> tuple[Share, ...]:
         """The shares it is about, the first one first."""

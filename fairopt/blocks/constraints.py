@@ -415,3 +415,11 @@ class AtLeast(Constraint):
 
     def __repr__(self) -> str:
         return f"{self.objective!r} >= {self.level!r}"
+
+
+@dataclass(frozen=True, repr=False)
+class Kept(AtLeast):
+    """What an earlier tier achieved, in the units of its expression, which may be a transform of the objective."""
+
+    def check(self, instance: Instance) -> None:
+        self.objective.check(instance)

@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.base import parameter
-from fairopt.blocks.majorant import Majorant, PowerTerm
+from fairopt.blocks.majorant import Majorant, PowerTerm, ratio_gap
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import DominantShare, Share
@@ -171,5 +171,5 @@ class FairnessEfficiency(Objective):
         if edge is not None:
             return edge.relative_gap(bound, value, point)
         if self.beta == 1:
-            return (bound - value) / bound if bound > 0 else 0.0
+            return ratio_gap(bound, value)
         return (bound - value) / self.emphasis

@@ -167,3 +167,22 @@ def weigh(c: Float, point: Any) -> Float:
     if c.ndim == 1:
         return c * point.tasks
     return (np.where(point.instance.eligible, c, 0.0) * point.tasks_by_server).sum(axis=1)
+
+
+def ratio_gap(bound: float, value: float) -> float:
+    """(bound - value) / bound for what is never negative; infinite where the bound is none.
+
+    Parameters
+    ----------
+    bound, value : float
+        Proven, and achieved.
+
+    Returns
+    -------
+    float
+    """
+    if not (np.isfinite(bound) and np.isfinite(value)):
+        return float("inf")
+    if bound <= value:
+        return 0.0
+    return (bound - value) / bound if bound > 0 else float("inf")

@@ -233,5 +233,7 @@ class Model(_View):
         c = block.coefficients(instance)
         best = np.where(instance.eligible, c, 0.0).max(axis=1) if c.ndim == 2 else c
         worth = best * self.scale[self.pairs.first]
+        if self.pairs.single:
+            return self.unknowns, worth / (self.weights * self.level(block))
         per_pair = self.pairs.of(c) / worth[self.pairs.user]
         return self._sum_by_user(per_pair), worth / (self.weights * self.level(block))

@@ -311,5 +311,4 @@ class StandAloneShare(Share):
 
     def per_task(self, instance: Instance) -> Float:
         """1 / H_j."""
-        everywhere = instance if instance.eligible.all() else instance.with_eligible(None)
-        return 1.0 / everywhere.tasks_alone.sum(axis=1)
+        return 1.0 / instance.tasks_alone_within(np.ones(instance.n_resources), everywhere=True).sum(axis=1)

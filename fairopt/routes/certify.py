@@ -6,7 +6,6 @@ bottleneck condition of leximin on one pool. The bound itself is in `lagrangian`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import cvxpy as cp
@@ -22,8 +21,10 @@ from fairopt.blocks.objectives import Leximin, MaxMin, Objective
 from fairopt.routes.lagrangian import Bound, Multipliers, bound
 from fairopt.routes.program import ConeModel, Program
 
-__all__ = ["Bound", "Multipliers", "block_violation", "bottleneck_gap", "bound", "dual_values", "linear_charge",
-           "measured_violation", "relaxed_multipliers", "repair", "tangent"]  # fmt: skip
+__all__ = [
+    "Bound", "Multipliers", "as_matrix", "block_violation", "bottleneck_gap", "bound", "dual_values",
+    "linear_charge", "measured_violation", "relative_violation", "relaxed_multipliers", "repair", "tangent",
+]  # fmt: skip
 
 Float = NDArray[np.floating[Any]]
 
@@ -47,6 +48,9 @@ def repair(program: Program, tasks: Float) -> Float:
     with np.errstate(invalid="ignore", divide="ignore"):
         cut = np.where(total > program.high, program.high / total, 1.0)
     tasks = tasks * cut[pairs.user]
+    closed = program.usable_rows <= 0
+    if closed.any():  # nobody may use any of it
+        tasks = np.where(np.asarray(pairs.loads.T @ closed.astype(float)).ravel() > 0, 0.0, tasks)
     rows = pairs.loads @ tasks
     usable = program.usable_rows
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))
@@ -63,14 +67,14 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
     worst = max(float(short.max(initial=0.0)), float((beyond / program.size).max(initial=0.0)))
     if cone.rest:
         before = cone.unknowns.value
-        cone.unknowns.value = tasks / cone.scale
+        cone.unknowns.save_value(tasks / cone.scale)
         for _, _, condition in cone.rest:
-            worst = max(worst, float(np.max(condition.violation(), initial=0.0)))
-        cone.unknowns.value = before
+            worst = max(worst, relative_violation(condition))
+        cone.unknowns.save_value(before)
     return worst
 
 
-def relaxed_multipliers(cone: ConeModel, tasks: Float, extra: Sequence[tuple[Any, Any]] = ()) -> Multipliers:
+def relaxed_multipliers(cone: ConeModel, tasks: Float, *, linear: bool = False) -> Multipliers:
     """Read dual values off a solved model, and the policy's conditions as linear rows or concave functions.
 
     Parameters
@@ -79,8 +83,8 @@ def relaxed_multipliers(cone: ConeModel, tasks: Float, extra: Sequence[tuple[Any
         Solved.
     tasks : ndarray of shape (n_pairs,)
         Where to linearise what is not linear: a tangent of a convex condition only relaxes it.
-    extra : sequence of (block, cvxpy.Constraint)
-        Conditions beside those of the policy (levels of earlier tiers).
+    linear : bool, default False
+        Take the tangent of levels of objectives too, instead of their closer majorants.
 
     Returns
     -------
@@ -92,14 +96,14 @@ def relaxed_multipliers(cone: ConeModel, tasks: Float, extra: Sequence[tuple[Any
     out = Multipliers(prices, np.zeros(len(program.pairs)))
     point = Point(program.instance, program.pairs.table(tasks))
     before = cone.unknowns.value
-    cone.unknowns.value = tasks / cone.scale
-    conditions = [(block, condition) for block, _, condition in cone.rest] + list(extra)
+    cone.unknowns.save_value(tasks / cone.scale)
+    conditions: list[tuple[Any, cp.Constraint]] = [(block, condition) for block, _, condition in cone.rest]
     if _differs_by_server(program.objective, program):  # then a bound on tasks is no bound on what they are worth
         conditions += [(None, condition) for condition in cone.box]
     try:
         for block, condition in conditions:
             dual = dual_values(condition)
-            if block is not None and isinstance(block, AtLeast) and block.objective.majorant_is_natural:
+            if not linear and isinstance(block, AtLeast) and block.objective.majorant_is_natural:
                 majorant = block.objective.majorant(point)
                 if majorant is not None:
                     unit = abs(block.level) or 1.0
@@ -109,7 +113,7 @@ def relaxed_multipliers(cone: ConeModel, tasks: Float, extra: Sequence[tuple[Any
                     continue
             _add_linear(out, condition, dual, cone)
     finally:
-        cone.unknowns.value = before
+        cone.unknowns.save_value(before)
     return out
 
 
@@ -142,6 +146,8 @@ def linear_charge(
         Multiplier times Jacobian by unknown (in column order), and multiplier times the condition's value.
     """
     dual = dual_values(condition) if dual is None else dual
+    if any(v.id != unknowns.id for v in condition.variables()):  # a variable of its own: its range is not known
+        return None
     if isinstance(condition, (cp.constraints.Inequality, cp.constraints.nonpos.NonPos)):
         expression, sign = condition.expr if hasattr(condition, "expr") else condition.args[0], 1.0
         dual = np.maximum(dual, 0.0)
@@ -155,7 +161,7 @@ def linear_charge(
     jacobian = expression.grad.get(unknowns)
     if jacobian is None or expression.value is None:
         return None
-    per_unit = np.asarray(sp.csr_array(jacobian) @ dual).ravel() * sign  # the Jacobian comes as (unknowns, rows)
+    per_unit = np.asarray(as_matrix(jacobian) @ dual).ravel() * sign  # the Jacobian comes as (unknowns, rows)
     value = float(np.asarray(expression.value, dtype=float).ravel(order="F") @ dual) * sign
     return per_unit, value
 
@@ -228,13 +234,33 @@ def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[M
         None where the expression has no gradient there.
     """
     before = cone.unknowns.value
-    cone.unknowns.value = tasks / cone.scale
+    cone.unknowns.save_value(tasks / cone.scale)
     gradient, value = expression.grad.get(cone.unknowns), expression.value
-    cone.unknowns.value = before
+    cone.unknowns.save_value(before)
     if gradient is None or value is None or not np.isfinite(value):
         return None
-    worth = np.asarray(sp.csr_array(gradient).todense()).ravel() / cone.scale
+    worth = as_matrix(gradient).toarray().ravel() / cone.scale
     return Majorant(constant=float(value) - float(worth @ tasks)), worth
+
+
+def as_matrix(gradient: Any) -> sp.csr_array:
+    """A gradient as CVXPY gives it (a plain number for one unknown) as a sparse matrix."""
+    dense: Any = gradient if sp.issparse(gradient) else np.atleast_2d(gradient)
+    return sp.csr_array(dense)
+
+
+def relative_violation(condition: cp.Constraint) -> float:
+    """How far a condition fails to hold, relative to the terms it is made of (of a homogeneous one both sides vanish)."""
+    violation = np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel()
+    if not violation.max(initial=0.0) > 0:
+        return 0.0 if not np.isnan(violation).any() else np.inf
+    sides = [float(np.max(np.abs(a.value), initial=0.0)) for a in condition.args if a.value is not None]
+    size = max(sides, default=0.0)
+    for argument in condition.args:
+        for variable, gradient in argument.grad.items() if argument.is_affine() else ():
+            terms = abs(as_matrix(gradient)).T @ np.abs(np.asarray(variable.value, dtype=float).ravel(order="F"))
+            size = max(size, float(terms.max(initial=0.0)))
+    return float(violation.max()) / (size if size > 0 else 1.0)
 
 
 def measured_violation(program: Program, tasks: Float) -> float:

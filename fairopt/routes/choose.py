@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, Certificate
 from fairopt.blocks.base import ByUser
-from fairopt.blocks.constraints import AtLeast, Constraint, MinShare
+from fairopt.blocks.constraints import AtLeast, Constraint, Kept, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Tiers
@@ -20,7 +20,7 @@ from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.routes import certify, cone, conflict, leximin, parametric, solvers
 from fairopt.routes.cone import Answer, Settings
-from fairopt.routes.program import Program, require_instance
+from fairopt.routes.program import Program, is_ours, require_instance
 from fairopt.routes.waterfill import waterfill
 
 Float = NDArray[np.floating[Any]]
@@ -109,7 +109,9 @@ def _one(program: Program, settings: Settings, method: str) -> Answer:
     if isinstance(program.objective, Leximin):
         return leximin.solve(program, settings)
     answer = cone.solve(program, replace(settings, quick=True) if parametric.applies(program) else settings)
-    if answer.ok or not parametric.applies(program) or settings.late:
+    if answer.ok:
+        return _topped_up(program, answer)
+    if not parametric.applies(program) or settings.late:
         return answer
     second = parametric.solve(program, settings)
     best = second if second.gap <= answer.gap else answer
@@ -144,10 +146,27 @@ def _by_waterfill(program: Program) -> Answer:
     tasks = certify.repair(program, filled.tasks)
     if isinstance(objective, MaxMin):
         level = objective.value(Point(instance, tasks[:, None]))
-        gap = max(filled.first_level / level - 1.0, 0.0) if level > 0 else np.inf
-    gap = certify.bottleneck_gap(program, Leximin(objective.share), tasks)
+        gap = 0.0 if filled.first_level <= level else filled.first_level / max(level, 1e-300) - 1.0
+    else:
+        gap = certify.bottleneck_gap(program, Leximin(objective.share), tasks)
     violation = certify.measured_violation(program, tasks)
     return Answer(tasks, gap, violation, "water-filling", filled.prices)
+
+
+def _topped_up(program: Program, answer: Answer) -> Answer:
+    """Hand out what a solver left on one pool: at large alpha the gap hardly sees the rich, so it may stop early."""
+    if not program.pairs.single or program.rest or not np.isfinite(answer.tasks).all():
+        return answer
+    objective = program.objective
+    share = next(iter(objective.share_blocks()), None)
+    if share is None or not all(is_ours(t) for _, t in objective.terms()):
+        return answer
+    instance = program.instance
+    per_level = instance.weights / share.coefficients(instance)
+    filled = waterfill(
+        program.pairs.loads.T, per_level, answer.tasks, np.maximum(program.high, answer.tasks), program.usable
+    )
+    return answer if filled is None else replace(answer, tasks=certify.repair(program, filled.tasks))
 
 
 def _empty(program: Program) -> Answer:
@@ -164,7 +183,9 @@ def _kept(objective: Objective, program: Program, answer: Answer) -> Sequence[Co
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair() or objective
     best = objective.value(point)
-    return [AtLeast(objective, best - TIER * abs(best - objective.value(point.scaled(0.5))))]
+    if isinstance(objective, FairnessEfficiency) and objective.beta < 1:  # its expression is the logarithm
+        return [Kept(objective, float(np.log(best)) - TIER * objective.emphasis)]
+    return [AtLeast(objective, best - TIER * objective.drop(point))]
 
 
 def _finished(policy: Any, program: Program, answers: Sequence[Answer], seconds: float) -> Allocation:
@@ -191,7 +212,7 @@ def _finished(policy: Any, program: Program, answers: Sequence[Answer], seconds:
 def _refuse(allocation: Allocation, settings: Settings) -> None:
     certificate = allocation.certificate
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
-    if any("time limit" in t.status + t.message for t in certificate.tried):
+    if settings.late or any("time limit" in t.status + t.message for t in certificate.tried):
         fix = "give it more time_limit"
     elif settings.solver:
         fix = "try another solver, or none for the chain of all"

@@ -161,12 +161,12 @@ def objective_form(objective: Objective, cone: ConeModel) -> tuple[cp.Expression
     factor = None
     if form is None:
         form = cp.sum(objective.expression(cone.model))
-        cone.unknowns.value = np.full(cone.unknowns.shape, 0.5)
-        full, half = _finite(form), 0.0
-        cone.unknowns.value = np.full(cone.unknowns.shape, 0.25)
-        half = _finite(form)
-        cone.unknowns.value = None
-        factor = abs(full - half) or abs(full) or 1.0  # so that the solver's tolerances mean something
+        cone.unknowns.save_value(np.ones(cone.unknowns.shape))
+        full = _finite(form)
+        cone.unknowns.save_value(np.full(cone.unknowns.shape, 1 - 1e-4))
+        near = _finite(form)
+        cone.unknowns.save_value(None)
+        factor = abs(full - near) / 1e-4 or abs(full) or 1.0  # so that the solver's tolerances mean something
         form = form / factor
     if not form.is_concave():
         parts = [t for _, t in objective.terms() if not cp.sum(t.expression(cone.model)).is_concave()]
@@ -212,15 +212,22 @@ def judge(program: Program, cone: ConeModel, form: cp.Expression, factor: float 
         start = None if factor is not None else _slope(majorant, form, point, cone, tasks, problem)
         found = certify.bound(program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start)
         prices = multipliers.prices * found.factor * majorant.unit
+        if not objective.majorant_is_natural:  # a transform was bounded: its slope relates the two
+            prices = prices * _natural_slope(objective, majorant, point)
         gap = found.gap
+        if not gap <= GAP_TOLERANCE and {v.id for v in form.variables()} == {cone.unknowns.id}:
+            per_form = start if factor is None else factor / majorant.unit
+            excess = _conic_excess(problem, cone, form, tasks)
+            if excess is not None and per_form:
+                value = majorant.value(point)
+                conic = objective.relative_gap(value + per_form * excess, value, point)
+                gap = min(gap, max(conic, 0.0)) if np.isfinite(conic) else gap
     else:
         gap, prices = _tangent_gap(program, cone, form, factor, multipliers, tasks, point)
         if not gap <= GAP_TOLERANCE:
-            value = float(form.value) if form.value is not None else np.nan
-            bound = conic_bound(problem, cone.unknowns, program.most[program.pairs.user] / cone.scale)
-            scale = factor or 1.0
-            if bound is not None:
-                gap = min(gap, _plain_gap(objective, point, (bound - value) * scale))
+            excess = _conic_excess(problem, cone, form, tasks)
+            if excess is not None:
+                gap = min(gap, _plain_gap(objective, point, excess * (factor or 1.0)))
     if not np.isfinite(gap):
         gap = np.inf
     return Answer(tasks, max(gap, 0.0), violation, "cone", prices, block_violation=blocks)
@@ -235,11 +242,28 @@ def _slope(
     step, ends = 1e-5, []
     before = cone.unknowns.value
     for factor in (1 - step, 1 + step):
-        cone.unknowns.value = tasks / cone.scale * factor
+        cone.unknowns.save_value(tasks / cone.scale * factor)
         ends.append((majorant.value(point.scaled(factor)), _finite(form)))
-    cone.unknowns.value = before
+    cone.unknowns.save_value(before)
     rise, run = ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]
     return rise / run if np.isfinite(rise) and run > 0 and rise > 0 else None
+
+
+def _conic_excess(problem: cp.Problem, cone: ConeModel, form: cp.Expression, tasks: Float) -> float | None:
+    """How far the cone program's own dual lies above what was achieved, in units of the form."""
+    cone.unknowns.save_value(tasks / cone.scale)
+    value = form.value
+    bound = conic_bound(problem, cone.unknowns, cone.program.most[cone.program.pairs.user] / cone.scale)
+    if bound is None or value is None or not np.isfinite(bound - float(value)):
+        return None
+    return bound - float(value)
+
+
+def _natural_slope(objective: Objective, majorant: Majorant, point: Point) -> float:
+    """Derivative of the objective by the transform that its majorant bounds, along the ray through the tasks."""
+    low, high = point.scaled(1 - 1e-5), point.scaled(1 + 1e-5)
+    run = majorant.unit * (majorant.value(high) - majorant.value(low))
+    return (objective.value(high) - objective.value(low)) / run if run else 0.0
 
 
 def _tangent_gap(
@@ -251,7 +275,7 @@ def _tangent_gap(
     natural = cp.sum(objective.expression(cone.model)) if factor is None else form * factor
     touched = certify.tangent(cone, natural, tasks)
     scale = 1.0 if factor is None else factor
-    cone.unknowns.value = tasks / cone.scale
+    cone.unknowns.save_value(tasks / cone.scale)
     if touched is None:
         return np.inf, multipliers.prices * scale
     majorant, worth = touched
@@ -266,7 +290,7 @@ def _tangent_gap(
 
 
 def _plain_gap(objective: Objective, point: Point, excess: float) -> float:
-    drop = abs(objective.value(point) - objective.value(point.scaled(0.5)))
+    drop = objective.drop(point)
     return excess / drop if drop > 0 else excess
 
 

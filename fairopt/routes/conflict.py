@@ -10,7 +10,7 @@ import numpy as np
 from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
 from fairopt.errors import Infeasible
 from fairopt.routes import solvers
-from fairopt.routes.program import ConeModel, Program, written
+from fairopt.routes.program import ConeModel, Program, is_ours, written
 
 
 def explain(program: Program) -> None:
@@ -52,7 +52,7 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, tuple[Constraint | N
         groups["the task limits"] = (None, [cp.multiply(model.tasks[limited], unit) <= 1])
     for constraint in program.constraints:
         before = len(model.required)
-        conditions = list(written(constraint, model).values())
+        conditions = list(written(constraint, model if is_ours(constraint) else cone.model_as_given()).values())
         groups[f"`{constraint!r}`"] = (constraint, conditions + model.required[before:])
     return groups
 

@@ -100,7 +100,7 @@ def bound(
     best = Bound(np.inf, np.inf, 1.0)
     for factor in candidates:
         top = lagrangian(factor)
-        gap = 0.0 if top - value <= 1e-14 * max(1.0, abs(value)) else objective.relative_gap(top, value, point)
+        gap = _gap(objective, top, value, point)
         if gap < best.gap or not np.isfinite(best.gap):
             best = Bound(top, gap, factor)
     if refine and not best.gap <= 0.1 * GAP_TOLERANCE and best.factor > 0:
@@ -111,10 +111,18 @@ def bound(
             options={"xatol": 1e-12},
         )
         factor = float(best.factor * np.exp(found.x))
-        gap = objective.relative_gap(float(found.fun), value, point)
+        gap = _gap(objective, float(found.fun), value, point)
         if gap < best.gap:
             best = Bound(float(found.fun), gap, factor)
     return Bound(best.value, max(float(best.gap), 0.0) if np.isfinite(best.gap) else np.inf, best.factor)
+
+
+def _gap(objective: Objective, top: float, value: float, point: Point) -> float:
+    """The objective's own gap; none where the bound is met, infinite where a number is none."""
+    if not (np.isfinite(top) and np.isfinite(value)):
+        return np.inf
+    gap = 0.0 if top <= value else objective.relative_gap(top, value, point)
+    return gap if np.isfinite(gap) else np.inf
 
 
 class _Lagrangian:

@@ -96,6 +96,11 @@ class _Levels:
         self.base = self.cone.all_constraints
         self.solves = 0
 
+    @property
+    def _on_one_pool(self) -> bool:
+        """Whether the bottleneck condition proves the answer by itself."""
+        return self.program.pairs.single and not self.cone.rest and not self.by_server
+
     def run(self) -> tuple[Answer | None, Try]:
         start = time.perf_counter()
         try:
@@ -149,7 +154,7 @@ class _Levels:
     def _fill(self) -> Answer:
         program = self.program
         n = program.instance.n_users
-        rising = np.ones(n, dtype=bool)
+        rising = (self.cap > 0) & (program.most > 0)
         floor = np.zeros(n)  # levels of frozen users, in units of the max-min level
         record: list[_Level] = []
         prices: Float | None = None
@@ -165,20 +170,25 @@ class _Levels:
             if not np.isfinite(level) or level <= 0:
                 raise _Failed(f"level {level:.3g}")
             tasks = certify.repair(program, self.cone.tasks())
-            multipliers = certify.relaxed_multipliers(self.cone, tasks)
+            multipliers = certify.relaxed_multipliers(self.cone, tasks, linear=True)
             current = _Level(rising.copy(), multipliers)
             if prices is None:
                 first = not pinned.any()
                 prices = self._level_prices(current, floor, tasks) if first else 0.0 * multipliers.prices
             top, share = self._bound(current, floor, tasks)
-            stuck = rising & self._held_down(current, tasks, share)
+            stuck = rising & self._held_down(current, tasks, share, 1e-8)
+            weak = stuck & ~self._held_down(current, tasks, share, 1e-5)  # by a price that may be noise
+            if weak.any() and not self._on_one_pool:
+                firm, current.excess = self._confirm(rising, weak, level, floor)
+                stuck &= ~weak | firm
             if self.cone.rest or not stuck.any():
                 with np.errstate(divide="ignore", invalid="ignore"):
                     can_rise = np.where(share > 0, (max(top / level, 1.0) - 1.0) / share, np.inf)
                 stuck = rising & (stuck | (can_rise <= FROZEN))
                 doubt = rising & ~stuck & (self._values() <= level * (1 + RISING))
                 if doubt.any():
-                    more, current.excess = self._confirm(rising, doubt, level, floor)
+                    more, excess = self._confirm(rising, doubt, level, floor)
+                    current.excess = max(current.excess, excess)
                     stuck |= more
             if not stuck.any():
                 stuck = rising & (theta >= 0.5 * theta.max())  # the certificate will say what that cost
@@ -243,16 +253,16 @@ class _Levels:
         cost = np.asarray(pairs.loads.T @ level.multipliers.prices).ravel() + level.multipliers.pair_cost
         return pairs.min(cost / pairs.of(self.c))
 
-    def _held_down(self, level: _Level, tasks: Float, share: Float) -> NDArray[np.bool_]:
+    def _held_down(self, level: _Level, tasks: Float, share: Float, least: float) -> NDArray[np.bool_]:
         """Users who need something scarce wherever they may run: they cannot rise, however little of it they need.
 
-        A capacity is scarce when its price, as a part of the level, is larger than its slack (their product is zero
-        at an optimum). A level has at least one, so there are at most as many levels as capacities.
+        A capacity is scarce when its price, as a part of the level, is at least ``least`` and larger than its slack
+        (their product is zero at an optimum). A level has at least one, so there are at most as many levels as capacities.
         """
         pairs, prices = self.program.pairs, level.multipliers.prices
         worth = prices * self.program.usable_rows
         slack = self.program.usable_rows - pairs.loads @ tasks
-        scarce = (worth > 1e-8 * worth.sum()) & (worth / max(worth.sum(), 1e-300) > slack)
+        scarce = (worth > least * worth.sum()) & (worth / max(worth.sum(), 1e-300) > slack)
         if level.multipliers.pair_cost.any():  # other conditions weigh in too: go by the sum of what all charge
             return share > 1e-6 * share.max(initial=0.0)
         needed = np.asarray(pairs.loads.T @ scarce.astype(float)).ravel()
@@ -291,7 +301,7 @@ class _Levels:
         program = self.program
         objective = program.objective
         assert isinstance(objective, Leximin)
-        single = program.pairs.single and not self.cone.rest and not self.by_server
+        single = self._on_one_pool
         if single:
             with np.errstate(invalid="ignore"):
                 tasks: Float = np.clip(floor / self.c, program.low, program.high)
@@ -300,6 +310,11 @@ class _Levels:
                 z = cp.Variable()
                 self._solve(z, [z <= 1, *self._floors(floor * (1 - 1e-10), floor > 0)])
             tasks = self.cone.tasks()
+            if not self.cone.rest:  # who floats above its level for want of anything to hold it is brought down to it
+                held = program.pairs.sum(tasks * program.pairs.of(self.c))
+                least = np.maximum(floor, 0.0 if self.by_server else self.c * program.low)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    tasks = tasks * np.where(held > least, least / held, 1.0)[program.pairs.user]
         tasks = certify.repair(program, tasks)
         violation = certify.measured_violation(program, tasks)
         blocks = certify.block_violation(self.cone, tasks)
@@ -308,12 +323,15 @@ class _Levels:
             gaps: tuple[float, ...] = (gap,)
         else:
             values = program.pairs.sum(tasks * program.pairs.of(self.c))
-            short = np.max(1.0 - values / np.where(floor > 0, floor, np.inf), initial=0.0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                short = np.max(np.where(floor > 0, 1.0 - values / floor, 0.0), initial=0.0)
             gaps = tuple(self._gap(level, values, tasks) for level in record) or (max(float(short), 0.0),)
-            gap = max(*gaps, float(short))
+            gap = float(np.max([*gaps, float(short)]))  # a NaN stays one
         if prices is None:
             prices = np.zeros(program.pairs.loads.shape[0])
-        return Answer(tasks, max(gap, 0.0), violation, "cone", prices, blocks, gaps=gaps)
+        return Answer(
+            tasks, gap if gap >= 0 else (0.0 if gap < 0 else np.inf), violation, "cone", prices, blocks, gaps=gaps
+        )
 
     def _gap(self, level: _Level, values: Float, tasks: Float) -> float:
         top, _ = self._bound(level, values, tasks)

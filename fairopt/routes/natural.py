@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import GAP_TOLERANCE, Allocation, Certificate
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.model import Model, Point
+from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.objectives import Leximin, MaxMin, Objective, Tiers
 from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.instance import Instance
 from fairopt.routes import certify
 from fairopt.routes.conic_bound import conic_bound
-from fairopt.routes.program import Program, require_instance, written
+from fairopt.routes.program import Program, is_ours, require_instance, written
 
 Float = NDArray[np.floating[Any]]
 
@@ -45,8 +45,12 @@ def problem(policy: Any, instance: Instance) -> cp.Problem:
         limited = np.flatnonzero(np.isfinite(program.instance.task_limits))
         if len(limited):
             constraints.append(_named("task limits", model.tasks[limited] <= program.instance.task_limits[limited]))
+        everybody = model
+        if len(part) < n:
+            all_pairs = Pairs(instance)
+            everybody = Model(instance, flat[all_pairs.user * servers + all_pairs.server], pairs=all_pairs)
         for block in policy.constraints:
-            for name, condition in written(block, model).items():
+            for name, condition in written(block, model if is_ours(block) else everybody).items():
                 constraints.append(_named(f"{block!r}: {name}", condition))
         expression = cp.sum(objective.expression(model))
         constraints += model.required
@@ -94,7 +98,7 @@ def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     at = full.ravel(order="F")
     block = getattr(problem.objective, "block", None)
     try:
-        variable.value = full.reshape(variable.shape)
+        variable.save_value(full.reshape(variable.shape))
         multipliers, blocks, prices = _charges(problem, program, variable, position, at)
         point = Point(program.instance, pairs.table(tasks))
         majorant = objective.majorant(point) if block == objective and not program.empty else None
@@ -104,10 +108,12 @@ def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
                 multipliers = _divided(multipliers, majorant.unit)
             gap = certify.bound(program, majorant, objective, multipliers, tasks, natural=natural).gap
             value = objective.value(point)
+            if not gap <= GAP_TOLERANCE:
+                gap = min(gap, _by_tangent(problem, program, variable, position, tasks, multipliers)[0])
         else:
             gap, value = _by_tangent(problem, program, variable, position, tasks, multipliers)
     finally:
-        variable.value = before
+        variable.save_value(before)
     certificate = Certificate(
         gap=max(gap, 0.0), violation=certify.measured_violation(program, tasks), method="read",
         solver=getattr(problem.solver_stats, "solver_name", None), seconds=time.perf_counter() - start,
@@ -144,7 +150,7 @@ def _charges(
     multipliers = certify.Multipliers(np.zeros(pairs.loads.shape[0]), np.zeros(len(pairs)))
     violation, prices = 0.0, None
     for condition in problem.constraints:
-        violation = max(violation, _relative_violation(condition))
+        violation = max(violation, certify.relative_violation(condition))
         if getattr(condition, "label", None) == "capacity":
             capacity = (instance.capacities * instance.counts[:, None]).ravel()
             by_row = np.zeros(len(capacity))
@@ -160,13 +166,6 @@ def _charges(
     return multipliers, violation, prices
 
 
-def _relative_violation(condition: cp.Constraint) -> float:
-    size = max(
-        (float(np.max(np.abs(a.value), initial=0.0)) for a in condition.args if a.value is not None), default=1.0
-    )
-    return float(np.max(condition.violation(), initial=0.0)) / max(size, 1.0)
-
-
 def _divided(multipliers: certify.Multipliers, unit: float) -> certify.Multipliers:
     return certify.Multipliers(multipliers.prices / unit, multipliers.pair_cost / unit, multipliers.constant / unit)
 
@@ -180,16 +179,20 @@ def _by_tangent(
     value = float(expression.value)
     sign = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
     at = np.array(variable.value)
-    variable.value = at * 0.5
+    variable.save_value(at * 0.5)
     half = float(expression.value) if expression.value is not None else np.nan
-    variable.value = at
-    drop = abs(value - half) if np.isfinite(value - half) and value != half else 1.0
+    variable.save_value(at)
+    variable.save_value(at * (1 - 1e-4))
+    near = float(expression.value) if expression.value is not None else np.nan
+    variable.save_value(at)
+    drop = min(abs(value - half), abs(value - near) / 1e-4)
+    drop = drop if np.isfinite(drop) and drop > 0 else 1.0
     if program.empty:
         return 0.0, value
     gap = np.inf
     gradient = expression.grad.get(variable)
     if gradient is not None:
-        worth = sign * np.asarray(sp.csr_array(gradient).todense()).ravel()[position]
+        worth = sign * certify.as_matrix(gradient).toarray().ravel()[position]
         cost = np.asarray(program.pairs.loads.T @ multipliers.prices).ravel() + multipliers.pair_cost - worth
         least = program.pairs.min(cost)
         reach = np.where(least < 0, program.most, program.low)

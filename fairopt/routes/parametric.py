@@ -128,6 +128,8 @@ class _Search:
         )  # fmt: skip
         if attempt.status not in solvers.SOLVED or model.unknowns.value is None:
             raise _Failed(f"{attempt.status} {attempt.message}".strip())
+        if not (float(total.value) > 0 and np.isfinite(float(core.value))):
+            raise _Failed("no tasks at all")
         wanted = objective.emphasis - objective.threshold
         if objective.beta < 1:
             wanted *= (1 - objective.beta) * float(core.value) / objective.threshold

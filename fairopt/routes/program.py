@@ -12,6 +12,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import AtLeast, Constraint
@@ -51,6 +52,8 @@ class Program:
         self.constraints = tuple(constraints)
         takes_part = instance.task_limits > 0
         self.active = np.flatnonzero(takes_part)
+        # blocks of one's own may speak of servers and users by index, so they see them as given
+        merge = merge and all(is_ours(block) for block in (*self.constraints, *(t for _, t in objective.terms())))
         with_part = instance if takes_part.all() else instance.taking_part(self.active)
         self.instance = with_part.merged() if merge else with_part
         self.unmerged = with_part
@@ -164,8 +167,22 @@ class ConeModel:
             self.box.append(cp.multiply(tasks[floors], 1.0 / program.low[floors]) >= 1)
         self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
         for constraint in program.rest:
-            for name, condition in written(constraint, self.model).items():
+            model = self.model if is_ours(constraint) else self.model_as_given()
+            for name, condition in written(constraint, model).items():
                 self.rest.append((constraint, name, condition))
+
+    def model_as_given(self) -> Model:
+        """The model with everybody in it, those with a task limit of 0 too (their tasks are zero)."""
+        program = self.program
+        if len(program.active) == program.given.n_users:
+            return self.model
+        pairs = Pairs(program.given)
+        where = {(j, s): p for p, (j, s) in enumerate(zip(pairs.user.tolist(), pairs.server.tolist(), strict=True))}
+        ours = zip(program.active[program.pairs.user].tolist(), program.pairs.server.tolist(), strict=True)
+        rows = np.array([where[pair] for pair in ours])
+        shape = (len(pairs), len(rows))
+        place = sp.csr_array((self.scale, (rows, np.arange(len(rows)))), shape=shape)
+        return Model(program.given, place @ self.unknowns, pairs=pairs, solver=self.model.solver)
 
     @property
     def all_constraints(self) -> list[cp.Constraint]:
@@ -175,6 +192,11 @@ class ConeModel:
     def tasks(self) -> Float:
         """Tasks by pair that the solver left in the unknowns, never negative."""
         return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale
+
+
+def is_ours(block: object) -> bool:
+    """Whether a block is fairopt's, and so indifferent to the order and number of users and servers."""
+    return type(block).__module__.split(".")[0] == "fairopt"
 
 
 def require_instance(instance: object) -> None:

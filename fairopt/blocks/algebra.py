@@ -67,8 +67,11 @@ class Objective(Block):
     def value(self, point: Point) -> float:
         """The objective at an allocation, in natural units."""
         expression = self.expression(point)  # type: ignore[arg-type]  # a Point has the names of a Model
-        value = expression.value if isinstance(expression, cp.Expression) else expression
-        return float("nan") if value is None else float(value)  # a variable of its own has no value here
+        if not isinstance(expression, cp.Expression):
+            return float(expression)
+        if expression.value is None:  # variables of its own: at their best for these tasks
+            cp.Problem(cp.Maximize(cp.sum(expression))).solve(solver="CLARABEL")
+        return float("nan") if expression.value is None else float(expression.value)
 
     def majorant(self, point: Point) -> Majorant | None:
         """A bound from above, tight at ``point``, that certificates can maximise exactly; None for the tangent."""

@@ -110,7 +110,7 @@ class AlphaFair(Objective):
         return unit, unit / power if power else float(total_weight * np.log(level))
 
     def _mean_power(self, model: Model, as_sum: bool = False) -> cp.Expression:
-        """The weighted mean (or mean times number) of ``z^(1-alpha)/(1-alpha)``, or of log z, of the relative shares z."""
+        """The weighted mean (or mean times number) of ``z^(1-alpha)/(1-alpha)``, or log z, of relative shares z."""
         u, factor = model.split_share(self.share)
         mean = model.weights / model.weights.mean() if as_sum else _mean(model.weights)
         if self.alpha == 0:

@@ -23,7 +23,8 @@ from fairopt.routes.program import ConeModel, Program
 
 __all__ = [
     "Bound", "Multipliers", "as_matrix", "block_violation", "bottleneck_gap", "bound", "dual_values",
-    "linear_charge", "measured_violation", "relative_violation", "relaxed_multipliers", "repair", "tangent",
+    "gradient_of", "linear_charge", "measured_violation", "relative_violation", "relaxed_multipliers", "repair",
+    "tangent",
 ]  # fmt: skip
 
 Float = NDArray[np.floating[Any]]
@@ -158,10 +159,10 @@ def linear_charge(
         expression, sign = condition.expr if hasattr(condition, "expr") else condition.args[0], 1.0
     else:  # left out: a relaxation, so the bound stays valid
         return None
-    jacobian = expression.grad.get(unknowns)
+    jacobian = gradient_of(expression, unknowns)
     if jacobian is None or expression.value is None:
         return None
-    per_unit = np.asarray(as_matrix(jacobian) @ dual).ravel() * sign  # the Jacobian comes as (unknowns, rows)
+    per_unit = np.asarray(jacobian @ dual).ravel() * sign  # the Jacobian comes as (unknowns, rows)
     value = float(np.asarray(expression.value, dtype=float).ravel(order="F") @ dual) * sign
     return per_unit, value
 
@@ -235,12 +236,21 @@ def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[M
     """
     before = cone.unknowns.value
     cone.unknowns.save_value(tasks / cone.scale)
-    gradient, value = expression.grad.get(cone.unknowns), expression.value
+    gradient, value = gradient_of(expression, cone.unknowns), expression.value
     cone.unknowns.save_value(before)
     if gradient is None or value is None or not np.isfinite(value):
         return None
-    worth = as_matrix(gradient).toarray().ravel() / cone.scale
+    worth = gradient.toarray().ravel() / cone.scale
     return Majorant(constant=float(value) - float(worth @ tasks)), worth
+
+
+def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_array | None:
+    """Gradient of an expression where it stands, as (unknowns, rows), or None where it has none."""
+    try:
+        gradient = expression.grad.get(unknowns)
+    except TypeError:  # CVXPY adds None to a matrix where one part has no gradient and another has
+        return None
+    return None if gradient is None else as_matrix(gradient)
 
 
 def as_matrix(gradient: Any) -> sp.csr_array:
@@ -250,7 +260,7 @@ def as_matrix(gradient: Any) -> sp.csr_array:
 
 
 def relative_violation(condition: cp.Constraint) -> float:
-    """How far a condition fails to hold, relative to the terms it is made of (of a homogeneous one both sides vanish)."""
+    """How far a condition fails to hold, relative to its terms (both sides of a homogeneous one vanish)."""
     violation = np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel()
     if not violation.max(initial=0.0) > 0:
         return 0.0 if not np.isnan(violation).any() else np.inf

@@ -177,7 +177,14 @@ def objective_form(objective: Objective, cone: ConeModel) -> tuple[cp.Expression
     return form, factor
 
 
-def judge(program: Program, cone: ConeModel, form: cp.Expression, factor: float | None, problem: cp.Problem) -> Answer:
+def judge(
+    program: Program,
+    cone: ConeModel,
+    form: cp.Expression,
+    factor: float | None,
+    problem: cp.Problem,
+    stands_in: bool = False,
+) -> Answer:
     """Repair what a solver left in the model, and bound how much better anything can be.
 
     Parameters
@@ -192,6 +199,8 @@ def judge(program: Program, cone: ConeModel, form: cp.Expression, factor: float 
         Natural units per unit of ``form``; None for an increasing transform.
     problem : cvxpy.Problem
         The problem that was solved.
+    stands_in : bool, default False
+        The form only has the same optimum: its own dual says nothing about the objective.
 
     Returns
     -------
@@ -215,7 +224,7 @@ def judge(program: Program, cone: ConeModel, form: cp.Expression, factor: float 
         if not objective.majorant_is_natural:  # a transform was bounded: its slope relates the two
             prices = prices * _natural_slope(objective, majorant, point)
         gap = found.gap
-        if not gap <= GAP_TOLERANCE and {v.id for v in form.variables()} == {cone.unknowns.id}:
+        if not (gap <= GAP_TOLERANCE or stands_in) and {v.id for v in form.variables()} == {cone.unknowns.id}:
             per_form = start if factor is None else factor / majorant.unit
             excess = _conic_excess(problem, cone, form, tasks)
             if excess is not None and per_form:
@@ -273,7 +282,8 @@ def _tangent_gap(
     """Gap by the tangent of the objective at the answer, for objectives without a closer majorant."""
     objective = program.objective
     natural = cp.sum(objective.expression(cone.model)) if factor is None else form * factor
-    touched = certify.tangent(cone, natural, tasks)
+    alone = all(v.id == cone.unknowns.id for v in natural.variables())  # a tangent in some variables bounds nothing
+    touched = certify.tangent(cone, natural, tasks) if alone else None
     scale = 1.0 if factor is None else factor
     cone.unknowns.save_value(tasks / cone.scale)
     if touched is None:

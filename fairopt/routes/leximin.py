@@ -160,13 +160,18 @@ class _Levels:
         prices: Float | None = None
         previous = 0.0
         while rising.any():
-            pinned = self._limits_below_bottleneck(rising, floor, previous)
-            if pinned is None:  # nobody is rising any more: all at their limits
-                floor = np.where(rising, self.cap, floor)
-                break
-            floor = np.where(rising & pinned, self.cap, floor)
-            rising &= ~pinned
             level, theta = self._common_level(rising, floor)
+            pinned = np.zeros(n, dtype=bool)
+            if level >= self.cap[rising].min() * (1 - 1e-9):  # somebody's limit holds all the others back
+                at_limit = self._limits_below_bottleneck(rising, floor, previous)
+                if at_limit is None:  # nobody is rising any more: all at their limits
+                    floor = np.where(rising, self.cap, floor)
+                    break
+                pinned = at_limit
+                if pinned.any():
+                    floor = np.where(rising & pinned, self.cap, floor)
+                    rising &= ~pinned
+                    level, theta = self._common_level(rising, floor)
             if not np.isfinite(level) or level <= 0:
                 raise _Failed(f"level {level:.3g}")
             tasks = certify.repair(program, self.cone.tasks())
@@ -257,7 +262,7 @@ class _Levels:
         """Users who need something scarce wherever they may run: they cannot rise, however little of it they need.
 
         A capacity is scarce when its price, as a part of the level, is at least ``least`` and larger than its slack
-        (their product is zero at an optimum). A level has at least one, so there are at most as many levels as capacities.
+        (their product is zero at an optimum). A level has at least one, so capacities bound the number of levels.
         """
         pairs, prices = self.program.pairs, level.multipliers.prices
         worth = prices * self.program.usable_rows

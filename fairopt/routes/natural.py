@@ -190,9 +190,9 @@ def _by_tangent(
     if program.empty:
         return 0.0, value
     gap = np.inf
-    gradient = expression.grad.get(variable)
+    gradient = certify.gradient_of(expression, variable)
     if gradient is not None:
-        worth = sign * certify.as_matrix(gradient).toarray().ravel()[position]
+        worth = sign * gradient.toarray().ravel()[position]
         cost = np.asarray(program.pairs.loads.T @ multipliers.prices).ravel() + multipliers.pair_cost - worth
         least = program.pairs.min(cost)
         reach = np.where(least < 0, program.most, program.low)

@@ -95,14 +95,14 @@ class _Search:
     def run(self) -> str:
         """Bracket the root of `_excess` in the logarithm of mu, and close in."""
         objective = self.objective
-        middle = float(np.log((objective.emphasis - objective.threshold) / self.program.instance.weights.sum()))
+        middle = float(np.log(objective.emphasis - objective.threshold))
         try:
             low, high, step = middle, middle, 2.0
             at_low = at_high = self._excess(middle)
-            while at_low > 0:
+            while at_low > 0 and step < 1e3:
                 low, step = low - step, 2 * step
                 at_low = self._excess(low)
-            while at_high < 0:
+            while at_high < 0 and step < 1e3:
                 high, step = high + step, 2 * step
                 at_high = self._excess(high)
             brentq(self._excess, low, high, xtol=1e-8, rtol=1e-12, maxiter=60)
@@ -113,14 +113,13 @@ class _Search:
         return "optimal"
 
     def _excess(self, log_mu: float) -> float:
-        """log of (mu S) over what it is at the optimum of the measure."""
+        """log of (mu S) over what it is at the optimum of the measure; the unit of S cancels."""
         if self.settings.late:
             raise _Failed("time limit reached")
         mu, objective = float(np.exp(log_mu)), self.objective
         model = ConeModel(self.program, self.solver)
         core, total = _forms(objective, model.model)
-        size = max(1.0, mu * float(self.program.instance.weights.sum()))
-        problem = cp.Problem(cp.Maximize((core + mu * total) / size), model.all_constraints)
+        problem = cp.Problem(cp.Maximize((core + mu * total) / max(1.0, mu)), model.all_constraints)
         self.solves += 1
         attempt = solvers.run(
             problem, self.solver, options=self.settings.options, time_limit=self.settings.left(),
@@ -134,7 +133,7 @@ class _Search:
         if objective.beta < 1:
             wanted *= (1 - objective.beta) * float(core.value) / objective.threshold
         excess = float(np.log(mu * float(total.value) / wanted))
-        answer = cone.judge(self.program, model, problem.objective.expr, None, problem)
+        answer = cone.judge(self.program, model, problem.objective.expr, None, problem, stands_in=True)
         if self.best is None or answer.gap < self.best.gap:
             self.best = answer
         if answer.ok and answer.gap < 1e-9:
@@ -143,10 +142,10 @@ class _Search:
 
 
 def _forms(objective: FairnessEfficiency, model: Model) -> tuple[cp.Expression, cp.Expression]:
-    """``core`` and S, in relative shares."""
+    """``core`` in relative shares, and S in units of its value where all unknowns are one."""
     w, q = model.weights, 1 - objective.beta
     u, factor = model.split_share(objective.share)
-    total = (w * factor) @ u
+    total = (w * factor / (w @ factor)) @ u
     if q < 0:
         logs = q * cp.log(u) + q * np.log(factor) + np.log(w)
         return objective.threshold / q * cp.log_sum_exp(logs), total

@@ -21,6 +21,8 @@ FORMAT = "fairopt.allocation/1"
 
 def save(allocation: Allocation, path: Path) -> Path:
     """See `Allocation.save`."""
+    if path.suffix not in (".json", ".parquet"):
+        raise InvalidInstance(f"{path}: give a name that ends in .json or .parquet")
     data = {
         "format": FORMAT,
         "policy": repr(allocation.policy),

@@ -623,3 +623,11 @@ def test_the_notebook_view_tells_tasks_shares_use_and_certificate():
     page = allocated()._repr_html_()
     for word in ("DRF", "batch", "web", "2.5", "12.5", "bandwidth 100.0%", "memory 41.2%", "certified"):
         assert word in page
+
+
+@pytest.mark.parametrize("name", ["a.xyz", "a", "a.csv"])
+def test_a_file_name_must_say_which_format_it_is(tmp_path, name):
+    a = fo.DRF().allocate(fo.Instance([[1]], [1]))
+    with pytest.raises(fo.InvalidInstance, match=r"\.json or \.parquet"):
+        a.save(tmp_path / name)
+    assert not (tmp_path / name).exists()

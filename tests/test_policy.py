@@ -517,3 +517,9 @@ def test_a_problem_without_its_capacities_is_not_feasible_and_cannot_be_read():
     wide.solve(solver="HIGHS")
     with pytest.raises(fo.NotCertified):
         fo.NoFairness().read(wide, TWO)
+
+
+@pytest.mark.parametrize("problem", [None, 3, "x"])
+def test_what_is_no_problem_cannot_be_read(problem):
+    with pytest.raises(fo.InvalidBlock, match=r"policy\.problem\(instance\)"):
+        fo.DRF().read(problem, TWO)

@@ -80,11 +80,10 @@ class Pairs:
         """Share of each server row's capacity that a task of each pair takes: (n_servers * n_resources, n_pairs)."""
         instance = self.instance
         capacity = instance.capacities * instance.counts[:, None]
-        inverse = np.divide(1.0, capacity, out=np.zeros(capacity.shape), where=capacity > 0)
+        capacity = np.where(capacity > 0, capacity, np.inf)  # nobody who needs it is eligible there
         if self.single:
-            demands = instance.per_server_demands[:, 0, :]
-            return np.ascontiguousarray((demands * inverse[0]).T)
-        values = instance.per_server_demands[self.user, self.server] * inverse[self.server]
+            return np.ascontiguousarray((instance.per_server_demands[:, 0, :] / capacity[0]).T)
+        values = instance.per_server_demands[self.user, self.server] / capacity[self.server]
         rows = self.server[:, None] * instance.n_resources + np.arange(instance.n_resources)
         columns = np.broadcast_to(np.arange(len(self))[:, None], rows.shape)
         keep = values > 0

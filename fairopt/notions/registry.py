@@ -48,11 +48,10 @@ def known_policies() -> dict[str, Notion]:
     True
     """
     own: dict[str, Callable[..., Any]] = {
-        "drf": DRF, "2df": lambda: KDF(2), "kdf": KDF, "drfh": DRFH, "tsf": TSF, "fds": FDS, "gfj": GFJ,
+        "drf": DRF, "2df": _two_df, "kdf": KDF, "drfh": DRFH, "tsf": TSF, "fds": FDS, "gfj": GFJ,
         "pnorm": PNormFairness, "nash": NashWelfare, "most-tasks": NoFairness,
     }  # fmt: skip
-    described = {"2df": KDF}
-    found = {name: _described(name, make, described.get(name, make)) for name, make in own.items()}
+    found = {name: _described(name, make) for name, make in own.items()}
     for point in entry_points(group=GROUP):
         if point.name not in found:
             found[point.name] = Notion(point.name, "", f"from {point.value}", _loader(point))
@@ -98,13 +97,17 @@ def named_policy(text: str) -> Any:
     raise InvalidBlock(f"no policy {text!r}; {nearest(key, known)} (see `fairopt policies`)")
 
 
-def _described(name: str, make: Callable[..., Any], documented: Callable[..., Any]) -> Notion:
-    parameters = "" if make is not documented else ", ".join(
+def _two_df() -> Policy:
+    """2-Dominant Fairness: leximin of the product of each user's two largest ratios (Jiang and Wu, 000 sec. 4)."""
+    return KDF(2)
+
+
+def _described(name: str, make: Callable[..., Any]) -> Notion:
+    parameters = ", ".join(
         p.name if p.default in (inspect.Parameter.empty, None) else f"{p.name}={p.default}"
         for p in inspect.signature(make).parameters.values()
-    )  # fmt: skip
-    summary = (inspect.getdoc(documented) or "").splitlines()[0]
-    return Notion(name, parameters, summary, make)
+    )
+    return Notion(name, parameters, (inspect.getdoc(make) or "").splitlines()[0], make)
 
 
 def _loader(point: Any) -> Callable[..., Any]:
@@ -128,6 +131,8 @@ def _made(notion: Notion, rest: str, text: str) -> Any:
         key, equals, value = word.partition("=")
         if not equals:
             raise InvalidBlock(f"{text!r}: {word!r} is no parameter; write {notion.name}:name=value,name=value")
+        if not value.strip():
+            raise InvalidBlock(f"{text!r}: {key.strip()} has no value; write {notion.name}:{key.strip()}=2, say")
         parameters[key.strip()] = _number(value.strip())
     try:
         return notion.make(**parameters)

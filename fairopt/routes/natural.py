@@ -86,6 +86,8 @@ def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     """See `Policy.read`."""
     start = time.perf_counter()
     require_instance(instance)
+    if not isinstance(problem, cp.Problem):
+        raise InvalidBlock(f"read({type(problem).__name__}): give a cvxpy.Problem that policy.problem(instance) made")
     variable = _variable(problem, instance)
     before = variable.value
     objective = first_number(policy.objective)

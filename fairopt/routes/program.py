@@ -93,7 +93,7 @@ class Program:
         instance = self.instance
         mu = instance.dominant_shares
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
-        size = instance.weights / best * instance.common_level(best)
+        size = instance.common_level(best) * instance.weights / best
         return np.minimum(size, np.where(self.high > 0, self.high, np.inf))
 
     @cached_property

@@ -268,3 +268,14 @@ def test_an_entry_that_cannot_be_used_is_an_error_of_ours_that_names_it(points, 
 def test_a_broken_entry_does_not_stand_in_the_way_of_others(points):
     assert "broken" in fo.known_policies()
     assert fo.named_policy("mine") == fo.Policy(fo.MaxMin())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("fds:alpha=", "alpha has no value"), ("2df:k=3", "it takes no parameters"), ("drf:", "")]
+)
+def test_parameters_are_named_and_have_values(text, words):
+    if not words:
+        assert fo.named_policy(text) == fo.DRF()
+        return
+    with pytest.raises(fo.InvalidBlock, match=words):
+        fo.named_policy(text)

@@ -620,3 +620,20 @@ def test_a_user_with_nothing_is_no_optimum(alpha: float) -> None:
     for policy in (fo.FDS(alpha), fo.Policy(fo.AlphaFair(alpha) + fo.Total())):
         with lying(lambda x: np.where(np.arange(len(x)) == 0, 0.0, x)), pytest.raises(fo.NotCertified):
             policy.allocate(CLUSTER)
+
+
+@pytest.mark.parametrize("alpha", [5, 20, 50])
+@pytest.mark.parametrize("solver", [None, "CLARABEL", "SCS"])
+def test_a_large_alpha_leaves_nothing_unused_that_somebody_could_use(alpha: float, solver: str | None) -> None:
+    """One user is stuck at 1e-3 tasks: the power mean sees nobody else, and still all the rest is handed out."""
+    instance = fo.Instance(
+        [[1, 1], [1, 2], [3, 1]], [[1e-3, 1e-3], [5, 7]],
+        eligible=[[1, 0], [0, 1], [1, 1]], task_limits=[np.inf, 2, 9],
+    )  # fmt: skip
+    a = fo.FDS(alpha).allocate(instance, solver=solver)
+    np.testing.assert_allclose(a.tasks, [1e-3, 2, 1], rtol=1e-6)
+
+
+def test_on_one_pool_a_large_alpha_leaves_nothing_either() -> None:
+    a = fo.FDS(20).allocate(fo.Instance([[1], [1]], [1], task_limits=[None, 0.25]))
+    np.testing.assert_allclose(a.tasks, [0.75, 0.25], rtol=1e-9)

@@ -23,6 +23,21 @@ VIOLATION_TOLERANCE = 1e-9
 BLOCK_TOLERANCE = 1e-7  # of the blocks' own conditions, after the repair that makes capacities hold exactly
 
 
+def within_tolerance(gap: float, violation: float, block_violation: float) -> bool:
+    """Whether an answer can be certified: a NaN cannot.
+
+    Parameters
+    ----------
+    gap, violation, block_violation : float
+        As in `Certificate`.
+
+    Returns
+    -------
+    bool
+    """
+    return bool(gap <= GAP_TOLERANCE and violation <= VIOLATION_TOLERANCE and block_violation <= BLOCK_TOLERANCE)
+
+
 @dataclass(frozen=True)
 class Try:
     """One attempt of one solver: what it said, which is no evidence, and what the certificate made of it.
@@ -96,11 +111,7 @@ class Certificate:
     @property
     def ok(self) -> bool:
         """Whether gap and violations are within tolerance (1e-6, 1e-9; the policy's own constraints 1e-7)."""
-        return bool(
-            self.gap <= GAP_TOLERANCE
-            and self.violation <= VIOLATION_TOLERANCE
-            and self.block_violation <= BLOCK_TOLERANCE
-        )
+        return within_tolerance(self.gap, self.violation, self.block_violation)
 
     def __str__(self) -> str:
         by = f"{self.method} ({self.solver})" if self.solver else self.method

@@ -12,7 +12,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION_TOLERANCE, Try
+from fairopt.allocation import GAP_TOLERANCE, Try, within_tolerance
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
@@ -69,11 +69,7 @@ class Answer:
     @property
     def ok(self) -> bool:
         """Whether it can be certified."""
-        return bool(
-            self.gap <= GAP_TOLERANCE
-            and self.violation <= VIOLATION_TOLERANCE
-            and self.block_violation <= BLOCK_TOLERANCE
-        )
+        return within_tolerance(self.gap, self.violation, self.block_violation)
 
 
 def solve(program: Program, settings: Settings) -> Answer:

@@ -41,6 +41,8 @@ _TIME: dict[str, Callable[[float], dict[str, Any]]] = {
 }  # ECOS has no clock of its own: its iterations are limited, and the time is looked at between solves
 LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
 CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
+# These catch Ctrl-C themselves and come back as if they had failed: where they say so, and how.
+_SWALLOWS_INTERRUPT = {"SCS": ("status_val", -5), "ECOS": ("exitFlag", -4)}
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
 KNOWN = ("CLARABEL", "ECOS", "HIGHS", "OSQP", "SCIPY", "SCS")
 
@@ -149,7 +151,10 @@ def run(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=True, **asked)
+            if solver in _SWALLOWS_INTERRUPT:
+                _solve_interruptibly(problem, solver, verbose, asked)
+            else:
+                problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=True, **asked)
         status = str(problem.status)
     except cp.error.SolverError as error:
         if "cannot solve" in str(error) or "not able to" in str(error):
@@ -165,6 +170,16 @@ def run(
     except (ValueError, ArithmeticError, RuntimeError) as error:  # what solvers' bindings raise on numerical trouble
         status, message = "solver_error", f"{type(error).__name__}: {_first_line(error)}"
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
+
+
+def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked: dict[str, Any]) -> None:
+    """What `Problem.solve` does, with a look at why the solver came back."""
+    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=True, verbose=verbose, solver_opts=asked)
+    raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=asked)
+    field, interrupted = _SWALLOWS_INTERRUPT[solver]
+    if raw["info"].get(field) == interrupted:
+        raise KeyboardInterrupt
+    problem.unpack_results(raw, chain, inverse)
 
 
 def _over(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:

@@ -41,8 +41,9 @@ _TIME: dict[str, Callable[[float], dict[str, Any]]] = {
 }  # ECOS has no clock of its own: its iterations are limited, and the time is looked at between solves
 LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
 CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
-# These catch Ctrl-C themselves and come back as if they had failed: where they say so, and how.
-_SWALLOWS_INTERRUPT = {"SCS": ("status_val", -5), "ECOS": ("exitFlag", -4)}
+# These catch Ctrl-C themselves and come back as if they had failed: where they say so, and how. (ECOS close to the
+# optimum comes back as if it were done, and its answer is judged like any other.)
+_SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
 KNOWN = ("CLARABEL", "ECOS", "HIGHS", "OSQP", "SCIPY", "SCS")
 
@@ -177,7 +178,7 @@ def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked:
     data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=True, verbose=verbose, solver_opts=asked)
     raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=asked)
     field, interrupted = _SWALLOWS_INTERRUPT[solver]
-    if raw["info"].get(field) == interrupted:
+    if raw["info"].get(field) in interrupted:
         raise KeyboardInterrupt
     problem.unpack_results(raw, chain, inverse)
 

@@ -184,7 +184,11 @@ def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
 
 
 def _steep(objective: Objective) -> bool:
-    """Whether the objective hardly sees the rich: measured, answers of alpha up to 5 were efficient to 1e-6."""
+    """Whether the objective hardly sees the rich.
+
+    At alpha = 5 on three users, certified answers of three solvers gave one of them 0.54 to 0.89 tasks where 2 fit; at
+    alpha = 2 none of 25 random instances of 6 users on 3 servers was dominated.
+    """
     alphas = [t.alpha for _, t in objective.terms() if isinstance(t, AlphaFair)]
     alphas += [t.beta for _, t in objective.terms() if isinstance(t, FairnessEfficiency)]
     return max(alphas, default=0.0) > 2

@@ -165,7 +165,7 @@ class Allocation:
     @cached_property
     def tasks(self) -> Float:
         """Tasks of each user in total, shape (n_users,)."""
-        return self.tasks_by_server.sum(axis=1)
+        return self.tasks_by_server[:, 0] if self.instance.n_servers == 1 else self.tasks_by_server.sum(axis=1)
 
     @cached_property
     def bundles(self) -> Float:

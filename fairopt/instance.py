@@ -104,7 +104,7 @@ class Instance:
                 f"resource(s); give (n_users, {n_resources}) or (n_users, {n_servers}, {n_resources})"
             )
         n_users = dem.shape[0]
-        self._parent: tuple[Instance, NDArray[np.int64]] | None = None
+        self._parent: tuple[Instance, NDArray[np.int64] | slice] | None = None
         self._users = labels(users, n_users, "user")
         self._resources = labels(resources, n_resources, "resource")
         self._servers = labels(servers, n_servers, "server")
@@ -149,6 +149,9 @@ class Instance:
     @cached_property
     def users(self) -> tuple[str, ...]:
         """Labels of the users."""
+        if self._users is None and self._parent is not None:
+            parent, rows = self._parent
+            return parent.users[rows] if isinstance(rows, slice) else tuple(parent.users[j] for j in rows)
         return self._users or tuple(f"user{j + 1}" for j in range(self.n_users))
 
     @cached_property
@@ -304,13 +307,13 @@ class Instance:
         if value is None:
             if default is None:
                 raise InvalidInstance(f"{name} is None; give a number, an array of {n} or a dict by user")
-            return np.full(n, default)
+            return np.broadcast_to(np.float64(default), (n,))
         boxed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O")
         if unlimited and boxed:
             value = [np.inf if v is None else v for v in value]
         array = as_floats(value, name)
         if array.ndim == 0:
-            return np.full(n, float(array))
+            return np.broadcast_to(np.float64(array), (n,))
         if array.shape != (n,):
             raise InvalidInstance(f"{name} has shape {array.shape}; give a scalar, ({n},) or a dict by user")
         return array
@@ -432,6 +435,32 @@ class Instance:
         """
         part = self.select_users(chosen)
         part._parent = (self, np.arange(self.n_users)[np.asarray(chosen)])
+        return part
+
+    def window(self, rows: slice, ratios: Float | None = None) -> Instance:
+        """Users in a row, as views of this instance: nothing is copied and nothing checked again.
+
+        Parameters
+        ----------
+        rows : slice
+            Which users.
+        ratios : ndarray of shape (n_rows, n_resources), optional
+            Their ratios, where they are at hand.
+
+        Returns
+        -------
+        Instance
+            Per-user values given for all users still fit, as in `taking_part`.
+        """
+        part = object.__new__(Instance)
+        part.__dict__.update(
+            demands=self.demands[rows], capacities=self.capacities, weights=self.weights[rows],
+            task_limits=self.task_limits[rows], counts=self.counts, eligible=self.eligible[rows],
+            total_capacities=self.total_capacities, _users=None, _resources=self._resources, _servers=self._servers,
+            _parent=(self, rows), _checked=True,
+        )  # fmt: skip
+        if ratios is not None:
+            part.__dict__["ratios"] = ratios
         return part
 
     def pooled(self) -> Instance:

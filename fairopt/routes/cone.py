@@ -53,7 +53,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a route found: tasks by pair, its evidence, and prices by row of `Pairs.loads` per whole capacity."""
+    """What a route found: tasks by pair, its evidence, and prices by row of `Pairs.loads` per whole capacity.
+
+    ``value`` is that of the objective, where the route came by it, and ``violation`` that of the data as given.
+    """
 
     tasks: Float
     gap: float
@@ -65,6 +68,7 @@ class Answer:
     tried: tuple[Try, ...] = ()
     gaps: tuple[float, ...] = ()
     note: str = ""
+    value: float | None = None
 
     @property
     def ok(self) -> bool:

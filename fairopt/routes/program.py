@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import AtLeast, Constraint
 from fairopt.blocks.model import Model, Pairs
-from fairopt.blocks.objectives import Objective
+from fairopt.blocks.objectives import Leximin, MaxMin, Objective
+from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave
 from fairopt.instance import Instance
 
@@ -59,8 +60,8 @@ class Program:
         self.unmerged = with_part
         self.merge = merge
         idle = None if takes_part.all() else instance.taking_part(~takes_part)
-        self.low = np.zeros(self.instance.n_users)
-        self.high = np.array(self.instance.task_limits, dtype=float)
+        self.low: Float = np.broadcast_to(np.float64(0.0), (self.instance.n_users,))
+        self.high: Float = self.instance.task_limits
         self.usable = np.ones(self.instance.n_resources)
         self.rest: list[Constraint] = []
         for constraint in self.constraints:
@@ -75,7 +76,22 @@ class Program:
                 self.usable = np.minimum(self.usable, usable)
             else:
                 self.rest.append(constraint)
-        objective.check(self.instance)
+        if self.pool_share is None:
+            objective.check(self.instance)
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one server row only: one pool, or identical servers."""
+        return self.instance.n_servers == 1
+
+    @property
+    def pool_share(self) -> Share | None:
+        """The share that users of one pool are looked at by, if the objective is of one share and all else is bounds.
+
+        The routes for such programs go through the users in passes, and check the share as they go.
+        """
+        ours = isinstance(self.objective, (Leximin, MaxMin))
+        return self.objective.share if ours and self.single and not self.rest else None
 
     @property
     def empty(self) -> bool:
@@ -105,7 +121,7 @@ class Program:
     def capacity_rows(self) -> NDArray[np.int64]:
         """Rows of `Pairs.loads` that anybody loads."""
         loads = self.pairs.loads
-        return np.flatnonzero(loads.max(axis=1) > 0 if self.pairs.single else np.diff(loads.indptr) > 0)
+        return np.flatnonzero(loads.max(axis=1) > 0 if self.single else np.diff(loads.indptr) > 0)
 
     @cached_property
     def usable_rows(self) -> Float:
@@ -114,8 +130,8 @@ class Program:
 
     def expand(self, by_pair: Float) -> Float:
         """Tasks by pair as (n_users, n_servers) of the instance given: spread, and zero for who takes no part."""
-        table = self.pairs.table(by_pair)
-        if self.merge:
+        table = by_pair[:, None] if self.single else self.pairs.table(by_pair)
+        if self.merge and self.unmerged.n_servers > 1:
             table = self.unmerged.spread(table)
         if len(self.active) == self.given.n_users:
             return table

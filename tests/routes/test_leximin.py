@@ -15,7 +15,7 @@ from oracle.instances import cluster, clusters, log_uniform, pools
 from oracle.lies import lying
 
 import fairopt as fo
-from fairopt.routes import choose
+from fairopt.routes import pool
 from fairopt.routes.cone import Settings
 from fairopt.routes.leximin import solve
 from fairopt.routes.program import Program
@@ -473,4 +473,4 @@ def test_the_gap_of_each_level_is_recorded() -> None:
     a = fo.DRFH().allocate(APART)
     assert len(a.certificate.gaps) >= 2
     assert max(a.certificate.gaps) <= a.certificate.gap <= 1e-6
-    assert choose.fills(Program(APART.pooled(), fo.Leximin(), ()))
+    assert pool.fills(Program(APART.pooled(), fo.Leximin(), ()))

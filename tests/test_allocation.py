@@ -550,7 +550,7 @@ def test_a_try_prints_what_happened():
 
 
 def test_a_certificate_says_which_route_and_solver_and_what_was_tried():
-    c = fo.FDS(2).allocate(TWO).certificate
+    c = fo.FDS(2).allocate(TWO, method="cone").certificate
     assert c.method == "cone"
     assert c.tried[-1].solver == c.solver
     assert c.seconds >= c.tried[-1].seconds > 0

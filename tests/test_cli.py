@@ -88,7 +88,8 @@ def test_solve_prints_json_and_nothing_else(run: Any) -> None:
 
 
 def test_what_solvers_print_never_reaches_stdout(tmp_path: Path, run: Any) -> None:
-    command = [sys.executable, "-m", "fairopt.cli", "solve", "cluster", "-p", "fds:alpha=1", "--verbose", "--json"]
+    command = [sys.executable, "-m", "fairopt.cli", "solve", "cluster", "-p", "fds:alpha=1", "--solver", "clarabel"]
+    command += ["--verbose", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert json.loads(done.stdout)["certificate"]["solver"] == "CLARABEL"
     assert "Clarabel" in done.stderr
@@ -315,7 +316,7 @@ NO_ANSWER: dict[str, tuple[list[str], str]] = {
     "undefined": (["solve", "sparse.json", "-p", "2df"], "OutOfDomain: user 'user1' has a zero KDominantShare(2)"),
     "k too large": (["solve", "cluster", "-p", "kdf:k=4"], "OutOfDomain"),
     "infeasible": (["solve", "cluster", "-p", "Policy(Leximin(), constraints=[MinShare(0.6)])"], "Infeasible: "),
-    "no time": (["solve", "cluster", "-p", "fds:alpha=1", "--time-limit", "1e-9"], "NotCertified: "),
+    "no time": (["solve", "cluster", "-p", "AlphaFair(1) + Total(Tasks())", "--time-limit", "1e-9"], "NotCertified: "),
 }
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, Certificate
+from fairopt.allocation import Allocation, Certificate, Try
 from fairopt.blocks.base import ByUser
 from fairopt.blocks.constraints import AtLeast, Constraint, Kept, MinShare, MinTasks
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Tiers, Total
+from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.routes import certify, cone, leximin, parametric, pool, solvers
@@ -26,7 +26,9 @@ from fairopt.routes.waterfill import Filling, fill
 
 Float = NDArray[np.floating[Any]]
 
-METHODS = ("auto", "cone", "water-filling")
+# Routes that go before the general one, each where it is exact: its name, when, and how.
+FAST = (("water-filling", pool.fills, pool.by_waterfill), ("prices", pool.priced, pool.by_prices))
+METHODS = ("auto", "cone", *(name for name, _, _ in FAST))
 TIER = 1e-7  # how much of an earlier tier's best a later one may give up (design.md section 4)
 
 
@@ -39,8 +41,12 @@ def allocate(
     solver_options: Mapping[str, Any] | None = None,
     time_limit: float | None = None,
     verbose: bool = False,
+    general: Callable[[Program, Settings], Answer] | None = None,
 ) -> Allocation:
-    """Solve a policy on an instance, and prove the answer; see `Policy.allocate` for the parameters."""
+    """Solve a policy on an instance, and prove the answer; see `Policy.allocate` for the parameters.
+
+    ``general`` solves what no faster route is exact for: `Prepared` has kept a compiled program for that.
+    """
     start = time.perf_counter()
     require_instance(instance)
     if method not in METHODS:
@@ -54,6 +60,7 @@ def allocate(
         options=dict(solver_options or {}),
         deadline=None if time_limit is None else start + time_limit,
         verbose=verbose,
+        general=general,
     )
     if settings.solver and method not in ("auto", "cone"):
         raise InvalidBlock(f"solver {settings.solver} goes the cone route; give method='cone' or leave method out")
@@ -100,18 +107,32 @@ def _refuse_hopeless(program: Program) -> None:
 
 
 def _one(program: Program, settings: Settings, method: str) -> Answer:
-    forced = settings.solver is not None or method == "cone"
-    if not forced:
-        if pool.fills(program):
-            return pool.by_waterfill(program)
-        if method == "water-filling":
+    tried: tuple[Try, ...] = ()
+    if settings.solver is None and method != "cone":
+        for name, applies, solve in FAST:
+            if method in ("auto", name) and applies(program):
+                answer = solve(program)
+                if answer.ok or method == name:
+                    return answer
+                tried += answer.tried
+        if method != "auto":
+            what = "Leximin and MaxMin" if method == "water-filling" else "AlphaFair with alpha > 0"
             raise OutOfDomain(
-                "water-filling is exact for Leximin and MaxMin on one pool (or identical servers) with bounds on "
-                f"tasks only, not for {program.objective!r} on {program.given!r}; use method='auto'"
+                f"{method} is exact for {what} on one pool (or identical servers) with bounds on tasks only, "
+                f"not for {program.objective!r} on {program.given!r}; use method='auto'"
             )
+    if program.pool_share is not None:  # the fast routes check the share as they go
+        program.objective.check(program.instance)
+    answer = _by_programs(program, settings)
+    return replace(answer, tried=tried + answer.tried) if tried else answer
+
+
+def _by_programs(program: Program, settings: Settings) -> Answer:
+    """The general way: cone programs, as many as it takes."""
     if isinstance(program.objective, Leximin):
         return leximin.solve(program, settings)
-    answer = cone.solve(program, replace(settings, quick=True) if parametric.applies(program) else settings)
+    solve = settings.general or cone.solve
+    answer = solve(program, replace(settings, quick=True) if parametric.applies(program) else settings)
     if answer.ok:
         return _topped_up(program, answer, settings)
     if not parametric.applies(program) or settings.late:
@@ -133,8 +154,10 @@ def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
         return answer
     tasks = answer.tasks
     if program.single and not program.rest:
-        users = Filling(Pool(program, share, low=tasks))
-        more = None if fill(users, program.usable) is None else certify.repair(program, users.tasks)
+        if not _fits_more(program, tasks):
+            return answer
+        rising = Filling(Pool(program, share, low=tasks))
+        more = None if fill(rising, program.usable) is None else certify.repair(program, rising.tasks)
         blocks = answer.block_violation
     elif _steep(objective):
         users = program.instance.users
@@ -147,6 +170,13 @@ def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
     if more is None:
         return answer
     return replace(answer, tasks=more, violation=certify.measured_violation(program, more), block_violation=blocks)
+
+
+def _fits_more(program: Program, tasks: Float) -> bool:
+    """Whether somebody on the pool, below its limit, finds a part of what it needs left over that is worth a look."""
+    loads = program.pairs.loads
+    scarce = program.usable - loads @ tasks <= 1e-9 * program.usable
+    return bool(((tasks < program.high * (1 - 1e-9)) & ~(loads[scarce] > 0).any(axis=0)).any())
 
 
 def _steep(objective: Objective) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ class Settings:
     deadline: float | None = None
     verbose: bool = False
     quick: bool = False  # only the first solver of the chain: something better follows
+    general: Callable[[Program, Settings], Answer] | None = None  # instead of `solve`: `Prepared` has kept a program
 
     def left(self) -> float | None:
         """Seconds left, never negative."""

@@ -19,26 +19,44 @@ Float = NDArray[np.floating[Any]]
 
 
 class Feasibility(NamedTuple):
-    """Load of each resource as a fraction of its capacity, largest relative excess over a limit, and a NaN's trace."""
+    """How well tasks keep to what must hold.
+
+    ``load`` is the used fraction of each capacity; ``beyond`` and ``short`` are the largest relative excess over a
+    limit and the largest relative shortfall below a lower bound.
+    """
 
     load: Float
     beyond: float
+    short: float
 
     @classmethod
     def of(cls, chunk: Chunk, tasks: Float) -> Feasibility:
         """That of a chunk."""
-        high, load = chunk.of(chunk.pool.high), chunk.ratios @ tasks
-        beyond = max(-float(tasks.min()), 0.0)
-        if not isinstance(high, float) or high < np.inf:
-            over = tasks - high
-            if over.max() > 0:
-                beyond = max(beyond, float(np.max(over / np.where(over > 0, high, 1.0))))
-        return cls(load, beyond)
+        low, high = chunk.of(chunk.pool.low), chunk.of(chunk.pool.high)
+        beyond, short = max(-float(tasks.min()), 0.0), 0.0
+        if not (isinstance(high, float) and high == np.inf):
+            over = tasks > high
+            beyond = max(beyond, float(np.max((tasks - high) / np.where(over, high, 1.0), initial=0.0, where=over)))
+        if not (isinstance(low, float) and low == 0):
+            under = tasks < low
+            short = float(np.max((low - tasks) / np.where(under, low, 1.0), initial=0.0, where=under))
+        return cls(chunk.ratios @ tasks, beyond, short)
 
     @classmethod
     def of_all(cls, parts: Sequence[Feasibility]) -> Feasibility:
         """That of all together."""
-        return cls(np.sum([p.load for p in parts], axis=0), max(p.beyond for p in parts))
+        load = np.sum([p.load for p in parts], axis=0)
+        return cls(load, max(p.beyond for p in parts), max(p.short for p in parts))
+
+    def factor(self, pool: Pool) -> float:
+        """What to multiply all tasks by so that capacities hold to the last digit, whatever the order of summing."""
+        used, top = self.load > 0, 1.0 - pool.margin
+        worst = float(np.max(self.load / np.where(used, pool.usable, 1.0), initial=0.0, where=used))
+        return top / worst if worst > top else 1.0
+
+    def scaled(self, factor: float) -> Feasibility:
+        """What it would be with everybody's tasks multiplied by a factor below 1 (which rounds each by 1e-16)."""
+        return Feasibility(self.load * factor, self.beyond, max(self.short, 1.0 - factor if self.short else 0.0))
 
     @property
     def violation(self) -> float:
@@ -68,6 +86,11 @@ class Bottlenecks(NamedTuple):
             Feasibility.of_all([p.feasible for p in parts]), np.max([p.top for p in parts], axis=0),
             np.min([p.least for p in parts], axis=0), min(p.stray for p in parts), min(p.lowest for p in parts),
         )  # fmt: skip
+
+    def scaled(self, factor: float) -> Bottlenecks:
+        """What it would be with everybody's tasks multiplied by a factor: levels keep their proportions."""
+        top, least = self.top * factor, self.least * factor
+        return Bottlenecks(self.feasible.scaled(factor), top, least, self.stray * factor, self.lowest * factor)
 
     def gap(self, usable: Float) -> float:
         """How far the answer is from the condition of Bertsekas and Gallager, relatively (math.md section 4).
@@ -125,3 +148,119 @@ def bottlenecks(pool: Pool, tasks: Float, order: Sequence[int] | None = None) ->
         return Bottlenecks(Feasibility.of(chunk, x), top, least, stray, float(level.min()))
 
     return Bottlenecks.of_all(pool.each(look))
+
+
+class Worth(NamedTuple):
+    """What alpha-fairness needs: sums over users, of weights, of ``w u(z)``, and of the most that each could gain.
+
+    z is the share per weight in units of a common level, and ``u(z) = (z^(1-alpha) - shift) / (1-alpha)``: with a shift
+    of 1 (Box-Cox) there is no jump at alpha = 1, with 0 nothing is lost where ``z^(1-alpha)`` is tiny.
+    """
+
+    feasible: Feasibility
+    weight: float
+    value: float
+    gain: float
+
+    @classmethod
+    def of_all(cls, parts: Sequence[Worth]) -> Worth:
+        """That of all together."""
+        sums = (float(np.sum([p[k] for p in parts])) for k in (1, 2, 3))
+        return cls(Feasibility.of_all([p.feasible for p in parts]), *sums)
+
+    def scaled(self, factor: float, alpha: float) -> Worth:
+        """What it would be with everybody's tasks multiplied by a factor."""
+        power, shift = 1.0 - alpha, self.weight * _shift(alpha)
+        if alpha == 1:
+            value = self.value + self.weight * float(np.log(factor))
+        else:
+            value = factor**power * (self.value + shift / power) - shift / power
+        return self._replace(feasible=self.feasible.scaled(factor), value=value)
+
+    def gap(self, spent: float, alpha: float) -> float:
+        """log of (bound on the weighted power mean of the shares / the one achieved), by weak duality.
+
+        Parameters
+        ----------
+        spent : float
+            Prices times usable capacities.
+        alpha : float
+            Above 0.
+
+        Returns
+        -------
+        float
+        """
+        power, shift = 1.0 - alpha, _shift(alpha)
+        bound, value = (spent + self.gain) / self.weight, self.value / self.weight
+        if not (np.isfinite(bound) and np.isfinite(value)):
+            return np.inf
+        if alpha == 1:
+            return max(bound - value, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):  # the sum itself, or its excess over 1, near which it is
+            log = np.log1p if shift else np.log
+            gap = float(log(power * bound) - log(power * value)) / power
+        return max(gap, 0.0) if np.isfinite(gap) else np.inf
+
+    def natural(self, alpha: float, level: float) -> tuple[float, float]:
+        """The objective in natural units, and natural units per unit of it."""
+        if alpha == 1:
+            return self.value + self.weight * float(np.log(level)), 1.0
+        with np.errstate(over="ignore"):
+            unit = float(np.float64(level) ** (1.0 - alpha))
+        return unit * (self.value + self.weight * _shift(alpha) / (1.0 - alpha)), unit
+
+
+def _shift(alpha: float) -> float:
+    """Sums of powers near 1 lose their last digits in their logarithm: nothing else tells alphas near 1 apart."""
+    return 1.0 if abs(1.0 - alpha) < 0.1 else 0.0
+
+
+def worth(pool: Pool, tasks: Float, log_prices: Float, alpha: float, level: float) -> Worth:
+    """Value of an answer, and a bound on every other at any prices.
+
+    Parameters
+    ----------
+    pool : Pool
+        Users and share.
+    tasks : ndarray of shape (n_users,)
+        The answer to judge.
+    log_prices : ndarray of shape (n_resources,)
+        What to charge, per whole capacity.
+    alpha : float
+        Above 0.
+    level : float
+        The unit of shares per weight.
+
+    Returns
+    -------
+    Worth
+    """
+    power, shift = 1.0 - alpha, _shift(alpha)
+
+    def u(z: Float) -> Float:
+        return np.log(z) if alpha == 1 else (z**power - shift) / power
+
+    def look(chunk: Chunk) -> Worth:
+        x, weights = tasks[chunk.rows], chunk.of(pool.weights)
+        per_task = chunk.coefficients / level
+        price = np.exp(log_prices) @ chunk.ratios
+        value = u(x * per_task / weights)
+        if pool.bounded:
+            least, most = chunk.of(pool.low) * per_task / weights, chunk.of(pool.high) * per_task / weights
+            worthwhile = (per_task / price) ** (1.0 / alpha)
+            best = np.clip(worthwhile, least, most)
+            spent = np.where(best == worthwhile, (per_task / price) ** (power / alpha), best * (price / per_task))
+            gain = u(best) - spent
+        elif alpha == 1:
+            gain = np.log(per_task / price) - 1.0
+        else:  # where the derivative z^-alpha meets the price, z^(1-alpha) is what is spent
+            best = (per_task / price) ** (power / alpha)
+            gain = (best - shift) / power - best
+        if isinstance(weights, float):
+            sums = weights * chunk.size, weights * float(value.sum()), weights * float(gain.sum())
+        else:
+            sums = float(weights.sum()), float(weights @ value), float(weights @ gain)
+        return Worth(Feasibility.of(chunk, x), *sums)
+
+    return Worth.of_all(pool.each(look))

@@ -6,17 +6,21 @@ judged by `evidence`.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.objectives import Leximin, MaxMin
+from fairopt.allocation import Try
+from fairopt.blocks.model import Point
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.errors import NotCertified
-from fairopt.routes import certify, conflict
+from fairopt.routes import conflict
 from fairopt.routes.chunks import Pool
 from fairopt.routes.cone import Answer
-from fairopt.routes.evidence import bottlenecks
+from fairopt.routes.evidence import bottlenecks, worth
+from fairopt.routes.prices import Responding, find_prices
 from fairopt.routes.program import Program
 from fairopt.routes.waterfill import Filling, fill
 
@@ -35,7 +39,7 @@ def fills(program: Program) -> bool:
     -------
     bool
     """
-    return isinstance(program.objective, (Leximin, MaxMin)) and program.single and not program.rest
+    return isinstance(program.objective, (Leximin, MaxMin)) and program.pool_share is not None
 
 
 def by_waterfill(program: Program) -> Answer:
@@ -55,22 +59,93 @@ def by_waterfill(program: Program) -> Answer:
     Infeasible
         If the lower bounds do not fit.
     """
-    objective = program.objective
-    assert isinstance(objective, (Leximin, MaxMin))
-    pool = Pool(program, objective.share)
+    assert program.pool_share is not None
+    pool = Pool(program, program.pool_share)
     users = Filling(pool)
     filled = fill(users, pool.usable)
     if filled is None:
         conflict.explain(program)
         raise NotCertified("the lower bounds do not fit, though no conflict was found; loosen them a little")
-    order = [event.resource for event in filled.events]
-    found = bottlenecks(pool, users.tasks, order)
-    worst = float(np.max(found.feasible.load / np.where(pool.usable > 0, pool.usable, np.inf), initial=0.0))
-    if worst > 1.0 or found.feasible.violation > 0:  # by rounding: scaled down, and judged again
-        np.multiply(users.tasks, (1.0 - 1e-15) / max(worst, 1.0), out=users.tasks)
-        found = bottlenecks(pool, users.tasks, order)
-    if isinstance(objective, MaxMin):
+    found = bottlenecks(pool, users.tasks, [event.resource for event in filled.events])
+    factor = found.feasible.factor(pool)
+    if factor < 1:  # by rounding
+        users.tasks *= factor
+        found = found.scaled(factor)
+    if isinstance(program.objective, MaxMin):
         gap = max(filled.first_level / max(found.lowest, 1e-300) - 1.0, 0.0)
     else:
         gap = found.gap(pool.usable)
-    return Answer(users.tasks, gap, found.feasible.violation, "water-filling", filled.prices, value=found.lowest)
+    return Answer(
+        users.tasks, gap, found.feasible.violation, "water-filling", filled.prices,
+        block_violation=found.feasible.short, value=found.lowest,
+    )  # fmt: skip
+
+
+def priced(program: Program) -> bool:
+    """Whether the prices route is exact: alpha-fairness on one pool with nothing but bounds on tasks.
+
+    Parameters
+    ----------
+    program : Program
+        What to solve.
+
+    Returns
+    -------
+    bool
+    """
+    fair = program.alpha_fair
+    return fair is not None and fair.alpha > 0 and program.pool_share is not None and bool((program.usable > 0).all())
+
+
+def by_prices(program: Program, start: Float | None = None) -> Answer:
+    """alpha-fairness by prices, with the dual they give as its certificate.
+
+    Parameters
+    ----------
+    program : Program
+        For which `priced` holds.
+    start : ndarray of shape (n_resources,), optional
+        The last prices of a program much like this one, as `Answer.prices` has them.
+
+    Returns
+    -------
+    Answer
+        With an infinite gap where no prices were found.
+
+    Raises
+    ------
+    Infeasible
+        If the lower bounds do not fit.
+    """
+    fair = program.alpha_fair
+    assert fair is not None
+    begun = time.perf_counter()
+    pool = Pool(program, fair.share)
+    if pool.overfull:
+        conflict.explain(program)
+    users = Responding(pool, fair.alpha)
+    guess = None
+    if start is not None and np.all(start > 0) and np.isfinite(start).all():
+        guess = np.log(start) - (1.0 - fair.alpha) * np.log(users.level)
+    log_prices = find_prices(users, fair.alpha, guess)
+    if log_prices is None:
+        lost = Try("prices", "no prices found", time.perf_counter() - begun)
+        return Answer(np.zeros(pool.n), np.inf, 0.0, "prices", tried=(lost,))
+    users.settle(log_prices)
+    found = worth(pool, users.tasks, log_prices, fair.alpha, users.level)
+    factor = found.feasible.factor(pool)
+    if factor < 1:
+        users.tasks *= factor
+        found = found.scaled(factor, fair.alpha)
+    value, unit = found.natural(fair.alpha, users.level)
+    with np.errstate(all="ignore"):  # at large alpha natural units may lie beyond the range of floats
+        gap = found.gap(float(np.exp(log_prices) @ pool.usable), fair.alpha)
+        prices = np.exp(log_prices) * unit
+    if not isinstance(program.objective, AlphaFair):  # a power of it: f = +-V^(1/alpha), so f' = f / (alpha V)
+        natural = program.objective.value(Point(program.instance, users.tasks[:, None]))
+        prices, value = prices * (natural / (fair.alpha * value)), natural
+    found_by = Try("prices", "solved", time.perf_counter() - begun, gap, found.feasible.violation)
+    return Answer(
+        users.tasks, gap, found.feasible.violation, "prices", prices,
+        block_violation=found.feasible.short, value=value, tried=(found_by,),
+    )  # fmt: skip

@@ -16,8 +16,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import AtLeast, Constraint
+from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model, Pairs
-from fairopt.blocks.objectives import Leximin, MaxMin, Objective
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave
 from fairopt.instance import Instance
@@ -90,8 +91,18 @@ class Program:
 
         The routes for such programs go through the users in passes, and check the share as they go.
         """
-        ours = isinstance(self.objective, (Leximin, MaxMin))
-        return self.objective.share if ours and self.single and not self.rest else None
+        if not self.single or self.rest:
+            return None
+        objective = self.alpha_fair or self.objective
+        return objective.share if isinstance(objective, (Leximin, MaxMin, AlphaFair)) else None
+
+    @property
+    def alpha_fair(self) -> AlphaFair | None:
+        """The objective, or the alpha-fair one with the same optimum."""
+        objective = self.objective
+        if isinstance(objective, FairnessEfficiency):
+            return objective.alpha_fair()
+        return objective if isinstance(objective, AlphaFair) else None
 
     @property
     def empty(self) -> bool:

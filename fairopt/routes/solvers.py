@@ -115,13 +115,14 @@ def run(
     time_limit: float | None = None,
     verbose: bool = False,
     looser: bool = False,
+    keep: bool = False,
 ) -> Try:
     """Solve, and say what happened; the answer is left in the problem's variables.
 
     Parameters
     ----------
     problem : cvxpy.Problem
-        Built afresh: options leak between two solves of one problem.
+        Its solver is always started afresh: with a warm start, options leak between two solves of one problem.
     solver : str
         As `named` gives it.
     options : dict, optional
@@ -132,6 +133,8 @@ def run(
         Let the solver print.
     looser : bool, default False
         Ask for less, for a second try.
+    keep : bool, default False
+        Compile for any values of the problem's parameters: it will be solved again with others.
 
     Returns
     -------
@@ -153,9 +156,9 @@ def run(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if solver in _SWALLOWS_INTERRUPT:
-                _solve_interruptibly(problem, solver, verbose, asked)
+                _solve_interruptibly(problem, solver, verbose, asked, keep)
             else:
-                problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=True, **asked)
+                problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=not keep, **asked)
         status = str(problem.status)
     except cp.error.SolverError as error:
         if "cannot solve" in str(error) or "not able to" in str(error):
@@ -173,9 +176,9 @@ def run(
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
 
 
-def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked: dict[str, Any]) -> None:
+def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked: dict[str, Any], keep: bool) -> None:
     """What `Problem.solve` does, with a look at why the solver came back."""
-    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=True, verbose=verbose, solver_opts=asked)
+    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
     raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=asked)
     field, interrupted = _SWALLOWS_INTERRUPT[solver]
     if raw["info"].get(field) in interrupted:

@@ -45,6 +45,14 @@ class Start(NamedTuple):
     bounded: bool
     crossed: bool
 
+    @classmethod
+    def of_all(cls, parts: Sequence[Start]) -> Start:
+        """That of several groups of users together."""
+        return cls(
+            np.sum([p.low for p in parts], axis=0), np.sum([p.rates for p in parts], axis=0),
+            min(p.first_limit for p in parts), any(p.bounded for p in parts), any(p.crossed for p in parts),
+        )  # fmt: skip
+
 
 class Loads(NamedTuple):
     """What the users who still rise take at a level, by resource.
@@ -66,8 +74,11 @@ class Loads(NamedTuple):
         """Those of several groups of users together."""
         if not parts:
             return cls(np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m), np.inf, 0)
-        sums = (np.sum([p[k] for p in parts], axis=0) for k in range(4))
-        return cls(*sums, min(p.joins for p in parts), sum(p.rising for p in parts))  # type: ignore[call-arg]
+        return cls(
+            np.sum([p.frozen for p in parts], axis=0), np.sum([p.load for p in parts], axis=0),
+            np.sum([p.up for p in parts], axis=0), np.sum([p.down for p in parts], axis=0),
+            min(p.joins for p in parts), sum(p.rising for p in parts),
+        )  # fmt: skip
 
 
 class Users(Protocol):
@@ -222,8 +233,7 @@ class Filling:
         """Coefficients of the shares become tasks per level."""
         parts = self.pool.each(self._start)
         self.alive = dict.fromkeys(range(len(parts)), slice(None))
-        low, rates = (np.sum([p[k] for p in parts], axis=0) for k in range(2))
-        return Start(low, rates, min(p.first_limit for p in parts), self.pool.bounded, any(p.crossed for p in parts))
+        return Start.of_all(parts)
 
     def _start(self, chunk: Chunk) -> Start:
         per_level = np.divide(chunk.of(self.pool.weights), chunk.coefficients, out=self.tasks[chunk.rows])

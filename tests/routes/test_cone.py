@@ -83,7 +83,7 @@ def gap_in_shares(objective: fo.Objective, instance: fo.Instance, a: fo.Allocati
 @settings(max_examples=15)
 def test_alpha_fair_is_the_independent_optimum(alpha: float, instance: fo.Instance) -> None:
     part = instance.select_users(instance.task_limits > 0)
-    a = fo.FDS(alpha).allocate(instance)
+    a = fo.FDS(alpha).allocate(instance, method="cone")
     if part.n_users == 0:
         return
     right = alpha_fair(part.ratios, part.dominant_shares, part.weights, part.task_limits, alpha)
@@ -116,7 +116,7 @@ def test_alpha_fair_is_the_best_of_two_users(alpha: float, share: fo.Share) -> N
 @settings(max_examples=10)
 def test_alpha_fair_leaves_nothing_that_anybody_could_use(alpha: float, instance: fo.Instance) -> None:
     """However flat the objective is for the rich: everybody needs something that is full, to one in a thousand."""
-    a = fo.FDS(alpha).allocate(instance)
+    a = fo.FDS(alpha).allocate(instance, method="cone")
     free = 1 - a.usage[0] / instance.capacities[0]
     for row in instance.demands:
         assert free[row > 0].min() <= 1e-3
@@ -432,7 +432,7 @@ def test_a_forced_solver_never_falls_back() -> None:
 
 def test_not_certified_holds_the_best_found_and_what_was_tried() -> None:
     with lying(lambda x: 0.9 * x), pytest.raises(fo.NotCertified) as caught:
-        fo.FDS(1).allocate(CLUSTER)
+        fo.FDS(1).allocate(CLUSTER, method="cone")
     error = caught.value
     assert isinstance(error.best, fo.Allocation)
     assert not error.best.certificate.ok
@@ -451,7 +451,7 @@ def test_the_chain_goes_on_after_a_solver_that_fails(monkeypatch: pytest.MonkeyP
         return honest(problem, solver, **options)
 
     monkeypatch.setattr(solvers, "run", run)
-    a = fo.FDS(1).allocate(CLUSTER)
+    a = fo.FDS(1).allocate(CLUSTER, method="cone")
     assert a.certificate.solver in ("ECOS", "SCS")
     assert a.certificate.tried[0].solver == "CLARABEL" and a.certificate.tried[-1].solver == a.certificate.solver
 
@@ -544,14 +544,14 @@ def test_a_solver_that_leaves_negative_tasks_or_no_numbers_is_not_certified() ->
     for policy in (fo.FDS(1), fo.Policy(fo.Total(fo.Tasks())), fo.Policy(fo.Leximin(), [fo.EnvyFree()])):
         for point in (lambda x: -x, lambda x: np.full(x.shape, np.nan), lambda x: x - 1e-3):
             with lying(point), pytest.raises(fo.NotCertified):
-                policy.allocate(CLUSTER)
+                policy.allocate(CLUSTER, method="cone")
 
 
 @pytest.mark.parametrize("status", ["solver_error", "user_limit", "optimal_inaccurate"])
 def test_the_status_is_no_evidence(status: str) -> None:
     with lying(status=status):
         try:
-            a = fo.FDS(1).allocate(CLUSTER)
+            a = fo.FDS(1).allocate(CLUSTER, method="cone")
         except fo.NotCertified:
             return
     np.testing.assert_allclose(a.tasks, fo.FDS(1).allocate(CLUSTER).tasks, rtol=1e-4)
@@ -565,7 +565,7 @@ def test_an_infeasible_status_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch
         return fo.Try(solver, "infeasible", 0.0) if len(calls) == 1 else honest(problem, solver, **options)
 
     monkeypatch.setattr(solvers, "run", run)
-    assert fo.FDS(1).allocate(CLUSTER).certificate.ok
+    assert fo.FDS(1).allocate(CLUSTER, method="cone").certificate.ok
 
 
 def test_a_variable_of_a_constraint_left_too_low_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -619,7 +619,7 @@ def test_a_user_with_nothing_is_no_optimum(alpha: float) -> None:
     """The value is minus infinity there: no bound is close to it."""
     for policy in (fo.FDS(alpha), fo.Policy(fo.AlphaFair(alpha) + fo.Total())):
         with lying(lambda x: np.where(np.arange(len(x)) == 0, 0.0, x)), pytest.raises(fo.NotCertified):
-            policy.allocate(CLUSTER)
+            policy.allocate(CLUSTER, method="cone")
 
 
 @pytest.mark.parametrize("alpha", [5, 20, 50])
@@ -635,5 +635,5 @@ def test_a_large_alpha_leaves_nothing_unused_that_somebody_could_use(alpha: floa
 
 
 def test_on_one_pool_a_large_alpha_leaves_nothing_either() -> None:
-    a = fo.FDS(20).allocate(fo.Instance([[1], [1]], [1], task_limits=[None, 0.25]))
+    a = fo.FDS(20).allocate(fo.Instance([[1], [1]], [1], task_limits=[None, 0.25]), method="cone")
     np.testing.assert_allclose(a.tasks, [0.75, 0.25], rtol=1e-9)

@@ -1,0 +1,312 @@
+"""Prices: exact alpha-fairness of any linear share on one pool, by Newton in the prices of m resources (math.md 4).
+
+At prices p user j wants ``x_j = min(T_j, w_j / b_j (b_j / q_j)^(1/alpha))`` tasks, with ``q_j = g_j . p`` and b_j its
+share of a task in units of a common level. Prices are right where every resource is full, or free and worth nothing.
+
+Newton goes in levels ``eta_i = log(p_i) / alpha`` and on the logarithms of the loads: there alpha drops out of the
+Jacobian, whose rows are how the users of a resource spend their budgets, and with a single resource one step is exact.
+A resource that is not full is given a fictitious user with a vanishing claim, so that all resources are full and all
+prices positive; its claim is lowered step by step. Far from the solution steps are limited by what they do to loads,
+and accepted only where the largest residual or the convex dual falls.
+
+`find_prices` never sees a user: whoever holds them (`Responding` here, shards elsewhere) answers with ``m + m^2``
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import boxcox
+
+from fairopt.routes.chunks import Chunk, Pool
+
+Float = NDArray[np.floating[Any]]
+
+CLAIMS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)  # of the fictitious users, as fractions of a capacity
+STEP = 3.0  # largest change of a level, or of what it does to loads, in one round
+ROUNDS = 80  # at one claim; four to ten are usual
+WIDE = 600.0  # logarithms of prices beyond which their exponentials are no longer safe
+NEARLY = 1e-3  # residual at which the next claim may come
+CLOSE = 1e-6  # residual from which one more step leaves its square
+
+
+class Response(NamedTuple):
+    """What users want at prices: load of each resource, and minus its derivative by each level (m x m)."""
+
+    load: Float
+    turnover: Float
+
+    @classmethod
+    def of_all(cls, parts: Sequence[Response]) -> Response:
+        """That of several groups of users together."""
+        return cls(np.sum([p.load for p in parts], axis=0), np.sum([p.turnover for p in parts], axis=0))
+
+
+class Users(Protocol):
+    """Whoever holds the users."""
+
+    usable: Float
+
+    def respond(self, log_prices: Float, alpha: float) -> Response:
+        """What they want."""
+
+    def surplus(self, log_prices: Float, alpha: float) -> float:
+        """Sum of what each gains at its best: the users' part of the dual."""
+
+    def sample(self) -> Users | None:
+        """Fewer users with about the same prices, or None."""
+
+
+def find_prices(users: Users, alpha: float, start: Float | None = None) -> Float | None:
+    """Logarithms of the prices at which all is shared out.
+
+    Parameters
+    ----------
+    users : Users
+        Who shares it.
+    alpha : float
+        Above 0.
+    start : ndarray of shape (n_resources,), optional
+        A guess, such as the last prices. Default: those of a sample.
+
+    Returns
+    -------
+    ndarray of shape (n_resources,) or None
+        Per usable capacity, in the units of `Responding`; None where no way was found.
+    """
+    if start is None:
+        sample = users.sample()
+        start = find_prices(sample, alpha) if sample is not None else None
+    if start is not None:
+        near = _newton(_State(users, alpha, start / alpha, CLAIMS[-1], float(start.max()) / alpha), CLOSE)
+        if near is not None:
+            return alpha * (near.levels + near.steps()[0][0])  # leaves the square of a small residual
+    return _from_afar(users, alpha)
+
+
+def _from_afar(users: Users, alpha: float) -> Float | None:
+    """Without a guess: from alpha near 1, where responses are mild, and with claims that shrink step by step."""
+    path = [alpha]
+    while path[-1] < 0.7:
+        path.append(min(2.5 * path[-1], 1.0))
+    with np.errstate(divide="ignore"):
+        top = float(np.log(np.max(users.respond(np.zeros(len(users.usable)), path[-1]).load / users.usable)))
+    log_prices: Float = np.full(len(users.usable), path[-1] * top if np.isfinite(top) else 0.0)
+    state: _State | None = None
+    path_start = path[-1]
+    while path:
+        a = path.pop()
+        levels, reference = log_prices / a, float(log_prices.max()) / a
+        state = None
+        for claim in CLAIMS[int(a < path_start) : None if not path else 2]:
+            levels = levels if state is None else state.with_claim(claim)
+            last = not path and claim == CLAIMS[-1]
+            state = _newton(_State(users, a, levels, claim, reference), CLOSE**2 if last else NEARLY)
+            if state is None:
+                break
+        if state is not None:
+            log_prices = state.log_prices
+    return state.log_prices if state is not None else None
+
+
+class _State:
+    """Levels, what users want there, and how far that is from full."""
+
+    def __init__(self, users: Users, alpha: float, levels: Float, claim: float, reference: float) -> None:
+        self.users, self.alpha, self.levels, self.claim, self.reference = users, alpha, levels, claim, reference
+        self.log_prices = alpha * levels
+        self.kind = min(1.0, alpha)  # a fictitious user is alpha-fair above 1, and a logarithmic barrier below
+        response = users.respond(self.log_prices, alpha)
+        with np.errstate(all="ignore"):
+            self.slack = claim * users.usable * np.exp(np.clip(self.kind * (reference - levels), -WIDE, WIDE))
+            self.taken = response.load + self.slack
+            self.residual = np.log(self.taken / users.usable)
+            self.turnover = response.turnover
+            self.jacobian = (self.turnover + np.diag(self.kind * self.slack)) / self.taken[:, None]
+        self.size = float(np.abs(self.residual).max()) if np.isfinite(self.residual).all() else np.inf
+        self.sound = self.size < np.inf and bool(np.isfinite(self.jacobian).all())
+
+    def at(self, levels: Float) -> _State:
+        """The same at other levels."""
+        return _State(self.users, self.alpha, levels, self.claim, self.reference)
+
+    def with_claim(self, claim: float) -> Float:
+        """Levels for another claim: the price of what is not full falls with it, where nobody notices."""
+        fall = np.log(claim / self.claim) / self.kind
+        unnoticed = -fall * (self.turnover / self.taken[:, None]).max(axis=0) < (0.5 if self.alpha >= 0.5 else 0.0)
+        return self.levels + np.where((self.slack > 0.01 * self.users.usable) & unnoticed, fall, 0.0)
+
+    @cached_property
+    def dual(self) -> float:
+        """The convex function of the prices that is least at the solution, fictitious users included."""
+        with np.errstate(all="ignore"):
+            scale = self.claim * self.users.usable * np.exp(self.kind * self.reference)
+            if self.alpha <= 1:
+                gained = -(scale * self.log_prices).sum()
+            else:
+                power = self.alpha - 1.0
+                gained = -(scale * self.alpha / power * np.exp(power * self.levels)).sum()
+            spent = float((np.exp(self.log_prices) * self.users.usable).sum())
+            return spent + gained + self.users.surplus(self.log_prices, self.alpha)
+
+    def betters(self, other: _State) -> bool:
+        """Whether the residual or the dual is clearly smaller, or neither larger but for rounding."""
+        if not self.sound or self.size < 0.9 * other.size:
+            return self.sound
+        noise = 1e-13 * abs(other.dual)
+        return self.dual < other.dual - noise or (self.dual <= other.dual + noise and self.size <= other.size * 1.001)
+
+    def steps(self) -> list[tuple[Float, int]]:
+        """Directions to go, and how often to shorten each: Newton's in levels, then its own of the dual."""
+        most = np.full(len(self.levels), STEP)
+        if self.alpha < 1:  # prices that hardly matter to anybody may go further
+            touched = np.maximum(self.jacobian.max(axis=0), 1e-3)
+            most = np.maximum(np.minimum(STEP / touched, 5.0 / self.alpha), STEP)
+        newton = _solved(self.jacobian, self.residual, most)
+        descent = _solved(self.jacobian, 1.0 - self.users.usable / self.taken, most)
+        return [(newton, 5), (descent, 30)]
+
+
+def _newton(state: _State, enough: float) -> _State | None:
+    """Steps until the residual is small, or no step helps any more; None where that is nowhere near."""
+    for _ in range(ROUNDS):
+        if not state.sound or state.size <= enough:
+            break
+        following = _improved(state)
+        if following is None:
+            break
+        state = following
+    return state if state.sound and state.size <= max(enough, NEARLY) else None
+
+
+def _improved(state: _State) -> _State | None:
+    for direction, tries in state.steps():
+        for k in range(tries):
+            following = state.at(state.levels + 0.4**k * direction)
+            if following.betters(state):
+                return following
+    return None
+
+
+def _solved(jacobian: Float, residual: Float, most: Float) -> Float:
+    """Newton's step with no entry beyond ``most``: what would go furthest goes that far, and the others react to it."""
+    step = np.zeros(len(residual))
+    free = np.ones(len(residual), dtype=bool)
+    while free.any():
+        right = residual[free] - jacobian[np.ix_(free, ~free)] @ step[~free]
+        try:
+            found = np.linalg.solve(jacobian[np.ix_(free, free)], right)
+        except np.linalg.LinAlgError:
+            found = right
+        found = np.where(np.isfinite(found), found, right)
+        rows = np.flatnonzero(free)
+        step[rows] = found
+        worst = int(np.argmax(np.abs(found) / most[free]))
+        if abs(found[worst]) <= most[rows[worst]]:
+            break
+        step[rows[worst]] = np.clip(found[worst], -most[rows[worst]], most[rows[worst]])
+        free[rows[worst]] = False
+    return step
+
+
+class Responding:
+    """The users of a pool, in memory.
+
+    Parameters
+    ----------
+    pool : Pool
+        Who they are.
+    alpha : float
+        Of the objective to be solved.
+
+    Attributes
+    ----------
+    tasks : ndarray of shape (n_users,)
+        Share of a task, until `settle` makes tasks of it.
+    level : float
+        The unit of shares per weight.
+    """
+
+    def __init__(self, pool: Pool, alpha: float) -> None:
+        self.pool, self.alpha, self.usable = pool, alpha, pool.usable
+        self.tasks = np.empty(pool.n)
+        parts = pool.each(self._start)
+        with np.errstate(divide="ignore"):
+            self.level = 1.0 / float(np.max(np.sum([rates for rates, _ in parts], axis=0) / self.usable))
+        if alpha > 1:  # the poorest count most: their shares per weight should be no less than the unit
+            self.level = min(self.level, min(limit for _, limit in parts))
+
+    def _start(self, chunk: Chunk) -> tuple[Float, float]:
+        c = chunk.coefficients
+        self.tasks[chunk.rows] = c
+        per_level = chunk.of(self.pool.weights) / c
+        high = chunk.of(self.pool.high)
+        return chunk.ratios @ per_level, float(np.min(high / per_level)) if self.pool.bounded else np.inf
+
+    def sample(self) -> Responding | None:
+        """Fewer users, with the same unit."""
+        pool = self.pool.sample()
+        if pool is None:
+            return None
+        users = Responding(pool, self.alpha)
+        users.level = self.level
+        return users
+
+    def respond(self, log_prices: Float, alpha: float) -> Response:
+        """What they want at prices."""
+        return Response.of_all(self.pool.each(lambda chunk: self._respond(chunk, log_prices, alpha)))
+
+    def _respond(self, chunk: Chunk, log_prices: Float, alpha: float) -> Response:
+        tasks, spent, ratios = self._wanted(chunk, self.tasks[chunk.rows], log_prices, alpha)
+        load = chunk.ratios @ tasks
+        if self.pool.bounded:  # who is held by a bound does not react
+            low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
+            tasks = tasks * ((tasks > low) & (tasks < high))
+        if spent is None:
+            return Response(load, (chunk.ratios * tasks) @ ratios.T)
+        np.divide(tasks, spent, out=tasks)
+        return Response(load, ((ratios * tasks) @ ratios.T) * np.exp(log_prices))
+
+    def _wanted(self, chunk: Chunk, c: Float, log_prices: Float, alpha: float) -> tuple[Float, Float | None, Float]:
+        """Tasks; the price of one and the ratios, or where prices are too far apart None and the parts of budgets."""
+        weights = chunk.of(self.pool.weights)
+        if np.abs(log_prices).max() < WIDE:
+            price = np.exp(log_prices) @ chunk.ratios
+            share = c / price
+            share *= 1.0 / self.level
+            tasks, spent, ratios = share ** (1.0 / alpha), price, chunk.ratios
+        else:
+            logs = np.log(chunk.ratios) + log_prices[:, None]
+            top = logs.max(axis=0)
+            log_price = top + np.log(np.exp(logs - top).sum(axis=0))
+            tasks = np.exp((np.log(c / self.level) - log_price) / alpha)
+            spent, ratios = None, np.exp(logs - log_price)
+        tasks *= weights * self.level / c
+        if self.pool.bounded:
+            np.clip(tasks, chunk.of(self.pool.low), chunk.of(self.pool.high), out=tasks)
+        return tasks, spent, ratios
+
+    def surplus(self, log_prices: Float, alpha: float) -> float:
+        """Sum over users of what the tasks they want are worth to them, less their price."""
+
+        def gain(chunk: Chunk) -> float:
+            c, weights = self.tasks[chunk.rows], chunk.of(self.pool.weights)
+            tasks, _, _ = self._wanted(chunk, c, log_prices, alpha)
+            worth = weights * boxcox(c * tasks / (weights * self.level), 1.0 - alpha)
+            return float((worth - tasks * (np.exp(log_prices) @ chunk.ratios)).sum())
+
+        return float(np.sum(self.pool.each(gain)))
+
+    def settle(self, log_prices: Float) -> None:
+        """Leave the users with the tasks that they want."""
+
+        def write(chunk: Chunk) -> None:
+            held = self.tasks[chunk.rows]
+            held[:] = self._wanted(chunk, held, log_prices, self.alpha)[0]
+
+        self.pool.each(write)

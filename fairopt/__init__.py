@@ -44,6 +44,8 @@ from fairopt.notions.registry import known_policies, named_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 from fairopt.report import Comparison, compare
+from fairopt.routes.batch import Allocations, allocate_many
+from fairopt.routes.prepared import Prepared
 
 __version__ = "0.1.0"
 
@@ -55,6 +57,7 @@ __all__ = [
     "KDF",
     "TSF",
     "Allocation",
+    "Allocations",
     "AlphaFair",
     "Certificate",
     "Comparison",
@@ -87,6 +90,7 @@ __all__ = [
     "PNormFairness",
     "PNormShare",
     "Policy",
+    "Prepared",
     "Reserve",
     "ResourceShare",
     "Share",
@@ -97,6 +101,7 @@ __all__ = [
     "Total",
     "Try",
     "Unbounded",
+    "allocate_many",
     "compare",
     "datasets",
     "known_policies",

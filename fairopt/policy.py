@@ -13,6 +13,7 @@ from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.routes import choose, natural
+from fairopt.routes.prepared import Prepared
 
 __all__ = ["Policy", "label"]
 
@@ -81,7 +82,7 @@ class Policy:
         ----------
         instance : Instance
             Users and servers.
-        method : {"auto", "cone", "water-filling"}, default "auto"
+        method : {"auto", "cone", "water-filling", "prices"}, default "auto"
             ``auto`` takes the first route that is exact; ``cone`` forces the general one.
         solver : str, optional
             Any name in ``cvxpy.installed_solvers()``: forces the cone route with that solver, and never falls back.
@@ -117,6 +118,36 @@ class Policy:
             self, instance, method=method, solver=solver, solver_options=solver_options,
             time_limit=time_limit, verbose=verbose,
         )  # fmt: skip
+
+    def prepare(
+        self, instance: Instance, *, solver: str | None = None, solver_options: Mapping[str, Any] | None = None
+    ) -> Prepared:
+        """Keep what can be kept for solving again when only capacities, weights or task limits change.
+
+        Parameters
+        ----------
+        instance : Instance
+            Users and servers.
+        solver : str, optional
+            As in `allocate`.
+        solver_options : dict, optional
+            As in `allocate`.
+
+        Returns
+        -------
+        Prepared
+            Whose ``allocate(capacities=, weights=, task_limits=)`` answers as `allocate` would.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> ready = fo.FDS(1).prepare(fo.Instance([[2, 3], [2, 1]], [6, 4]))
+        >>> ready.allocate().tasks.round(4)
+        array([0.6667, 2.    ])
+        >>> ready.allocate(capacities=[12, 8]).tasks.round(4)
+        array([1.3333, 4.    ])
+        """
+        return Prepared(self, instance, solver=solver, solver_options=solver_options)
 
     def problem(self, instance: Instance) -> cp.Problem:
         """The policy as a CVXPY problem in natural units, to read, change and solve.

@@ -82,7 +82,7 @@ class Share(Block):
             raise InvalidBlock(f"{self!r}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         if c.ndim == 2 and servers == 1:
             c = c[:, 0]
-        if c.ndim == 1 and 0 < c.min(initial=np.inf) and c.max(initial=0.0) < np.inf:
+        if c.ndim == 1 and c.min(initial=np.inf) > 0 and c.max(initial=0.0) < np.inf:
             return c
         relevant = instance.eligible if c.ndim == 2 else True
         wrong = relevant & ~(np.isfinite(c) & (c >= 0))

@@ -42,12 +42,14 @@ def allocate(
     time_limit: float | None = None,
     verbose: bool = False,
     general: Callable[[Program, Settings], Answer] | None = None,
+    start: Float | None = None,
 ) -> Allocation:
     """Solve a policy on an instance, and prove the answer; see `Policy.allocate` for the parameters.
 
-    ``general`` solves what no faster route is exact for: `Prepared` has kept a compiled program for that.
+    ``general`` solves what no faster route is exact for: `Prepared` has kept a compiled program for that. ``start`` is
+    a guess at the prices, in natural units by server row: those of a program much like this one.
     """
-    start = time.perf_counter()
+    begun = time.perf_counter()
     require_instance(instance)
     if method not in METHODS:
         raise InvalidBlock(f"no method {method!r}; {nearest(method, METHODS)}")
@@ -58,9 +60,10 @@ def allocate(
     settings = Settings(
         solver=solvers.named(solver) if solver is not None else None,
         options=dict(solver_options or {}),
-        deadline=None if time_limit is None else start + time_limit,
+        deadline=None if time_limit is None else begun + time_limit,
         verbose=verbose,
         general=general,
+        start=start,
     )
     if settings.solver and method not in ("auto", "cone"):
         raise InvalidBlock(f"solver {settings.solver} goes the cone route; give method='cone' or leave method out")
@@ -80,7 +83,7 @@ def allocate(
         if k + 1 < len(tiers) and not program.empty:
             constraints += tuple(_kept(objective, program, answer))
     assert first is not None
-    allocation = _finished(policy, first, answers, time.perf_counter() - start)
+    allocation = _finished(policy, first, answers, time.perf_counter() - begun)
     if not allocation.certificate.ok:
         _refuse(allocation, settings)
     return allocation
@@ -111,7 +114,7 @@ def _one(program: Program, settings: Settings, method: str) -> Answer:
     if settings.solver is None and method != "cone":
         for name, applies, solve in FAST:
             if method in ("auto", name) and applies(program):
-                answer = solve(program)
+                answer = solve(program, settings)
                 if answer.ok or method == name:
                     return answer
                 tried += answer.tried

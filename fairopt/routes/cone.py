@@ -35,6 +35,7 @@ class Settings:
     verbose: bool = False
     quick: bool = False  # only the first solver of the chain: something better follows
     general: Callable[[Program, Settings], Answer] | None = None  # instead of `solve`: `Prepared` has kept a program
+    start: Float | None = None  # a guess at prices, in natural units by server row given
 
     def left(self) -> float | None:
         """Seconds left, never negative."""

@@ -18,7 +18,7 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.errors import NotCertified
 from fairopt.routes import conflict
 from fairopt.routes.chunks import Pool
-from fairopt.routes.cone import Answer
+from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.evidence import bottlenecks, worth
 from fairopt.routes.prices import Responding, find_prices
 from fairopt.routes.program import Program
@@ -42,13 +42,15 @@ def fills(program: Program) -> bool:
     return isinstance(program.objective, (Leximin, MaxMin)) and program.pool_share is not None
 
 
-def by_waterfill(program: Program) -> Answer:
+def by_waterfill(program: Program, settings: Settings) -> Answer:
     """Leximin or max-min by water-filling, with the bottleneck condition as its certificate.
 
     Parameters
     ----------
     program : Program
         For which `fills` holds.
+    settings : Settings
+        Plays no part.
 
     Returns
     -------
@@ -97,15 +99,15 @@ def priced(program: Program) -> bool:
     return fair is not None and fair.alpha > 0 and program.pool_share is not None and bool((program.usable > 0).all())
 
 
-def by_prices(program: Program, start: Float | None = None) -> Answer:
+def by_prices(program: Program, settings: Settings) -> Answer:
     """alpha-fairness by prices, with the dual they give as its certificate.
 
     Parameters
     ----------
     program : Program
         For which `priced` holds.
-    start : ndarray of shape (n_resources,), optional
-        The last prices of a program much like this one, as `Answer.prices` has them.
+    settings : Settings
+        Its ``start`` is where to look for prices first.
 
     Returns
     -------
@@ -125,8 +127,9 @@ def by_prices(program: Program, start: Float | None = None) -> Answer:
         conflict.explain(program)
     users = Responding(pool, fair.alpha)
     guess = None
-    if start is not None and np.all(start > 0) and np.isfinite(start).all():
-        guess = np.log(start) - (1.0 - fair.alpha) * np.log(users.level)
+    if settings.start is not None and np.isfinite(settings.start).all():
+        whole = np.maximum(settings.start[0] * program.instance.total_capacities, 1e-300)
+        guess = np.log(whole) - (1.0 - fair.alpha) * np.log(users.level)
     log_prices = find_prices(users, fair.alpha, guess)
     if log_prices is None:
         lost = Try("prices", "no prices found", time.perf_counter() - begun)

@@ -1,0 +1,72 @@
+"""Water-filling of many instances at once: leximin on one pool (math.md section 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.routes.batch_data import Chunk
+
+Float = NDArray[np.floating[Any]]
+
+
+def solve(chunk: Chunk) -> tuple[Float, Float]:
+    """Leximin of ``s_j / w_j``, and how far each instance is from the bottleneck condition.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        Instances.
+
+    Returns
+    -------
+    tasks : ndarray of shape (n_users, size)
+    gap : ndarray of shape (size,)
+    """
+    tasks = chunk.tasks_at(_levels(chunk.rates, chunk.tops))
+    return tasks, _bottleneck_gap(chunk, tasks)
+
+
+def _levels(rates: Float, tops: Float) -> Float:
+    """The level ``s_j / w_j`` of each user, shape (n_users, size).
+
+    All users who still rise stand at a common height. As if nobody had a limit, the next resource would be full at
+    some height; whoever meets its limit below stops there (the true height can only be more), and where nobody does,
+    the resource is full and its users stop. So each step stops somebody, and n steps do.
+    """
+    levels, rising = np.zeros(tops.shape), tops > 0
+    height = np.zeros(tops.shape[1])
+    needs = rates > 0
+    for _ in range(len(tops)):
+        slope = np.einsum("jib,jb->ib", rates, rising.astype(float))
+        room = 1.0 - np.einsum("jib,jb->ib", rates, levels)
+        reach = np.divide(room, slope, out=np.full(room.shape, np.inf), where=slope > 0)
+        height = np.maximum(height, reach.min(axis=0))
+        limited = rising & (tops <= height)
+        full = (reach <= height) & ~limited.any(axis=0)
+        stopped = limited | (rising & (needs & full).any(axis=1))
+        levels[stopped] = np.minimum(tops, height)[stopped]
+        rising &= ~stopped
+        if not rising.any():
+            break
+    return levels
+
+
+def _bottleneck_gap(chunk: Chunk, tasks: Float) -> Float:
+    """As `fairopt.routes.certify.bottleneck_gap`: no user below its limit may have a larger excess than this.
+
+    Each must use a full resource on which nobody stands higher; the gap is by how much that fails, relatively. At a gap
+    of g the max-min level is within 2 g of its best, too.
+    """
+    level = tasks / chunk.per_level
+    slack = np.maximum(1.0 - chunk.loads(tasks), 0.0)
+    excess = np.full(level.shape, np.inf)
+    for i, room in enumerate(slack):
+        users = chunk.demands[:, i] > 0
+        top = np.where(users, level, 0.0).max(axis=0)
+        over = np.divide(top, level, out=np.full(level.shape, np.inf), where=level > 0) - 1.0
+        np.minimum(excess, np.maximum(over, room), out=excess, where=users)
+    free = tasks < chunk.limits * (1 - 1e-9)
+    return np.where(free, excess, 0.0).max(axis=0)

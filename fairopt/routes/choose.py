@@ -19,10 +19,8 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Tota
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.routes import certify, cone, leximin, parametric, pool, solvers
-from fairopt.routes.chunks import Pool
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program, is_ours, require_instance
-from fairopt.routes.waterfill import Filling, fill
 
 Float = NDArray[np.floating[Any]]
 
@@ -159,8 +157,8 @@ def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
     if program.single and not program.rest:
         if not _fits_more(program, tasks):
             return answer
-        rising = Filling(Pool(program, share, low=tasks))
-        more = None if fill(rising, program.usable) is None else certify.repair(program, rising.tasks)
+        above = pool.filled_up(program, share, tasks)
+        more = None if above is None else certify.repair(program, above)
         blocks = answer.block_violation
     elif _steep(objective):
         users = program.instance.users

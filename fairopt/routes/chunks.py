@@ -8,7 +8,7 @@ number per user and one chunk.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -34,7 +34,6 @@ class Chunk:
     """Some users of a pool, in a row."""
 
     pool: Pool
-    index: int
     rows: slice
     ratios: Float
 
@@ -125,43 +124,39 @@ class Pool:
         """Every sixteenth user, and as much of the capacity; None of a small pool."""
         return Pool(self.program, self.share, self.every * 16) if self.n > SAMPLE else None
 
-    def each(self, function: Callable[[Chunk], Result], only: Sequence[int] | None = None) -> list[Result]:
+    def each(self, function: Callable[[Chunk], Result]) -> list[Result]:
         """Apply a function to every chunk of users.
 
         Parameters
         ----------
         function : callable
             Takes a `Chunk`, whose ratios hold only until it returns.
-        only : sequence of int, optional
-            These chunks only.
 
         Returns
         -------
         list
             What it returned, in the order of users, so that sums do not depend on the number of threads.
         """
-        step = self.step
-        chunks = range(-(-self.n // step)) if only is None else only
-        workers = min(os.cpu_count() or 1, 8) if len(chunks) * step * self.m >= THREADED else 1
+        starts = range(0, self.n, self.step)
+        workers = min(os.cpu_count() or 1, 8) if self.n * self.m >= THREADED else 1
         if workers == 1:
-            return self._run(function, chunks, step)
-        portion = -(-len(chunks) // workers)
+            return self._run(function, starts)
+        portion = -(-len(starts) // workers)
         with ThreadPoolExecutor(workers) as threads:
             futures = [
-                threads.submit(self._run, function, chunks[k : k + portion], step)
-                for k in range(0, len(chunks), portion)
+                threads.submit(self._run, function, starts[k : k + portion]) for k in range(0, len(starts), portion)
             ]
             return [result for future in futures for result in future.result()]
 
-    def _run(self, function: Callable[[Chunk], Result], chunks: Sequence[int], step: int) -> list[Result]:
-        buffer = np.empty((self.m, min(step, self.n)))
+    def _run(self, function: Callable[[Chunk], Result], starts: range) -> list[Result]:
+        buffer = np.empty((self.m, min(self.step, self.n)))
         out = []
         with np.errstate(all="ignore"):  # zeros and infinities are looked at where they matter; each thread has its own
-            for k in chunks:
-                rows = slice(k * step, min((k + 1) * step, self.n))
-                ratios = buffer[:, : rows.stop - rows.start]
+            for start in starts:
+                rows = slice(start, min(start + self.step, self.n))
+                ratios = buffer[:, : rows.stop - start]
                 np.multiply(self.demands[rows].T, self.per_unit, out=ratios)
-                out.append(function(Chunk(self, k, rows, ratios)))
+                out.append(function(Chunk(self, rows, ratios)))
         return out
 
 

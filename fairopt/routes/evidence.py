@@ -7,7 +7,7 @@ wrong one. Parts of the users can be judged apart, and what was found about them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,7 +105,9 @@ class Bottlenecks(NamedTuple):
         return np.inf if np.isfinite(self.stray) else worst
 
 
-def bottlenecks(pool: Pool, tasks: Float, order: Sequence[int] | None = None) -> Bottlenecks:
+def bottlenecks(
+    pool: Pool, tasks: Float, order: Sequence[int] | None = None, settle: Callable[[Chunk], None] | None = None
+) -> Bottlenecks:
     """Look at every user's level and at who holds it down.
 
     Parameters
@@ -116,6 +118,8 @@ def bottlenecks(pool: Pool, tasks: Float, order: Sequence[int] | None = None) ->
         The answer to judge.
     order : sequence of int, optional
         Resources, in the order in which they became full. Default: full ones, the lowest top level first.
+    settle : callable, optional
+        Called with each chunk before it is looked at: writes its tasks, and saves a pass.
 
     Returns
     -------
@@ -127,6 +131,8 @@ def bottlenecks(pool: Pool, tasks: Float, order: Sequence[int] | None = None) ->
         order = sorted(range(pool.m), key=lambda i: (bool(slack[i] > 1e-6 * pool.usable[i]), first.top[i]))
 
     def look(chunk: Chunk) -> Bottlenecks:
+        if settle is not None:
+            settle(chunk)
         x, low, high = tasks[chunk.rows], chunk.of(pool.low), chunk.of(pool.high)
         ratios = chunk.ratios
         level = x * chunk.coefficients / chunk.of(pool.weights)
@@ -216,7 +222,10 @@ def _shift(alpha: float) -> float:
     return 1.0 if abs(1.0 - alpha) < 0.1 else 0.0
 
 
-def worth(pool: Pool, tasks: Float, log_prices: Float, alpha: float, level: float) -> Worth:
+def worth(
+    pool: Pool, tasks: Float, log_prices: Float, alpha: float, level: float,
+    settle: Callable[[Chunk], None] | None = None,
+) -> Worth:  # fmt: skip
     """Value of an answer, and a bound on every other at any prices.
 
     Parameters
@@ -231,6 +240,8 @@ def worth(pool: Pool, tasks: Float, log_prices: Float, alpha: float, level: floa
         Above 0.
     level : float
         The unit of shares per weight.
+    settle : callable, optional
+        Called with each chunk before it is looked at: writes its tasks, and saves a pass.
 
     Returns
     -------
@@ -242,6 +253,8 @@ def worth(pool: Pool, tasks: Float, log_prices: Float, alpha: float, level: floa
         return np.log(z) if alpha == 1 else (z**power - shift) / power
 
     def look(chunk: Chunk) -> Worth:
+        if settle is not None:
+            settle(chunk)
         x, weights = tasks[chunk.rows], chunk.of(pool.weights)
         per_task = chunk.coefficients / level
         price = np.exp(log_prices) @ chunk.ratios

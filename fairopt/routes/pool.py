@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Try
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
+from fairopt.blocks.shares import Share
 from fairopt.errors import NotCertified
 from fairopt.routes import conflict
 from fairopt.routes.chunks import Pool
@@ -68,7 +69,8 @@ def by_waterfill(program: Program, settings: Settings) -> Answer:
     if filled is None:
         conflict.explain(program)
         raise NotCertified("the lower bounds do not fit, though no conflict was found; loosen them a little")
-    found = bottlenecks(pool, users.tasks, [event.resource for event in filled.events])
+    order = [event.resource for event in filled.events]
+    found = bottlenecks(pool, users.tasks, order, lambda chunk: users.settle(chunk, filled.events))
     factor = found.feasible.factor(pool)
     if factor < 1:  # by rounding
         users.tasks *= factor
@@ -81,6 +83,31 @@ def by_waterfill(program: Program, settings: Settings) -> Answer:
         users.tasks, gap, found.feasible.violation, "water-filling", filled.prices,
         block_violation=found.feasible.short, value=found.lowest,
     )  # fmt: skip
+
+
+def filled_up(program: Program, share: Share, tasks: Float) -> Float | None:
+    """Hand out what an answer leaves, by water-filling above it; None where it does not fit.
+
+    Parameters
+    ----------
+    program : Program
+        On one pool.
+    share : Share
+        Whose levels rise together.
+    tasks : ndarray of shape (n_users,)
+        What everybody keeps.
+
+    Returns
+    -------
+    ndarray of shape (n_users,) or None
+    """
+    pool = Pool(program, share, low=tasks)
+    users = Filling(pool)
+    filled = fill(users, pool.usable)
+    if filled is None:
+        return None
+    pool.each(lambda chunk: users.settle(chunk, filled.events))
+    return users.tasks
 
 
 def priced(program: Program) -> bool:
@@ -134,8 +161,7 @@ def by_prices(program: Program, settings: Settings) -> Answer:
     if log_prices is None:
         lost = Try("prices", "no prices found", time.perf_counter() - begun)
         return Answer(np.zeros(pool.n), np.inf, 0.0, "prices", tried=(lost,))
-    users.settle(log_prices)
-    found = worth(pool, users.tasks, log_prices, fair.alpha, users.level)
+    found = worth(pool, users.tasks, log_prices, fair.alpha, users.level, lambda chunk: users.settle(chunk, log_prices))
     factor = found.feasible.factor(pool)
     if factor < 1:
         users.tasks *= factor

@@ -302,11 +302,7 @@ class Responding:
 
         return float(np.sum(self.pool.each(gain)))
 
-    def settle(self, log_prices: Float) -> None:
-        """Leave the users with the tasks that they want."""
-
-        def write(chunk: Chunk) -> None:
-            held = self.tasks[chunk.rows]
-            held[:] = self._wanted(chunk, held, log_prices, self.alpha)[0]
-
-        self.pool.each(write)
+    def settle(self, chunk: Chunk, log_prices: Float) -> None:
+        """Leave a chunk of users with the tasks that they want."""
+        held = self.tasks[chunk.rows]
+        held[:] = self._wanted(chunk, held, log_prices, self.alpha)[0]

@@ -35,12 +35,13 @@ class Start(NamedTuple):
     """Before anybody rises.
 
     ``low`` is the load of the lower bounds and ``rates`` the load per level without any bound, by resource;
-    ``first_limit`` is the level at which the first user is at its limit; ``bounded`` says whether there are any bounds,
-    ``crossed`` whether somebody's are the wrong way round.
+    ``needed`` says which resources everybody needs; ``first_limit`` is the level at which the first user is at its
+    limit; ``bounded`` says whether there are any bounds, ``crossed`` whether somebody's are the wrong way round.
     """
 
     low: Float
     rates: Float
+    needed: NDArray[np.bool_]
     first_limit: float
     bounded: bool
     crossed: bool
@@ -50,19 +51,18 @@ class Start(NamedTuple):
         """That of several groups of users together."""
         return cls(
             np.sum([p.low for p in parts], axis=0), np.sum([p.rates for p in parts], axis=0),
-            min(p.first_limit for p in parts), any(p.bounded for p in parts), any(p.crossed for p in parts),
+            np.all([p.needed for p in parts], axis=0), min(p.first_limit for p in parts),
+            any(p.bounded for p in parts), any(p.crossed for p in parts),
         )  # fmt: skip
 
 
 class Loads(NamedTuple):
-    """What the users who still rise take at a level, by resource.
+    """What users take, by resource, when events have frozen some and the others stand at a level.
 
-    ``frozen`` is what those take whom the event that came with the question froze; ``up`` and ``down`` are the slopes
-    of the load to the right and to the left, ``joins`` the next level at which somebody starts to rise, ``rising`` how
-    many are not frozen.
+    ``up`` and ``down`` are the slopes of the load to the right and to the left, ``joins`` the next level at which
+    somebody starts to rise, ``rising`` how many are not frozen.
     """
 
-    frozen: Float
     load: Float
     up: Float
     down: Float
@@ -70,14 +70,11 @@ class Loads(NamedTuple):
     rising: int
 
     @classmethod
-    def of_all(cls, parts: Sequence[Loads], m: int) -> Loads:
+    def of_all(cls, parts: Sequence[Loads]) -> Loads:
         """Those of several groups of users together."""
-        if not parts:
-            return cls(np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m), np.inf, 0)
         return cls(
-            np.sum([p.frozen for p in parts], axis=0), np.sum([p.load for p in parts], axis=0),
-            np.sum([p.up for p in parts], axis=0), np.sum([p.down for p in parts], axis=0),
-            min(p.joins for p in parts), sum(p.rising for p in parts),
+            np.sum([p.load for p in parts], axis=0), np.sum([p.up for p in parts], axis=0),
+            np.sum([p.down for p in parts], axis=0), min(p.joins for p in parts), sum(p.rising for p in parts),
         )  # fmt: skip
 
 
@@ -90,11 +87,8 @@ class Users(Protocol):
     def guess(self) -> Sequence[float]:
         """About where the events will be."""
 
-    def loads(self, event: Event | None, level: float) -> Loads:
-        """Freeze the users of an event, and say what the others take at a level."""
-
-    def finish(self) -> None:
-        """Everybody who still rises goes to its limit."""
+    def loads(self, events: Sequence[Event], level: float) -> Loads:
+        """What they take after events and at a level."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +111,7 @@ class Filled:
 
 
 def fill(users: Users, usable: Float) -> Filled | None:
-    """Leximin on one pool; the users are left with their tasks.
+    """Leximin on one pool: the events, from which everybody's tasks follow.
 
     Parameters
     ----------
@@ -137,28 +131,26 @@ def fill(users: Users, usable: Float) -> Filled | None:
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = np.where(start.rates > 0, usable / start.rates, np.inf)
     guesses = users.guess() if start.bounded else ()
-    held = np.zeros(len(usable))  # what frozen users take
     prices = np.zeros(len(usable))
     first_level, level = start.first_limit, 0.0
     events: list[Event] = []
-    while True:
+    while not any(start.needed[e.resource] for e in events):
         k = len(events)
         if k == 0 and not start.bounded:  # nothing bends: no question needed
             i = int(np.argmin(levels))
             found: _Full | None = _Full(i, float(levels[i]), float(start.rates[i]))
         else:
             trial = guesses[k] if k < len(guesses) else level or float(levels.min())
-            event = events[-1] if events else None
-            found = _next_full(users, event, usable, held, level, trial, start.bounded)
+            found = _next_full(users, events, usable, level, trial, start.bounded)
         if found is None:  # nobody is left, or nothing fills up any more
-            users.finish()
-            return Filled(first_level, tuple(events), prices)
+            break
         level = max(found.level, level)
         if k == 0:
             first_level = min(level, start.first_limit)
             if level <= start.first_limit:
                 prices[found.resource] = 1.0 / found.slope
         events.append(Event(found.resource, level))
+    return Filled(first_level, tuple(events), prices)
 
 
 class _Full(NamedTuple):
@@ -168,9 +160,9 @@ class _Full(NamedTuple):
 
 
 def _next_full(
-    users: Users, event: Event | None, usable: Float, held: Float, level: float, trial: float, bounded: bool
+    users: Users, events: Sequence[Event], usable: Float, level: float, trial: float, bounded: bool
 ) -> _Full | None:
-    """The next resource to be full, or None; what the event froze is added to ``held``.
+    """The next resource to be full, or None.
 
     The largest level at which all loads fit. They are piecewise linear in the level, and concave but for users who
     join: Newton's step is exact once no kink lies between, and a bracket that always shrinks keeps it from cycling.
@@ -178,12 +170,10 @@ def _next_full(
     below, above = level, np.inf  # all fits at the one, not at the other
     trial = max(trial, level) if bounded else level
     while True:
-        at = users.loads(event, trial)
-        held += at.frozen
-        event = None
+        at = users.loads(events, trial)
         if at.rising == 0:
             return None
-        room = usable - held - at.load
+        room = usable - at.load
         over = room < -FULL * usable
         if over.any():
             above = trial
@@ -221,30 +211,27 @@ class Filling:
     Attributes
     ----------
     tasks : ndarray of shape (n_users,)
-        Tasks per level of who still rises, and the tasks of who does not.
+        Tasks per level, until `settle` makes tasks of it.
     """
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.tasks = np.empty(pool.n)
-        self.alive: dict[int, NDArray[np.int64] | slice] = {}
+        self.started = Start.of_all(pool.each(self._start))
 
     def start(self) -> Start:
-        """Coefficients of the shares become tasks per level."""
-        parts = self.pool.each(self._start)
-        self.alive = dict.fromkeys(range(len(parts)), slice(None))
-        return Start.of_all(parts)
+        """Load of the lower bounds, and rates."""
+        return self.started
 
     def _start(self, chunk: Chunk) -> Start:
         per_level = np.divide(chunk.of(self.pool.weights), chunk.coefficients, out=self.tasks[chunk.rows])
-        rates = chunk.ratios @ per_level
+        rates, needed = chunk.ratios @ per_level, chunk.ratios.min(axis=1) > 0
         if not self.pool.bounded:
-            return Start(np.zeros(len(rates)), rates, np.inf, False, False)
+            return Start(np.zeros(len(rates)), rates, needed, np.inf, False, False)
         low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
-        return Start(
-            chunk.ratios @ np.broadcast_to(low, chunk.size), rates, float(np.min(high / per_level)), True,
-            bool(np.any(low > high * (1 + 1e-12))),
-        )  # fmt: skip
+        least = chunk.ratios @ np.broadcast_to(low, chunk.size)
+        crossed = bool(np.any(low > high * (1 + 1e-12)))
+        return Start(least, rates, needed, float(np.min(high / per_level)), True, crossed)
 
     def guess(self) -> Sequence[float]:
         """Where the events of a sample are."""
@@ -252,60 +239,40 @@ class Filling:
         found = fill(Filling(sample), sample.usable) if sample else None
         return [e.level for e in found.events] if found else ()
 
-    def loads(self, event: Event | None, level: float) -> Loads:
-        """Freeze the users of an event, and say what the others take at a level."""
-        parts = self.pool.each(lambda chunk: self._loads(chunk, event, level), list(self.alive))
-        for index, (_, rows) in zip(list(self.alive), parts, strict=True):
-            if isinstance(rows, slice) or len(rows):
-                self.alive[index] = rows
-            else:
-                del self.alive[index]
-        return Loads.of_all([loads for loads, _ in parts], self.pool.m)
+    def loads(self, events: Sequence[Event], level: float) -> Loads:
+        """What they take after events and at a level."""
+        return Loads.of_all(self.pool.each(lambda chunk: self._loads(chunk, events, level)))
 
-    def _loads(self, chunk: Chunk, event: Event | None, level: float) -> tuple[Loads, NDArray[np.int64] | slice]:
-        rows, tasks = self.alive[chunk.index], self.tasks[chunk.rows]
-        ratios, frozen = chunk.ratios, np.zeros(self.pool.m)
-        if not isinstance(rows, slice):
-            ratios = ratios[:, rows]
-        if event is not None:
-            needs = ratios[event.resource] > 0
-            if needs.all():
-                tasks[rows] = self._at(chunk, rows, tasks[rows], event.level)
-                return Loads.of_all([], self.pool.m)._replace(frozen=ratios @ tasks[rows]), np.empty(0, dtype=np.int64)
-            those = np.arange(chunk.size)[rows]
-            gone = those[needs]
-            tasks[gone] = self._at(chunk, gone, tasks[gone], event.level)
-            frozen = ratios[:, needs] @ tasks[gone]
-            rows, ratios = those[~needs], ratios[:, ~needs]
-        per_level = tasks[rows]
-        count = len(per_level)
-        at = self._at(chunk, rows, per_level, level)
+    def _loads(self, chunk: Chunk, events: Sequence[Event], level: float) -> Loads:
+        per_level, ratios = self.tasks[chunk.rows], chunk.ratios
+        levels, rising = _levels(chunk, events, level)
+        tasks = per_level * levels
         if not self.pool.bounded:
-            rates = ratios @ per_level
-            return Loads(frozen, ratios @ at, rates, rates, np.inf, count), rows
-        enters, leaves = (
-            self._of(chunk, self.pool.low, rows) / per_level,
-            self._of(chunk, self.pool.high, rows) / per_level,
-        )
-        up = ratios @ (per_level * ((enters <= level) & (level < leaves)))
-        down = ratios @ (per_level * ((enters < level) & (level <= leaves)))
-        joins = float(np.min(enters, initial=np.inf, where=enters > level))
-        return Loads(frozen, ratios @ at, up, down, joins, count), rows
+            rates = ratios @ (per_level * rising)
+            return Loads(ratios @ tasks, rates, rates, np.inf, int(np.sum(rising)))
+        low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
+        enters, leaves = low / per_level, high / per_level
+        up = ratios @ (per_level * (rising & (enters <= level) & (level < leaves)))
+        down = ratios @ (per_level * (rising & (enters < level) & (level <= leaves)))
+        joins = float(np.min(enters, initial=np.inf, where=rising & (enters > level)))
+        return Loads(ratios @ np.clip(tasks, low, high), up, down, joins, int(np.sum(rising)))
 
-    def _of(self, chunk: Chunk, by_user: Float | float, rows: NDArray[np.int64] | slice) -> Any:
-        return by_user if isinstance(by_user, float) else by_user[chunk.rows][rows]
+    def settle(self, chunk: Chunk, events: Sequence[Event]) -> None:
+        """Leave a chunk of users with their tasks; who was never frozen goes to its limit."""
+        tasks = self.tasks[chunk.rows]
+        tasks *= _levels(chunk, events, np.inf)[0]
+        if self.pool.bounded:
+            np.clip(tasks, chunk.of(self.pool.low), chunk.of(self.pool.high), out=tasks)
 
-    def _at(self, chunk: Chunk, rows: NDArray[np.int64] | slice, per_level: Float, level: float) -> Float:
-        """Tasks at a level."""
-        tasks = per_level * level
-        if not self.pool.bounded:
-            return tasks
-        return np.clip(tasks, self._of(chunk, self.pool.low, rows), self._of(chunk, self.pool.high, rows))
 
-    def finish(self) -> None:
-        """Everybody who still rises goes to its limit."""
-        step = self.pool.step
-        for index, rows in self.alive.items():
-            part = slice(index * step, (index + 1) * step)
-            high = self.pool.high
-            self.tasks[part][rows] = high if isinstance(high, float) else high[part][rows]
+def _levels(chunk: Chunk, events: Sequence[Event], level: float) -> tuple[Any, NDArray[np.bool_]]:
+    """At what level each user of a chunk stands, and who still rises: the first event that concerns a user counts."""
+    levels: Any = level
+    rising = np.ones(chunk.size, dtype=bool)
+    for event in reversed(events):
+        needs = chunk.ratios[event.resource] > 0
+        if needs.all():
+            levels, rising = event.level, np.zeros(chunk.size, dtype=bool)
+        else:
+            levels, rising = np.where(needs, event.level, levels), rising & ~needs
+    return levels, rising

@@ -46,6 +46,7 @@ from fairopt.policy import Policy
 from fairopt.report import Comparison, compare
 from fairopt.routes.batch import Allocations, allocate_many
 from fairopt.routes.prepared import Prepared
+from fairopt.routes.sharded import ShardedAllocation, allocate_sharded
 
 __version__ = "0.1.0"
 
@@ -93,6 +94,7 @@ __all__ = [
     "Prepared",
     "Reserve",
     "ResourceShare",
+    "ShardedAllocation",
     "Share",
     "SharingIncentive",
     "SolverUnavailable",
@@ -102,6 +104,7 @@ __all__ = [
     "Try",
     "Unbounded",
     "allocate_many",
+    "allocate_sharded",
     "compare",
     "datasets",
     "known_policies",

@@ -101,6 +101,15 @@ class FairnessEfficiency(Objective):
         on_edge = self.beta > 0 and abs(self.emphasis - self.threshold) <= 1e-12 * self.threshold
         return AlphaFair(self.beta, self.share) if on_edge and self.beta != 1 else None
 
+    def of_alpha_fair(self, value: float) -> tuple[float, float]:
+        """What the measure is on the edge where the `AlphaFair` with the same optimum has a value, and its slope there.
+
+        With the sum of powers ``V = (1-b) F`` of an alpha-fair value F, the measure is ``sgn(1-b) V^(1/b)``.
+        """
+        power = 1.0 - self.beta
+        measure = float(np.sign(power) * (power * value) ** (1.0 / self.beta))
+        return measure, measure / (self.beta * value)
+
     def expression(self, model: Model) -> cp.Expression:
         """``-exp(-h)`` above beta = 1, h the solver form; the logarithm of the measure below (a transform)."""
         h = self._log_measure(model) + self.emphasis * np.log(model.level(self.share))

@@ -18,15 +18,24 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.routes import certify, cone, leximin, parametric, pool, solvers
+from fairopt.routes import certify, cone, leximin, parametric, pool, server_prices, solvers
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program, is_ours, require_instance
 
 Float = NDArray[np.floating[Any]]
 
 # Routes that go before the general one, each where it is exact: its name, when, and how.
-FAST = (("water-filling", pool.fills, pool.by_waterfill), ("prices", pool.priced, pool.by_prices))
-METHODS = ("auto", "cone", *(name for name, _, _ in FAST))
+FAST = (
+    ("water-filling", pool.fills, pool.by_waterfill),
+    ("prices", pool.priced, pool.by_prices),
+    ("prices", server_prices.applies, server_prices.solve),
+)
+REACH = {
+    "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
+    "prices": "for AlphaFair with alpha > 0 on one pool (or identical servers), and on several servers for AlphaFair "
+    "with alpha from 0.05 to 5 and for MaxMin",
+}
+METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST))
 TIER = 1e-7  # how much of an earlier tier's best a later one may give up (design.md section 4)
 
 
@@ -89,10 +98,8 @@ def allocate(
 
 def _refuse_hopeless(program: Program) -> None:
     """`OutOfDomain` where the objective is minus infinity whatever is done: somebody may run nothing at all."""
-    objective = program.objective
-    if isinstance(objective, FairnessEfficiency):
-        objective = objective.alpha_fair() or objective
-    if not (isinstance(objective, AlphaFair) and objective.alpha >= 1):
+    objective = program.alpha_fair
+    if objective is None or objective.alpha < 1:
         return
     scarce = program.usable <= 0
     demands = program.instance.per_server_demands
@@ -117,10 +124,9 @@ def _one(program: Program, settings: Settings, method: str) -> Answer:
                     return answer
                 tried += answer.tried
         if method != "auto":
-            what = "Leximin and MaxMin" if method == "water-filling" else "AlphaFair with alpha > 0"
             raise OutOfDomain(
-                f"{method} is exact for {what} on one pool (or identical servers) with bounds on tasks only, "
-                f"not for {program.objective!r} on {program.given!r}; use method='auto'"
+                f"{method} is {REACH[method]}, under bounds on tasks only; not for {program.objective!r} on "
+                f"{program.given!r}; use method='auto'"
             )
     if program.pool_share is not None:  # the fast routes check the share as they go
         program.objective.check(program.instance)

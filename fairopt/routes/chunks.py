@@ -106,19 +106,13 @@ class Pool:
         free = isinstance(self.low, float) and isinstance(self.high, float) and self.low == 0 and self.high == np.inf
         return not free
 
-    @property
-    def margin(self) -> float:
-        """What is left of each capacity, so that sums over many users stay within it in any order."""
-        return min(1e-17 * self.n, 1e-14)  # sums of a million loads differed by 3e-15
-
-    @property
-    def overfull(self) -> bool:
-        """Whether the lower bounds do not fit, or are above the upper ones."""
+    def least(self) -> tuple[Float, bool]:
+        """Load of the lower bounds, and whether any is above the upper one."""
         if isinstance(self.low, float) and self.low == 0:
-            return False
+            return np.zeros(self.m), False
         least = np.broadcast_to(self.low, self.n)
         load = np.sum(self.each(lambda chunk: chunk.ratios @ least[chunk.rows]), axis=0)
-        return bool((load > self.usable * (1 + 1e-12)).any() or np.any(self.low > self.high * (1 + 1e-12)))
+        return load, bool(np.any(self.low > np.asarray(self.high) * (1 + 1e-12)))
 
     def sample(self) -> Pool | None:
         """Every sixteenth user, and as much of the capacity; None of a small pool."""

@@ -48,10 +48,10 @@ class Feasibility(NamedTuple):
         load = np.sum([p.load for p in parts], axis=0)
         return cls(load, max(p.beyond for p in parts), max(p.short for p in parts))
 
-    def factor(self, pool: Pool) -> float:
+    def factor(self, usable: Float, n_users: int) -> float:
         """What to multiply all tasks by so that capacities hold to the last digit, whatever the order of summing."""
-        used, top = self.load > 0, 1.0 - pool.margin
-        worst = float(np.max(self.load / np.where(used, pool.usable, 1.0), initial=0.0, where=used))
+        used, top = self.load > 0, 1.0 - min(1e-17 * n_users, 1e-14)  # sums of a million loads differed by 3e-15
+        worst = float(np.max(self.load / np.where(used, usable, 1.0), initial=0.0, where=used))
         return top / worst if worst > top else 1.0
 
     def scaled(self, factor: float) -> Feasibility:
@@ -78,6 +78,12 @@ class Bottlenecks(NamedTuple):
     least: Float
     stray: float
     lowest: float
+
+    @classmethod
+    def of_nobody(cls, m: int) -> Bottlenecks:
+        """Where nobody takes part."""
+        nothing = Feasibility(np.zeros(m), 0.0, 0.0)
+        return cls(nothing, np.zeros(m), np.full(m, np.inf), np.inf, 0.0)
 
     @classmethod
     def of_all(cls, parts: Sequence[Bottlenecks]) -> Bottlenecks:
@@ -169,6 +175,11 @@ class Worth(NamedTuple):
     gain: float
 
     @classmethod
+    def of_nobody(cls, m: int) -> Worth:
+        """Where nobody takes part."""
+        return cls(Feasibility(np.zeros(m), 0.0, 0.0), 0.0, 0.0, 0.0)
+
+    @classmethod
     def of_all(cls, parts: Sequence[Worth]) -> Worth:
         """That of all together."""
         sums = (float(np.sum([p[k] for p in parts])) for k in (1, 2, 3))
@@ -197,6 +208,8 @@ class Worth(NamedTuple):
         -------
         float
         """
+        if self.weight == 0:
+            return 0.0
         power, shift = 1.0 - alpha, _shift(alpha)
         bound, value = (spent + self.gain) / self.weight, self.value / self.weight
         if not (np.isfinite(bound) and np.isfinite(value)):

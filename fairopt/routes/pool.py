@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Try
-from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.objectives import Leximin, MaxMin
 from fairopt.blocks.shares import Share
 from fairopt.errors import NotCertified
 from fairopt.routes import conflict
@@ -71,7 +71,7 @@ def by_waterfill(program: Program, settings: Settings) -> Answer:
         raise NotCertified("the lower bounds do not fit, though no conflict was found; loosen them a little")
     order = [event.resource for event in filled.events]
     found = bottlenecks(pool, users.tasks, order, lambda chunk: users.settle(chunk, filled.events))
-    factor = found.feasible.factor(pool)
+    factor = found.feasible.factor(pool.usable, pool.n)
     if factor < 1:  # by rounding
         users.tasks *= factor
         found = found.scaled(factor)
@@ -150,7 +150,8 @@ def by_prices(program: Program, settings: Settings) -> Answer:
     assert fair is not None
     begun = time.perf_counter()
     pool = Pool(program, fair.share)
-    if pool.overfull:
+    least, crossed = pool.least()
+    if crossed or (least > pool.usable * (1 + 1e-12)).any():
         conflict.explain(program)
     users = Responding(pool, fair.alpha)
     guess = None
@@ -162,7 +163,7 @@ def by_prices(program: Program, settings: Settings) -> Answer:
         lost = Try("prices", "no prices found", time.perf_counter() - begun)
         return Answer(np.zeros(pool.n), np.inf, 0.0, "prices", tried=(lost,))
     found = worth(pool, users.tasks, log_prices, fair.alpha, users.level, lambda chunk: users.settle(chunk, log_prices))
-    factor = found.feasible.factor(pool)
+    factor = found.feasible.factor(pool.usable, pool.n)
     if factor < 1:
         users.tasks *= factor
         found = found.scaled(factor, fair.alpha)
@@ -170,9 +171,9 @@ def by_prices(program: Program, settings: Settings) -> Answer:
     with np.errstate(all="ignore"):  # at large alpha natural units may lie beyond the range of floats
         gap = found.gap(float(np.exp(log_prices) @ pool.usable), fair.alpha)
         prices = np.exp(log_prices) * unit
-    if not isinstance(program.objective, AlphaFair):  # a power of it: f = +-V^(1/alpha), so f' = f / (alpha V)
-        natural = program.objective.value(Point(program.instance, users.tasks[:, None]))
-        prices, value = prices * (natural / (fair.alpha * value)), natural
+    if isinstance(program.objective, FairnessEfficiency):
+        value, slope = program.objective.of_alpha_fair(value)
+        prices = prices * slope
     found_by = Try("prices", "solved", time.perf_counter() - begun, gap, found.feasible.violation)
     return Answer(
         users.tasks, gap, found.feasible.violation, "prices", prices,

@@ -214,6 +214,16 @@ def _solved(jacobian: Float, residual: Float, most: Float) -> Float:
     return step
 
 
+def unit_level(rates: Float, usable: Float, first_limit: float, alpha: float) -> float:
+    """A level of shares per weight to measure in: where the first resource is full, bounds aside.
+
+    Above alpha = 1 the poorest count most, so that it should be no more than what they get.
+    """
+    with np.errstate(divide="ignore"):
+        level = 1.0 / float(np.max(rates / usable))
+    return min(level, first_limit) if alpha > 1 else level
+
+
 class Responding:
     """The users of a pool, in memory.
 
@@ -228,6 +238,10 @@ class Responding:
     ----------
     tasks : ndarray of shape (n_users,)
         Share of a task, until `settle` makes tasks of it.
+    rates : ndarray of shape (n_resources,)
+        Load per level of shares per weight, bounds aside.
+    first_limit : float
+        The level at which the first user is at its limit.
     level : float
         The unit of shares per weight.
     """
@@ -236,10 +250,9 @@ class Responding:
         self.pool, self.alpha, self.usable = pool, alpha, pool.usable
         self.tasks = np.empty(pool.n)
         parts = pool.each(self._start)
-        with np.errstate(divide="ignore"):
-            self.level = 1.0 / float(np.max(np.sum([rates for rates, _ in parts], axis=0) / self.usable))
-        if alpha > 1:  # the poorest count most: their shares per weight should be no less than the unit
-            self.level = min(self.level, min(limit for _, limit in parts))
+        self.rates: Float = np.sum([rates for rates, _ in parts], axis=0)
+        self.first_limit = min(limit for _, limit in parts)
+        self.level = unit_level(self.rates, self.usable, self.first_limit, alpha)
 
     def _start(self, chunk: Chunk) -> tuple[Float, float]:
         c = chunk.coefficients

@@ -22,9 +22,10 @@ from fairopt.routes.program import Program
 Float = NDArray[np.floating[Any]]
 Result = TypeVar("Result")
 
-# Numbers in a chunk: 65,536 are half of a core's cache. Passes over a million users and four resources took 3.7 ms, and
-# 4.0 to 4.3 ms with a half or twice as many; two threads took 2.4 ms, and no less than one with chunks of an eighth.
-CHUNK = 65_536
+# Numbers in a chunk. On a million users and four resources DRF and alpha = 2 took 13 and 54 ms in one thread with this
+# or half of it, 20 and 67 ms with an eighth; two threads took 11 and 43 ms with this, 15 and 52 ms with half of it, 39
+# and 103 ms with an eighth: threads wait for each other between the calls that a chunk takes.
+CHUNK = 131_072
 THREADED = 8 * CHUNK  # below, a second thread costs what it saves
 SAMPLE = 4_000  # users that a first guess is made from; enough for loads to a few percent
 

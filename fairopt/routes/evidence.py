@@ -265,28 +265,30 @@ def worth(
     def u(z: Float) -> Float:
         return np.log(z) if alpha == 1 else (z**power - shift) / power
 
+    def weigh(weights: Any, values: Float) -> float:
+        return weights * float(values.sum()) if isinstance(weights, float) else float(weights @ values)
+
     def look(chunk: Chunk) -> Worth:
         if settle is not None:
             settle(chunk)
         x, weights = tasks[chunk.rows], chunk.of(pool.weights)
-        per_task = chunk.coefficients / level
-        price = np.exp(log_prices) @ chunk.ratios
-        value = u(x * per_task / weights)
+        per_task = chunk.coefficients
+        per_price = per_task / ((np.exp(log_prices) * level) @ chunk.ratios)
+        z = x * per_task
+        z *= 1.0 / (level * weights)
+        whole = weights * chunk.size if isinstance(weights, float) else float(weights.sum())
         if pool.bounded:
-            least, most = chunk.of(pool.low) * per_task / weights, chunk.of(pool.high) * per_task / weights
-            worthwhile = (per_task / price) ** (1.0 / alpha)
+            least, most = (chunk.of(b) * per_task / (level * weights) for b in (pool.low, pool.high))
+            worthwhile = per_price ** (1.0 / alpha)
             best = np.clip(worthwhile, least, most)
-            spent = np.where(best == worthwhile, (per_task / price) ** (power / alpha), best * (price / per_task))
-            gain = u(best) - spent
+            spent = np.where(best == worthwhile, per_price ** (power / alpha), best / per_price)
+            value, gain = weigh(weights, u(z)), weigh(weights, u(best) - spent)
         elif alpha == 1:
-            gain = np.log(per_task / price) - 1.0
+            value, gain = weigh(weights, np.log(z)), weigh(weights, np.log(per_price)) - whole
         else:  # where the derivative z^-alpha meets the price, z^(1-alpha) is what is spent
-            best = (per_task / price) ** (power / alpha)
-            gain = (best - shift) / power - best
-        if isinstance(weights, float):
-            sums = weights * chunk.size, weights * float(value.sum()), weights * float(gain.sum())
-        else:
-            sums = float(weights.sum()), float(weights @ value), float(weights @ gain)
-        return Worth(Feasibility.of(chunk, x), *sums)
+            value = (weigh(weights, z**power) - whole * shift) / power
+            best_sum = weigh(weights, per_price ** (power / alpha))
+            gain = (best_sum - whole * shift) / power - best_sum
+        return Worth(Feasibility.of(chunk, x), whole, value, gain)
 
     return Worth.of_all(pool.each(look))

@@ -20,12 +20,13 @@ from fairopt.errors import NotCertified
 from fairopt.routes import conflict
 from fairopt.routes.chunks import Pool
 from fairopt.routes.cone import Answer, Settings
-from fairopt.routes.evidence import bottlenecks, worth
-from fairopt.routes.prices import Responding, find_prices
+from fairopt.routes.prices import CLOSE, EXACT, Responding, find_prices
 from fairopt.routes.program import Program
 from fairopt.routes.waterfill import Filling, fill
 
 Float = NDArray[np.floating[Any]]
+
+FINE = 1e-10  # a gap at which nothing is done again
 
 
 def fills(program: Program) -> bool:
@@ -69,8 +70,7 @@ def by_waterfill(program: Program, settings: Settings) -> Answer:
     if filled is None:
         conflict.explain(program)
         raise NotCertified("the lower bounds do not fit, though no conflict was found; loosen them a little")
-    order = [event.resource for event in filled.events]
-    found = bottlenecks(pool, users.tasks, order, lambda chunk: users.settle(chunk, filled.events))
+    found = users.judged(filled.events)
     factor = found.feasible.factor(pool.usable, pool.n)
     if factor < 1:  # by rounding
         users.tasks *= factor
@@ -153,23 +153,29 @@ def by_prices(program: Program, settings: Settings) -> Answer:
     least, crossed = pool.least()
     if crossed or (least > pool.usable * (1 + 1e-12)).any():
         conflict.explain(program)
-    users = Responding(pool, fair.alpha)
+    users = Responding.with_samples(pool, fair.alpha)
     guess = None
     if settings.start is not None and np.isfinite(settings.start).all():
         whole = np.maximum(settings.start[0] * program.instance.total_capacities, 1e-300)
         guess = np.log(whole) - (1.0 - fair.alpha) * np.log(users.level)
-    log_prices = find_prices(users, fair.alpha, guess)
-    if log_prices is None:
-        lost = Try("prices", "no prices found", time.perf_counter() - begun)
-        return Answer(np.zeros(pool.n), np.inf, 0.0, "prices", tried=(lost,))
-    found = worth(pool, users.tasks, log_prices, fair.alpha, users.level, lambda chunk: users.settle(chunk, log_prices))
-    factor = found.feasible.factor(pool.usable, pool.n)
+    for enough in (CLOSE, EXACT):  # the second time only where the last step left more than it should
+        log_prices = find_prices(users, fair.alpha, guess, enough)
+        if log_prices is None:
+            lost = Try("prices", "no prices found", time.perf_counter() - begun)
+            return Answer(np.zeros(pool.n), np.inf, 0.0, "prices", tried=(lost,))
+        found = users.judged(log_prices)
+        factor = found.feasible.factor(pool.usable, pool.n)
+        if factor < 1:
+            found = found.scaled(factor, fair.alpha)
+        with np.errstate(over="ignore"):
+            gap = found.gap(float(np.exp(log_prices) @ pool.usable), fair.alpha)
+        if gap <= FINE:
+            break
+        guess, users = log_prices, Responding(pool, fair.alpha, users.level)
     if factor < 1:
         users.tasks *= factor
-        found = found.scaled(factor, fair.alpha)
     value, unit = found.natural(fair.alpha, users.level)
     with np.errstate(all="ignore"):  # at large alpha natural units may lie beyond the range of floats
-        gap = found.gap(float(np.exp(log_prices) @ pool.usable), fair.alpha)
         prices = np.exp(log_prices) * unit
     if isinstance(program.objective, FairnessEfficiency):
         value, slope = program.objective.of_alpha_fair(value)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import boxcox
 
 from fairopt.routes.chunks import Chunk, Pool
+from fairopt.routes.evidence import Worth, worth
 
 Float = NDArray[np.floating[Any]]
 
@@ -31,8 +32,9 @@ CLAIMS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)  # of the fictitious users, as fractio
 STEP = 3.0  # largest change of a level, or of what it does to loads, in one round
 ROUNDS = 80  # at one claim; four to ten are usual
 WIDE = 600.0  # logarithms of prices beyond which their exponentials are no longer safe
+EXACT = 1e-12  # without a sample before it
 NEARLY = 1e-3  # residual at which the next claim may come
-CLOSE = 1e-6  # residual from which one more step leaves its square
+CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-14 to 1e-10 were left
 
 
 class Response(NamedTuple):
@@ -62,7 +64,7 @@ class Users(Protocol):
         """Fewer users with about the same prices, or None."""
 
 
-def find_prices(users: Users, alpha: float, start: Float | None = None) -> Float | None:
+def find_prices(users: Users, alpha: float, start: Float | None = None, enough: float = CLOSE) -> Float | None:
     """Logarithms of the prices at which all is shared out.
 
     Parameters
@@ -73,6 +75,8 @@ def find_prices(users: Users, alpha: float, start: Float | None = None) -> Float
         Above 0.
     start : ndarray of shape (n_resources,), optional
         A guess, such as the last prices. Default: those of a sample.
+    enough : float, optional
+        The residual before the last step, where there is a guess.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def find_prices(users: Users, alpha: float, start: Float | None = None) -> Float
         sample = users.sample()
         start = find_prices(sample, alpha) if sample is not None else None
     if start is not None:
-        near = _newton(_State(users, alpha, start / alpha, CLAIMS[-1], float(start.max()) / alpha), CLOSE)
+        near = _newton(_State(users, alpha, start / alpha, CLAIMS[-1], float(start.max()) / alpha), enough)
         if near is not None:
             return alpha * (near.levels + near.steps()[0][0])  # leaves the square of a small residual
     return _from_afar(users, alpha)
@@ -106,7 +110,7 @@ def _from_afar(users: Users, alpha: float) -> Float | None:
         for claim in CLAIMS[int(a < path_start) : None if not path else 2]:
             levels = levels if state is None else state.with_claim(claim)
             last = not path and claim == CLAIMS[-1]
-            state = _newton(_State(users, a, levels, claim, reference), CLOSE**2 if last else NEARLY)
+            state = _newton(_State(users, a, levels, claim, reference), EXACT if last else NEARLY)
             if state is None:
                 break
         if state is not None:
@@ -233,11 +237,13 @@ class Responding:
         Who they are.
     alpha : float
         Of the objective to be solved.
+    level : float, optional
+        A unit that is known already.
 
     Attributes
     ----------
     tasks : ndarray of shape (n_users,)
-        Share of a task, until `settle` makes tasks of it.
+        Share of a task, until `judged` makes tasks of it.
     rates : ndarray of shape (n_resources,)
         Load per level of shares per weight, bounds aside.
     first_limit : float
@@ -246,13 +252,36 @@ class Responding:
         The unit of shares per weight.
     """
 
-    def __init__(self, pool: Pool, alpha: float) -> None:
+    def __init__(self, pool: Pool, alpha: float, level: float | None = None) -> None:
         self.pool, self.alpha, self.usable = pool, alpha, pool.usable
         self.tasks = np.empty(pool.n)
+        self.thinner: Responding | None = None
+        self.read = level is None  # otherwise the first pass over the users is left to the first response
+        if level is not None:
+            self.level = level
+            return
         parts = pool.each(self._start)
         self.rates: Float = np.sum([rates for rates, _ in parts], axis=0)
         self.first_limit = min(limit for _, limit in parts)
         self.level = unit_level(self.rates, self.usable, self.first_limit, alpha)
+
+    @classmethod
+    def with_samples(cls, pool: Pool, alpha: float) -> Responding:
+        """Users whose samples have been looked at before: their unit will do."""
+        thinner_pool = pool.sample()
+        if thinner_pool is None:
+            return cls(pool, alpha)
+        thinner = cls.with_samples(thinner_pool, alpha)
+        users = cls(pool, alpha, None if alpha > 1 and pool.bounded else thinner.level)
+        users.thinner = thinner
+        thinner.measure_in(users.level)
+        return users
+
+    def measure_in(self, level: float) -> None:
+        """Take another unit."""
+        self.level = level
+        if self.thinner is not None:
+            self.thinner.measure_in(level)
 
     def _start(self, chunk: Chunk) -> tuple[Float, float]:
         c = chunk.coefficients
@@ -261,21 +290,24 @@ class Responding:
         high = chunk.of(self.pool.high)
         return chunk.ratios @ per_level, float(np.min(high / per_level)) if self.pool.bounded else np.inf
 
+    def _share_of_a_task(self, chunk: Chunk) -> Float:
+        held = self.tasks[chunk.rows]
+        if not self.read:
+            held[:] = chunk.coefficients
+        return held
+
     def sample(self) -> Responding | None:
         """Fewer users, with the same unit."""
-        pool = self.pool.sample()
-        if pool is None:
-            return None
-        users = Responding(pool, self.alpha)
-        users.level = self.level
-        return users
+        return self.thinner
 
     def respond(self, log_prices: Float, alpha: float) -> Response:
         """What they want at prices."""
-        return Response.of_all(self.pool.each(lambda chunk: self._respond(chunk, log_prices, alpha)))
+        parts = self.pool.each(lambda chunk: self._respond(chunk, log_prices, alpha))
+        self.read = True
+        return Response.of_all(parts)
 
     def _respond(self, chunk: Chunk, log_prices: Float, alpha: float) -> Response:
-        tasks, spent, ratios = self._wanted(chunk, self.tasks[chunk.rows], log_prices, alpha)
+        tasks, spent, ratios = self._wanted(chunk, self._share_of_a_task(chunk), log_prices, alpha)
         load = chunk.ratios @ tasks
         if self.pool.bounded:  # who is held by a bound does not react
             low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
@@ -283,16 +315,14 @@ class Responding:
         if spent is None:
             return Response(load, (chunk.ratios * tasks) @ ratios.T)
         np.divide(tasks, spent, out=tasks)
-        return Response(load, ((ratios * tasks) @ ratios.T) * np.exp(log_prices))
+        return Response(load, ((ratios * tasks) @ ratios.T) * (np.exp(log_prices) * self.level))
 
     def _wanted(self, chunk: Chunk, c: Float, log_prices: Float, alpha: float) -> tuple[Float, Float | None, Float]:
-        """Tasks; the price of one and the ratios, or where prices are too far apart None and the parts of budgets."""
+        """Tasks; the price of one by level and the ratios, or with wide prices None and the parts of budgets."""
         weights = chunk.of(self.pool.weights)
         if np.abs(log_prices).max() < WIDE:
-            price = np.exp(log_prices) @ chunk.ratios
-            share = c / price
-            share *= 1.0 / self.level
-            tasks, spent, ratios = share ** (1.0 / alpha), price, chunk.ratios
+            price = (np.exp(log_prices) * self.level) @ chunk.ratios
+            tasks, spent, ratios = (c / price) ** (1.0 / alpha), price, chunk.ratios
         else:
             logs = np.log(chunk.ratios) + log_prices[:, None]
             top = logs.max(axis=0)
@@ -308,14 +338,18 @@ class Responding:
         """Sum over users of what the tasks they want are worth to them, less their price."""
 
         def gain(chunk: Chunk) -> float:
-            c, weights = self.tasks[chunk.rows], chunk.of(self.pool.weights)
+            c, weights = self._share_of_a_task(chunk), chunk.of(self.pool.weights)
             tasks, _, _ = self._wanted(chunk, c, log_prices, alpha)
             worth = weights * boxcox(c * tasks / (weights * self.level), 1.0 - alpha)
             return float((worth - tasks * (np.exp(log_prices) @ chunk.ratios)).sum())
 
         return float(np.sum(self.pool.each(gain)))
 
-    def settle(self, chunk: Chunk, log_prices: Float) -> None:
-        """Leave a chunk of users with the tasks that they want."""
-        held = self.tasks[chunk.rows]
-        held[:] = self._wanted(chunk, held, log_prices, self.alpha)[0]
+    def judged(self, log_prices: Float) -> Worth:
+        """Make tasks of what they want at prices, and look at them in the same pass."""
+
+        def settle(chunk: Chunk) -> None:
+            held = self.tasks[chunk.rows]
+            held[:] = self._wanted(chunk, held, log_prices, self.alpha)[0]
+
+        return worth(self.pool, self.tasks, log_prices, self.alpha, self.level, settle)

@@ -27,8 +27,8 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, SolverUnavailable
 from fairopt.instance import Instance
-from fairopt.routes.chunks import Chunk, Pool
-from fairopt.routes.evidence import Bottlenecks, Feasibility, Worth, bottlenecks, worth
+from fairopt.routes.chunks import Pool
+from fairopt.routes.evidence import Bottlenecks, Feasibility, Worth
 from fairopt.routes.prices import Responding, Response, find_prices, unit_level
 from fairopt.routes.program import Program
 from fairopt.routes.shards import ParquetShard, Shard, named_capacities, shards_of
@@ -127,14 +127,10 @@ class Held:
         assert users is not None
         users.tasks = users.tasks.copy()
         if isinstance(users, Filling):
-            (events,) = answer
-            order = [event.resource for event in events]
-            found: Any = bottlenecks(users.pool, users.tasks, order, lambda chunk: users.settle(chunk, events))
+            found: Any = users.judged(*answer)
         else:
-            level, log_prices = answer
-            users.level = level
-            write: Callable[[Chunk], None] = lambda chunk: users.settle(chunk, log_prices)  # noqa: E731
-            found = worth(users.pool, users.tasks, log_prices, users.alpha, level, write)
+            users.level, log_prices = answer
+            found = users.judged(log_prices)
         return users.tasks, found
 
     def _judge(self, answer: tuple[Any, ...]) -> Bottlenecks | Worth | None:
@@ -289,8 +285,8 @@ class Everybody:
         pool = self._pool_of_sample()
         if pool is None or self.question.alpha is None:
             return None
-        users = Responding(pool, self.question.alpha)
-        users.level = self.level
+        users = Responding.with_samples(pool, self.question.alpha)
+        users.measure_in(self.level)
         return users
 
     def _pool_of_sample(self) -> Pool | None:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.routes.chunks import Chunk, Pool
+from fairopt.routes.evidence import Bottlenecks, bottlenecks
 
 Float = NDArray[np.floating[Any]]
 
@@ -211,7 +212,7 @@ class Filling:
     Attributes
     ----------
     tasks : ndarray of shape (n_users,)
-        Tasks per level, until `settle` makes tasks of it.
+        Tasks per level, until `judged` makes tasks of it.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -263,6 +264,11 @@ class Filling:
         tasks *= _levels(chunk, events, np.inf)[0]
         if self.pool.bounded:
             np.clip(tasks, chunk.of(self.pool.low), chunk.of(self.pool.high), out=tasks)
+
+    def judged(self, events: Sequence[Event]) -> Bottlenecks:
+        """Make tasks of the levels after all events, and look at them in the same pass."""
+        order = [event.resource for event in events]
+        return bottlenecks(self.pool, self.tasks, order, lambda chunk: self.settle(chunk, events))
 
 
 def _levels(chunk: Chunk, events: Sequence[Event], level: float) -> tuple[Any, NDArray[np.bool_]]:

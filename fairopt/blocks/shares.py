@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -239,8 +240,8 @@ class KDominantShare(Share):
         else:
             largest = _largest(ratios, self.k)
             if self.short == "positive":
-                largest = [np.where(r > 0, r, 1.0) for r in largest]
-            product = np.multiply.reduce(largest)
+                largest = [r if r.min(initial=1.0) > 0 else np.where(r > 0, r, 1.0) for r in largest]
+            product = functools.reduce(np.multiply, largest)
         factor = self._rank_factor(instance)
         return product * (factor if np.ndim(factor) == 0 or product.ndim == 1 else np.asarray(factor)[:, None])
 

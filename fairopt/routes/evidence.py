@@ -149,14 +149,14 @@ def bottlenecks(
         for i in order:
             uses = ratios[i] > 0
             everybody = bool(uses.all())
-            top[i] = gives.max() if everybody else np.max(gives, initial=0.0, where=uses)
+            top[i] = gives.max() if everybody else np.where(uses, gives, 0.0).max()
             if left is None:
-                least[i] = wants.min() if everybody else np.min(wants, initial=np.inf, where=uses)
+                least[i] = wants.min() if everybody else np.where(uses, wants, np.inf).min()
                 left = ~uses
             elif left.any():
-                least[i] = np.min(wants, initial=np.inf, where=uses & left)
+                least[i] = np.where(uses & left, wants, np.inf).min()
                 left &= ~uses
-        stray = float(wants.min() if left is None else np.min(wants, initial=np.inf, where=left))
+        stray = float(wants.min() if left is None else np.where(left, wants, np.inf).min())
         return Bottlenecks(Feasibility.of(chunk, x), top, least, stray, float(level.min()))
 
     return Bottlenecks.of_all(pool.each(look))

@@ -169,9 +169,10 @@ def by_prices(program: Program, settings: Settings) -> Answer:
             found = found.scaled(factor, fair.alpha)
         with np.errstate(over="ignore"):
             gap = found.gap(float(np.exp(log_prices) @ pool.usable), fair.alpha)
-        if gap <= FINE:
+        if gap <= FINE or enough == EXACT:
             break
         guess, users = log_prices, Responding(pool, fair.alpha, users.level)
+    assert log_prices is not None
     if factor < 1:
         users.tasks *= factor
     value, unit = found.natural(fair.alpha, users.level)

@@ -22,6 +22,7 @@ from fairopt.routes.evidence import Bottlenecks, bottlenecks
 
 Float = NDArray[np.floating[Any]]
 
+KINDS = 6  # resources up to which users are counted by what they need: 64 kinds then
 FULL = 1e-14  # of a capacity: what sums over users may be off by
 
 
@@ -36,13 +37,14 @@ class Start(NamedTuple):
     """Before anybody rises.
 
     ``low`` is the load of the lower bounds and ``rates`` the load per level without any bound, by resource;
-    ``needed`` says which resources everybody needs; ``first_limit`` is the level at which the first user is at its
-    limit; ``bounded`` says whether there are any bounds, ``crossed`` whether somebody's are the wrong way round.
+    ``kinds`` are the rates of users who need the same resources, shape (2^m, m), where nobody has a bound and m is
+    small; ``first_limit`` is the level at which the first user is at its limit; ``bounded`` says whether there are any
+    bounds, ``crossed`` whether somebody's are the wrong way round.
     """
 
     low: Float
     rates: Float
-    needed: NDArray[np.bool_]
+    kinds: Float | None
     first_limit: float
     bounded: bool
     crossed: bool
@@ -50,9 +52,10 @@ class Start(NamedTuple):
     @classmethod
     def of_all(cls, parts: Sequence[Start]) -> Start:
         """That of several groups of users together."""
+        kinds = [p.kinds for p in parts if p.kinds is not None]
         return cls(
             np.sum([p.low for p in parts], axis=0), np.sum([p.rates for p in parts], axis=0),
-            np.all([p.needed for p in parts], axis=0), min(p.first_limit for p in parts),
+            np.sum(kinds, axis=0) if len(kinds) == len(parts) else None, min(p.first_limit for p in parts),
             any(p.bounded for p in parts), any(p.crossed for p in parts),
         )  # fmt: skip
 
@@ -132,17 +135,18 @@ def fill(users: Users, usable: Float) -> Filled | None:
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = np.where(start.rates > 0, usable / start.rates, np.inf)
     guesses = users.guess() if start.bounded else ()
+    asked = users if start.kinds is None else _Kinds(start.kinds)
     prices = np.zeros(len(usable))
     first_level, level = start.first_limit, 0.0
     events: list[Event] = []
-    while not any(start.needed[e.resource] for e in events):
+    while len(events) <= len(usable):
         k = len(events)
         if k == 0 and not start.bounded:  # nothing bends: no question needed
             i = int(np.argmin(levels))
             found: _Full | None = _Full(i, float(levels[i]), float(start.rates[i]))
         else:
             trial = guesses[k] if k < len(guesses) else level or float(levels.min())
-            found = _next_full(users, events, usable, level, trial, start.bounded)
+            found = _next_full(asked, events, usable, level, trial, start.bounded)
         if found is None:  # nobody is left, or nothing fills up any more
             break
         level = max(found.level, level)
@@ -161,7 +165,7 @@ class _Full(NamedTuple):
 
 
 def _next_full(
-    users: Users, events: Sequence[Event], usable: Float, level: float, trial: float, bounded: bool
+    users: Users | _Kinds, events: Sequence[Event], usable: Float, level: float, trial: float, bounded: bool
 ) -> _Full | None:
     """The next resource to be full, or None.
 
@@ -201,6 +205,25 @@ def _next_full(
         trial = found if inside else 0.5 * (below + above) if np.isfinite(above) else 2.0 * max(below, found)
 
 
+class _Kinds:
+    """Users without bounds as one for each set of resources that is needed: their rates say it all."""
+
+    def __init__(self, kinds: Float) -> None:
+        self.kinds = kinds
+        m = kinds.shape[1]
+        self.needs = (np.arange(len(kinds))[:, None] >> np.arange(m)) & 1 > 0
+
+    def loads(self, events: Sequence[Event], level: float) -> Loads:
+        """What they take after events and at a level."""
+        levels = np.full(len(self.kinds), level)
+        rising: NDArray[np.bool_] = np.any(self.kinds, axis=1)
+        for event in reversed(events):
+            needs = self.needs[:, event.resource]
+            levels[needs], rising[needs] = event.level, False
+        rates = rising @ self.kinds
+        return Loads(levels @ self.kinds, rates, rates, np.inf, int(np.count_nonzero(rising)))
+
+
 class Filling:
     """The users of a pool, in memory.
 
@@ -226,13 +249,13 @@ class Filling:
 
     def _start(self, chunk: Chunk) -> Start:
         per_level = np.divide(chunk.of(self.pool.weights), chunk.coefficients, out=self.tasks[chunk.rows])
-        rates, needed = chunk.ratios @ per_level, chunk.ratios.min(axis=1) > 0
+        rates = chunk.ratios @ per_level
         if not self.pool.bounded:
-            return Start(np.zeros(len(rates)), rates, needed, np.inf, False, False)
+            return Start(np.zeros(len(rates)), rates, _kinds(chunk.ratios, per_level, rates), np.inf, False, False)
         low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
         least = chunk.ratios @ np.broadcast_to(low, chunk.size)
         crossed = bool(np.any(low > high * (1 + 1e-12)))
-        return Start(least, rates, needed, float(np.min(high / per_level)), True, crossed)
+        return Start(least, rates, None, float(np.min(high / per_level)), True, crossed)
 
     def guess(self) -> Sequence[float]:
         """Where the events of a sample are."""
@@ -249,14 +272,14 @@ class Filling:
         levels, rising = _levels(chunk, events, level)
         tasks = per_level * levels
         if not self.pool.bounded:
-            rates = ratios @ (per_level * rising)
-            return Loads(ratios @ tasks, rates, rates, np.inf, int(np.sum(rising)))
+            rates = ratios @ np.where(rising, per_level, 0.0)
+            return Loads(ratios @ tasks, rates, rates, np.inf, int(np.count_nonzero(rising)))
         low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
         enters, leaves = low / per_level, high / per_level
         up = ratios @ (per_level * (rising & (enters <= level) & (level < leaves)))
         down = ratios @ (per_level * (rising & (enters < level) & (level <= leaves)))
-        joins = float(np.min(enters, initial=np.inf, where=rising & (enters > level)))
-        return Loads(ratios @ np.clip(tasks, low, high), up, down, joins, int(np.sum(rising)))
+        joins = float(np.where(rising & (enters > level), enters, np.inf).min())
+        return Loads(ratios @ np.clip(tasks, low, high), up, down, joins, int(np.count_nonzero(rising)))
 
     def settle(self, chunk: Chunk, events: Sequence[Event]) -> None:
         """Leave a chunk of users with their tasks; who was never frozen goes to its limit."""
@@ -269,6 +292,24 @@ class Filling:
         """Make tasks of the levels after all events, and look at them in the same pass."""
         order = [event.resource for event in events]
         return bottlenecks(self.pool, self.tasks, order, lambda chunk: self.settle(chunk, events))
+
+
+def _kinds(ratios: Float, per_level: Float, rates: Float) -> Float | None:
+    """Rates of the users who need the same resources; resource i is bit i of the row's number."""
+    m = len(ratios)
+    if m > KINDS:
+        return None
+    out = np.zeros((1 << m, m))
+    if not ratios.min() > 0:
+        kind = np.zeros(ratios.shape[1], dtype=np.uint8)
+        for i in range(m):
+            kind |= (ratios[i] > 0).view(np.uint8) << i
+        rows = np.flatnonzero(kind != len(out) - 1)
+        of_row, some = kind[rows], ratios[:, rows] * per_level[rows]
+        for i in range(m):
+            out[:, i] = np.bincount(of_row, weights=some[i], minlength=len(out))
+    out[-1] = np.maximum(rates - out.sum(axis=0), 0.0)  # who needs everything rises no more after the first event
+    return out
 
 
 def _levels(chunk: Chunk, events: Sequence[Event], level: float) -> tuple[Any, NDArray[np.bool_]]:

@@ -53,14 +53,14 @@ class Program:
         self.objective = objective
         self.constraints = tuple(constraints)
         takes_part = instance.task_limits > 0
-        self.active = np.flatnonzero(takes_part)
+        self.everybody = bool(takes_part.all())
         # blocks of one's own may speak of servers and users by index, so they see them as given
         merge = merge and all(is_ours(block) for block in (*self.constraints, *(t for _, t in objective.terms())))
-        with_part = instance if takes_part.all() else instance.taking_part(self.active)
+        with_part = instance if self.everybody else instance.taking_part(self.active)
         self.instance = with_part.merged() if merge else with_part
         self.unmerged = with_part
         self.merge = merge
-        idle = None if takes_part.all() else instance.taking_part(~takes_part)
+        idle = None if self.everybody else instance.taking_part(~takes_part)
         self.low: Float = np.broadcast_to(np.float64(0.0), (self.instance.n_users,))
         self.high: Float = self.instance.task_limits
         self.usable = np.ones(self.instance.n_resources)
@@ -79,6 +79,11 @@ class Program:
                 self.rest.append(constraint)
         if self.pool_share is None:
             objective.check(self.instance)
+
+    @cached_property
+    def active(self) -> NDArray[np.intp]:
+        """Who takes part: users whose task limit is above 0."""
+        return np.flatnonzero(self.given.task_limits > 0)
 
     @property
     def single(self) -> bool:
@@ -144,7 +149,7 @@ class Program:
         table = by_pair[:, None] if self.single else self.pairs.table(by_pair)
         if self.merge and self.unmerged.n_servers > 1:
             table = self.unmerged.spread(table)
-        if len(self.active) == self.given.n_users:
+        if self.everybody:
             return table
         out = np.zeros((self.given.n_users, self.given.n_servers))
         out[self.active] = table
@@ -201,7 +206,7 @@ class ConeModel:
     def model_as_given(self) -> Model:
         """The model with everybody in it, those with a task limit of 0 too (their tasks are zero)."""
         program = self.program
-        if len(program.active) == program.given.n_users:
+        if program.everybody:
             return self.model
         pairs = Pairs(program.given)
         where = {(j, s): p for p, (j, s) in enumerate(zip(pairs.user.tolist(), pairs.server.tolist(), strict=True))}

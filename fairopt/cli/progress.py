@@ -34,7 +34,9 @@ def complain(line: str) -> None:
 
 
 @contextlib.contextmanager
-def working(what: str, verbose: bool = False, last_words: Callable[[], None] | None = None) -> Iterator[None]:
+def working(
+    what: str, verbose: bool = False, last_words: Callable[[], None] | None = None
+) -> Iterator[Callable[[str], None]]:
     """Run something long: a clock on a terminal, stdout kept for results, and Ctrl-C that works within a second.
 
     Parameters
@@ -45,6 +47,11 @@ def working(what: str, verbose: bool = False, last_words: Callable[[], None] | N
         Whether solvers will print, so that a clock would be in the way.
     last_words : callable, optional
         Says what to say when Ctrl-C ends the process in the middle of compiled code.
+
+    Yields
+    ------
+    callable
+        Says what is being done by now.
     """
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -63,8 +70,8 @@ def working(what: str, verbose: bool = False, last_words: Callable[[], None] | N
     with contextlib.ExitStack() as aside:  # closed by whoever comes first
         aside.enter_context(_stdout_to_stderr())
         with _stoppable(stop), progress:
-            progress.add_task(what, total=None)
-            yield
+            task = progress.add_task(what, total=None)
+            yield lambda now: progress.update(task, description=now)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,101 @@
+"""``fairopt shards``: more users than fit into one table."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fairopt.cli.commands import WHAT_POLICY, AsJson, app, guarded
+from fairopt.cli.progress import console_for, working
+from fairopt.errors import InvalidInstance, MissingExtra
+
+SHARDS = """Share out one pool among users who are too many for one table: Parquet folders, .npy files.
+
+\b
+[bold]Examples[/]
+  fairopt shards users/ -c cpu=64000 -c gpu=800 --policy drf
+  fairopt shards demands.npy -c 64000 -c 800 --policy fds:alpha=2 --out tasks/
+  fairopt shards users/ -c cpu=64000 -c gpu=800 --workers 4 --memory 3GB
+  fairopt shards users/ -c cpu=64000 -c gpu=800 --scheduler tcp://10.0.0.1:8786
+
+A Parquet table has a column per resource, and may have weight, task_limit and user. Without workers, one shard is in
+memory at a time."""
+
+
+@app.command(no_args_is_help=True, help=SHARDS)
+@guarded
+def shards(
+    source: Annotated[str, typer.Argument(
+        show_default=False, metavar="SOURCE", help="A Parquet file or folder, a .npy file, or a folder of these.")],
+    capacity: Annotated[list[str], typer.Option(
+        "--capacity", "-c", help="NAME=UNITS in the pool, or UNITS where the source has no names; repeat it.")],
+    policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
+    out: Annotated[Path | None, typer.Option(help="A new folder for the tasks of each shard and a summary.")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Start so many Dask workers here; 0 for none.")] = 0,
+    memory: Annotated[str, typer.Option(help="What each worker may use, as 3GB.")] = "auto",
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask cluster that runs already.")] = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Share out one pool among users in shards."""
+    from fairopt.notions.registry import named_policy
+    from fairopt.policy import label
+    from fairopt.report import files
+    from fairopt.routes.sharded import allocate_sharded
+
+    mechanism, units = named_policy(policy), _units(capacity)
+    with working(f"{label(mechanism)} on {source}") as say, _cluster(workers, memory, scheduler) as client:
+        found = allocate_sharded(
+            mechanism, source, capacities=units, client=client, out=out,
+            progress=lambda round, what: say(f"{label(mechanism)} on {source}: round {round}, {what}"),
+        )  # fmt: skip
+    if as_json:
+        typer.echo(files.as_json(found.summary()))
+        return
+    console = console_for()
+    console.print(f"{found!r}", markup=False, soft_wrap=True)
+    rows = zip(found.resources, found.capacities, found.usage, found.prices, strict=True)
+    for name, whole, used, price in rows:
+        console.print(
+            f"  {name}: {used:,.6g} of {whole:,.6g} in use ({100 * used / whole:.1f}%), price {price:.4g}", markup=False
+        )
+    if out is not None:
+        console.print(f"written: {out}", markup=False)
+
+
+def _units(given: list[str]) -> Any:
+    """Capacities as a dict by name, or as a list where there are no names."""
+    pairs = [text.rpartition("=") for text in given]
+    try:
+        numbers = [float(value) for _, _, value in pairs]
+    except ValueError as error:
+        raise InvalidInstance(f"--capacity {error}; write it as cpu=64, or 64") from error
+    names = [name for name, _, _ in pairs]
+    if not any(names):
+        return numbers
+    if not all(names) or len(set(names)) < len(names):
+        raise InvalidInstance(f"--capacity {' '.join(given)}: give each resource a name of its own, as cpu=64, or none")
+    return dict(zip(names, numbers, strict=True))
+
+
+@contextlib.contextmanager
+def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
+    """A Dask client, or None."""
+    if not workers and scheduler is None:
+        yield None
+        return
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingExtra("distributed", "distributed", "--workers and --scheduler") from error
+    dask: Any = distributed
+    if scheduler is not None:
+        with dask.Client(scheduler) as client:
+            yield client
+        return
+    limits = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": memory, "dashboard_address": None}
+    with dask.LocalCluster(**limits) as cluster, dask.Client(cluster) as client:
+        yield client

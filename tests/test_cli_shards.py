@@ -1,0 +1,76 @@
+"""``fairopt shards``: what is typed for users in shards, and the ways to get it wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import fairopt as fo
+from fairopt.cli import app
+
+DEMANDS = np.array([[40.0, 8, 8], [8, 5, 1], [3, 3, 3]])
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A terminal in a folder with the same users as a .npy file and as Parquet."""
+    monkeypatch.chdir(tmp_path)
+    np.save("demands.npy", DEMANDS)
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(DEMANDS, columns=["bandwidth", "memory", "cpu"]).assign(user=["a", "b", "c"])
+    table.to_parquet("users.parquet", row_group_size=2)
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["shards", *arguments])
+
+    return invoke
+
+
+def test_a_file_without_names_takes_capacities_in_order(run: Any) -> None:
+    told = json.loads(run("demands.npy", "-c", "200", "-c", "200", "-c", "200", "--json").stdout)
+    right = fo.DRF().allocate(fo.Instance(DEMANDS, [200, 200, 200]))
+    np.testing.assert_allclose(told["usage"], right.usage[0], rtol=1e-12)
+    assert told["users"] == 3 and told["gap"] <= 1e-9
+
+
+def test_parquet_is_read_by_the_names_of_the_capacities(run: Any) -> None:
+    done = run("users.parquet", "-c", "cpu=200", "-c", "memory=200", "-c", "bandwidth=200", "-p", "2df", "--json")
+    told = json.loads(done.stdout)
+    right = fo.KDF(2).allocate(fo.Instance(DEMANDS[:, ::-1], [200, 200, 200]))
+    np.testing.assert_allclose(told["usage"], right.usage[0], rtol=1e-12)
+    assert len(told["shards"]) == 2
+
+
+def test_tasks_are_written_with_labels_and_the_answer_is_told(run: Any, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    done = run("users.parquet", "-c", "bandwidth=200", "-c", "memory=200", "-c", "cpu=200", "--out", "tasks")
+    assert done.exit_code == 0
+    assert "bandwidth: 200 of 200 in use (100.0%)" in done.stdout and "written: tasks" in done.stdout
+    written = pandas.concat(map(pandas.read_parquet, sorted((tmp_path / "tasks").glob("*.parquet"))))
+    right = fo.DRF().allocate(fo.Instance(DEMANDS, [200, 200, 200])).tasks
+    assert written["user"].tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(written["tasks"], right, rtol=1e-12)
+
+
+WRONG = {
+    "no number": (["demands.npy", "-c", "many"], "write it as cpu=64, or 64"),
+    "some names": (["demands.npy", "-c", "a=1", "-c", "2", "-c", "3"], "a name of its own"),
+    "a name twice": (["users.parquet", "-c", "cpu=1", "-c", "cpu=2"], "a name of its own"),
+    "no such column": (["users.parquet", "-c", "cpus=1"], "did you mean 'cpu'"),
+    "no names for Parquet": (["users.parquet", "-c", "1"], "capacities have no names"),
+    "too few": (["demands.npy", "-c", "1"], "shard 'demands.npy"),
+    "no capacity": (["demands.npy", "-c", "1", "-c", "0", "-c", "1"], "'resource2' is 0"),
+    "no file": (["nowhere", "-c", "1"], "nowhere"),
+    "not in shards": (["demands.npy", "-c", "1", "-c", "1", "-c", "1", "-p", "most-tasks"], "not solved in shards"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_told_in_one_line(run: Any, case: str) -> None:
+    arguments, words = WRONG[case]
+    done = run(*arguments)
+    assert done.exit_code in (1, 2)
+    assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1

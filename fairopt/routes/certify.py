@@ -1,7 +1,7 @@
 """Proof that an allocation is feasible and optimal, from the data and approximate prices, without trusting a solver.
 
-This module gathers the evidence: repair, violations on the data, multipliers read off a solved model, tangents, and the
-bottleneck condition of leximin on one pool. The bound itself is in `lagrangian`.
+This module gathers the evidence for cone programs: repair, violations on the data, multipliers read off a solved model,
+and tangents. The bound itself is in `lagrangian`; answers on one pool are judged in `evidence`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from fairopt.allocation import feasibility
 from fairopt.blocks.constraints import AtLeast
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import Leximin, MaxMin, Objective
+from fairopt.blocks.objectives import Objective
 from fairopt.routes.lagrangian import Bound, Multipliers, bound
 from fairopt.routes.program import ConeModel, Program
 
 __all__ = [
-    "Bound", "Multipliers", "as_matrix", "block_violation", "bottleneck_gap", "bound", "dual_values",
+    "Bound", "Multipliers", "as_matrix", "block_violation", "bound", "dual_values",
     "gradient_of", "linear_charge", "measured_violation", "relative_violation", "relaxed_multipliers", "repair",
     "tangent",
 ]  # fmt: skip
@@ -178,43 +178,6 @@ def dual_values(condition: cp.Constraint) -> Float:
 
 def _differs_by_server(objective: Objective, program: Program) -> bool:
     return any(s.coefficients(program.instance).ndim == 2 for s in objective.share_blocks())
-
-
-def bottleneck_gap(program: Program, objective: Leximin | MaxMin, tasks: Float) -> float:
-    """How far a leximin on one pool is from the bottleneck condition (math.md section 4), relatively.
-
-    Every user is at a bound, or uses a full resource on which no user that could give way has a larger ``s / w``.
-
-    Parameters
-    ----------
-    program : Program
-        One pool; constraints folded into bounds.
-    objective : Leximin
-        Says which share.
-    tasks : ndarray of shape (n_users,)
-        The answer to judge.
-
-    Returns
-    -------
-    float
-    """
-    instance = program.instance
-    c = objective.share.coefficients(instance)
-    level = c * tasks / instance.weights
-    ratios = program.pairs.loads.T
-    load = tasks @ ratios
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slack = np.where(program.usable > 0, 1.0 - load / program.usable, 0.0)
-    movable = tasks > program.low * (1 + 1e-9)  # who is held up by a lower bound takes nothing from anybody
-    free = tasks < program.high * (1 - 1e-9)
-    excess = np.full(len(tasks), np.inf)
-    for i in range(instance.n_resources):
-        users = ratios[:, i] > 0
-        top = float(level[users & movable].max(initial=0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            over = np.where(level > 0, top / np.where(level > 0, level, 1.0) - 1.0, np.inf if top > 0 else 0.0)
-        excess = np.where(users, np.minimum(excess, np.maximum(over, max(slack[i], 0.0))), excess)
-    return float(np.where(free, np.maximum(excess, 0.0), 0.0).max(initial=0.0))
 
 
 def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[Majorant, Float] | None:

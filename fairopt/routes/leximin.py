@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from fairopt.allocation import Try
 from fairopt.blocks.objectives import Leximin
 from fairopt.routes import certify, conflict, solvers
+from fairopt.routes.chunks import Pool
 from fairopt.routes.cone import Answer, Settings, _rank, is_linear
+from fairopt.routes.evidence import bottlenecks
 from fairopt.routes.program import ConeModel, Program
 
 Float = NDArray[np.floating[Any]]
@@ -324,7 +326,7 @@ class _Levels:
         violation = certify.measured_violation(program, tasks)
         blocks = certify.block_violation(self.cone, tasks)
         if single:
-            gap = certify.bottleneck_gap(program, objective, tasks)
+            gap = bottlenecks(Pool(program, objective.share), tasks).gap(program.usable)
             gaps: tuple[float, ...] = (gap,)
         else:
             values = program.pairs.sum(tasks * program.pairs.of(self.c))

@@ -19,7 +19,9 @@ from rich.table import Table
 OUT = Path(__file__).parent / "out"
 
 
-def interleaved(sides: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+def interleaved(
+    sides: Mapping[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
     """Seconds of each side, run in turn so that a drifting machine is fair to all; one warm-up each.
 
     Parameters
@@ -28,6 +30,8 @@ def interleaved(sides: Mapping[str, Callable[[], Any]], repeats: int) -> dict[st
         What to time.
     repeats : int
         Counted runs of each.
+    clock : callable, default time.perf_counter
+        `time.process_time` counts what all threads work, whatever else the machine does.
 
     Returns
     -------
@@ -36,11 +40,39 @@ def interleaved(sides: Mapping[str, Callable[[], Any]], repeats: int) -> dict[st
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
         for name, run in sides.items():
-            start = time.perf_counter()
+            start = clock()
             run()
             if turn:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(clock() - start)
     return seconds
+
+
+def answered(
+    sides: Mapping[str, Callable[[], Any]], repeats: int, patience: float = 1.0
+) -> tuple[dict[str, Any], dict[str, list[float]]]:
+    """What each side answers, and its seconds as by `interleaved`; who takes long runs once only, cold.
+
+    Parameters
+    ----------
+    sides : mapping of str to callable
+        What to run.
+    repeats : int
+        Counted runs of each side whose first run takes less than ``patience``.
+    patience : float, default 1.0
+        Seconds. Beyond them a warm-up would change little and cost much.
+
+    Returns
+    -------
+    (dict of str to Any, dict of str to list of float)
+    """
+    answers: dict[str, Any] = {}
+    seconds: dict[str, list[float]] = {}
+    for name, run in sides.items():
+        start = time.perf_counter()
+        answers[name] = run()
+        seconds[name] = [time.perf_counter() - start]
+    quick = {name: run for name, run in sides.items() if seconds[name][0] < patience}
+    return answers, seconds | interleaved(quick, repeats)
 
 
 def median(values: Sequence[float]) -> float:

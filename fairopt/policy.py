@@ -82,7 +82,7 @@ class Policy:
         ----------
         instance : Instance
             Users and servers.
-        method : {"auto", "cone", "water-filling", "prices"}, default "auto"
+        method : {"auto", "cone", "water-filling", "prices", "linear"}, default "auto"
             ``auto`` takes the first route that is exact; ``cone`` forces the general one.
         solver : str, optional
             Any name in ``cvxpy.installed_solvers()``: forces the cone route with that solver, and never falls back.

@@ -29,11 +29,13 @@ FAST = (
     ("water-filling", pool.fills, pool.by_waterfill),
     ("prices", pool.priced, pool.by_prices),
     ("prices", server_prices.applies, server_prices.solve),
+    ("linear", pool.totalled, pool.by_totals),
 )
 REACH = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
     "prices": "for AlphaFair with alpha > 0 on one pool (or identical servers), and on several servers for AlphaFair "
     "with alpha from 0.05 to 5 and for MaxMin",
+    "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
 }
 METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST))
 TIER = 1e-7  # how much of an earlier tier's best a later one may give up (design.md section 4)

@@ -7,9 +7,7 @@ number per user and one chunk.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,11 +20,10 @@ from fairopt.routes.program import Program
 Float = NDArray[np.floating[Any]]
 Result = TypeVar("Result")
 
-# Numbers in a chunk. On a million users and four resources DRF and alpha = 2 took 13 and 54 ms in one thread with this
-# or half of it, 20 and 67 ms with an eighth; two threads took 11 and 43 ms with this, 15 and 52 ms with half of it, 39
-# and 103 ms with an eighth: threads wait for each other between the calls that a chunk takes.
-CHUNK = 131_072
-THREADED = 8 * CHUNK  # below, a second thread costs what it saves
+# Numbers in a chunk. On a million users and four resources DRF and alpha = 2 took 13 and 54 ms with this or twice as
+# many, 15 and 57 ms with half, 20 and 67 ms with a quarter. Two threads took 11 and 43 ms at best, but waited for each
+# other (39 and 103 ms with small chunks), and above the threads of BLAS 32 resources took up to 100 times as long.
+CHUNK = 65_536
 SAMPLE = 4_000  # users that a first guess is made from; enough for loads to a few percent
 
 
@@ -116,8 +113,9 @@ class Pool:
         return load, bool(np.any(self.low > np.asarray(self.high) * (1 + 1e-12)))
 
     def sample(self) -> Pool | None:
-        """Every sixteenth user, and as much of the capacity; None of a small pool."""
-        return Pool(self.program, self.share, self.every * 16) if self.n > SAMPLE else None
+        """One user in sixteen, but no fewer than `SAMPLE`, and as much of the capacity; None of a small pool."""
+        step = min(self.n // SAMPLE, 16)
+        return Pool(self.program, self.share, self.every * step) if step > 1 else None
 
     def each(self, function: Callable[[Chunk], Result]) -> list[Result]:
         """Apply a function to every chunk of users.
@@ -130,24 +128,12 @@ class Pool:
         Returns
         -------
         list
-            What it returned, in the order of users, so that sums do not depend on the number of threads.
+            What it returned, in the order of users.
         """
-        starts = range(0, self.n, self.step)
-        workers = min(os.cpu_count() or 1, 8) if self.n * self.m >= THREADED else 1
-        if workers == 1:
-            return self._run(function, starts)
-        portion = -(-len(starts) // workers)
-        with ThreadPoolExecutor(workers) as threads:
-            futures = [
-                threads.submit(self._run, function, starts[k : k + portion]) for k in range(0, len(starts), portion)
-            ]
-            return [result for future in futures for result in future.result()]
-
-    def _run(self, function: Callable[[Chunk], Result], starts: range) -> list[Result]:
         buffer = np.empty((self.m, min(self.step, self.n)))
         out = []
-        with np.errstate(all="ignore"):  # zeros and infinities are looked at where they matter; each thread has its own
-            for start in starts:
+        with np.errstate(all="ignore"):  # zeros and infinities are looked at where they matter
+            for start in range(0, self.n, self.step):
                 rows = slice(start, min(start + self.step, self.n))
                 ratios = buffer[:, : rows.stop - start]
                 np.multiply(self.demands[rows].T, self.per_unit, out=ratios)

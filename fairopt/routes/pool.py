@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Try
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.objectives import Leximin, MaxMin
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import Share
 from fairopt.errors import NotCertified
 from fairopt.routes import conflict
 from fairopt.routes.chunks import Pool
 from fairopt.routes.cone import Answer, Settings
+from fairopt.routes.linear import Totalling, find_mix, sums
 from fairopt.routes.prices import CLOSE, EXACT, Responding, find_prices
 from fairopt.routes.program import Program
 from fairopt.routes.waterfill import Filling, fill
@@ -150,9 +151,7 @@ def by_prices(program: Program, settings: Settings) -> Answer:
     assert fair is not None
     begun = time.perf_counter()
     pool = Pool(program, fair.share)
-    least, crossed = pool.least()
-    if crossed or (least > pool.usable * (1 + 1e-12)).any():
-        conflict.explain(program)
+    _least(program, pool)
     users = Responding.with_samples(pool, fair.alpha)
     guess = None
     if settings.start is not None and np.isfinite(settings.start).all():
@@ -186,3 +185,70 @@ def by_prices(program: Program, settings: Settings) -> Answer:
         users.tasks, gap, found.feasible.violation, "prices", prices,
         block_violation=found.feasible.short, value=value, tried=(found_by,),
     )  # fmt: skip
+
+
+def totalled(program: Program) -> bool:
+    """Whether this route is exact: a total, or alpha-fairness at 0, on one pool with nothing but bounds on tasks.
+
+    Parameters
+    ----------
+    program : Program
+        What to solve.
+
+    Returns
+    -------
+    bool
+    """
+    objective = program.alpha_fair or program.objective
+    total = isinstance(objective, Total) or (isinstance(objective, AlphaFair) and objective.alpha == 0)
+    return total and program.pool_share is not None
+
+
+def by_totals(program: Program, settings: Settings) -> Answer:
+    """The largest total by prices, with the dual they give as its certificate.
+
+    Parameters
+    ----------
+    program : Program
+        For which `totalled` holds.
+    settings : Settings
+        Plays no part.
+
+    Returns
+    -------
+    Answer
+        With an infinite gap where a linear program failed.
+
+    Raises
+    ------
+    Infeasible
+        If the lower bounds do not fit.
+    """
+    assert program.pool_share is not None
+    begun = time.perf_counter()
+    pool = Pool(program, program.pool_share)
+    users = Totalling(pool, _least(program, pool))
+    mix = find_mix(users)
+    if mix is None:
+        lost = Try("linear", "no prices found", time.perf_counter() - begun)
+        return Answer(np.zeros(pool.n), np.inf, 0.0, "linear", tried=(lost,))
+    tasks = np.empty(pool.n)
+    found = sums(users, tasks, mix.prices, lambda chunk: users.settle(chunk, mix, tasks))
+    factor = found.feasible.factor(pool.usable, pool.n)
+    if factor < 1:
+        tasks *= factor
+        found = found.scaled(factor)
+    gap = found.gap(float(mix.prices @ pool.usable))
+    solved = Try("linear", "solved", time.perf_counter() - begun, gap, found.feasible.violation)
+    return Answer(
+        tasks, gap, found.feasible.violation, "linear", mix.prices,
+        block_violation=found.feasible.short, value=found.value, tried=(solved,),
+    )  # fmt: skip
+
+
+def _least(program: Program, pool: Pool) -> Float:
+    """Load of the lower bounds; `Infeasible` where they do not fit."""
+    least, crossed = pool.least()
+    if crossed or (least > pool.usable * (1 + 1e-12)).any():
+        conflict.explain(program)
+    return least

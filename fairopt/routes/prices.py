@@ -89,7 +89,8 @@ def find_prices(users: Users, alpha: float, start: Float | None = None, enough: 
     if start is not None:
         near = _newton(_State(users, alpha, start / alpha, CLAIMS[-1], float(start.max()) / alpha), enough)
         if near is not None:
-            return alpha * (near.levels + near.steps()[0][0])  # leaves the square of a small residual
+            last = near.steps()[0][0] if near.size > EXACT else 0.0
+            return alpha * (near.levels + last)  # leaves the square of a small residual
     return _from_afar(users, alpha)
 
 
@@ -142,8 +143,12 @@ class _State:
     def with_claim(self, claim: float) -> Float:
         """Levels for another claim: the price of what is not full falls with it, where nobody notices."""
         fall = np.log(claim / self.claim) / self.kind
-        unnoticed = -fall * (self.turnover / self.taken[:, None]).max(axis=0) < (0.5 if self.alpha >= 0.5 else 0.0)
-        return self.levels + np.where((self.slack > 0.01 * self.users.usable) & unnoticed, fall, 0.0)
+        return self.levels + np.where((self.slack > 0.01 * self.users.usable) & self._unnoticed(fall), fall, 0.0)
+
+    def _unnoticed(self, change: Float | float) -> NDArray[np.bool_]:
+        """Whether a change of a level does little to any load (below alpha = 0.5 nothing is little)."""
+        touched = (self.turnover / self.taken[:, None]).max(axis=0)
+        return np.abs(change) * touched < (0.5 if self.alpha >= 0.5 else 0.0)
 
     @cached_property
     def dual(self) -> float:
@@ -171,8 +176,12 @@ class _State:
         if self.alpha < 1:  # prices that hardly matter to anybody may go further
             touched = np.maximum(self.jacobian.max(axis=0), 1e-3)
             most = np.maximum(np.minimum(STEP / touched, 5.0 / self.alpha), STEP)
-        newton = _solved(self.jacobian, self.residual, most)
-        descent = _solved(self.jacobian, 1.0 - self.users.usable / self.taken, most)
+        with np.errstate(divide="ignore", invalid="ignore"):  # where the fictitious user takes all that is left
+            left = np.maximum(self.users.usable - (self.taken - self.slack), 0.0)
+            down = np.nan_to_num(np.log(self.slack / left) / self.kind)
+        fall = np.maximum(most, np.where(self._unnoticed(down), -down, 0.0))
+        newton = _solved(self.jacobian, self.residual, most, fall, self.alpha)
+        descent = _solved(self.jacobian, 1.0 - self.users.usable / self.taken, most, most, self.alpha)
         return [(newton, 5), (descent, 30)]
 
 
@@ -197,8 +206,13 @@ def _improved(state: _State) -> _State | None:
     return None
 
 
-def _solved(jacobian: Float, residual: Float, most: Float) -> Float:
-    """Newton's step with no entry beyond ``most``: what would go furthest goes that far, and the others react to it."""
+def _solved(jacobian: Float, residual: Float, rise: Float, fall: Float, alpha: float) -> Float:
+    """Newton's step with no entry too large: what would go furthest goes as far as it may, and the others react to it.
+
+    A price that hardly counts may rise further, as far as Newton's step in the price itself would lead.
+    """
+    # resources that are full for the same users have no prices of their own: any will do
+    jacobian = jacobian + np.diag(1e-9 * jacobian.max(axis=0))
     step = np.zeros(len(residual))
     free = np.ones(len(residual), dtype=bool)
     while free.any():
@@ -210,10 +224,11 @@ def _solved(jacobian: Float, residual: Float, most: Float) -> Float:
         found = np.where(np.isfinite(found), found, right)
         rows = np.flatnonzero(free)
         step[rows] = found
-        worst = int(np.argmax(np.abs(found) / most[free]))
-        if abs(found[worst]) <= most[rows[worst]]:
+        most = np.where(found > 0, np.maximum(rise[rows], np.log1p(alpha * np.maximum(found, 0.0)) / alpha), fall[rows])
+        worst = int(np.argmax(np.abs(found) / most))
+        if abs(found[worst]) <= most[worst]:
             break
-        step[rows[worst]] = np.clip(found[worst], -most[rows[worst]], most[rows[worst]])
+        step[rows[worst]] = np.copysign(most[worst], found[worst])
         free[rows[worst]] = False
     return step
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.constraints import AtLeast, Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model, Pairs
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave
 from fairopt.instance import Instance
@@ -99,7 +99,7 @@ class Program:
         if not self.single or self.rest:
             return None
         objective = self.alpha_fair or self.objective
-        return objective.share if isinstance(objective, (Leximin, MaxMin, AlphaFair)) else None
+        return objective.share if isinstance(objective, (Leximin, MaxMin, AlphaFair, Total)) else None
 
     @property
     def alpha_fair(self) -> AlphaFair | None:

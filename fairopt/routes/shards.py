@@ -5,17 +5,21 @@ A shard is a small description that can be sent to another process, and read the
 
 from __future__ import annotations
 
+import copy
+import mmap
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.errors import InvalidInstance, MissingExtra, nearest
+from fairopt.errors import InvalidInput, InvalidInstance, MissingExtra, NoAnswer, nearest
 from fairopt.instance import Instance
+from fairopt.validation import as_floats, labels
 
 Float = NDArray[np.floating[Any]]
 
@@ -29,18 +33,27 @@ class Rows(NamedTuple):
     demands: Float
     weights: Float | None = None
     task_limits: Float | None = None
-    labels: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Some of the users: a name for messages, and a way to read them."""
+    """Some of the users: a name for messages, the number of its first row in its array or file, a way to read them."""
 
     name: str
+    first: int
+
+    @property
+    def is_view(self) -> bool:
+        """Whether reading copies nothing."""
+        return False
 
     def read(self) -> Rows:
         """The users, from wherever they are."""
         raise NotImplementedError
+
+    def labels(self) -> Any:
+        """The users' labels as an Arrow column, or None."""
+        return None
 
     def instance(self, capacities: Float, resources: Sequence[str]) -> Instance:
         """The users as a pool with all the capacity there is, checked.
@@ -55,35 +68,40 @@ class Shard:
         Returns
         -------
         Instance
-
-        Raises
-        ------
-        InvalidInstance
-            Naming the shard and the row (counted from 0).
         """
-        try:
-            users = self.read()
-            shape = np.shape(users.demands)
-            if len(shape) != 2 or shape[1] != len(resources):
-                raise InvalidInstance(
-                    f"demands have shape {shape}, but there are {len(resources)} capacities ({', '.join(resources)}); "
-                    "give a column for each"
-                )
-            return Instance(
-                users.demands, capacities, weights=users.weights, task_limits=users.task_limits, resources=resources
+        users = self.read()
+        shape = np.shape(users.demands)
+        if len(shape) != 2 or shape[1] != len(resources):
+            raise InvalidInstance(
+                f"demands have shape {shape}, but there are {len(resources)} capacities ({', '.join(resources)}); "
+                "give a column for each"
             )
-        except InvalidInstance as error:
-            told = re.sub(r"user 'user(\d+)'", lambda found: f"row {int(found[1]) - 1}", str(error))
-            raise InvalidInstance(f"shard {self.name!r}: {told}") from error
-        except OSError as error:
-            raise InvalidInstance(f"shard {self.name!r} cannot be read ({error}); check the file") from error
+        return Instance(
+            users.demands, capacities, weights=users.weights, task_limits=users.task_limits, resources=resources
+        )
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Errors about its users name the shard and the row, counted from 0 in its array or file."""
+        try:
+            yield
+        except (InvalidInput, NoAnswer) as error:
+            told = re.sub(r"user 'user(\d+)'", lambda found: f"row {self.first + int(found[1]) - 1}", str(error))
+            again = copy.copy(error)
+            again.args = (f"shard {self.name!r}: {told}",)
+            raise again from error
 
 
 @dataclass(frozen=True)
 class ArrayShard(Shard):
-    """Rows of an array in memory, or of a memory map."""
+    """Rows of an array in memory."""
 
     demands: Float
+
+    @property
+    def is_view(self) -> bool:
+        """Unless the numbers have to be converted."""
+        return self.demands.dtype in (np.float32, np.float64)
 
     def read(self) -> Rows:
         """The rows."""
@@ -91,16 +109,28 @@ class ArrayShard(Shard):
 
 
 @dataclass(frozen=True)
-class FileShard(Shard):
-    """Rows of a ``.npy`` file, mapped into memory by whoever reads them."""
+class MappedShard(Shard):
+    """Rows of an array in a file, mapped into memory by whoever reads them."""
 
-    path: str
-    first: int
     last: int
+    path: str
+    dtype: np.dtype[Any]
+    offset: int
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+
+    @property
+    def is_view(self) -> bool:
+        """Unless the numbers have to be converted."""
+        return self.dtype in (np.float32, np.float64)
 
     def read(self) -> Rows:
         """The rows."""
-        return Rows(_mapped(Path(self.path))[self.first : self.last])
+        try:
+            array = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, self.order)
+        except (OSError, ValueError) as error:
+            raise InvalidInstance(f"{self.path!r} cannot be read ({error}); check the file") from error
+        return Rows(array[self.first : self.last])
 
 
 @dataclass(frozen=True)
@@ -113,20 +143,39 @@ class ParquetShard(Shard):
 
     def read(self) -> Rows:
         """The columns, in the order of the resources."""
-        file = _parquet_file(Path(self.path))
-        known = file.schema_arrow.names
-        for name in self.resources:
-            if name not in known:
-                raise InvalidInstance(f"it has no column {name!r}; {nearest(name, known)}")
-        extra = [name for name in ABOUT_USERS if name in known]
-        table = file.read_row_group(self.group, columns=[*self.resources, *extra], use_threads=False)
-        numbers = [_numbers(table, name) for name in self.resources]
+        extra = self._there("weight", "task_limit")
+        table = self._table([*self.resources, *extra])
+        numbers = [_numbers(table, name, self.first) for name in self.resources]
         demands = np.empty((table.num_rows, len(numbers)), dtype=np.result_type(*numbers))
         for i, column in enumerate(numbers):
             demands[:, i] = column
-        weights = _numbers(table, "weight", blank=1.0) if "weight" in extra else None
-        limits = _numbers(table, "task_limit", blank=np.inf) if "task_limit" in extra else None
-        return Rows(demands, weights, limits, table["user"].to_pylist() if "user" in extra else None)
+        weights = _numbers(table, "weight", self.first, blank=1.0) if "weight" in extra else None
+        limits = _numbers(table, "task_limit", self.first, blank=np.inf) if "task_limit" in extra else None
+        return Rows(demands, weights, limits)
+
+    def labels(self) -> Any:
+        """The column ``user``."""
+        return self._table(["user"])["user"] if self._there("user") else None
+
+    def _there(self, *names: str) -> list[str]:
+        known = _parquet_file(Path(self.path)).schema_arrow.names
+        return [name for name in names if name in known]
+
+    def _table(self, names: Sequence[str]) -> Any:
+        file = _parquet_file(Path(self.path))
+        known = file.schema_arrow.names
+        for name in names:
+            if known.count(name) != 1:
+                problem = f"no column {name!r}; {nearest(name, known)}" if name not in known else (
+                    f"{known.count(name)} columns {name!r}; keep one"
+                )  # fmt: skip
+                raise InvalidInstance(f"{self.path!r} has {problem}")
+        import pyarrow as pa
+
+        try:
+            return file.read_row_group(self.group, columns=list(names), use_threads=False)
+        except (OSError, pa.ArrowException) as error:
+            raise InvalidInstance(f"{self.path!r} cannot be read ({error}); check the file") from error
 
 
 @dataclass(frozen=True)
@@ -137,7 +186,7 @@ class BlockShard(Shard):
 
     def read(self) -> Rows:
         """The rows."""
-        return Rows(np.asarray(self.block.compute(scheduler="synchronous")))
+        return Rows(np.asarray(self.block.compute()))
 
 
 def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
@@ -159,41 +208,51 @@ def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
     InvalidInstance
         If it is nothing that can be read, or holds nothing.
     """
-    if isinstance(source, (str, Path)):
+    if isinstance(source, (list, tuple)):
+        shards = [
+            shard
+            for k, part in enumerate(source)
+            for shard in (_cut(part, f"array {k}") if isinstance(part, np.ndarray) else shards_of(part, resources))
+        ]
+    elif isinstance(source, (str, Path)):
         shards = _files(Path(source), resources)
     elif type(source).__module__.split(".")[0] == "dask":
         shards = _blocks(source)
-    elif isinstance(source, (list, tuple)):
-        parts = [shards_of(part, resources) for part in source]
-        shards = [shard for part in parts for shard in part]
-        if shards and all(type(shard) is ArrayShard for shard in shards):  # say which one of the list it is
-            shards = [ArrayShard(f"{k}", shard.demands) for k, shard in enumerate(shards)]  # type: ignore[attr-defined]
     else:
         shards = _cut(source)
     if not shards:
-        raise InvalidInstance(f"{_short(source)} holds no users; give an array, a .npy file or a Parquet folder")
+        told = f"{str(source)!r}" if isinstance(source, (str, Path)) else f"the source ({type(source).__name__})"
+        raise InvalidInstance(f"{told} holds no users; give an array, a .npy file or a folder of .parquet files")
     return shards
 
 
-def _short(source: Any) -> str:
-    return f"{str(source)!r}" if isinstance(source, (str, Path)) else f"the source ({type(source).__name__})"
-
-
-def _cut(source: ArrayLike) -> list[Shard]:
+def _cut(source: ArrayLike, name: str = "") -> list[Shard]:
     array = source if isinstance(source, np.ndarray) else np.asarray(source)
     if array.dtype.kind not in "fiu" or array.ndim != 2:
         raise InvalidInstance(
-            f"the source is {type(source).__name__} of shape {array.shape} and type {array.dtype}; give demands of "
-            "shape (n_users, n_resources), a list of such arrays, a .npy file, a Parquet folder or a Dask array"
+            f"{name or 'the source'} is {type(source).__name__} of shape {array.shape} and type {array.dtype}; give "
+            "demands of shape (n_users, n_resources), a list of such arrays, a .npy file, a folder of .parquet files "
+            "or a Dask array"
         )
-    starts = range(0, len(array), ROWS)
-    return [ArrayShard(f"rows {k} to {min(k + ROWS, len(array)) - 1}", array[k : k + ROWS]) for k in starts]
+    out: list[Shard] = []
+    base: Any = array.base
+    for first in range(0, max(len(array), 1), ROWS):
+        last = min(first + ROWS, len(array))
+        rows = f"rows {first} to {last - 1}"
+        part = name if name and len(array) <= ROWS else f"{name}, {rows}" if name else rows
+        if isinstance(array, np.memmap) and isinstance(base, mmap.mmap) and array.mode != "c" and len(array):
+            order: Literal["C", "F"] = "C" if array.flags.c_contiguous else "F"
+            path = str(array.filename)
+            out.append(MappedShard(part, first, last, path, array.dtype, array.offset, array.shape, order))
+        else:
+            out.append(ArrayShard(part, first, array[first:last]))
+    return out
 
 
 def _mapped(path: Path) -> Float:
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+        array = np.load(path.resolve(), mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
         raise InvalidInstance(
             f"{str(path)!r} cannot be read as a .npy file ({error}); write it with numpy.save"
         ) from error
@@ -205,25 +264,39 @@ def _mapped(path: Path) -> Float:
 def _files(path: Path, resources: Sequence[str] | None) -> list[Shard]:
     if not path.exists():
         raise InvalidInstance(f"there is no {str(path)!r}; give a .npy file, or a folder of .parquet files")
-    if path.suffix == ".npy":
-        n = len(_mapped(path))
-        return [
-            FileShard(f"{path.name}, rows {k} to {min(k + ROWS, n) - 1}", str(path.resolve()), k, min(k + ROWS, n))
-            for k in range(0, n, ROWS)
-        ]
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    if not files:
-        return [shard for part in sorted(path.glob("*.npy")) for shard in _files(part, resources)]
+    files = [(path, path.name)]
+    if path.is_dir():
+        there = [(file, file.relative_to(path)) for file in sorted(path.rglob("*")) if file.is_file()]
+        files = [
+            (file, str(inside)) for file, inside in there
+            if file.suffix in (".npy", ".parquet") and not any(part[0] in "._" for part in inside.parts)
+        ]  # fmt: skip
+        if len({file.suffix for file, _ in files}) > 1:
+            raise InvalidInstance(f"{str(path)!r} holds .npy and .parquet files; keep the one kind or the other")
+    out: list[Shard] = []
+    for file, name in files:
+        out += _cut(_mapped(file), name) if file.suffix == ".npy" else _row_groups(file, name, resources)
+    return out
+
+
+def _row_groups(path: Path, name: str, resources: Sequence[str] | None) -> list[Shard]:
+    about = _parquet_file(path).metadata
     if resources is None:
         raise InvalidInstance(
             "capacities have no names, and a Parquet table is read by column; give a dict such as {'cpu': 64, 'gpu': 8}"
         )
+    for resource in resources:
+        if resource in ABOUT_USERS:
+            raise InvalidInstance(
+                f"a resource is called {resource!r}, which in a Parquet table says something else about a user; "
+                "rename the column and the capacity"
+            )
     out: list[Shard] = []
-    for file in files:
-        groups = _parquet_file(file).num_row_groups
-        for group in range(groups):
-            name = file.name if groups == 1 else f"{file.name}, row group {group}"
-            out.append(ParquetShard(name, str(file.resolve()), group, tuple(resources)))
+    first, groups = 0, about.num_row_groups
+    for group in range(groups):
+        part = name if groups == 1 else f"{name}, row group {group}"
+        out.append(ParquetShard(part, first, str(path.resolve()), group, tuple(resources)))
+        first += about.row_group(group).num_rows
     return out
 
 
@@ -240,21 +313,22 @@ def _parquet_file(path: Path) -> Any:
         raise InvalidInstance(f"{str(path)!r} cannot be read as Parquet ({error}); check the file") from error
 
 
-def _numbers(table: Any, name: str, blank: float | None = None) -> Float:
+def _numbers(table: Any, name: str, first: int, blank: float | None = None) -> Float:
     """A column as floats; empty entries as ``blank``, or an error that says where."""
-    column = table[name]
-    try:
-        if column.null_count:
-            if blank is None:
-                row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-                raise InvalidInstance(f"column {name!r} is empty in row {row}; give a number >= 0")
-            column = column.fill_null(blank)
-        values = np.asarray(column.to_numpy())
-        return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
-    except (TypeError, ValueError, NotImplementedError, ArithmeticError) as error:
-        if isinstance(error, InvalidInstance):
-            raise
-        raise InvalidInstance(f"column {name!r} holds no numbers ({column.type}); give floats") from error
+    import pyarrow as pa
+
+    column, types = table[name], pa.types
+    kind = column.type
+    if not any(right(kind) for right in (types.is_floating, types.is_integer, types.is_decimal, types.is_null)):
+        raise InvalidInstance(f"column {name!r} holds no numbers ({kind}); give floats")
+    if kind != pa.float32() or blank is not None:
+        column = column.cast(pa.float64(), safe=False)
+    if column.null_count:
+        if blank is None:
+            row = first + int(np.flatnonzero(column.is_null().to_numpy())[0])
+            raise InvalidInstance(f"column {name!r} is empty in row {row}; give a number >= 0")
+        column = column.fill_null(blank)
+    return np.asarray(column.to_numpy())
 
 
 def _blocks(source: Any) -> list[Shard]:
@@ -263,7 +337,7 @@ def _blocks(source: Any) -> list[Shard]:
             f"{type(source).__name__} cannot be cut into users; give a Dask array of shape (n_users, n_resources) "
             "whose chunks hold whole rows: array.rechunk({1: -1})"
         )
-    return [BlockShard(f"block {k}", block) for k, block in enumerate(source.to_delayed()[:, 0])]
+    return [BlockShard(f"block {k}", 0, block) for k, block in enumerate(source.to_delayed()[:, 0])]
 
 
 def named_capacities(capacities: Any) -> tuple[Float, tuple[str, ...] | None]:
@@ -278,13 +352,9 @@ def named_capacities(capacities: Any) -> tuple[Float, tuple[str, ...] | None]:
     -------
     (ndarray of shape (n_resources,), tuple of str or None)
     """
-    names = tuple(str(name) for name in capacities) if isinstance(capacities, Mapping) else None
-    try:
-        values = np.array(list(capacities.values()) if names else capacities, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InvalidInstance(
-            f"capacities {capacities!r} are no numbers ({error}); give one for each resource"
-        ) from error
+    names = labels(capacities, len(capacities), "resource") if isinstance(capacities, Mapping) else None
+    given = list(capacities.values()) if isinstance(capacities, Mapping) else capacities
+    values = np.array(as_floats(given, "capacities"), dtype=float)
     if values.ndim != 1 or len(values) == 0:
         raise InvalidInstance(f"capacities have shape {values.shape}; give one number for each resource, in one pool")
     bad = ~(np.isfinite(values) & (values > 0))

@@ -2,13 +2,12 @@
 
 By hand: the model as a user of CVXPY would write it, in natural units, solved by CVXPY's default solver as it comes.
 ``cvxpy-leximin``: leximin as a CVXPY objective, by its methods for convex domains, on the dominant shares (DRF).
-What a peer answers is made to fit, judged by the bottleneck condition that certifies leximin, written out here, and
-compared with fairopt's certified answer: nothing feasible may be better. A peer that is not installed is skipped; one
-that would take longer than --time-limit by its last time is not run on more users.
+What a peer answers is made to fit, judged by the bottleneck condition that certifies leximin, written out here (right:
+to 1e-6), and compared with fairopt's certified answer: nothing feasible may be better. A peer that is not installed is
+skipped; one that would take longer than --time-limit by its last time is not run on more users.
 
-Looked at and left out: fairpyx (indivisible items; its leximin of divisible ones is cvxpy-leximin's), resalloc (each
-job takes resources in place of each other, not in proportion; not on PyPI), Soroush (max-min by approximation on graphs
-and clusters; needs a licence of Gurobi; not on PyPI).
+Looked at and left out: fairpyx (items handed out by valuations, courses above all), resalloc (each job takes resources
+in place of each other, not in proportion; not on PyPI), Soroush (approximate max-min; needs Gurobi and its licence).
 
 Run: python benchmarks/peers.py [--users 5,10,20,50,100 --time-limit 600]
 """
@@ -55,7 +54,7 @@ class Method(NamedTuple):
 METHODS = {
     "outcomes": Method("ordered_outcomes", 1.01, 0.999, 3.0),
     "saturation": Method("saturation", 1.01, 0.999, 2.2),
-    "saturation, fine": Method("saturation", 1.0001, 1 - 1e-7, 2.2),
+    "saturation fine": Method("saturation", 1.0001, 1 - 1e-7, 2.2),
 }
 
 
@@ -169,7 +168,7 @@ def against_peer(method: str, kind: str, instance: fo.Instance, repeats: int, pa
         "method": method, "instance": kind, "users": instance.n_users, "fairopt ms": 1e3 * median(seconds["fairopt"]),
         "peer ms": 1e3 * median(seconds[PEER]), "times faster": median(seconds[PEER]) / median(seconds["fairopt"]),
         "its word": words, "our gap": ours.certificate.gap, "its gap": gap, "its violation": violation,
-        "shares apart": apart, "right to 1e-6": right,
+        "shares apart": apart, "right": right,
     }  # fmt: skip
 
 

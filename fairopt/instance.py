@@ -433,8 +433,12 @@ class Instance:
             Per-user values given for all users still fit, and entitlements are still relative to everybody's
             (`total_weight`).
         """
-        part = self.select_users(chosen)
-        part._parent = (self, np.arange(self.n_users)[np.asarray(chosen)])
+        rows = np.arange(self.n_users)[np.asarray(chosen)]
+        part = self.replace(
+            demands=self.demands[rows], weights=self.weights[rows], task_limits=self.task_limits[rows],
+            eligible=self.eligible[rows], users=None,
+        )  # fmt: skip
+        part._parent = (self, rows)  # labels too come from there, when asked for
         return part
 
     def window(self, rows: slice, ratios: Float | None = None) -> Instance:

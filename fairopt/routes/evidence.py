@@ -33,7 +33,7 @@ class Feasibility(NamedTuple):
     def of(cls, chunk: Chunk, tasks: Float) -> Feasibility:
         """That of a chunk."""
         low, high = chunk.of(chunk.pool.low), chunk.of(chunk.pool.high)
-        beyond, short = max(-float(tasks.min()), 0.0), 0.0
+        beyond, short = (np.inf if tasks.min() < 0 else 0.0), 0.0  # no way of ours leaves less than nothing
         if not (isinstance(high, float) and high == np.inf):
             over = tasks > high
             beyond = max(beyond, float(np.max((tasks - high) / np.where(over, high, 1.0), initial=0.0, where=over)))
@@ -105,7 +105,8 @@ class Bottlenecks(NamedTuple):
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             slack = np.where(usable > 0, 1.0 - self.feasible.load / usable, 0.0)
-            excess = np.maximum(self.top / self.least - 1.0, slack)
+            over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)
+            excess = np.maximum(over, slack)
         asked = np.isfinite(self.least)
         worst = float(np.where(asked, np.nan_to_num(excess, nan=np.inf), 0.0).max(initial=0.0))
         return np.inf if np.isfinite(self.stray) else worst
@@ -221,13 +222,13 @@ class Worth(NamedTuple):
             gap = float(log(power * bound) - log(power * value)) / power
         return max(gap, 0.0) if np.isfinite(gap) else np.inf
 
-    def natural(self, alpha: float, level: float) -> tuple[float, float]:
-        """The objective in natural units, and natural units per unit of it."""
+    def natural(self, alpha: float, level: float) -> float:
+        """The objective in natural units."""
         if alpha == 1:
-            return self.value + self.weight * float(np.log(level)), 1.0
+            return self.value + self.weight * float(np.log(level))
         with np.errstate(over="ignore"):
             unit = float(np.float64(level) ** (1.0 - alpha))
-        return unit * (self.value + self.weight * _shift(alpha) / (1.0 - alpha)), unit
+        return unit * (self.value + self.weight * _shift(alpha) / (1.0 - alpha))
 
 
 def _shift(alpha: float) -> float:
@@ -276,7 +277,7 @@ def worth(
         per_price = per_task / ((np.exp(log_prices) * level) @ chunk.ratios)
         z = x * per_task
         z *= 1.0 / (level * weights)
-        whole = weights * chunk.size if isinstance(weights, float) else float(weights.sum())
+        whole = weights * chunk.size if isinstance(weights, float) else float(weights.sum(dtype=float))
         if pool.bounded:
             least, most = (chunk.of(b) * per_task / (level * weights) for b in (pool.low, pool.high))
             worthwhile = per_price ** (1.0 / alpha)

@@ -76,10 +76,7 @@ def by_waterfill(program: Program, settings: Settings) -> Answer:
     if factor < 1:  # by rounding
         users.tasks *= factor
         found = found.scaled(factor)
-    if isinstance(program.objective, MaxMin):
-        gap = max(filled.first_level / max(found.lowest, 1e-300) - 1.0, 0.0)
-    else:
-        gap = found.gap(pool.usable)
+    gap = found.gap(pool.usable)  # of leximin, and so of max-min
     return Answer(
         users.tasks, gap, found.feasible.violation, "water-filling", filled.prices,
         block_violation=found.feasible.short, value=found.lowest,
@@ -174,9 +171,9 @@ def by_prices(program: Program, settings: Settings) -> Answer:
     assert log_prices is not None
     if factor < 1:
         users.tasks *= factor
-    value, unit = found.natural(fair.alpha, users.level)
-    with np.errstate(all="ignore"):  # at large alpha natural units may lie beyond the range of floats
-        prices = np.exp(log_prices) * unit
+    value = found.natural(fair.alpha, users.level)
+    with np.errstate(over="ignore"):  # at large alpha natural units may lie beyond the range of floats
+        prices = np.exp(log_prices + (1.0 - fair.alpha) * np.log(users.level))
     if isinstance(program.objective, FairnessEfficiency):
         value, slope = program.objective.of_alpha_fair(value)
         prices = prices * slope

@@ -147,8 +147,9 @@ class _State:
 
     def _unnoticed(self, change: Float | float) -> NDArray[np.bool_]:
         """Whether a change of a level does little to any load (below alpha = 0.5 nothing is little)."""
-        touched = (self.turnover / self.taken[:, None]).max(axis=0)
-        return np.abs(change) * touched < (0.5 if self.alpha >= 0.5 else 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            touched = (self.turnover / self.taken[:, None]).max(axis=0)
+            return np.abs(change) * touched < (0.5 if self.alpha >= 0.5 else 0.0)
 
     @cached_property
     def dual(self) -> float:

@@ -204,7 +204,7 @@ def allocate_sharded(
     question = Question(objective, constraints, values, resources)
     with new_folder(out) as folder, closing(_crew(shards, question, client)) as crew:
         users = Everybody(crew, question, progress)
-        found = _by_filling(users, objective) if question.alpha is None else _by_prices(users, question.alpha)
+        found = _by_filling(users) if question.alpha is None else _by_prices(users, question.alpha)
         certificate = Certificate(
             gap=found.gap, violation=found.feasible.violation, method=found.method,
             seconds=time.perf_counter() - begun, block_violation=found.feasible.short,
@@ -252,7 +252,7 @@ class _Found(NamedTuple):
     method: str
 
 
-def _by_filling(users: Everybody, objective: Objective) -> _Found:
+def _by_filling(users: Everybody) -> _Found:
     m = len(users.usable)
     filled = fill(users, users.usable) if users.opened else Filled(0.0, (), np.zeros(m))
     if filled is None:
@@ -262,10 +262,7 @@ def _by_filling(users: Everybody, objective: Objective) -> _Found:
     factor = found.feasible.factor(users.usable, users.n)
     if factor < 1:
         found = found.scaled(factor)
-    if isinstance(objective, MaxMin):
-        gap = max(filled.first_level / max(found.lowest, 1e-300) - 1.0, 0.0)
-    else:
-        gap = found.gap(users.usable)
+    gap = found.gap(users.usable)  # of leximin, and so of max-min
     return _Found(answer, factor, found.feasible, gap, found.lowest, filled.prices, "water-filling")
 
 
@@ -293,9 +290,9 @@ def _by_prices(users: Everybody, alpha: float) -> _Found:
         if gap <= FINE:
             break
         guess = log_prices
-    value, unit = found.natural(alpha, users.level)
-    with np.errstate(all="ignore"):  # at large alpha natural units may lie beyond the range of floats
-        prices = charged * unit
+    value = found.natural(alpha, users.level)
+    with np.errstate(over="ignore"):  # at large alpha natural units may lie beyond the range of floats
+        prices = np.exp(log_prices + (1.0 - alpha) * np.log(users.level))
     return _Found(answer, factor, found.feasible, gap, value, prices, "prices")
 
 

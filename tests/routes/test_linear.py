@@ -16,7 +16,8 @@ from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.errors import Infeasible
-from fairopt.routes import linear, pool
+from fairopt.routes import linear
+from fairopt.routes import pool as pool_module
 from fairopt.routes.chunks import Chunk, Pool
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program
@@ -33,9 +34,9 @@ SHARES = {
 def solve(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> Answer:
     """What the route answers."""
     program = Program(instance, objective, constraints)
-    assert pool.totalled(program)
+    assert pool_module.totalled(program)
     with np.errstate(all="ignore"):
-        return pool.by_totals(program, Settings())
+        return pool_module.by_totals(program, Settings())
 
 
 def by_duality(program: Program, share: fo.Share) -> float:
@@ -331,7 +332,7 @@ def test_it_is_for_totals_on_one_pool_with_nothing_but_bounds() -> None:
     servers = fo.Instance([[1, 2], [2, 1]], [[4, 4], [1, 3]])
 
     def fits(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> bool:
-        return pool.totalled(Program(instance, objective, constraints))
+        return pool_module.totalled(Program(instance, objective, constraints))
 
     assert fits(pool, fo.Total(), fo.MinTasks(0.1), fo.Reserve(0, 0.5)) and fits(pool, fo.AlphaFair(0))
     assert not fits(pool, fo.AlphaFair(0.5)) and not fits(pool, fo.Leximin())
@@ -349,7 +350,7 @@ def test_extra_memory_stays_under_half_of_the_demands() -> None:
     demands = rng.uniform(1, 10, (n, 4))
     program = Program(fo.Instance(demands, demands.sum(axis=0) * 0.3, task_limits=np.ones(n)), fo.Total(), ())
     tracemalloc.start()
-    answer = pool.by_totals(program, Settings())
+    answer = pool_module.by_totals(program, Settings())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert answer.gap <= 1e-12

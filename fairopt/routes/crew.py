@@ -108,13 +108,6 @@ class Held:
         self.users.level = level
         return self.users.respond(log_prices, alpha)
 
-    def _surplus(self, level: float, log_prices: Float, alpha: float) -> float | None:
-        if self.users is None:
-            return None
-        assert isinstance(self.users, Responding)
-        self.users.level = level
-        return self.users.surplus(log_prices, alpha)
-
     def _sample(self, every: int) -> tuple[Float, Float, Float, int] | None:
         """Every so many of the users: demands, weights, limits; and how many there are to choose from."""
         if self.users is None:

@@ -7,7 +7,7 @@ Newton goes in levels ``eta_i = log(p_i) / alpha`` and on the logarithms of the 
 Jacobian, whose rows are how the users of a resource spend their budgets, and with a single resource one step is exact.
 A resource that is not full is given a fictitious user with a vanishing claim, so that all resources are full and all
 prices positive; its claim is lowered step by step. Far from the solution steps are limited by what they do to loads,
-and accepted only where the largest residual or the convex dual falls.
+and accepted only where the largest residual falls, or the convex dual along the way that was gone.
 
 `find_prices` never sees a user: whoever holds them (`Responding` here, shards elsewhere) answers with ``m + m^2``
 numbers.
@@ -15,13 +15,12 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import boxcox
 
 from fairopt.routes.chunks import Chunk, Pool
 from fairopt.routes.evidence import Worth, worth
@@ -30,6 +29,7 @@ Float = NDArray[np.floating[Any]]
 
 CLAIMS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)  # of the fictitious users, as fractions of a capacity
 STEP = 3.0  # largest change of a level, or of what it does to loads, in one round
+REDUNDANT = 1e-12  # singular values below: resources full for the same users have no prices of their own, any will do
 ROUNDS = 80  # at one claim; four to ten are usual
 WIDE = 600.0  # logarithms of prices beyond which their exponentials are no longer safe
 EXACT = 1e-12  # without a sample before it
@@ -56,9 +56,6 @@ class Users(Protocol):
 
     def respond(self, log_prices: Float, alpha: float) -> Response:
         """What they want."""
-
-    def surplus(self, log_prices: Float, alpha: float) -> float:
-        """Sum of what each gains at its best: the users' part of the dual."""
 
     def sample(self) -> Users | None:
         """Fewer users with about the same prices, or None."""
@@ -89,7 +86,7 @@ def find_prices(users: Users, alpha: float, start: Float | None = None, enough: 
     if start is not None:
         near = _newton(_State(users, alpha, start / alpha, CLAIMS[-1], float(start.max()) / alpha), enough)
         if near is not None:
-            last = near.steps()[0][0] if near.size > EXACT else 0.0
+            last = near.newton() if near.size > EXACT else 0.0
             return alpha * (near.levels + last)  # leaves the square of a small residual
     return _from_afar(users, alpha)
 
@@ -151,39 +148,43 @@ class _State:
             touched = (self.turnover / self.taken[:, None]).max(axis=0)
             return np.abs(change) * touched < (0.5 if self.alpha >= 0.5 else 0.0)
 
-    @cached_property
-    def dual(self) -> float:
-        """The convex function of the prices that is least at the solution, fictitious users included."""
-        with np.errstate(all="ignore"):
-            scale = self.claim * self.users.usable * np.exp(self.kind * self.reference)
-            if self.alpha <= 1:
-                gained = -(scale * self.log_prices).sum()
-            else:
-                power = self.alpha - 1.0
-                gained = -(scale * self.alpha / power * np.exp(power * self.levels)).sum()
-            spent = float((np.exp(self.log_prices) * self.users.usable).sum())
-            return spent + gained + self.users.surplus(self.log_prices, self.alpha)
+    def slope(self, direction: Float) -> float:
+        """Derivative along a direction of the dual, which is least at the solution, in units of the dearest price."""
+        worth = np.exp(self.log_prices - self.log_prices.max())
+        return float((worth * (self.users.usable - self.taken)) @ direction)
 
-    def betters(self, other: _State) -> bool:
-        """Whether the residual or the dual is clearly smaller, or neither larger but for rounding."""
+    def betters(self, other: _State, direction: Float) -> bool:
+        """Whether the residual is clearly smaller, or the dual still falls along the way that was gone.
+
+        It does where every price that moved moved the way it still has to go: that is told without comparing sums in
+        which the prices of nearly free resources are lost.
+        """
         if not self.sound or self.size < 0.9 * other.size:
             return self.sound
-        noise = 1e-13 * abs(other.dual)
-        return self.dual < other.dual - noise or (self.dual <= other.dual + noise and self.size <= other.size * 1.001)
+        moved = np.abs(direction) > 1e-6 * np.abs(direction).max()
+        if moved.any() and (direction * self.residual)[moved].min() >= 0.0:
+            return True
+        return self.slope(direction) < 0.0 and other.slope(direction) < 0.0
 
-    def steps(self) -> list[tuple[Float, int]]:
-        """Directions to go, and how often to shorten each: Newton's in levels, then its own of the dual."""
-        most = np.full(len(self.levels), STEP)
-        if self.alpha < 1:  # prices that hardly matter to anybody may go further
-            touched = np.maximum(self.jacobian.max(axis=0), 1e-3)
-            most = np.maximum(np.minimum(STEP / touched, 5.0 / self.alpha), STEP)
+    def newton(self, cut: float = REDUNDANT) -> Float:
+        """Newton's step in levels, with no part of it too large."""
         with np.errstate(divide="ignore", invalid="ignore"):  # where the fictitious user takes all that is left
             left = np.maximum(self.users.usable - (self.taken - self.slack), 0.0)
             down = np.nan_to_num(np.log(self.slack / left) / self.kind)
-        fall = np.maximum(most, np.where(self._unnoticed(down), -down, 0.0))
-        newton = _solved(self.jacobian, self.residual, most, fall, self.alpha)
-        descent = _solved(self.jacobian, 1.0 - self.users.usable / self.taken, most, most, self.alpha)
-        return [(newton, 5), (descent, 30)]
+        fall = np.maximum(self._most, np.where(self._unnoticed(down), -down, 0.0))
+        return _solved(self.jacobian, self.residual, self._most, fall, self.alpha, cut)
+
+    def descent(self) -> Float:
+        """Newton's step of the dual, which falls along it."""
+        return _solved(self.jacobian, 1.0 - self.users.usable / self.taken, self._most, self._most, self.alpha)
+
+    @property
+    def _most(self) -> Float:
+        most: Float = np.full(len(self.levels), STEP)
+        if self.alpha < 1:  # prices that hardly matter to anybody may go further
+            touched = np.maximum(self.jacobian.max(axis=0), 1e-3)
+            most = np.maximum(np.minimum(STEP / touched, 5.0 / self.alpha), STEP)
+        return most
 
 
 def _newton(state: _State, enough: float) -> _State | None:
@@ -199,29 +200,30 @@ def _newton(state: _State, enough: float) -> _State | None:
 
 
 def _improved(state: _State) -> _State | None:
-    for direction, tries in state.steps():
+    """A full step if it does well; else one that keeps redundant prices apart, shortened; else down the dual."""
+    following = state.at(state.levels + state.newton())
+    if following.sound and following.size < 0.9 * state.size:
+        return following
+    ways: tuple[tuple[Callable[[], Float], int], ...] = ((partial(state.newton, 0.0), 5), (state.descent, 30))
+    for find, tries in ways:
+        direction = find()
         for k in range(tries):
             following = state.at(state.levels + 0.4**k * direction)
-            if following.betters(state):
+            if following.betters(state, direction):
                 return following
     return None
 
 
-def _solved(jacobian: Float, residual: Float, rise: Float, fall: Float, alpha: float) -> Float:
+def _solved(jacobian: Float, residual: Float, rise: Float, fall: Float, alpha: float, cut: float = 0.0) -> Float:
     """Newton's step with no entry too large: what would go furthest goes as far as it may, and the others react to it.
 
     A price that hardly counts may rise further, as far as Newton's step in the price itself would lead.
     """
-    # resources that are full for the same users have no prices of their own: any will do
-    jacobian = jacobian + np.diag(1e-9 * jacobian.max(axis=0))
     step = np.zeros(len(residual))
     free = np.ones(len(residual), dtype=bool)
     while free.any():
         right = residual[free] - jacobian[np.ix_(free, ~free)] @ step[~free]
-        try:
-            found = np.linalg.solve(jacobian[np.ix_(free, free)], right)
-        except np.linalg.LinAlgError:
-            found = right
+        found = np.linalg.lstsq(jacobian[np.ix_(free, free)], right, rcond=cut)[0]
         found = np.where(np.isfinite(found), found, right)
         rows = np.flatnonzero(free)
         step[rows] = found
@@ -349,17 +351,6 @@ class Responding:
         if self.pool.bounded:
             np.clip(tasks, chunk.of(self.pool.low), chunk.of(self.pool.high), out=tasks)
         return tasks, spent, ratios
-
-    def surplus(self, log_prices: Float, alpha: float) -> float:
-        """Sum over users of what the tasks they want are worth to them, less their price."""
-
-        def gain(chunk: Chunk) -> float:
-            c, weights = self._share_of_a_task(chunk), chunk.of(self.pool.weights)
-            tasks, _, _ = self._wanted(chunk, c, log_prices, alpha)
-            worth = weights * boxcox(c * tasks / (weights * self.level), 1.0 - alpha)
-            return float((worth - tasks * (np.exp(log_prices) @ chunk.ratios)).sum())
-
-        return float(np.sum(self.pool.each(gain)))
 
     def judged(self, log_prices: Float) -> Worth:
         """Make tasks of what they want at prices, and look at them in the same pass."""

@@ -102,10 +102,6 @@ class Everybody:
         """What they want at prices."""
         return Response.of_all(self.parts("respond", self.level, log_prices, alpha))
 
-    def surplus(self, log_prices: Float, alpha: float) -> float:
-        """Sum of what each gains at its best."""
-        return float(np.sum(self.parts("surplus", self.level, log_prices, alpha)))
-
     def sample(self) -> Responding | None:
         """Some of the users, in this process."""
         pool = self._pool_of_sample()

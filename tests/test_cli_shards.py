@@ -64,6 +64,8 @@ WRONG = {
     "too few": (["demands.npy", "-c", "1"], "shard 'demands.npy"),
     "no capacity": (["demands.npy", "-c", "1", "-c", "0", "-c", "1"], "'resource2' is 0"),
     "no file": (["nowhere", "-c", "1"], "nowhere"),
+    "no memory": (["demands.npy", "-c", "1", "-c", "1", "-c", "1", "--workers", "1", "--memory", "much"], "as 3GB"),
+    "two clusters": (["demands.npy", "-c", "1", "--workers", "1", "--scheduler", "tcp://here:1"], "both given"),
     "not in shards": (["demands.npy", "-c", "1", "-c", "1", "-c", "1", "-p", "most-tasks"], "not solved in shards"),
 }
 

@@ -11,7 +11,7 @@ import typer
 
 from fairopt.cli.commands import WHAT_POLICY, AsJson, app, guarded
 from fairopt.cli.progress import console_for, working
-from fairopt.errors import InvalidInstance, MissingExtra
+from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
 
 SHARDS = """Share out one pool among users who are too many for one table: Parquet folders, .npy files.
 
@@ -87,18 +87,30 @@ def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
     if not workers and scheduler is None:
         yield None
         return
+    if workers and scheduler is not None:
+        raise InvalidBlock("--workers and --scheduler both given; a cluster that runs already has workers of its own")
     try:
         import dask.config
         import distributed
     except ImportError as error:
         raise MissingExtra("distributed", "distributed", "--workers and --scheduler") from error
     on_dask: Any = distributed
-    if scheduler is not None:
-        with on_dask.Client(scheduler) as client:
-            yield client
-        return
-    limits = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": memory, "dashboard_address": None}
-    # Dask's own setting gives memory back at once and asks for it again: every round took three times as long
-    kept = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**24}
-    with dask.config.set(kept), on_dask.LocalCluster(**limits) as cluster, on_dask.Client(cluster) as client:
+    with contextlib.ExitStack() as stack:
+        try:
+            if scheduler is not None:
+                client = stack.enter_context(on_dask.Client(scheduler))
+            else:
+                # Dask's own setting gives memory back at once and asks for it again: rounds took three times as long
+                kept = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**24}
+                stack.enter_context(dask.config.set(kept))
+                limits = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": memory}
+                cluster = stack.enter_context(on_dask.LocalCluster(dashboard_address=None, **limits))
+                client = stack.enter_context(on_dask.Client(cluster))
+        except ValueError as error:
+            raise InvalidBlock(f"--memory {memory!r}: {error}; give it as 3GB, or leave it out") from error
+        except OSError as error:
+            where = "workers here" if scheduler is None else f"the cluster at {scheduler}"
+            raise SolverUnavailable(
+                f"no connection to {where} ({error}); check that it runs, or leave it out"
+            ) from error
         yield client

@@ -33,8 +33,8 @@ FAST = (
 )
 REACH = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
-    "prices": "for AlphaFair with alpha > 0 on one pool (or identical servers), and on several servers for AlphaFair "
-    "with alpha from 0.05 to 5 and for MaxMin",
+    "prices": "exact for AlphaFair with alpha > 0 on one pool (or identical servers), and on several servers for "
+    "AlphaFair with alpha from 0.05 to 5 and for MaxMin",
     "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
 }
 METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST))
@@ -82,7 +82,7 @@ def allocate(
     answers: list[Answer] = []
     for k, objective in enumerate(tiers):
         program = Program(instance, objective, constraints)
-        _refuse_hopeless(program)
+        program.refuse_hopeless()
         first = first or program
         with np.errstate(all="ignore"):  # zeros, infinities and NaN are looked at where they matter
             answer = _empty(program) if program.empty else _one(program, settings, method)
@@ -98,24 +98,6 @@ def allocate(
     return allocation
 
 
-def _refuse_hopeless(program: Program) -> None:
-    """`OutOfDomain` where the objective is minus infinity whatever is done: somebody may run nothing at all."""
-    objective = program.alpha_fair
-    if objective is None or objective.alpha < 1:
-        return
-    scarce = program.usable <= 0
-    demands = program.instance.per_server_demands
-    if not scarce.any() and program.high.min(initial=np.inf) > 0:
-        return
-    starved = (program.high <= 0) | np.all((demands[:, :, scarce] > 0).any(axis=2), axis=1)
-    if starved.any():
-        user = program.instance.users[int(np.flatnonzero(starved)[0])]
-        raise OutOfDomain(
-            f"the constraints leave user {user!r} no tasks at all, so {objective!r} is minus infinity for every "
-            "allocation; loosen them, give the user a task limit of 0, or use alpha < 1"
-        )
-
-
 def _one(program: Program, settings: Settings, method: str) -> Answer:
     tried: tuple[Try, ...] = ()
     if settings.solver is None and method != "cone":
@@ -127,7 +109,7 @@ def _one(program: Program, settings: Settings, method: str) -> Answer:
                 tried += answer.tried
         if method != "auto":
             raise OutOfDomain(
-                f"{method} is {REACH[method]}, under bounds on tasks only; not for {program.objective!r} on "
+                f"{method} is {REACH[method]}, under limits and reserves only; not for {program.objective!r} on "
                 f"{program.given!r}; use method='auto'"
             )
     if program.pool_share is not None:  # the fast routes check the share as they go

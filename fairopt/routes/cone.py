@@ -123,11 +123,11 @@ def solve(program: Program, settings: Settings) -> Answer:
             conflict.explain(program)  # raises Infeasible, unless a second look finds it feasible
         if attempt.status.startswith("unbounded"):
             _check_unbounded(program)
-        if attempt.status in solvers.SOLVED and _has_values(cone):
+        if attempt.status in solvers.SOLVED and has_values(cone):
             answer = judge(program, cone, form, natural_factor, problem)
             attempt = replace(attempt, gap=answer.gap, violation=answer.violation)
             answer = replace(answer, solver=name)
-            if best is None or _rank(answer) < _rank(best):
+            if best is None or rank(answer) < rank(best):
                 best = answer
         tried.append(replace(attempt, seconds=time.perf_counter() - start))
         log.info("%s", tried[-1])
@@ -315,11 +315,13 @@ def _times(multipliers: certify.Multipliers, factor: float) -> certify.Multiplie
     )
 
 
-def _rank(answer: Answer) -> tuple[bool, float]:
+def rank(answer: Answer) -> tuple[bool, float]:
+    """The better the smaller: certified first, then by what is missing."""
     return not answer.ok, answer.gap + answer.violation + answer.block_violation
 
 
-def _has_values(cone: ConeModel) -> bool:
+def has_values(cone: ConeModel) -> bool:
+    """Whether a solver left numbers."""
     return cone.unknowns.value is not None and bool(np.isfinite(cone.unknowns.value).all())
 
 

@@ -71,6 +71,7 @@ class Held:
         self.users: Filling | Responding | None = None
         with shard.named():
             self.program = question.program(shard.instance(question.capacities, question.resources))
+            self.program.refuse_hopeless()
             if not self.program.empty:
                 assert self.program.pool_share is not None
                 pool = Pool(self.program, self.program.pool_share)

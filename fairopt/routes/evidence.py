@@ -22,12 +22,13 @@ class Feasibility(NamedTuple):
     """How well tasks keep to what must hold.
 
     ``load`` is the used fraction of each capacity; ``beyond`` and ``short`` are the largest relative excess over a
-    limit and the largest relative shortfall below a lower bound.
+    limit and the largest relative shortfall below a lower bound, where there is any (``floored``).
     """
 
     load: Float
     beyond: float
     short: float
+    floored: bool = False
 
     @classmethod
     def of(cls, chunk: Chunk, tasks: Float) -> Feasibility:
@@ -40,13 +41,14 @@ class Feasibility(NamedTuple):
         if not (isinstance(low, float) and low == 0):
             under = tasks < low
             short = float(np.max((low - tasks) / np.where(under, low, 1.0), initial=0.0, where=under))
-        return cls(chunk.ratios @ tasks, beyond, short)
+        return cls(chunk.ratios @ tasks, beyond, short, not (isinstance(low, float) and low == 0))
 
     @classmethod
     def of_all(cls, parts: Sequence[Feasibility]) -> Feasibility:
         """That of all together."""
         load = np.sum([p.load for p in parts], axis=0)
-        return cls(load, max(p.beyond for p in parts), max(p.short for p in parts))
+        floored = any(p.floored for p in parts)
+        return cls(load, max(p.beyond for p in parts), max(p.short for p in parts), floored)
 
     def factor(self, usable: Float, n_users: int) -> float:
         """What to multiply all tasks by so that capacities hold to the last digit, whatever the order of summing."""
@@ -56,7 +58,8 @@ class Feasibility(NamedTuple):
 
     def scaled(self, factor: float) -> Feasibility:
         """What it would be with everybody's tasks multiplied by a factor below 1 (which rounds each by 1e-16)."""
-        return Feasibility(self.load * factor, self.beyond, max(self.short, 1.0 - factor if self.short else 0.0))
+        short = 1.0 - (1.0 - self.short) * factor if self.floored else 0.0
+        return self._replace(load=self.load * factor, short=short)
 
     @property
     def violation(self) -> float:
@@ -94,9 +97,13 @@ class Bottlenecks(NamedTuple):
         )  # fmt: skip
 
     def scaled(self, factor: float) -> Bottlenecks:
-        """What it would be with everybody's tasks multiplied by a factor: levels keep their proportions."""
+        """What it would be with everybody's tasks multiplied by a factor: levels keep their proportions.
+
+        By more than rounding, who was at a limit is so no more, and nothing is proved.
+        """
+        stray = self.stray * factor if factor >= 1.0 - 1e-9 else 0.0
         top, least = self.top * factor, self.least * factor
-        return Bottlenecks(self.feasible.scaled(factor), top, least, self.stray * factor, self.lowest * factor)
+        return Bottlenecks(self.feasible.scaled(factor), top, least, stray, self.lowest * factor)
 
     def gap(self, usable: Float) -> float:
         """How far the answer is from the condition of Bertsekas and Gallager, relatively (math.md section 4).
@@ -216,11 +223,11 @@ class Worth(NamedTuple):
         if not (np.isfinite(bound) and np.isfinite(value)):
             return np.inf
         if alpha == 1:
-            return max(bound - value, 0.0)
+            return max(0.0, bound - value)
         with np.errstate(divide="ignore", invalid="ignore"):  # the sum itself, or its excess over 1, near which it is
             log = np.log1p if shift else np.log
             gap = float(log(power * bound) - log(power * value)) / power
-        return max(gap, 0.0) if np.isfinite(gap) else np.inf
+        return max(0.0, gap) if np.isfinite(gap) else np.inf
 
     def natural(self, alpha: float, level: float) -> float:
         """The objective in natural units."""

@@ -19,7 +19,7 @@ from fairopt.allocation import Try
 from fairopt.blocks.objectives import Leximin
 from fairopt.routes import certify, conflict, solvers
 from fairopt.routes.chunks import Pool
-from fairopt.routes.cone import Answer, Settings, _rank, is_linear
+from fairopt.routes.cone import Answer, Settings, is_linear, rank
 from fairopt.routes.evidence import bottlenecks
 from fairopt.routes.program import ConeModel, Program
 
@@ -56,7 +56,7 @@ def solve(program: Program, settings: Settings) -> Answer:
         levels = _Levels(program, name, settings)
         answer, attempt = levels.run()
         tried.append(replace(attempt, seconds=time.perf_counter() - start))
-        if answer is not None and (best is None or _rank(answer) < _rank(best)):
+        if answer is not None and (best is None or rank(answer) < rank(best)):
             best = replace(answer, solver=name)
         if best is not None and best.ok:
             break

@@ -10,7 +10,7 @@ also tell how loads react to prices: Newton's step goes on until what is missing
 From there the linear program gives the next prices and an answer that is feasible for all, and when its prices are so
 close that nobody else can have changed its mind, they are right. The first prices are those of a sample.
 
-`find_mix` never sees the others: whoever holds them (`Totalling` here, shards elsewhere) answers with ``m + 1`` numbers
+`find_mix` never sees the others: whoever holds them (`Totalling` here) answers with ``m + 1`` numbers
 and at most `FEW` users.
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Try
+from fairopt.allocation import GAP_TOLERANCE, Try
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import Share
@@ -177,7 +177,8 @@ def by_prices(program: Program, settings: Settings) -> Answer:
     if isinstance(program.objective, FairnessEfficiency):
         value, slope = program.objective.of_alpha_fair(value)
         prices = prices * slope
-    found_by = Try("prices", "solved", time.perf_counter() - begun, gap, found.feasible.violation)
+    status = "solved" if gap <= GAP_TOLERANCE else "no certified prices"
+    found_by = Try("prices", status, time.perf_counter() - begun, gap, found.feasible.violation)
     return Answer(
         users.tasks, gap, found.feasible.violation, "prices", prices,
         block_violation=found.feasible.short, value=value, tried=(found_by,),

@@ -156,7 +156,7 @@ class Prepared:
             return answer
         del self._models[key]  # its units may be far from the new numbers; the next call makes one in its own
         again = cone.solve(program, settings)
-        return replace(min(again, answer, key=cone._rank), tried=answer.tried + again.tried)
+        return replace(min(again, answer, key=cone.rank), tried=answer.tried + again.tried)
 
     def _model(self, program: Program, settings: Settings) -> KeptModel | None:
         """The model kept for this objective, made or made with more rows where needed; None where none can be."""
@@ -284,7 +284,7 @@ class KeptModel(ConeModel):
             self.problem, self.solver, options=settings.options, time_limit=settings.left(), verbose=settings.verbose,
             keep=True,
         )  # fmt: skip
-        if attempt.status in solvers.SOLVED and cone._has_values(self):
+        if attempt.status in solvers.SOLVED and cone.has_values(self):
             prices = certify.dual_values(self.capacity) * per_unit
             self.capacity.dual_variables[0].save_value(prices)  # per whole capacity, as a `ConeModel` has them
             answer = cone.judge(program, self, self.form, None, self.problem, stands_in=True)

@@ -29,6 +29,8 @@ Float = NDArray[np.floating[Any]]
 
 CLAIMS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)  # of the fictitious users, as fractions of a capacity
 STEP = 3.0  # largest change of a level, or of what it does to loads, in one round
+STEEP = 5.0
+COUNTS = 0.3  # part of its users' budgets from which on a price is best changed in proportion
 REDUNDANT = 1e-12  # singular values below: resources full for the same users have no prices of their own, any will do
 ROUNDS = 80  # at one claim; four to ten are usual
 WIDE = 600.0  # logarithms of prices beyond which their exponentials are no longer safe
@@ -61,7 +63,9 @@ class Users(Protocol):
         """Fewer users with about the same prices, or None."""
 
 
-def find_prices(users: Users, alpha: float, start: Float | None = None, enough: float = CLOSE) -> Float | None:
+def find_prices(
+    users: Users, alpha: float, start: Float | None = None, enough: float = CLOSE, rough: bool = False
+) -> Float | None:
     """Logarithms of the prices at which all is shared out.
 
     Parameters
@@ -74,6 +78,8 @@ def find_prices(users: Users, alpha: float, start: Float | None = None, enough: 
         A guess, such as the last prices. Default: those of a sample.
     enough : float, optional
         The residual before the last step, where there is a guess.
+    rough : bool, default False
+        Only as a guess for more users.
 
     Returns
     -------
@@ -82,16 +88,18 @@ def find_prices(users: Users, alpha: float, start: Float | None = None, enough: 
     """
     if start is None:
         sample = users.sample()
-        start = find_prices(sample, alpha) if sample is not None else None
+        start = find_prices(sample, alpha, rough=True) if sample is not None else None
     if start is not None:
-        near = _newton(_State(users, alpha, start / alpha, CLAIMS[-1], float(start.max()) / alpha), enough)
+        near = _newton(
+            _State(users, alpha, start / alpha, CLAIMS[-1], float(start.max()) / alpha), NEARLY if rough else enough
+        )
         if near is not None:
             last = near.newton() if near.size > EXACT else 0.0
             return alpha * (near.levels + last)  # leaves the square of a small residual
-    return _from_afar(users, alpha)
+    return _from_afar(users, alpha, NEARLY if rough else EXACT)
 
 
-def _from_afar(users: Users, alpha: float) -> Float | None:
+def _from_afar(users: Users, alpha: float, enough: float) -> Float | None:
     """Without a guess: from alpha near 1, where responses are mild, and with claims that shrink step by step."""
     path = [alpha]
     while path[-1] < 0.7:
@@ -108,7 +116,7 @@ def _from_afar(users: Users, alpha: float) -> Float | None:
         for claim in CLAIMS[int(a < path_start) : None if not path else 2]:
             levels = levels if state is None else state.with_claim(claim)
             last = not path and claim == CLAIMS[-1]
-            state = _newton(_State(users, a, levels, claim, reference), EXACT if last else NEARLY)
+            state = _newton(_State(users, a, levels, claim, reference), enough if last else NEARLY)
             if state is None:
                 break
         if state is not None:
@@ -140,13 +148,13 @@ class _State:
     def with_claim(self, claim: float) -> Float:
         """Levels for another claim: the price of what is not full falls with it, where nobody notices."""
         fall = np.log(claim / self.claim) / self.kind
-        return self.levels + np.where((self.slack > 0.01 * self.users.usable) & self._unnoticed(fall), fall, 0.0)
+        return self.levels + np.where((self.slack > 0.01 * self.users.usable) & self._unnoticed(fall, 0.5), fall, 0.0)
 
-    def _unnoticed(self, change: Float | float) -> NDArray[np.bool_]:
+    def _unnoticed(self, change: Float | float, little: float) -> NDArray[np.bool_]:
         """Whether a change of a level does little to any load (below alpha = 0.5 nothing is little)."""
         with np.errstate(over="ignore", invalid="ignore"):
             touched = (self.turnover / self.taken[:, None]).max(axis=0)
-            return np.abs(change) * touched < (0.5 if self.alpha >= 0.5 else 0.0)
+            return np.abs(change) * touched < (little if self.alpha >= 0.5 else 0.0)
 
     def slope(self, direction: Float) -> float:
         """Derivative along a direction of the dual, which is least at the solution, in units of the dearest price."""
@@ -171,7 +179,7 @@ class _State:
         with np.errstate(divide="ignore", invalid="ignore"):  # where the fictitious user takes all that is left
             left = np.maximum(self.users.usable - (self.taken - self.slack), 0.0)
             down = np.nan_to_num(np.log(self.slack / left) / self.kind)
-        fall = np.maximum(self._most, np.where(self._unnoticed(down), -down, 0.0))
+        fall = np.maximum(self._most, np.where(self._unnoticed(down, 0.05), -down, 0.0))
         return _solved(self.jacobian, self.residual, self._most, fall, self.alpha, cut)
 
     def descent(self) -> Float:
@@ -201,14 +209,17 @@ def _newton(state: _State, enough: float) -> _State | None:
 
 def _improved(state: _State) -> _State | None:
     """A full step if it does well; else one that keeps redundant prices apart, shortened; else down the dual."""
-    following = state.at(state.levels + state.newton())
-    if following.sound and following.size < 0.9 * state.size:
-        return following
+    first = state.newton()
+    after_first = state.at(state.levels + first)
+    if after_first.sound and after_first.size < 0.9 * state.size:
+        return after_first
     ways: tuple[tuple[Callable[[], Float], int], ...] = ((partial(state.newton, 0.0), 5), (state.descent, 30))
     for find, tries in ways:
         direction = find()
         for k in range(tries):
-            following = state.at(state.levels + 0.4**k * direction)
+            way = 0.4**k * direction
+            known = np.allclose(way, first, rtol=1e-6, atol=0.0)
+            following = after_first if known else state.at(state.levels + way)
             if following.betters(state, direction):
                 return following
     return None
@@ -217,8 +228,10 @@ def _improved(state: _State) -> _State | None:
 def _solved(jacobian: Float, residual: Float, rise: Float, fall: Float, alpha: float, cut: float = 0.0) -> Float:
     """Newton's step with no entry too large: what would go furthest goes as far as it may, and the others react to it.
 
-    A price that hardly counts may rise further, as far as Newton's step in the price itself would lead.
+    A price that hardly counts rises as far as Newton's step in the price itself would lead: its part of budgets, and so
+    its effect, grows in proportion to it.
     """
+    counts = (np.diag(jacobian) > COUNTS) | (alpha > STEEP)  # at large alpha prices have far to go
     step = np.zeros(len(residual))
     free = np.ones(len(residual), dtype=bool)
     while free.any():
@@ -227,7 +240,9 @@ def _solved(jacobian: Float, residual: Float, rise: Float, fall: Float, alpha: f
         found = np.where(np.isfinite(found), found, right)
         rows = np.flatnonzero(free)
         step[rows] = found
-        most = np.where(found > 0, np.maximum(rise[rows], np.log1p(alpha * np.maximum(found, 0.0)) / alpha), fall[rows])
+        in_price = np.log1p(alpha * np.maximum(found, 0.0)) / alpha
+        up = np.where(counts[rows], np.maximum(rise[rows], in_price), in_price)
+        most = np.where(found > 0, up, fall[rows])
         worst = int(np.argmax(np.abs(found) / most))
         if abs(found[worst]) <= most[worst]:
             break

@@ -20,7 +20,7 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
-from fairopt.errors import Infeasible, InvalidBlock, NotConcave
+from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 
 Float = NDArray[np.floating[Any]]
@@ -108,6 +108,23 @@ class Program:
         if isinstance(objective, FairnessEfficiency):
             return objective.alpha_fair()
         return objective if isinstance(objective, AlphaFair) else None
+
+    def refuse_hopeless(self) -> None:
+        """`OutOfDomain` where the objective is minus infinity whatever is done: somebody may run nothing at all."""
+        objective = self.alpha_fair
+        if objective is None or objective.alpha < 1:
+            return
+        scarce = self.usable <= 0
+        demands = self.instance.per_server_demands
+        if not scarce.any() and self.high.min(initial=np.inf) > 0:
+            return
+        starved = (self.high <= 0) | np.all((demands[:, :, scarce] > 0).any(axis=2), axis=1)
+        if starved.any():
+            user = self.instance.users[int(np.flatnonzero(starved)[0])]
+            raise OutOfDomain(
+                f"the constraints leave user {user!r} no tasks at all, so {objective!r} is minus infinity for every "
+                "allocation; loosen them, give the user a task limit of 0, or use alpha < 1"
+            )
 
     @property
     def empty(self) -> bool:

@@ -137,7 +137,7 @@ def test_a_pass_sees_every_user_once_and_in_order(every: int, monkeypatch: pytes
     np.testing.assert_array_equal(np.concatenate([h for *_, h in seen]), instance.task_limits[::every])
 
 
-@pytest.mark.parametrize(("n", "every"), [(7_999, None), (8_000, 2), (63_999, 15), (70_000, 16)])
+@pytest.mark.parametrize(("n", "every"), [(7_999, None), (8_000, 2), (63_999, 15), (70_000, 17), (200_000, 16)])
 def test_a_sample_has_one_user_in_so_many_and_as_much_of_the_capacity(n: int, every: int | None) -> None:
     sample = pool_of(simple(n, 2)).sample()
     if every is None:

@@ -137,7 +137,10 @@ class _State:
             self.taken = response.load + self.slack
             self.residual = np.log(self.taken / users.usable)
             self.turnover = response.turnover
-            self.jacobian = (self.turnover + np.diag(self.kind * self.slack)) / self.taken[:, None]
+            helps = (response.load < users.usable) | (
+                claim > CLAIMS[-1]
+            )  # who takes too much gains little from a claim
+            self.jacobian = (self.turnover + np.diag(self.kind * self.slack * helps)) / self.taken[:, None]
         self.size = float(np.abs(self.residual).max()) if np.isfinite(self.residual).all() else np.inf
         self.sound = self.size < np.inf and bool(np.isfinite(self.jacobian).all())
 
@@ -236,7 +239,9 @@ def _solved(jacobian: Float, residual: Float, rise: Float, fall: Float, alpha: f
     free = np.ones(len(residual), dtype=bool)
     while free.any():
         right = residual[free] - jacobian[np.ix_(free, ~free)] @ step[~free]
-        found = np.linalg.lstsq(jacobian[np.ix_(free, free)], right, rcond=cut)[0]
+        part = jacobian[np.ix_(free, free)]
+        scale = np.maximum(part.max(axis=0), 1e-300)  # a price may be tiny and still the one that counts
+        found = np.linalg.lstsq(part / scale, right, rcond=cut)[0] / scale
         found = np.where(np.isfinite(found), found, right)
         rows = np.flatnonzero(free)
         step[rows] = found

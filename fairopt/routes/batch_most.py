@@ -39,7 +39,7 @@ def solve(chunk: Chunk) -> tuple[Float, Float]:
     earns = chunk.per_task * unit
     earns = earns / np.maximum(earns.max(axis=0), np.finfo(float).tiny)
     columns, tops = ratios * unit[:, None], np.where(part, chunk.limits * largest, 0.0)
-    values, prices = _Simplex(columns, earns, tops).run()
+    values, prices = Simplex(columns, earns, tops).run()
     tasks = chunk.tasks_at(values * unit / chunk.per_level)
     achieved = (earns * tasks * largest).sum(axis=0)
     left = np.maximum(earns - np.einsum("jib,ib->jb", columns, prices), 0.0)
@@ -47,7 +47,7 @@ def solve(chunk: Chunk) -> tuple[Float, Float]:
     return tasks, np.divide(np.maximum(bound - achieved, 0.0), bound, out=np.zeros(bound.shape), where=bound != 0)
 
 
-class _Simplex:
+class Simplex:
     """Maximise ``earns @ y`` over ``columns.T @ y <= 1``, ``0 <= y <= tops``, for many small programs in step.
 
     Each program is a dictionary (Chvatal, Linear Programming, 1983): basic variables and the objective as linear

@@ -24,11 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog, nnls
 
+from fairopt.routes.batch_most import Simplex
 from fairopt.routes.chunks import Chunk, Pool
 from fairopt.routes.evidence import Feasibility
 
 Float = NDArray[np.floating[Any]]
 
+SHARP = 1e-13  # relative gap of a small linear program
 FEW = 1_000  # users taken by themselves in a round
 MOST = 3_000  # in a linear program, with those of earlier rounds
 ROUNDS = 100  # two to five are usual
@@ -261,19 +263,18 @@ class _Model:
         load[:, few:] /= size
         top = np.append(apart.share * apart.room / scale, size)
         matrix = np.vstack([load[rows] / self.unit[rows, None], np.append(np.zeros(few), 1.0 / size)])
-        found: Any = linprog(  # type: ignore[call-overload]
-            -worth, matrix, np.append(self.room[rows] / self.unit[rows], 1.0), method="highs-ds", options=PRECISE,
-            bounds=np.column_stack([np.zeros(len(top)), top]),
-        )  # fmt: skip
-        if found.x is None:
+        limits = np.append(self.room[rows] / self.unit[rows], 1.0)
+        found = _vertex(worth, matrix, limits, top)
+        if found is None:
             return None
+        x, duals = found
         prices = np.zeros(m)
-        prices[rows] = np.maximum(-found.ineqlin.marginals[:-1], 0.0) * (scale / self.unit[rows])
+        prices[rows] = duals[:-1] * (scale / self.unit[rows])
         distances = np.sort(np.abs(1.0 - cost(apart.ratios, prices) / apart.share))[:FEW]
-        parts = found.x / top  # of one: exactly 1 at a limit
+        parts = x / top  # of one: exactly 1 at a limit
         tasks, parts = apart.room * parts[:few], parts[few:]
         past = np.array([known for known, _, _ in self.past]).reshape(-1, m)
-        total = -float(found.fun) * scale
+        total = float(worth @ x) * scale
         return Mix(prices, past[parts > 0], parts[parts > 0], apart.users, tasks, distances, total)
 
     def _others(self, apart: Columns, prices: Float, load: Float, total: float) -> tuple[Float, float]:
@@ -286,6 +287,30 @@ class _Model:
         rows, load, most = self.unit > 0, apart.ratios @ apart.room, apart.share * apart.room
         part = float(np.min(self.unit[rows] / load[rows], initial=1.0))
         return max(part * float(most.sum()), float(most.max(initial=0.0)))
+
+
+def _vertex(worth: Float, matrix: Float, limits: Float, top: Float) -> tuple[Float, Float] | None:
+    """The best x with ``matrix @ x <= limits`` and ``0 <= x <= top``, and what the rows are worth.
+
+    With so few rows our own simplex takes a tenth of the time that it takes to set HiGHS up; where it finds
+    nothing, a row has no room, or what it finds is not sharp, HiGHS does it.
+    """
+    if (limits > 0).all():
+        rows = matrix / limits[:, None]
+        unit = 1.0 / rows.max(axis=0)
+        earns = worth * unit
+        most = float(earns.max())
+        values, prices = Simplex((rows * unit).T[:, :, None], (earns / most)[:, None], (top / unit)[:, None]).run()
+        x, duals = values[:, 0] * unit, prices[:, 0] * most / limits
+        x = np.where(x >= top * (1.0 - 1e-14), top, x)
+        best = duals @ limits + np.maximum(worth - duals @ matrix, 0.0) @ top
+        if best - worth @ x <= SHARP * best:  # false where there is no number
+            return x, duals
+    found: Any = linprog(  # type: ignore[call-overload]
+        -worth, matrix, limits, method="highs-ds", options=PRECISE,
+        bounds=np.column_stack([np.zeros(len(top)), top]),
+    )  # fmt: skip
+    return None if found.x is None else (found.x, np.maximum(-found.ineqlin.marginals, 0.0))
 
 
 def _joined(near: Columns, before: Columns) -> Columns:

@@ -21,13 +21,11 @@ from fairopt.routes import conflict
 from fairopt.routes.chunks import Pool
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.linear import Totalling, find_mix, sums
-from fairopt.routes.prices import CLOSE, EXACT, Responding, find_prices
+from fairopt.routes.prices import Responding, judged_prices, natural_prices
 from fairopt.routes.program import Program
 from fairopt.routes.waterfill import Filling, fill
 
 Float = NDArray[np.floating[Any]]
-
-FINE = 1e-10  # a gap at which nothing is done again
 
 
 def fills(program: Program) -> bool:
@@ -154,34 +152,23 @@ def by_prices(program: Program, settings: Settings) -> Answer:
     if settings.start is not None and np.isfinite(settings.start).all():
         whole = np.maximum(settings.start[0] * program.instance.total_capacities, 1e-300)
         guess = np.log(whole) - (1.0 - fair.alpha) * np.log(users.level)
-    for enough in (CLOSE, EXACT):  # the second time only where the last step left more than it should
-        log_prices = find_prices(users, fair.alpha, guess, enough)
-        if log_prices is None:
-            lost = Try("prices", "no prices found", time.perf_counter() - begun)
-            return Answer(np.zeros(pool.n), np.inf, 0.0, "prices", tried=(lost,))
-        found = users.judged(log_prices)
-        factor = found.feasible.factor(pool.usable, pool.n)
-        if factor < 1:
-            found = found.scaled(factor, fair.alpha)
-        with np.errstate(over="ignore"):
-            gap = found.gap(float(np.exp(log_prices) @ pool.usable), fair.alpha)
-        if gap <= FINE or enough == EXACT:
-            break
-        guess, users = log_prices, Responding(pool, fair.alpha, users.level)
-    assert log_prices is not None
-    if factor < 1:
-        users.tasks *= factor
-    value = found.natural(fair.alpha, users.level)
-    with np.errstate(over="ignore"):  # at large alpha natural units may lie beyond the range of floats
-        prices = np.exp(log_prices + (1.0 - fair.alpha) * np.log(users.level))
+    found = judged_prices(users, users.judged, fair.alpha, pool.n, guess)
+    if found is None:
+        lost = Try("prices", "no prices found", time.perf_counter() - begun)
+        return Answer(np.zeros(pool.n), np.inf, 0.0, "prices", tried=(lost,))
+    if found.factor < 1:
+        users.tasks *= found.factor
+    feasible, gap = found.worth.feasible, found.gap
+    value = found.worth.natural(fair.alpha, users.level)
+    prices = natural_prices(found.log_prices, fair.alpha, users.level)
     if isinstance(program.objective, FairnessEfficiency):
         value, slope = program.objective.of_alpha_fair(value)
         prices = prices * slope
     status = "solved" if gap <= GAP_TOLERANCE else "no certified prices"
-    found_by = Try("prices", status, time.perf_counter() - begun, gap, found.feasible.violation)
+    solved = Try("prices", status, time.perf_counter() - begun, gap, feasible.violation)
     return Answer(
-        users.tasks, gap, found.feasible.violation, "prices", prices,
-        block_violation=found.feasible.short, value=value, tried=(found_by,),
+        users.tasks, gap, feasible.violation, "prices", prices,
+        block_violation=feasible.short, value=value, tried=(solved,),
     )  # fmt: skip
 
 
@@ -237,7 +224,8 @@ def by_totals(program: Program, settings: Settings) -> Answer:
         tasks *= factor
         found = found.scaled(factor)
     gap = found.gap(float(mix.prices @ pool.usable))
-    solved = Try("linear", "solved", time.perf_counter() - begun, gap, found.feasible.violation)
+    status = "solved" if gap <= GAP_TOLERANCE else "no certified prices"
+    solved = Try("linear", status, time.perf_counter() - begun, gap, found.feasible.violation)
     return Answer(
         tasks, gap, found.feasible.violation, "linear", mix.prices,
         block_violation=found.feasible.short, value=found.value, tried=(solved,),

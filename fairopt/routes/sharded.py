@@ -29,8 +29,7 @@ from fairopt.instance import Instance
 from fairopt.routes.chunks import Pool
 from fairopt.routes.crew import Crew, Held, OnDask, Question, Streaming
 from fairopt.routes.evidence import Bottlenecks, Feasibility, Worth
-from fairopt.routes.pool import FINE
-from fairopt.routes.prices import CLOSE, EXACT, Responding, Response, find_prices, unit_level
+from fairopt.routes.prices import Priced, Responding, Response, judged_prices, natural_prices, unit_level
 from fairopt.routes.sharded_allocation import ShardedAllocation, new_folder
 from fairopt.routes.shards import ParquetShard, Shard, named_capacities, shards_of
 from fairopt.routes.waterfill import Event, Filled, Filling, Loads, Start, fill
@@ -267,29 +266,22 @@ def _by_prices(users: Everybody, alpha: float) -> _Found:
     crossed = any(crossed for *_, (_, crossed) in users.opened)
     if crossed or (np.sum([low for *_, (low, _) in users.opened], axis=0) > users.usable * (1 + 1e-12)).any():
         raise _do_not_fit()
-    guess: Float | None = None
-    for enough in (CLOSE, EXACT):  # the second time only where the last step left more than it should
-        log_prices = find_prices(users, alpha, guess, enough) if users.opened else np.full(m, -np.inf)
-        if log_prices is None:
-            raise NotCertified(
-                f"no prices were found at alpha = {alpha:g}. Fix: solve in memory, where other routes can be tried, or "
-                "choose an alpha from 0.1 to 20"
-            )
-        answer = (users.level, log_prices)
-        found = Worth.of_all(users.parts("judge", answer) or [Worth.of_nobody(m)])
-        factor = found.feasible.factor(users.usable, users.n)
-        if factor < 1:
-            found = found.scaled(factor, alpha)
-        with np.errstate(over="ignore"):
-            charged = np.exp(log_prices)
-        gap = found.gap(float(charged @ users.usable), alpha)
-        if gap <= FINE:
-            break
-        guess = log_prices
-    value = found.natural(alpha, users.level)
-    with np.errstate(over="ignore"):  # at large alpha natural units may lie beyond the range of floats
-        prices = np.exp(log_prices + (1.0 - alpha) * np.log(users.level))
-    return _Found(answer, factor, found.feasible, gap, value, prices, "prices")
+
+    def judge(log_prices: Float) -> Worth:
+        return Worth.of_all(users.parts("judge", (users.level, log_prices)) or [Worth.of_nobody(m)])
+
+    if users.opened:
+        found = judged_prices(users, judge, alpha, users.n)
+    else:
+        found = Priced(np.full(m, -np.inf), Worth.of_nobody(m), 1.0, 0.0)
+    if found is None:
+        raise NotCertified(
+            f"no prices were found at alpha = {alpha:g}. Fix: solve in memory, where other routes can be tried, or "
+            "choose an alpha from 0.1 to 20"
+        )
+    value, prices = found.worth.natural(alpha, users.level), natural_prices(found.log_prices, alpha, users.level)
+    answer = (users.level, found.log_prices)
+    return _Found(answer, found.factor, found.worth.feasible, found.gap, value, prices, "prices")
 
 
 def _do_not_fit() -> Infeasible:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ FORBIDDEN = 1e60  # cost of a server where a user may not run: what is held ther
 CHUNK = 1 << 17  # numbers in a chunk of stacked loads: 1 MB
 
 
-class Demands:
+class Demands(ABC):
     """What a unit of level takes, ``g_jsi = per_level_js d_jsi / C_si``, in chunks of users.
 
     Prices and loads have shape (n_resources, n_servers) here, so that a server's neighbours lie beside it.
@@ -30,11 +31,6 @@ class Demands:
     eligible : ndarray of bool of shape (n_users, n_servers)
         Who may run where; somewhere at least.
     """
-
-    def __new__(cls, demands: Float, capacities: Float, per_level: Float, eligible: NDArray[np.bool_]) -> Demands:
-        """The kind that fits: the same demands on every server need no numbers by pair."""
-        same = demands.ndim == 2 and per_level.shape[1] == 1
-        return super().__new__(_SameDemands if same else _DemandsByServer)
 
     def __init__(self, demands: Float, capacities: Float, per_level: Float, eligible: NDArray[np.bool_]) -> None:
         self.eligible = eligible
@@ -66,24 +62,25 @@ class Demands:
             out += self.loads(parts[users], users)
         return out
 
+    @abstractmethod
     def _prepare(self, demands: Float, per_level: Float) -> None:
-        raise NotImplementedError
+        """Keep what is asked for again and again."""
 
+    @abstractmethod
     def price(self, prices: Float, users: slice) -> Float:
         """Cost of a unit of level by user and server, eligible or not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def loads(self, parts: Float, users: slice) -> Float:
         """Loads by resource and server of a chunk's parts of level."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stacked(self, factors: Float, users: slice) -> Float:
         """``factors_js g_jsi`` as rows by user, shape (chunk, n_resources * n_servers)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def curvature(self, factors: Float, users: slice) -> Float:
         """``sum_j factors_js g_jsi g_jsk`` for the pairs of resources in ``upper``, shape (n_pairs, n_servers)."""
-        raise NotImplementedError
 
 
 class _SameDemands(Demands):
@@ -136,3 +133,9 @@ class _DemandsByServer(Demands):
         ratios = self.ratios[users]
         weighted = [factors * ratios[:, i] for i in range(self.n_resources)]
         return np.stack([np.einsum("js,js->s", weighted[i], ratios[:, k]) for i, k in zip(*self.upper, strict=True)])
+
+
+def demands_of(demands: Float, capacities: Float, per_level: Float, eligible: NDArray[np.bool_]) -> Demands:
+    """`Demands` of the kind that fits: the same demands on every server need no numbers by pair."""
+    same = demands.ndim == 2 and per_level.shape[1] == 1
+    return (_SameDemands if same else _DemandsByServer)(demands, capacities, per_level, eligible)

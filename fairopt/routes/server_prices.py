@@ -22,7 +22,7 @@ from fairopt.blocks.objectives import MaxMin
 from fairopt.routes import certify
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program
-from fairopt.routes.server_demands import Demands
+from fairopt.routes.server_demands import demands_of
 from fairopt.routes.soft_minimum import Interior
 
 __all__ = ["applies", "solve"]
@@ -125,7 +125,7 @@ class _InLevels:
         if closed.any():
             self.eligible = self.eligible & ~(instance.per_server_demands[:, :, closed] > 0).any(axis=2)
         capacities = instance.capacities * instance.counts[:, None]
-        self.demands = Demands(instance.demands, capacities, self.per_level, self.eligible)
+        self.demands = demands_of(instance.demands, capacities, self.per_level, self.eligible)
         self.needed = self.demands.all_loads(self.eligible.astype(float)) > 0
         self.usable = np.where(self.needed, program.usable[:, None], 1.0)
         if c.ndim == 1:

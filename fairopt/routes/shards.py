@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import mmap
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shard:
+class Shard(ABC):
     """Some of the users: a name for messages, the number of its first row in its array or file, a way to read them."""
 
     name: str
@@ -47,9 +48,9 @@ class Shard:
         """Whether reading copies nothing."""
         return False
 
+    @abstractmethod
     def read(self) -> Rows:
         """The users, from wherever they are."""
-        raise NotImplementedError
 
     def labels(self) -> Any:
         """The users' labels as an Arrow column, or None."""

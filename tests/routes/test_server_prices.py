@@ -16,7 +16,8 @@ from fairopt.blocks.model import Point
 from fairopt.routes import certify
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program
-from fairopt.routes.server_prices import Demands, applies, solve
+from fairopt.routes.server_demands import demands_of
+from fairopt.routes.server_prices import applies, solve
 from fairopt.routes.soft_minimum import Interior
 
 OBJECTIVES = {
@@ -289,7 +290,7 @@ def test_loads_and_costs_are_those_written_out(by_server: bool) -> None:
     n, servers, m = 40, 3, 2
     demands = rng.uniform(size=(n, servers, m) if by_server else (n, m))
     capacities, per_level = rng.uniform(1, 2, (servers, m)), rng.uniform(size=(n, servers if by_server else 1))
-    kind = Demands(demands, capacities, per_level, np.ones((n, servers), dtype=bool))
+    kind = demands_of(demands, capacities, per_level, np.ones((n, servers), dtype=bool))
     g = by_hand(demands, capacities, np.broadcast_to(per_level, (n, servers)))
     parts, prices, every = rng.uniform(size=(n, servers)), rng.uniform(size=(m, servers)), slice(0, n)
     np.testing.assert_allclose(kind.costs(prices, every), np.einsum("jis,is->js", g, prices))
@@ -303,7 +304,7 @@ def test_loads_and_costs_are_those_written_out(by_server: bool) -> None:
 def test_a_step_keeps_everything_positive_and_margins_what_prices_say(together: bool) -> None:
     rng = np.random.default_rng(2)
     n, servers, m = 30, 3, 2
-    demands = Demands(
+    demands = demands_of(
         rng.uniform(0.5, 2, (n, m)), rng.uniform(1, 2, (servers, m)) * n, np.ones((n, 1)), np.ones((n, servers), bool)
     )
     groups = 1 if together else n

@@ -10,8 +10,8 @@ also tell how loads react to prices: Newton's step goes on until what is missing
 From there the linear program gives the next prices and an answer that is feasible for all, and when its prices are so
 close that nobody else can have changed its mind, they are right. The first prices are those of a sample.
 
-`find_mix` never sees the others: whoever holds them (`Totalling` here) answers with ``m + 1`` numbers
-and at most `FEW` users.
+`find_mix` never sees the others: whoever holds them (`Totalling` here) answers with ``m + 1`` numbers and at
+most `FEW` users.
 """
 
 from __future__ import annotations
@@ -141,10 +141,7 @@ def cost(ratios: Float, prices: Float) -> Float:
 
 
 def summed(first: Float, second: Float) -> float:
-    """The sum of products, outside BLAS.
-
-    Its own threads under those of a pass are slow: on two busy cores 4,000,000 users took 0.3 to 2 s, without 0.04.
-    """
+    """The sum of products, outside BLAS, whose threads are slow on busy cores (4e6 users: 0.3 to 2 s, not 0.04)."""
     return float(np.einsum("j,j->", first, second))
 
 

@@ -2,6 +2,7 @@
 
 from fairopt import datasets
 from fairopt.allocation import Allocation, Certificate, Try
+from fairopt.blocks.bundles import AtMostRequested, BundleBase, FairShareBase, GlobalAggregateResource, WeightedLog
 from fairopt.blocks.constraints import (
     Constraint,
     EnvyFree,
@@ -39,6 +40,7 @@ from fairopt.errors import (
     Unbounded,
 )
 from fairopt.instance import Instance
+from fairopt.notions.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.notions.dominant import DRF, DRFH, KDF, TSF
 from fairopt.notions.registry import known_policies, named_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
@@ -54,20 +56,27 @@ __all__ = [
     "DRF",
     "DRFH",
     "FDS",
+    "FFMRA",
     "GFJ",
+    "HFFMRA",
     "KDF",
+    "MLFDRS",
     "TSF",
     "Allocation",
     "Allocations",
     "AlphaFair",
+    "AtMostRequested",
+    "BundleBase",
     "Certificate",
     "Comparison",
     "Constraint",
     "DominantShare",
     "EnvyFree",
     "EqualShares",
+    "FairShareBase",
     "FairnessEfficiency",
     "FairoptError",
+    "GlobalAggregateResource",
     "Infeasible",
     "Instance",
     "InvalidBlock",
@@ -103,6 +112,7 @@ __all__ = [
     "Total",
     "Try",
     "Unbounded",
+    "WeightedLog",
     "allocate_many",
     "allocate_sharded",
     "compare",

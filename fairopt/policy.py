@@ -12,7 +12,8 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.routes import choose, natural
+from fairopt.routes import bundle_problem, choose, natural
+from fairopt.routes.bundles import decides_bundles
 from fairopt.routes.prepared import Prepared
 
 __all__ = ["Policy", "label"]
@@ -82,7 +83,7 @@ class Policy:
         ----------
         instance : Instance
             Users and servers.
-        method : {"auto", "cone", "water-filling", "prices", "linear"}, default "auto"
+        method : {"auto", "cone", "water-filling", "prices", "levels", "linear", "closed"}, default "auto"
             ``auto`` takes the first route that is exact; ``cone`` forces the general one.
         solver : str, optional
             Any name in ``cvxpy.installed_solvers()``: forces the cone route with that solver, and never falls back.
@@ -160,7 +161,8 @@ class Policy:
         Returns
         -------
         cvxpy.Problem
-            In a variable named "tasks", of shape (n_users,) on one server and (n_users, n_servers) on several. The
+            In a variable named "tasks", of shape (n_users,) on one server and (n_users, n_servers) on several; where
+            bundles are decided, in one named "bundles" of shape (n_users, n_servers * n_resources) as well. The
             first level for `Leximin`, the first tier for tiers; the logarithm of the measure for
             `FairnessEfficiency` below beta = 1.
 
@@ -171,7 +173,7 @@ class Policy:
         >>> round(float(problem.solve(solver="HIGHS")), 6)
         25.0
         """
-        return natural.problem(self, instance)
+        return (bundle_problem if decides_bundles(self.objective) else natural).problem(self, instance)
 
     def read(self, problem: cp.Problem, instance: Instance) -> Allocation:
         """Certify the answer of a problem that `problem` made, solved and perhaps changed by the user.
@@ -204,7 +206,7 @@ class Policy:
         >>> fo.NoFairness().read(changed, cluster).tasks.round(4)
         array([ 2.2727, 13.6364])
         """
-        return natural.read(self, problem, instance)
+        return (bundle_problem if decides_bundles(self.objective) else natural).read(self, problem, instance)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):

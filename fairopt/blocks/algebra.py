@@ -45,6 +45,7 @@ class Objective(Block):
             require_share(self.share, self)
 
     majorant_is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of the objective
+    of_bundles: ClassVar[bool] = False  # whether it speaks of what users hold, which then need not fit their tasks
 
     def expression(self, model: Model) -> cp.Expression:
         """The objective in natural units, as a concave scalar expression.

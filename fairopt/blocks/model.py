@@ -20,6 +20,7 @@ from fairopt.instance import Instance
 __all__ = ["Model", "Pairs", "Point"]
 
 Float = NDArray[np.floating[Any]]
+Rows = NDArray[np.intp]
 
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 
@@ -46,6 +47,11 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.user)
+
+    def index(self, user: Rows, server: Rows) -> Rows:
+        """Where pairs stand that are known to be among them."""
+        servers = self.instance.n_servers
+        return np.searchsorted(self.user * servers + self.server, user * servers + server)
 
     def of(self, values: Float) -> Float:
         """Values of shape (n_users,) or (n_users, n_servers), by pair."""
@@ -216,6 +222,23 @@ class Model(_View):
         loads = self.pairs.loads
         scaled = loads * self.scale if self.pairs.single else (loads @ sp.diags_array(self.scale)).tocsr()
         return scaled @ self.unknowns
+
+    def split_bundles(self, user: Rows, server: Rows, resource: Rows) -> tuple[cp.Expression, Float]:
+        """What users hold of resources on server rows they may use, as (expression near 1, units by entry)."""
+        pair = self.pairs.index(user, server)
+        return self.unknowns[pair], self.scale[pair] * self.instance.per_server_demands[user, server, resource]
+
+    def held_together(self, who: NDArray[np.bool_]) -> cp.Expression:
+        """Fraction of each capacity that chosen users hold together, shape (n_servers * n_resources,).
+
+        ``who`` is of shape (n_users, n_servers, n_resources): whose bundle of which resource counts where.
+        """
+        chosen = who[self.pairs.user, self.pairs.server]
+        rows = self.pairs.server[:, None] * self.instance.n_resources + np.arange(self.instance.n_resources)
+        columns = np.broadcast_to(np.arange(len(self.pairs))[:, None], rows.shape)
+        size = (self.instance.n_servers * self.instance.n_resources, len(self.pairs))
+        mask = sp.csr_array((np.ones(int(chosen.sum())), (rows[chosen], columns[chosen])), shape=size)
+        return (sp.csr_array(self.pairs.loads).multiply(mask) @ sp.diags_array(self.scale)).tocsr() @ self.unknowns
 
     def share(self, block: Share) -> cp.Expression:
         """Shares of each user, shape (n_users,)."""

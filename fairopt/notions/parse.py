@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from fairopt.blocks import constraints, efficiency, objectives, shares
+from fairopt.blocks import bundles, constraints, efficiency, objectives, shares
 from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.policy import Policy
 
 BLOCKS: dict[str, Any] = {
     name: getattr(module, name)
-    for module in (shares, objectives, efficiency, constraints)
+    for module in (shares, objectives, efficiency, constraints, bundles)
     for name in module.__all__
-    if name not in ("Share", "Objective", "Constraint", "Sum", "Tiers", "AtLeast")
+    if name not in ("Share", "Objective", "Constraint", "Sum", "Tiers", "AtLeast", "BundleBase", "Parts")
 }
 
 

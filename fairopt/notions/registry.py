@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidBlock, nearest
+from fairopt.notions.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.notions.dominant import DRF, DRFH, KDF, TSF
 from fairopt.notions.parse import BLOCKS, parse_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
@@ -50,6 +51,7 @@ def known_policies() -> dict[str, Notion]:
     own: dict[str, Callable[..., Any]] = {
         "drf": DRF, "2df": _two_df, "kdf": KDF, "drfh": DRFH, "tsf": TSF, "fds": FDS, "gfj": GFJ,
         "pnorm": PNormFairness, "nash": NashWelfare, "most-tasks": NoFairness,
+        "mlf-drs": MLFDRS, "ffmra": FFMRA, "h-ffmra": HFFMRA,
     }  # fmt: skip
     found = {name: _described(name, make) for name, make in own.items()}
     for point in entry_points(group=GROUP):

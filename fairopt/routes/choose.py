@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, Certificate, Try
 from fairopt.blocks.base import ByUser
+from fairopt.blocks.bundle_model import BundlePoint
 from fairopt.blocks.constraints import AtLeast, Constraint, Kept, MinShare, MinTasks
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.routes import certify, cone, leximin, parametric, pool, server_prices, solvers
+from fairopt.routes import bundles, certify, cone, leximin, parametric, pool, server_prices, solvers
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program, is_ours, require_instance
 
@@ -36,8 +37,9 @@ REACH = {
     "prices": "exact for AlphaFair with alpha > 0 on one pool (or identical servers), and on several servers for "
     "AlphaFair with alpha from 0.05 to 5 and for MaxMin",
     "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
+    "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
 }
-METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST))
+METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST), "closed")
 TIER = 1e-7  # how much of an earlier tier's best a later one may give up (design.md section 4)
 
 
@@ -76,6 +78,17 @@ def allocate(
     )
     if settings.solver and method not in ("auto", "cone"):
         raise InvalidBlock(f"solver {settings.solver} goes the cone route; give method='cone' or leave method out")
+    if bundles.decides_bundles(policy.objective):
+        allocation = _of_bundles(policy, instance, settings, method, begun)
+    else:
+        allocation = _of_tasks(policy, instance, settings, method, begun)
+    if not allocation.certificate.ok:
+        _refuse(allocation, settings)
+    return allocation
+
+
+def _of_tasks(policy: Any, instance: Instance, settings: Settings, method: str, begun: float) -> Allocation:
+    """Policies that decide tasks: a bundle is tasks times demands."""
     tiers = policy.objective.tiers if isinstance(policy.objective, Tiers) else (policy.objective,)
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
     first: Program | None = None
@@ -92,10 +105,25 @@ def allocate(
         if k + 1 < len(tiers) and not program.empty:
             constraints += tuple(_kept(objective, program, answer))
     assert first is not None
-    allocation = _finished(policy, first, answers, time.perf_counter() - begun)
-    if not allocation.certificate.ok:
-        _refuse(allocation, settings)
-    return allocation
+    return _finished(policy, first, answers, time.perf_counter() - begun)
+
+
+def _of_bundles(policy: Any, instance: Instance, settings: Settings, method: str, begun: float) -> Allocation:
+    """Policies that decide what users hold, in which their tasks then have to fit."""
+    if method not in ("auto", "cone", "closed"):
+        raise OutOfDomain(f"{method} is {REACH[method]}; {policy.objective!r} decides bundles; use method='auto'")
+    tiers = policy.objective.tiers if isinstance(policy.objective, Tiers) else (policy.objective,)
+    programs: list[bundles.BundleProgram] = []
+    answers: list[bundles.BundleAnswer] = []
+    constraints: tuple[Constraint, ...] = tuple(policy.constraints)
+    for objective in tiers:
+        programs.append(bundles.BundleProgram(instance, objective, constraints))
+        answers.append(bundles.solve(programs[-1], settings, method))
+        if not answers[-1].ok or programs[-1].empty or len(answers) == len(tiers):
+            break
+        point = BundlePoint(programs[-1].instance, answers[-1].bundles, answers[-1].tasks)
+        constraints += (AtLeast(objective, objective.value(point) - TIER * objective.drop(point)),)
+    return bundles.finished(policy, programs[0], answers, time.perf_counter() - begun)
 
 
 def _one(program: Program, settings: Settings, method: str) -> Answer:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import GAP_TOLERANCE, Try, within_tolerance
 from fairopt.blocks.majorant import Majorant
-from fairopt.blocks.model import Point
+from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import NotConcave, Unbounded
 from fairopt.routes import certify, conflict, solvers
@@ -108,7 +108,7 @@ def solve(program: Program, settings: Settings) -> Answer:
             break
         start = time.perf_counter()
         cone = ConeModel(program, name)
-        form, natural_factor = objective_form(program.objective, cone)
+        form, natural_factor = objective_form(program.objective, cone.model, cone.unknowns)
         if linear is None and settings.solver is None:
             linear = form.is_pwl() and all(is_linear(c) for _, _, c in cone.rest)
             if not linear:
@@ -140,15 +140,19 @@ def solve(program: Program, settings: Settings) -> Answer:
     return replace(best, tried=tuple(tried))
 
 
-def objective_form(objective: Objective, cone: ConeModel) -> tuple[cp.Expression, float | None]:
+def objective_form(
+    objective: Objective, model: Model, unknowns: cp.Variable
+) -> tuple[cp.Expression, float | None]:  # fmt: skip
     """What to give the solver, and natural units per unit of it (None: an increasing transform).
 
     Parameters
     ----------
     objective : Objective
         A number, not an order.
-    cone : ConeModel
-        The model to write it in.
+    model : Model
+        To write it in.
+    unknowns : cvxpy.Variable
+        Those of the model, near 1.
 
     Returns
     -------
@@ -159,19 +163,19 @@ def objective_form(objective: Objective, cone: ConeModel) -> tuple[cp.Expression
     NotConcave
         If CVXPY's rules do not prove it concave.
     """
-    form = objective.solver_form(cone.model)
+    form = objective.solver_form(model)
     factor = None
     if form is None:
-        form = cp.sum(objective.expression(cone.model))
-        cone.unknowns.save_value(np.ones(cone.unknowns.shape))
+        form = cp.sum(objective.expression(model))
+        unknowns.save_value(np.ones(unknowns.shape))
         full = _finite(form)
-        cone.unknowns.save_value(np.full(cone.unknowns.shape, 1 - 1e-4))
+        unknowns.save_value(np.full(unknowns.shape, 1 - 1e-4))
         near = _finite(form)
-        cone.unknowns.save_value(None)
+        unknowns.save_value(None)
         factor = abs(full - near) / 1e-4 or abs(full) or 1.0  # so that the solver's tolerances mean something
         form = form / factor
     if not form.is_concave():
-        parts = [t for _, t in objective.terms() if not cp.sum(t.expression(cone.model)).is_concave()]
+        parts = [t for _, t in objective.terms() if not cp.sum(t.expression(model)).is_concave()]
         raise NotConcave(
             f"{(parts or [objective])[0]!r} is not concave by CVXPY's rules ({form.curvature.lower()}); "
             "write it with concave atoms of increasing arguments, or use another objective"

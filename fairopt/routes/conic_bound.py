@@ -75,8 +75,14 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> float
     reach = 100.0 * np.maximum(1.0, np.abs(z))  # of CVXPY's own variables: far beyond where they are at the answer
     low = -float(b @ y) + float(np.minimum(residual[ours] * top, 0.0).sum())
     low -= float((np.abs(residual) * reach)[others].sum())
-    offset = float(inverse[-1].get("offset", 0.0)) if isinstance(inverse[-1], dict) else 0.0
-    return -(low + offset)
+    offset = _offset(inverse[-1])
+    return None if offset is None else -(low + offset)
+
+
+def _offset(inverse: Any) -> float | None:
+    """The constant that CVXPY took out of the objective; None where it cannot be found: then nothing is proved."""
+    held = getattr(inverse, "inverse_data", inverse)  # CVXPY 1.9 wraps what was a dict before
+    return float(held["offset"]) if isinstance(held, dict) and "offset" in held else None
 
 
 def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:

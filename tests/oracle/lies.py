@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairopt.routes import solvers
 
 Change = Callable[[NDArray[np.floating[Any]]], Any]
-UNKNOWNS = "tasks in units"
+UNKNOWNS = ("tasks in units", "bundles and tasks in units")
 
 
 def nothing(values: Any) -> Any:
@@ -29,7 +29,7 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
     def run(problem: cp.Problem, solver: str, **options: Any) -> Any:
         attempt = honest(problem, solver, **options)
         for variable in problem.variables():
-            if variable.name() == UNKNOWNS and variable.value is not None:
+            if variable.name() in UNKNOWNS and variable.value is not None:
                 variable.save_value(np.asarray(point(np.array(variable.value))))  # unchecked, as a solver's are
         for condition in problem.constraints:
             for dual in condition.dual_variables:

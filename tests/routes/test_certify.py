@@ -256,3 +256,12 @@ def test_repair_makes_anything_feasible_and_leaves_the_feasible_alone(seed: int,
 def test_repair_costs_others_nothing_where_a_resource_may_not_be_used_at_all() -> None:
     program = Program(fo.Instance([[1, 0], [1, 1]], [10, 10]), fo.Total(), [fo.Reserve(1, 1.0)])
     np.testing.assert_allclose(certify.repair(program, np.array([10.0, 1e-12])), [10, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("constant", [-7.0, 7.0])
+def test_the_conic_bound_counts_the_objectives_constant(constant: float) -> None:
+    x = cp.Variable(2, nonneg=True)
+    problem = cp.Problem(cp.Maximize(cp.sum(cp.log(x)) + constant), [cp.sum(x) <= 1])
+    bound = conic_bound(problem, x, np.ones(2))
+    assert bound is not None
+    assert bound == pytest.approx(constant - 2 * np.log(2), abs=1e-9)

@@ -1,0 +1,202 @@
+"""What a block sees where bundles are decided: a number per user, server and resource, and tasks that fit in them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fairopt.blocks.model import Model, Pairs, Point, Rows
+from fairopt.instance import Instance
+
+__all__ = ["BundleModel", "BundlePoint", "Triples", "cut_at_limits", "tasks_within"]
+
+Float = NDArray[np.floating[Any]]
+
+
+class Triples:
+    """The (user, server, resource) triples that can be held: the columns of a program of bundles.
+
+    Parameters
+    ----------
+    instance : Instance
+        Users and servers.
+    worth : ndarray of shape (n_users, n_servers, n_resources), optional
+        Who may have a use for a resource that its tasks do not need.
+    """
+
+    def __init__(self, instance: Instance, worth: Float | None = None) -> None:
+        wanted = (instance.per_server_demands > 0) & instance.eligible[:, :, None]
+        if worth is not None:
+            wanted = wanted | (worth > 0)
+        self.instance = instance
+        self.user, self.server, self.resource = np.nonzero(wanted)
+        self.row = self.server * instance.n_resources + self.resource
+        capacity = (instance.capacities * instance.counts[:, None]).ravel()
+        self.capacity = capacity[self.row]
+        self.demand = instance.per_server_demands[self.user, self.server, self.resource]
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    @cached_property
+    def _place(self) -> NDArray[np.int64]:
+        instance = self.instance
+        place = np.full((instance.n_users, instance.n_servers, instance.n_resources), -1)
+        place[self.user, self.server, self.resource] = np.arange(len(self))
+        return place
+
+    def index(self, user: Rows, server: Rows, resource: Rows) -> Rows:
+        """Where triples stand that are known to be among them."""
+        return self._place[user, server, resource]
+
+    def table(self, values: Float) -> Float:
+        """Values as (n_users, n_servers, n_resources), zero elsewhere."""
+        out = np.zeros(self._place.shape)
+        out[self.user, self.server, self.resource] = values
+        return out
+
+    def together(self, per_unit: Float, chosen: Any = slice(None)) -> sp.csr_array:
+        """Matrix of shape (n_servers * n_resources, n_triples) that adds up the fraction of each capacity held."""
+        instance, column = self.instance, np.arange(len(self))[chosen]
+        values = (per_unit / self.capacity)[chosen]
+        shape = (instance.n_servers * instance.n_resources, len(self))
+        return sp.csr_array((values, (self.row[chosen], column)), shape=shape)
+
+
+class BundleModel(Model):
+    """An instance as CVXPY expressions in what users hold; tasks, and all that follows from them, must fit in it.
+
+    Parameters
+    ----------
+    instance : Instance
+        Users who take part, and servers.
+    held : cvxpy expression of shape (n_triples,)
+        Bundles by triple, divided by ``units``.
+    units : ndarray of shape (n_triples,)
+        What one unit of each stands for.
+    triples : Triples
+        Those of the instance.
+    tasks : cvxpy expression of shape (n_pairs,)
+        Tasks by pair, divided by ``scale``.
+    scale : ndarray of shape (n_pairs,)
+        Tasks that one unit of each stands for.
+    pairs : Pairs
+        Those of the instance.
+    solver : str, optional
+        The solver to come.
+    """
+
+    def __init__(
+        self, instance: Instance, held: cp.Expression, units: Float, triples: Triples,
+        tasks: cp.Expression, scale: Float, pairs: Pairs, solver: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(instance, tasks, scale, pairs, solver)
+        self.held, self.units, self.triples = held, units, triples
+
+    def fits(self) -> cp.Constraint:
+        """That every bundle has room for the tasks: ``d x <= a``, in units of the bundle."""
+        needed = np.flatnonzero(self.triples.demand > 0)
+        pair = self.pairs.index(self.triples.user[needed], self.triples.server[needed])
+        per_unit = self.triples.demand[needed] * self.scale[pair] / self.units[needed]
+        return cp.multiply(per_unit, self.unknowns[pair]) <= self.held[needed]
+
+    @cached_property
+    def bundles(self) -> cp.Expression:
+        """What each user holds, shape (n_users, n_servers, n_resources)."""
+        shape = (self.instance.n_users, self.instance.n_servers, self.instance.n_resources)
+        flat = np.ravel_multi_index((self.triples.user, self.triples.server, self.triples.resource), shape)
+        place = sp.csr_array((self.units, (flat, np.arange(len(flat)))), shape=(int(np.prod(shape)), len(flat)))
+        return cp.reshape(place @ self.held, shape, order="C")
+
+    @cached_property
+    def loads(self) -> cp.Expression:
+        """Fraction of each capacity that is held, shape (n_servers * n_resources,), server by server."""
+        return self.triples.together(self.units) @ self.held
+
+    def split_bundles(self, user: Rows, server: Rows, resource: Rows) -> tuple[cp.Expression, Float]:
+        """What users hold of resources on server rows they may use, as (expression near 1, units by entry)."""
+        triple = self.triples.index(user, server, resource)
+        everything = len(triple) == len(self.triples) and bool((triple == np.arange(len(triple))).all())
+        return (self.held if everything else self.held[triple]), self.units[triple]
+
+    def held_together(self, who: NDArray[np.bool_]) -> cp.Expression:
+        """Fraction of each capacity that chosen users hold together, shape (n_servers * n_resources,)."""
+        chosen = who[self.triples.user, self.triples.server, self.triples.resource]
+        return self.triples.together(self.units, chosen) @ self.held
+
+
+class BundlePoint(Point):
+    """Bundles as a block sees them, with the tasks that fit in them.
+
+    Parameters
+    ----------
+    instance : Instance
+        Users and servers.
+    bundles : ndarray of shape (n_users, n_servers, n_resources)
+        What each user holds.
+    tasks_by_server : ndarray of shape (n_users, n_servers)
+        Those of them that count.
+    """
+
+    def __init__(self, instance: Instance, bundles: Float, tasks_by_server: Float) -> None:
+        super().__init__(instance, tasks_by_server)
+        self._bundles = bundles
+
+    @property
+    def bundles(self) -> Float:
+        """What each user holds."""
+        return self._bundles
+
+    def scaled(self, factor: float) -> BundlePoint:
+        """The point with everything multiplied by a factor."""
+        return BundlePoint(self.instance, self._bundles * factor, self.tasks_by_server * factor)
+
+
+def tasks_within(instance: Instance, bundles: Float) -> Float:
+    """Tasks that bundles have room for; task limits play no part.
+
+    Parameters
+    ----------
+    instance : Instance
+        With the demands per task.
+    bundles : ndarray of shape (n_users, n_servers, n_resources)
+        What each user holds.
+
+    Returns
+    -------
+    ndarray of shape (n_users, n_servers)
+        ``min_i a_jsi / d_jsi`` over what a task needs; zero where a user is not eligible.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = bundles / instance.per_server_demands  # infinite, or 0/0, where a task needs nothing
+    tasks = room[:, :, 0]
+    for i in range(1, room.shape[2]):
+        tasks = np.fmin(tasks, room[:, :, i])
+    return tasks if instance.everywhere else np.where(instance.eligible, tasks, 0.0)
+
+
+def cut_at_limits(instance: Instance, tasks: Float) -> Float:
+    """Tasks by server with users above their limit brought down to it, on all servers alike.
+
+    Parameters
+    ----------
+    instance : Instance
+        With the limits.
+    tasks : ndarray of shape (n_users, n_servers)
+        Non-negative.
+
+    Returns
+    -------
+    ndarray of shape (n_users, n_servers)
+    """
+    total = tasks.sum(axis=1)
+    over = total > instance.task_limits
+    if over.any():
+        tasks = tasks.copy()
+        tasks[over] *= (instance.task_limits[over] / total[over])[:, None]
+    return tasks

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import cvxpy as cp
 import pytest
@@ -45,12 +46,68 @@ def test_a_known_solver_that_is_not_installed_is_called_so(monkeypatch: pytest.M
         solvers.named("ECOS")
 
 
-@pytest.mark.parametrize("solver", ["CLARABEL", "SCS", "ECOS", "HIGHS"])
+@pytest.mark.parametrize("solver", ["CLARABEL", "SCS", "ECOS", "HIGHS", "OSQP", "SCIPY"])
 def test_options_that_a_solver_does_not_know_are_bad_input(solver: str) -> None:
     if solver not in solvers.installed():
         pytest.skip(f"{solver} is not installed")
-    with pytest.raises(fo.FairoptError):
+    with pytest.raises(fo.InvalidBlock, match="no_such_option"):
         fo.NoFairness().allocate(fo.Instance([[1], [2]], [3]), solver=solver, solver_options={"no_such_option": 1})
+
+
+@pytest.mark.parametrize(
+    ("solver", "options", "words"),
+    [
+        ("HIGHS", {"solver": "no such method"}, "no such method"),
+        ("HIGHS", {"highs_options": {"time_limit": "soon"}}, "soon"),
+        ("HIGHS", {"highs_options": "ipm"}, r"give a dict of HIGHS's own options"),
+        ("SCIPY", {"scipy_options": {"no_such_option": 1}}, "no_such_option"),
+        ("SCIPY", {"scipy_options": None}, r"give a dict of SCIPY's own options"),
+        ("CLARABEL", {"max_iter": "many"}, "max_iter"),
+    ],
+)
+def test_values_that_a_solver_does_not_take_are_bad_input(solver: str, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(fo.InvalidBlock, match=words):
+        fo.NoFairness().allocate(fo.Instance([[1], [2]], [3]), solver=solver, solver_options=options)
+
+
+# -- HiGHS's other methods ------------------------------------------------------------------------------------
+
+DIFFERENT = fo.datasets.log_uniform(10, 2, n_servers=20, different_servers=True, decades=1.0, seed=1)
+METHODS = {"interior point": {"solver": "ipm", "run_crossover": "off"}, "PDLP": {"solver": "pdlp"}}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_interior_point_and_pdlp_of_highs_can_be_asked_for_and_are_certified(
+    capfd: pytest.CaptureFixture[str], method: str, nested: bool
+) -> None:
+    options = {"highs_options": METHODS[method]} if nested else METHODS[method]
+    allocation = fo.Policy(fo.MaxMin()).allocate(DIFFERENT, solver="HIGHS", solver_options=options)
+    assert allocation.certificate.ok and allocation.certificate.solver == "HIGHS"
+    assert allocation.objective == pytest.approx(fo.Policy(fo.MaxMin()).allocate(DIFFERENT).objective, rel=1e-6)
+    assert capfd.readouterr() == ("", "")  # PDLP prints from C, whatever the console is told
+
+
+def test_highs_does_what_it_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    for options, word in [({"solver": "pdlp"}, "PDLP"), ({"solver": "ipm"}, "IPX"), ({"solver": "simplex"}, "simplex")]:
+        fo.Policy(fo.MaxMin()).allocate(DIFFERENT, solver="HIGHS", solver_options=options, verbose=True)
+        assert word in capfd.readouterr().out
+
+
+def test_pdlp_that_stops_early_is_judged_by_the_certificate() -> None:
+    with pytest.raises(fo.NotCertified) as caught:
+        fo.Policy(fo.MaxMin()).allocate(
+            DIFFERENT, solver="HIGHS", solver_options={"solver": "pdlp", "kkt_tolerance": 1e-3, "presolve": "off"}
+        )
+    allocation = caught.value.best
+    assert allocation is not None and allocation.certificate.gap > 1e-6
+    assert allocation.certificate.tried[0].status == "optimal"  # the solver's word
+
+
+def test_options_asked_for_by_default_can_be_replaced_in_either_form() -> None:
+    for options in ({"primal_feasibility_tolerance": 1e-8}, {"highs_options": {"primal_feasibility_tolerance": 1e-8}}):
+        allocation = fo.Policy(fo.MaxMin()).allocate(DIFFERENT, solver="HIGHS", solver_options=options, time_limit=60)
+        assert allocation.certificate.ok
 
 
 def test_an_infeasible_problem_is_called_so_by_every_solver() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import MissingExtra
 from fairopt.instance import Instance
 
 __all__ = ["Allocation", "Certificate", "Try"]
@@ -176,12 +174,13 @@ class Allocation:
 
     @cached_property
     def usage(self) -> Float:
-        """Units in use on each server row, shape (n_servers, n_resources)."""
-        if self.given_bundles is not None:
-            return self.given_bundles.sum(axis=0)
-        if self.instance.demands.ndim == 2:
-            return self.tasks_by_server.T @ self.instance.demands
-        return np.einsum("jsi,js->si", self.instance.demands, self.tasks_by_server)
+        """Units that users hold on each server row, shape (n_servers, n_resources)."""
+        return self.task_usage if self.given_bundles is None else self.given_bundles.sum(axis=0)
+
+    @cached_property
+    def task_usage(self) -> Float:
+        """Units that the tasks themselves use, shape (n_servers, n_resources): `usage` unless bundles were decided."""
+        return used_by(self.instance, self.tasks_by_server)
 
     @cached_property
     def leftover(self) -> Float:
@@ -228,7 +227,8 @@ class Allocation:
         dict
             ``ntt`` (number of tasks), ``aur`` (units left over, all resources added up as 000 does), ``jain``
             (Jain's index of the dominant shares per weight), ``smallest_dominant_share`` (per weight, among users
-            who take part), and ``utilisation``, a dict by resource.
+            who take part), ``utilisation`` (the part of all capacity that users hold) and ``utilisation_of_tasks``
+            (the part that their tasks use: less where a mechanism decides bundles), two dicts by resource.
 
         Examples
         --------
@@ -243,16 +243,18 @@ class Allocation:
         part = instance.task_limits > 0
         dominant = (self.share(DominantShare()) / instance.weights)[part]
         squares = float((dominant**2).sum())
-        total = instance.total_capacities
-        used = self.usage.sum(axis=0)
+
+        def part_of_total(used: Float) -> dict[str, float]:
+            units = zip(instance.resources, used.sum(axis=0).tolist(), instance.total_capacities.tolist(), strict=True)
+            return {r: u / c if c > 0 else 0.0 for r, u, c in units}
+
         return {
             "ntt": float(self.tasks.sum()),
             "aur": float(self.leftover.sum()),
             "jain": float(dominant.sum() ** 2 / (len(dominant) * squares)) if squares > 0 else 1.0,
             "smallest_dominant_share": float(dominant.min(initial=np.inf)) if len(dominant) else 0.0,
-            "utilisation": {
-                r: float(u / c) if c > 0 else 0.0 for r, u, c in zip(instance.resources, used, total, strict=True)
-            },
+            "utilisation": part_of_total(self.usage),
+            "utilisation_of_tasks": part_of_total(self.task_usage),
         }
 
     # -- for people -------------------------------------------------------------------------------------------
@@ -269,22 +271,9 @@ class Allocation:
         MissingExtra
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtra("pandas", "parquet", "to_frame()") from error
-        from fairopt.blocks.shares import DominantShare
+        from fairopt.report import views
 
-        instance = self.instance
-        columns: dict[str, Any] = {
-            "weight": instance.weights, "task limit": instance.task_limits, "tasks": self.tasks,
-            "share": self.shares, "dominant share": self.share(DominantShare()),
-        }  # fmt: skip
-        held = self.bundles.sum(axis=1) if self.given_bundles is not None or instance.demands.ndim == 3 else (
-            instance.demands * self.tasks[:, None])  # fmt: skip
-        for i, r in enumerate(instance.resources):
-            columns[f"{r} (resource)" if r in columns else r] = held[:, i]
-        return pd.DataFrame(columns, index=pd.Index(instance.users, name="user"))
+        return views.frame(self)
 
     def plot(self, ax: Any = None) -> Any:
         """Stacked shares of each resource by user, as in 000 Figs. 2 and 7; needs the extra ``plots``.
@@ -308,18 +297,9 @@ class Allocation:
         return f"<Allocation by {name} of {self.instance!r}: tasks {shown}; {self.certificate}>"
 
     def _repr_html_(self) -> str:
-        name = html.escape(str(getattr(self.policy, "name", None) or repr(self.policy)))
-        instance, shares = self.instance, self.shares
-        rows = "".join(
-            f"<tr><td>{html.escape(instance.users[j])}</td><td>{self.tasks[j]:.6g}</td><td>{shares[j]:.4g}</td></tr>"
-            for j in range(min(instance.n_users, 20))
-        )
-        more = f"<tr><td colspan=3>and {instance.n_users - 20} more</td></tr>" if instance.n_users > 20 else ""
-        used = ", ".join(f"{html.escape(r)} {100 * u:.1f}%" for r, u in self.metrics()["utilisation"].items())
-        return (
-            f"<b>{name}</b> on {html.escape(repr(instance))}<table><tr><th>user</th><th>tasks</th><th>share</th></tr>"
-            f"{rows}{more}</table>in use: {used}<br>{html.escape(str(self.certificate))}"
-        )
+        from fairopt.report import views
+
+        return views.page(self)
 
     # -- files ------------------------------------------------------------------------------------------------
 
@@ -368,6 +348,25 @@ class Allocation:
         return saved.load(Path(path))
 
 
+def used_by(instance: Instance, tasks_by_server: Float) -> Float:
+    """Units that tasks use on each server row.
+
+    Parameters
+    ----------
+    instance : Instance
+        The data.
+    tasks_by_server : ndarray of shape (n_users, n_servers)
+        Tasks.
+
+    Returns
+    -------
+    ndarray of shape (n_servers, n_resources)
+    """
+    if instance.demands.ndim == 2:
+        return tasks_by_server.T @ instance.demands
+    return np.einsum("jsi,js->si", instance.demands, tasks_by_server)
+
+
 def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | float = 1.0) -> float:
     """Largest relative violation of capacities, task limits, eligibility and sign, on the instance's own data.
 
@@ -389,10 +388,7 @@ def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | floa
         return float("inf")
     if instance.n_users == 0:
         return 0.0
-    if instance.demands.ndim == 2:
-        used = tasks_by_server.T @ instance.demands
-    else:
-        used = np.einsum("jsi,js->si", instance.demands, tasks_by_server)
+    used = used_by(instance, tasks_by_server)
     capacity = instance.capacities * instance.counts[:, None] * usable
     over = np.divide(used - capacity, capacity, out=np.where(used > 0, np.inf, 0.0), where=capacity > 0)
     worst = float(over.max(initial=0.0))

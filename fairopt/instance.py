@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.groups import Groups, groups_of
 from fairopt.validation import (
     as_floats,
     check_numbers,
@@ -20,6 +22,8 @@ from fairopt.validation import (
     frozen,
     index_of,
     labels,
+    merged_types,
+    types_of_servers,
 )
 
 __all__ = ["Instance"]
@@ -47,6 +51,8 @@ class Instance:
         A server row with count q stands for q identical servers. Default 1.
     users, resources, servers : sequence of str, optional
         Labels, unique. Default ``user1``, ``resource1``, ``server1``, ...
+    server_types : sequence of str of shape (n_servers,), optional
+        What kind of server each row is, as the model of its GPUs, for reports by type. Changes no allocation.
 
     Raises
     ------
@@ -85,6 +91,7 @@ class Instance:
         users: Sequence[str] | None = None,
         resources: Sequence[str] | None = None,
         servers: Sequence[str] | None = None,
+        server_types: Sequence[str] | None = None,
     ) -> None:
         caps = as_floats(capacities, "capacities")
         if caps.ndim == 1:
@@ -110,6 +117,7 @@ class Instance:
         self._servers = labels(servers, n_servers, "server")
         self.demands: Float = dem
         self.capacities: Float = caps
+        self.server_types: tuple[str, ...] | None = types_of_servers(self, server_types)
         check_numbers(self)
         self.weights: Float = frozen(self.per_user(weights, "weights", default=1.0))
         check_per_user(self, self.weights, "weights", self.weights > 0, "give a positive finite number")
@@ -226,6 +234,16 @@ class Instance:
         for i in range(1, self.n_resources):  # column by column: a row-wise max of a narrow array is slow
             np.maximum(largest, ratios[..., i], out=largest)
         return frozen(largest)
+
+    @cached_property
+    def everywhere(self) -> bool:
+        """Whether everybody may run on every server row."""
+        return bool(self.eligible.all())
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Who is dominant in which resource on each server alone, and what each group's tasks ask for."""
+        return groups_of(self.per_server_demands, self.capacities, None if self.everywhere else self.eligible)
 
     @property
     def total_weight(self) -> float:
@@ -375,7 +393,7 @@ class Instance:
         return dict(
             demands=self.demands, capacities=self.capacities, weights=self.weights, task_limits=self.task_limits,
             eligible=self.eligible, counts=self.counts,
-            users=self._users, resources=self._resources, servers=self._servers,
+            users=self._users, resources=self._resources, servers=self._servers, server_types=self.server_types,
         )  # fmt: skip
 
     def with_demands(self, demands: ArrayLike) -> Instance:
@@ -461,10 +479,37 @@ class Instance:
             demands=self.demands[rows], capacities=self.capacities, weights=self.weights[rows],
             task_limits=self.task_limits[rows], counts=self.counts, eligible=self.eligible[rows],
             total_capacities=self.total_capacities, _users=None, _resources=self._resources, _servers=self._servers,
-            _parent=(self, rows), _checked=True,
+            server_types=self.server_types, _parent=(self, rows), _checked=True,
         )  # fmt: skip
         if ratios is not None:
             part.__dict__["ratios"] = ratios
+        return part
+
+    def server_window(self, rows: slice) -> Instance:
+        """Some server rows by themselves, as views of this instance: nothing is copied and nothing checked again.
+
+        Parameters
+        ----------
+        rows : slice
+            Which server rows. Users who may run on none of them are still there.
+
+        Returns
+        -------
+        Instance
+        """
+        part = object.__new__(Instance)
+        demands = self.demands if self.demands.ndim == 2 else self.demands[:, rows]
+        part.__dict__.update(
+            self.__dict__, demands=demands, capacities=self.capacities[rows], counts=self.counts[rows],
+            eligible=self.eligible[:, rows], _servers=self.servers[rows] if self._servers else None,
+            server_types=None if self.server_types is None else self.server_types[rows],
+        )  # fmt: skip
+        if not self.everywhere:
+            part.__dict__.pop("everywhere", None)
+        for name in ("ratios", "dominant_shares", "total_capacities", "tasks_alone", "server_classes", "servers"):
+            part.__dict__.pop(name, None)
+        if "groups" in part.__dict__:
+            part.__dict__["groups"] = self.groups.on(rows)
         return part
 
     def pooled(self) -> Instance:
@@ -481,22 +526,25 @@ class Instance:
         """
         if self.demands.ndim == 3:
             raise InvalidInstance("demands differ by server, so they have no meaning in a pool; give (n_users, m)")
-        return self.replace(capacities=self.total_capacities, eligible=None, counts=None, servers=None)
+        one = dict.fromkeys(("eligible", "counts", "servers", "server_types"))
+        return self.replace(capacities=self.total_capacities, **one)
 
     @cached_property
     def server_classes(self) -> NDArray[np.int64]:
         """Class of each server: servers alike in capacities, eligibility and demands share one, shape (n_servers,)."""
         keys: dict[bytes, int] = {}
-        capacities = np.ascontiguousarray(self.capacities + 0.0)
+        capacities = [row.tobytes() for row in np.ascontiguousarray(self.capacities + 0.0)]
+        alike = Counter(capacities)
         # when everybody may run everywhere (or on one row), the columns cannot differ
-        columns = None if bool(self.eligible.all()) else np.ascontiguousarray(self.eligible.T)
+        same = len(alike) == self.n_servers or bool(self.eligible.all())
+        columns = None if same else np.ascontiguousarray(self.eligible.T)
         classes = np.empty(self.n_servers, dtype=np.int64)
-        for s in range(self.n_servers):
-            key = capacities[s].tobytes()
-            if columns is not None:
-                key += columns[s].tobytes()
-            if self.demands.ndim == 3:
-                key += (self.demands[:, s, :] + 0.0).tobytes()
+        for s, key in enumerate(capacities):
+            if alike[key] > 1:  # users' columns are looked at only where capacities do not tell servers apart
+                if columns is not None:
+                    key += columns[s].tobytes()
+                if self.demands.ndim == 3:
+                    key += (self.demands[:, s, :] + 0.0).tobytes()
             classes[s] = keys.setdefault(key, len(keys))
         return frozen(classes)
 
@@ -506,6 +554,7 @@ class Instance:
         Returns
         -------
         Instance
+            Servers that differ in type only share a row too, of a type as ``A10|T4``.
 
         Examples
         --------
@@ -525,6 +574,7 @@ class Instance:
             eligible=self.eligible[:, first],
             counts=np.bincount(classes, weights=self.counts, minlength=n_classes).astype(np.int64),
             servers=[labels[s] for s in first],
+            server_types=None if self.server_types is None else merged_types(self.server_types, classes),
         )
         merged._parent = self._parent
         return merged
@@ -551,6 +601,7 @@ class Instance:
         limits = [None if np.isinf(t) else float(t) for t in self.task_limits]
         return {
             "users": list(self.users), "resources": list(self.resources), "servers": list(self.servers),
+            "server_types": None if self.server_types is None else list(self.server_types),
             "demands": self.demands.tolist(), "capacities": self.capacities.tolist(),
             "weights": self.weights.tolist(), "task_limits": limits,
             "eligible": None if self.eligible.all() else self.eligible.tolist(), "counts": self.counts.tolist(),
@@ -568,7 +619,7 @@ class Instance:
         if not isinstance(other, Instance):
             return NotImplemented
         names = ("demands", "capacities", "weights", "task_limits", "eligible", "counts")
-        labels = ("users", "resources", "servers")
+        labels = ("users", "resources", "servers", "server_types")
         return all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names) and all(
             getattr(self, a) == getattr(other, a) for a in labels
         )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.allocation import VIOLATION_TOLERANCE, Allocation, Certificate, Try, feasibility
+from fairopt.blocks.bundle_model import BundlePoint
 from fairopt.blocks.model import Point
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.instance import Instance
@@ -63,22 +65,26 @@ def load(path: Path) -> Allocation:
         policy = policy_or_text(str(data["policy"]))
         if prices is not None and prices.shape != instance.capacities.shape:
             raise ValueError(f"prices of shape {prices.shape}")
-        if bundles is not None and bundles.shape != (*tasks.shape, instance.n_resources):
-            raise ValueError(f"bundles of shape {bundles.shape}")
+        if bundles is not None:
+            shape = (*tasks.shape, instance.n_resources)
+            bundles = bundles.reshape(shape) if bundles.size == 0 == np.prod(shape) else bundles
+            if bundles.shape != shape:
+                raise ValueError(f"bundles of shape {bundles.shape}")
         if not isinstance(certificate.method, str):
             raise TypeError(f"method {certificate.method!r}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInstance(f"{path}: not a whole allocation ({error}); save it again") from error
-    found = feasibility(instance, tasks)
-    if bundles is not None:
-        room = instance.capacities * instance.counts[:, None]
-        found = max(found, float((bundles.sum(axis=0) - room).max(initial=0.0) / max(float(room.max()), 1e-300)))
-    if certificate.violation <= VIOLATION_TOLERANCE < found:
-        raise InvalidInstance(
-            f"{path}: its tasks exceed a capacity, a limit or eligibility by {found:.2g} of it, though its "
-            "certificate says otherwise; the file was changed after it was saved"
-        )
+    for what, found in (("tasks", feasibility(instance, tasks)), ("bundles", _bundles_too_large(instance, bundles))):
+        if certificate.violation <= VIOLATION_TOLERANCE < found:
+            raise InvalidInstance(
+                f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, though its "
+                "certificate says otherwise; the file was changed after it was saved"
+            )
     loaded = Allocation(instance, policy, tasks, certificate, objective, prices, bundles)
+    if bundles is not None:
+        needed = replace(loaded, given_bundles=None).bundles
+        if (needed > bundles * (1 + VIOLATION_TOLERANCE)).any():
+            raise InvalidInstance(f"{path}: tasks need more than bundles hold; the file was changed after it was saved")
     worth = _value_again(loaded)
     if worth is not None and not np.isclose(worth, objective, rtol=1e-6, atol=1e-300):
         raise InvalidInstance(
@@ -88,14 +94,33 @@ def load(path: Path) -> Allocation:
     return loaded
 
 
+def _bundles_too_large(instance: Instance, bundles: NDArray[np.floating[Any]] | None) -> float:
+    """Largest excess of what is held over the capacity of a server and resource, relative to that capacity.
+
+    Infinity for what nobody can hold: less than nothing, anything where there is none, or where one may not run.
+    """
+    if bundles is None:
+        return 0.0
+    room = instance.capacities * instance.counts[:, None]
+    misplaced = ~instance.eligible[:, :, None] | (room == 0)
+    if not (np.isfinite(bundles).all() and (bundles >= 0).all()) or (bundles[misplaced] > 0).any():
+        return float("inf")
+    held = bundles.sum(axis=0)
+    return float(np.divide(held - room, room, out=np.zeros_like(room), where=room > 0).max(initial=0.0))
+
+
 def _value_again(allocation: Allocation) -> float | None:
     """The objective at the tasks, where the policy is known and somebody takes part."""
     objective = getattr(allocation.policy, "objective", None)
     part = np.flatnonzero(allocation.instance.task_limits > 0)
-    if objective is None or not len(part) or allocation.given_bundles is not None:
+    if objective is None or not len(part):
         return None
+    instance, tasks, bundles = allocation.instance.taking_part(part), allocation.tasks_by_server[part], None
+    if allocation.given_bundles is not None:
+        bundles = allocation.given_bundles[part]
     with np.errstate(all="ignore"):
-        value = float(objective.value(Point(allocation.instance.taking_part(part), allocation.tasks_by_server[part])))
+        point = Point(instance, tasks) if bundles is None else BundlePoint(instance, bundles, tasks)
+        value = float(objective.value(point))
     return value if np.isfinite(value) else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +53,30 @@ def labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...]
         twice = next(x for x in names if x in seen or seen.add(x))  # type: ignore[func-returns-value]
         raise InvalidInstance(f"the {kind} label {twice!r} is given twice; labels must differ")
     return names
+
+
+def types_of_servers(instance: Instance, given: Iterable[str] | None) -> tuple[str, ...] | None:
+    """One type per server row, as text that may repeat, or None where none were given."""
+    if given is None:
+        return None
+    n = instance.n_servers
+    if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
+        raise InvalidInstance(f"server_types is {given!r}; give a list of {n}, one per server row")
+    types = tuple(given)
+    if len(types) != n:
+        raise InvalidInstance(f"{len(types)} server types for {n} servers; give one each, or None")
+    for s, name in enumerate(types):
+        if not isinstance(name, str) or not name:
+            raise InvalidInstance(f"type of server {instance.servers[s]!r} is {name!r}; give text, as 'T4'")
+    return tuple(map(str, types))  # NumPy's text too, as plain strings
+
+
+def merged_types(types: Sequence[str], classes: NDArray[np.int64]) -> list[str]:
+    """Type of each class of servers: its only one, or its types joined by ``|`` in the order of the alphabet."""
+    members: list[set[str]] = [set() for _ in range(int(classes.max()) + 1)]
+    for name, k in zip(types, classes.tolist(), strict=True):
+        members[k].add(name)
+    return ["|".join(sorted(names)) for names in members]
 
 
 def index_of(name: str | int, positions: Mapping[str, int], size: int, kind: str) -> int:

@@ -211,6 +211,7 @@ def test_metrics_by_definition(instance, policy):
     assert numbers["jain"] == pytest.approx(u.sum() ** 2 / (len(u) * (u**2).sum()), rel=1e-12)
     assert numbers["smallest_dominant_share"] == pytest.approx(u.min(), rel=1e-12, abs=1e-15)
     assert numbers["utilisation"] == pytest.approx(dict(zip(data.resources, used / total, strict=True)), rel=1e-12)
+    assert numbers["utilisation_of_tasks"] == numbers["utilisation"]
     assert json.loads(json.dumps(numbers)) == numbers
 
 
@@ -219,6 +220,7 @@ def test_metrics_by_hand():
     assert numbers == {
         "ntt": 15, "aur": 285, "jain": pytest.approx(1, rel=1e-15), "smallest_dominant_share": 0.5,
         "utilisation": pytest.approx({"bandwidth": 1, "memory": 0.4125, "cpu": 0.1625}, rel=1e-12),
+        "utilisation_of_tasks": pytest.approx({"bandwidth": 1, "memory": 0.4125, "cpu": 0.1625}, rel=1e-12),
     }  # fmt: skip
     assert allocated(policy="most").metrics()["jain"] == pytest.approx(0.5, rel=1e-6)
 
@@ -227,6 +229,43 @@ def test_a_resource_without_capacity_is_not_in_use():
     a = fo.DRF().allocate(fo.Instance([[1, 0]], [4, 0], resources=["cpu", "gpu"]))
     assert a.metrics()["utilisation"] == {"cpu": 1, "gpu": 0}
     assert a.metrics()["aur"] == 0
+
+
+def bundled(instance=SERVERS, tasks=((2, 1, 0), (1, 3, 2), (0, 1, 1)), factor=1.25):
+    """An allocation of a mechanism that decides bundles: users hold more of each resource than their tasks use."""
+    x = np.array(tasks, dtype=float)
+    held = factor * instance.per_server_demands * x[:, :, None]
+    certificate = fo.Certificate(0.0, 0.0, "closed")
+    return fo.Allocation(instance, "by hand", x, certificate, 0.0, given_bundles=held)
+
+
+def test_tasks_use_less_than_users_hold_where_bundles_are_decided():
+    a = bundled()
+    by_hand = np.zeros((3, 3))
+    for j in range(3):
+        for s in range(3):
+            by_hand[s] += SERVERS.demands[j] * a.tasks_by_server[j, s]
+    assert_allclose(a.task_usage, by_hand, rtol=1e-15)
+    assert_allclose(a.usage, 1.25 * by_hand, rtol=1e-15)
+    assert_allclose(a.leftover, SERVERS.capacities * SERVERS.counts[:, None] - 1.25 * by_hand, rtol=1e-14)
+    numbers = a.metrics()
+    total = SERVERS.total_capacities
+    by_tasks = dict(zip("xyz", by_hand.sum(axis=0) / total, strict=True))
+    assert numbers["utilisation_of_tasks"] == pytest.approx(by_tasks, rel=1e-14)
+    assert numbers["utilisation"] == pytest.approx({r: 1.25 * u for r, u in by_tasks.items()}, rel=1e-14)
+
+
+@pytest.mark.parametrize("instance", sorted(INSTANCES))
+def test_tasks_use_what_users_hold_where_no_bundles_are_decided(instance):
+    a = allocated(instance)
+    assert a.task_usage is a.usage
+    assert_allclose(a.task_usage, a.bundles.sum(axis=0), rtol=1e-12, atol=1e-300)
+
+
+def test_types_of_servers_change_no_allocation():
+    typed = SERVERS.replace(server_types=["T4", "A10", "T4"])
+    for name in ("DRF", "FDS(2)", "most"):
+        assert_array_equal(POLICIES[name].allocate(typed).tasks_by_server, allocated("servers", name).tasks_by_server)
 
 
 def test_metrics_of_nobody():
@@ -315,6 +354,68 @@ def test_what_is_saved_is_loaded_alike(tmp_path, instance, policy, ending):
     path = a.save(tmp_path / f"a{ending}")
     same(a, fo.Allocation.load(path))
     same(a, fo.Allocation.load(str(path)))
+
+
+@ENDINGS
+def test_bundles_and_types_of_servers_are_saved_and_loaded(tmp_path, ending):
+    a = bundled(SERVERS.replace(server_types=["T4", "A10", "T4"]))
+    b = fo.Allocation.load(a.save(tmp_path / f"a{ending}"))
+    assert_array_equal(b.given_bundles, a.given_bundles)
+    assert b.instance == a.instance and b.instance.server_types == ("T4", "A10", "T4")
+    assert b.metrics() == a.metrics()
+    assert_array_equal(b.task_usage, a.task_usage)
+
+
+@pytest.mark.parametrize("policy", [fo.MLFDRS(), fo.HFFMRA(), fo.HFFMRA(units="raw")], ids=repr)
+def test_bundles_of_a_policy_are_saved_and_loaded(tmp_path, policy):
+    for instance in (BY_SERVER, TWO.with_task_limits([0, 3]), TWO.select_users([False, False])):
+        a = policy.allocate(instance)
+        b = fo.Allocation.load(a.save(tmp_path / "a.json"))
+        assert_array_equal(b.bundles, a.bundles)
+        assert_array_equal(b.tasks_by_server, a.tasks_by_server)
+        assert b.policy == policy
+
+
+SMALL_AND_LARGE = fo.Instance([[1, 1], [1, 0]], [[1, 1], [1e6, 1e9]], eligible=[[1, 1], [0, 1]])
+
+
+def small_and_large(change):
+    held = np.array([[[1.0, 1.0], [5e5, 5e5]], [[0.0, 0.0], [5e5, 0.0]]])
+    change(held)
+    x = np.array([[0.5, 1.0], [0.0, 1.0]])
+    return fo.Allocation(SMALL_AND_LARGE, "by hand", x, fo.Certificate(0.0, 0.0, "closed"), 0.0, given_bundles=held)
+
+
+def held_at(j, s, i, units):
+    return lambda held: held.__setitem__((j, s, i), units)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (held_at(0, 0, 0, 1.1), "bundles exceed a capacity.* by 0.1 of it"),  # 1e-10 of the largest capacity
+        (held_at(0, 0, 1, 1 + 1e-8), "bundles exceed a capacity.* by 1e-08 of it"),
+        (held_at(1, 1, 0, 6e5), "bundles exceed a capacity.* by 0.1 of it"),
+        (held_at(1, 0, 1, 1e-9), "bundles exceed .*eligibility by inf"),  # it may not run there
+        (held_at(0, 1, 1, -1.0), "bundles exceed .* by inf"),
+        (held_at(0, 1, 1, math.nan), "bundles exceed .* by inf"),
+        (held_at(0, 0, 0, 0.4), "tasks need more than bundles hold"),
+        (held_at(1, 1, 0, 0.0), "tasks need more than bundles hold"),
+    ],
+)
+def test_bundles_are_measured_against_each_capacity_when_loaded(tmp_path, change, words):
+    fo.Allocation.load(small_and_large(lambda held: None).save(tmp_path / "a.json"))
+    with pytest.raises(fo.InvalidInstance, match=rf"(?s)a\.json.*{words}.*changed after it was saved"):
+        fo.Allocation.load(small_and_large(change).save(tmp_path / "a.json"))
+
+
+def test_bundles_of_a_resource_that_a_server_lacks_are_refused(tmp_path):
+    instance = fo.Instance([[1, 0]], [[4, 0], [4, 4]])
+    held = np.array([[[1.0, 1e-300], [1.0, 0.0]]])
+    proof = fo.Certificate(0.0, 0.0, "closed")
+    a = fo.Allocation(instance, "by hand", np.array([[1.0, 1.0]]), proof, 0.0, given_bundles=held)
+    with pytest.raises(fo.InvalidInstance, match="bundles exceed"):
+        fo.Allocation.load(a.save(tmp_path / "a.json"))
 
 
 @ENDINGS
@@ -623,6 +724,12 @@ def test_the_notebook_view_tells_tasks_shares_use_and_certificate():
     page = allocated()._repr_html_()
     for word in ("DRF", "batch", "web", "2.5", "12.5", "bandwidth 100.0%", "memory 41.2%", "certified"):
         assert word in page
+
+
+def test_the_notebook_view_tells_what_tasks_use_of_what_is_held():
+    page = bundled()._repr_html_()
+    assert "in use: x " in page and "<br>by tasks: x " in page
+    assert "by tasks" not in allocated("servers")._repr_html_()
 
 
 @pytest.mark.parametrize("name", ["a.xyz", "a", "a.csv"])

@@ -48,6 +48,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     fo.datasets.write(two, tmp_path / "cluster.json")
     fo.datasets.write(fo.Instance([[1, 0], [1, 1]], [2, 2]), tmp_path / "sparse.json")
     fo.datasets.write(fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]]), tmp_path / "servers.json")
+    typed = fo.Instance([[2, 1], [1, 0]], [[12, 4], [30, 0], [6, 8]], server_types=["T4", "no GPU", "T4"])
+    fo.datasets.write(typed, tmp_path / "typed")
     (tmp_path / "notions.py").write_text(OWN_NOTION)
 
     def invoke(*arguments: str) -> Result:
@@ -188,6 +190,49 @@ def test_compare_writes_the_table(run: Any, tmp_path: Path, name: str) -> None:
         assert len(list(csv.DictReader(text.splitlines()))) == 2
 
 
+def test_compare_shows_tasks_and_use_by_type_of_server(run: Any) -> None:
+    result = run("compare", "typed", "-p", "drf", "-p", "most-tasks")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert "Tasks on each type of server: T4 x 2, no GPU x 1" in lines
+    assert [line.split() for line in lines].count(["policy", "T4", "no", "GPU"]) == 3
+    assert "resource2: the part in use by tasks" in lines
+    assert "placement found" in result.stdout
+    assert max(map(len, lines)) <= 80
+
+
+def test_compare_says_nothing_of_types_where_there_are_none(run: Any) -> None:
+    assert "type" not in run("compare", "servers.json", "-p", "drf").stdout
+    assert "type" not in run("compare", "typed", "-p", "drf", "--pooled").stdout
+
+
+def test_compare_writes_use_by_type_to_every_kind_of_file(run: Any, tmp_path: Path) -> None:
+    for name in ("t.json", "t.csv", "t.md"):
+        run("compare", "typed", "-p", "drf", "--out", name)
+    rows = json.loads((tmp_path / "t.json").read_text())["by_server_type"]
+    assert [(row["server_type"], row["servers"]) for row in rows] == [("T4", 2), ("no GPU", 1)]
+    assert rows == json.loads(run("compare", "typed", "-p", "drf", "--json").stdout)["by_server_type"]
+    line = next(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
+    assert float(line["tasks on T4"]) == pytest.approx(rows[0]["tasks"])
+    assert line["used resource2 on no GPU"] == ""
+    assert "| policy | T4 | no GPU |" in (tmp_path / "t.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["p.png", "p.svg", "p.pdf"])
+def test_compare_draws_types_of_servers(run: Any, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+    result = run("compare", "typed", "-p", "drf", "--plot", "shares.png", "--plot-types", name)
+    assert result.exit_code == 0
+    assert "written: shares.png" in result.stdout and f"written: {name}" in result.stdout
+    assert (tmp_path / name).stat().st_size > 1000
+    assert (tmp_path / "shares.png").stat().st_size > 1000
+
+
+def test_compare_draws_no_picture_without_an_answer(run: Any, tmp_path: Path) -> None:
+    assert run("compare", "sparse.json", "-p", "2df", "--plot-types", "p.png").exit_code == 1
+    assert not (tmp_path / "p.png").exists()
+
+
 @pytest.mark.parametrize("name", ["p.png", "p.svg", "p.pdf"])
 def test_compare_draws(run: Any, tmp_path: Path, name: str) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
@@ -195,10 +240,12 @@ def test_compare_draws(run: Any, tmp_path: Path, name: str) -> None:
     assert (tmp_path / name).stat().st_size > 1000
 
 
-def test_compare_without_matplotlib_names_the_pip_line(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("option", ["--plot", "--plot-types"])
+def test_compare_without_matplotlib_names_the_pip_line(run: Any, monkeypatch: Any, option: str) -> None:
     monkeypatch.setattr("fairopt.cli.commands._has_matplotlib", lambda: False)
-    result = run("compare", "cluster", "-p", "drf", "--plot", "p.png")
+    result = run("compare", "cluster", "-p", "drf", option, "p.png")
     assert result.exit_code == 2
+    assert f"{option} needs matplotlib" in one_line(result)
     assert one_line(result).endswith("pip install 'fairopt[plots]'")
 
 
@@ -254,6 +301,12 @@ def test_help_teaches_by_examples(run: Any, command: str) -> None:
     assert f"fairopt {command} cluster/ " in run(command, "--help").stdout
 
 
+def test_help_of_compare_tells_where_types_of_servers_come_from(run: Any) -> None:
+    text = " ".join(run("compare", "--help").stdout.split())
+    assert 'the column "type" of servers.csv' in text
+    assert "--plot-types types.png" in text
+
+
 # -- wrong input ----------------------------------------------------------------------------------------------
 
 BAD_INPUT = {
@@ -280,6 +333,8 @@ BAD_INPUT = {
     "ending that cannot be written": ("solve cluster --out a.xls", "InvalidBlock: cannot write a.xls"),
     "folder to write to is missing": ("solve cluster --out no/a.json", "there is no folder no"),
     "picture of an unknown kind": ("compare cluster -p drf --plot a.gif", "ends in .png or .pdf or .svg"),
+    "types in a picture of an unknown kind": ("compare cluster -p drf --plot-types a.gif", "ends in .png or .pdf"),
+    "two pictures of one name": ("compare cluster -p drf --plot a.png --plot-types a.png", "would both write a.png"),
     "one unknown policy of two": ("compare cluster -p drf -p drff", "InvalidBlock: no policy 'drff'"),
     "unknown solver to compare": ("compare cluster -p drf --solver SCSS", "SolverUnavailable: no solver 'SCSS'"),
 }  # fmt: skip

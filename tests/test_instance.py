@@ -215,7 +215,7 @@ def test_instances_are_equal_if_numbers_and_labels_are():
 @pytest.mark.parametrize(
     "change", [{"demands": [[40, 8, 8], [8, 5, 2]]}, {"capacities": [200, 200, 201]}, {"weights": 2},
                {"task_limits": 5}, {"counts": [2]}, {"users": ["web", "batch"]}, {"resources": ["a", "b", "c"]},
-               {"servers": ["s"]}]
+               {"servers": ["s"]}, {"server_types": ["T4"]}]
 )  # fmt: skip
 def test_instances_differ_if_anything_differs(change):
     assert two_users() != two_users(**change)
@@ -351,6 +351,75 @@ def test_plain_data_writes_no_limit_as_none_and_no_placement_constraint_as_none(
     assert data["demands"] == DEMANDS
 
 
+# -- types of servers -----------------------------------------------------------------------------------------------
+
+
+def typed(**changes):
+    return three_servers(server_types=["T4", "A10", "T4"], **changes)
+
+
+def test_servers_have_no_types_unless_given_and_types_may_repeat():
+    assert three_servers().server_types is None
+    assert typed().server_types == ("T4", "A10", "T4")
+    assert three_servers(server_types=iter("xyx")).server_types == ("x", "y", "x")
+    of_numpy = three_servers(server_types=np.array(["T4", "A10", "T4"]))
+    assert of_numpy == typed()
+    assert {type(name) for name in of_numpy.server_types} == {str}
+
+
+@pytest.mark.parametrize(
+    "derived",
+    [
+        lambda c: c.replace(weights=2), lambda c: c.with_demands(np.ones((3, 2))), lambda c: c.with_weights(3),
+        lambda c: c.with_capacities(c.capacities * 2), lambda c: c.with_task_limits(4), lambda c: c.with_eligible(None),
+        lambda c: c.select_users([0]), lambda c: c.select_users([False] * 3), lambda c: c.taking_part([2, 0]),
+        lambda c: c.window(slice(1, 3)), lambda c: c.window(slice(1, 3)).taking_part([0]), copy.copy, copy.deepcopy,
+        lambda c: pickle.loads(pickle.dumps(c)), lambda c: Instance.from_dict(c.to_dict()),
+        lambda c: pickle.loads(pickle.dumps(c.taking_part([1]))),
+    ],
+)  # fmt: skip
+def test_types_stay_with_their_servers(derived):
+    assert derived(typed()).server_types == ("T4", "A10", "T4")
+    assert derived(three_servers()).server_types is None
+
+
+def test_some_servers_by_themselves_keep_their_types():
+    assert typed().server_window(slice(1, 3)).server_types == ("A10", "T4")
+    assert three_servers().server_window(slice(1, 3)).server_types is None
+
+
+def test_a_pool_has_no_types_and_types_can_be_taken_away():
+    assert typed().pooled().server_types is None
+    assert typed().replace(server_types=None) == three_servers()
+
+
+def test_types_are_no_part_of_the_repr():
+    assert repr(typed()) == repr(three_servers())
+
+
+def test_plain_data_holds_types_as_a_list_or_none():
+    assert typed().to_dict()["server_types"] == ["T4", "A10", "T4"]
+    assert three_servers().to_dict()["server_types"] is None
+
+
+def test_identical_servers_merge_whatever_their_types_and_the_row_names_all_of_them():
+    assert typed().merged().server_types == ("T4", "A10")
+    mixed = three_servers(server_types=["T4", "G2", "A10"])  # s and u are alike
+    assert mixed.merged().server_types == ("A10|T4", "G2")
+    assert mixed.merged().merged() == mixed.merged()
+    assert_array_equal(mixed.server_classes, three_servers().server_classes)
+
+
+@given(clusters(), st.data())
+def test_merged_types_are_those_of_the_servers_merged(cluster, data):
+    n = cluster.n_servers
+    names = data.draw(st.lists(st.sampled_from(["a", "b", "c"]), min_size=n, max_size=n))
+    merged = cluster.replace(server_types=names).merged()
+    for k, name in enumerate(merged.server_types):
+        rows = np.flatnonzero(cluster.server_classes == k)
+        assert name.split("|") == sorted({names[s] for s in rows})
+
+
 # -- looking up -----------------------------------------------------------------------------------------------------
 
 
@@ -411,6 +480,15 @@ def test_looking_up_what_is_not_there_names_what_is(look_up, name, message):
         ({"resources": ["cpu", "gpu", "cpu"]}, ["resource label 'cpu'", "twice"]),
         ({"resources": ["cpu"]}, ["1 resource labels for 3 resources"]),
         ({"servers": ["a", "b"]}, ["2 server labels for 1 servers"]),
+        # types of servers
+        ({"server_types": ["T4", "A10"]}, ["2 server types for 1 servers", "give one each"]),
+        ({"server_types": []}, ["0 server types for 1 servers"]),
+        ({"server_types": "T"}, ["server_types is 'T'", "give a list of 1"]),
+        ({"server_types": {"pool": "T4"}}, ["server_types is {'pool': 'T4'}", "give a list of 1"]),
+        ({"server_types": 4}, ["server_types is 4", "give a list"]),
+        ({"server_types": [4]}, ["type of server 'pool' is 4", "give text, as 'T4'"]),
+        ({"server_types": [None]}, ["type of server 'pool' is None", "give text"]),
+        ({"server_types": [""]}, ["type of server 'pool' is ''", "give text"]),
         # values by user
         ({"weights": [1, 0]}, ["weights", "user 'web'", "0", "positive"]),
         ({"weights": {"batch": -1}}, ["weights", "user 'batch'", "-1", "positive"]),

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import fairopt as fo
 from fairopt import plots
+from fairopt.plots.common import COLOURS, new_figure
 from fairopt.report import compare
 
 pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
@@ -72,10 +74,10 @@ def test_no_two_users_look_alike() -> None:
 
 
 def test_given_axes_are_drawn_on_and_returned() -> None:
-    figure = plots._figure(4, 3)
+    figure = new_figure(4, 3)
     ax = figure.subplots()
     assert plots.stacked_shares(fo.DRF().allocate(TWO), ax=ax) is ax
-    other = plots._figure(4, 3).subplots()
+    other = new_figure(4, 3).subplots()
     assert fo.DRF().allocate(TWO).plot(ax=other) is other
 
 
@@ -98,7 +100,7 @@ def test_one_panel_per_policy_with_an_answer_in_the_same_colours() -> None:
 
 def test_panels_can_be_given() -> None:
     result = compare(["drf", "2df"], TWO)
-    axes = plots._figure(8, 3).subplots(1, 3)
+    axes = new_figure(8, 3).subplots(1, 3)
     assert result.plot(axes) == list(axes[:2])
     with pytest.raises(fo.InvalidBlock, match="1 axes for 2 policies"):
         result.plot(axes[:1])
@@ -140,6 +142,114 @@ def test_no_user_at_all_can_be_drawn() -> None:
     plots.dominant_shares(empty)
 
 
+# -- by type of server ----------------------------------------------------------------------------------------
+
+TYPED = fo.Instance(
+    [[2, 1], [1, 0]], [[12, 4], [30, 0], [6, 8]], counts=[2, 1, 3], resources=["cpu", "gpu"],
+    server_types=["T4", "no GPU", "T4"],
+)  # fmt: skip
+
+
+class Half:
+    """A mechanism that decides bundles: the first user holds everything, and its tasks use about half of it."""
+
+    name = "half"
+
+    def allocate(self, instance: fo.Instance) -> fo.Allocation:
+        held = np.zeros((instance.n_users, instance.n_servers, instance.n_resources))
+        held[0] = instance.capacities * instance.counts[:, None]
+        tasks = np.zeros((instance.n_users, instance.n_servers))
+        tasks[0] = (held[0] / instance.demands[0]).min(axis=1) / 2
+        return fo.Allocation(instance, self, tasks, fo.Certificate(0.0, 0.0, "closed"), 0.0, given_bundles=held)
+
+
+def test_there_is_a_panel_for_tasks_and_one_for_each_resource_with_the_numbers_of_the_rows() -> None:
+    result = compare(["drf", "most-tasks"], TYPED)
+    panels = result.plot_server_types()
+    assert [p.get_ylabel() for p in panels] == ["tasks per server", "cpu in use (%)", "gpu in use (%)"]
+    rows = {(r["policy"], r["server_type"]): r for r in result.by_server_type()}
+    for policy in ("DRF", "most tasks"):
+        of_type = [rows[policy, name] for name in ("T4", "no GPU")]
+        tasks, cpu, gpu = (bars(p)[policy] for p in panels)
+        assert tasks == pytest.approx([r["tasks"] / r["servers"] for r in of_type])
+        assert cpu == pytest.approx([100 * r["utilisation"]["cpu"] for r in of_type])
+        assert gpu == pytest.approx([100 * of_type[0]["utilisation"]["gpu"], 0])
+    assert [t.get_text() for t in panels[-1].get_xticklabels()] == ["T4\n(5)", "no GPU\n(1)"]
+    assert [t.get_text() for t in panels[2].texts] == ["none there"]
+    assert len(panels[0].texts) == len(panels[1].texts) == 0
+    assert legend(panels[0].figure) == ["DRF", "most tasks"]
+
+
+def test_what_is_held_beyond_what_tasks_use_is_lighter_and_on_top() -> None:
+    panels = compare(["drf", Half()], TYPED).plot_server_types()
+    assert legend(panels[0].figure)[-1].startswith("lighter: held")
+    for ax in panels[1:]:
+        used, more = ax.containers[1], ax.containers[2]
+        assert used.get_label() == "half"
+        for low, high in zip(used, more, strict=True):
+            assert high.get_y() == pytest.approx(low.get_height())
+            assert high.get_alpha() < 1 and low.get_alpha() is None
+            assert high.get_facecolor()[:3] == low.get_facecolor()[:3]
+    assert used[0].get_height() + more[0].get_height() == pytest.approx(100)
+    assert len(panels[0].containers) == 2  # of tasks nothing is held
+
+
+def test_no_two_policies_look_alike_nor_stand_in_the_same_place() -> None:
+    ax = compare([fo.DRF()] * (len(COLOURS) + 3), TYPED).plot_server_types()[1]
+    looks = {(c[0].get_facecolor(), c[0].get_hatch()) for c in ax.containers}
+    places = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for c in ax.containers for bar in c)
+    assert len(looks) == len(COLOURS) + 3
+    assert all(right < left for (_, right), (left, _) in pairwise(places))
+
+
+def words_overlap(figure: Any) -> list[tuple[str, str]]:
+    """Pairs of texts drawn over each other, and texts that leave the picture."""
+    from matplotlib.text import Text
+
+    renderer = figure.canvas.get_renderer()
+    figure.draw(renderer)
+    ticks = [(ax.get_ylim(), tick) for ax in figure.axes for tick in ax.yaxis.get_major_ticks()]
+    not_drawn = {tick.label1 for (low, high), tick in ticks if not low <= tick.get_loc() <= high}
+    shown = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text() and t.get_rotation() in (0, 90)]
+    boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in shown if t not in not_drawn]
+    assert len(boxes) > 10
+    whole = figure.bbox.padded(1)
+    out = [(name, "the edge") for name, box in boxes if not (whole.contains(*box.p0) and whole.contains(*box.p1))]
+    return out + [(a, b) for k, (a, one) in enumerate(boxes) for b, other in boxes[:k] if one.overlaps(other)]
+
+
+@pytest.mark.parametrize(("n_policies", "n_types"), [(1, 1), (1, 8), (8, 8), (10, 3), (2, 20)])
+def test_no_words_overlap(n_policies: int, n_types: int) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    names = ["no GPU", "A10", "P100", "V100M16", "V100M32", "T4", "G2", "G3", *(f"A-long-name-{k}" for k in range(12))]
+    cluster = fo.Instance(
+        [[1, 1]], np.full((n_types, 2), 5), counts=[1500] * n_types, resources=["memory_mib", "gpu_milli"],
+        server_types=names[:n_types],
+    )  # fmt: skip
+    policies = {f"AlphaFair({k}, KDominantShare(2))": fo.DRF() for k in range(n_policies - 1)}
+    figure = compare({**policies, "half": Half()}, cluster).plot_server_types()[0].figure
+    FigureCanvasAgg(figure)
+    assert words_overlap(figure) == []
+
+
+def test_without_types_there_is_one_group_of_bars() -> None:
+    panels = compare(["drf"], TWO).plot_server_types()
+    assert [t.get_text() for t in panels[-1].get_xticklabels()] == ["all servers\n(1)"]
+    assert len(panels) == 4
+
+
+def test_panels_by_type_can_be_given() -> None:
+    result = compare(["drf", "2df"], TYPED)  # 2-DF has no answer
+    axes = new_figure(8, 6).subplots(4, 1)
+    assert result.plot_server_types(axes) == list(axes[:3])
+    assert legend(axes[0]) == ["DRF"]
+    with pytest.raises(fo.InvalidBlock, match="2 axes for tasks and 2 resources"):
+        result.plot_server_types(axes[:2])
+    with pytest.raises(fo.InvalidBlock, match="no policy gave an answer"):
+        compare(["2df"], TYPED).plot_server_types()
+
+
 def test_pictures_can_be_saved_without_a_screen(tmp_path: Any) -> None:
     for name in ("a.png", "a.svg", "a.pdf"):
         plots.stacked_shares(fo.DRF().allocate(TWO)).figure.savefig(tmp_path / name)
@@ -165,3 +275,5 @@ def test_without_matplotlib_the_pip_line_is_named(draw: Any, monkeypatch: pytest
         draw(allocation)
     with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[plots\]'"):
         compare(["drf"], TWO).plot()
+    with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[plots\]'"):
+        compare(["drf"], TYPED).plot_server_types()

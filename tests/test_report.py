@@ -31,6 +31,10 @@ TWO = fo.Instance(
 LIMITED = TWO.with_task_limits(1)
 SPARSE = fo.Instance([[1, 0], [1, 1]], [2, 2])  # 2-DF is not defined for the first user
 MANY = fo.datasets.log_uniform(150, 3, seed=3)
+TYPED = fo.Instance(
+    [[2, 1], [1, 0]], [[12, 4], [30, 0], [6, 8]], counts=[2, 1, 3], users=["a", "b"], resources=["cpu", "gpu"],
+    server_types=["T4", "no GPU", "T4"],
+)  # fmt: skip
 
 
 def drawn(thing: Any, width: int = 80) -> list[str]:
@@ -48,6 +52,19 @@ class Equal:
         x = float((instance.capacities[0] / instance.demands.sum(axis=0)).min())
         tasks = np.full((instance.n_users, 1), x)
         return fo.Allocation(instance, self, tasks, fo.Certificate(0.0, 0.0, "closed"), x)
+
+
+class Bundles:
+    """A mechanism that decides bundles: all of every server to the first user, whose tasks use a part of it."""
+
+    name = "all to the first"
+
+    def allocate(self, instance: fo.Instance) -> fo.Allocation:
+        held = np.zeros((instance.n_users, instance.n_servers, instance.n_resources))
+        held[0] = instance.capacities * instance.counts[:, None]
+        tasks = np.zeros((instance.n_users, instance.n_servers))
+        tasks[0] = (held[0] / instance.demands[0]).min(axis=1)
+        return fo.Allocation(instance, self, tasks, fo.Certificate(0.0, 0.0, "closed"), 0.0, given_bundles=held)
 
 
 # -- comparing ------------------------------------------------------------------------------------------------
@@ -193,6 +210,156 @@ def test_no_users_are_compared_too() -> None:
     result = compare(["drf", "2df"], fo.Instance(np.zeros((0, 2)), [1, 1]))
     assert [row["ntt"] for row in result.rows()] == [0, 0]
     assert drawn(result)
+
+
+# -- by type of server ----------------------------------------------------------------------------------------
+
+
+def test_rows_by_type_hold_tasks_and_use_of_each_type() -> None:
+    rows = compare({"ours": Bundles(), "DRF": "drf"}, TYPED).by_server_type()
+    assert [(r["policy"], r["server_type"], r["servers"]) for r in rows] == [
+        ("ours", "T4", 5), ("ours", "no GPU", 1), ("DRF", "T4", 5), ("DRF", "no GPU", 1),
+    ]  # fmt: skip
+    ours, none = rows[:2]
+    assert ours["tasks"] == pytest.approx(2 * 4 + 3 * 3)
+    assert ours["utilisation"] == {"cpu": 1, "gpu": 1}
+    assert ours["utilisation_of_tasks"] == pytest.approx({"cpu": 34 / 42, "gpu": 17 / 32})
+    assert none["tasks"] == 0
+    assert none["utilisation"] == {"cpu": 1, "gpu": None}
+    assert none["utilisation_of_tasks"] == {"cpu": 0, "gpu": None}
+
+
+def test_rows_by_type_add_up_to_the_whole() -> None:
+    result = compare(["drf", "most-tasks", "fds:alpha=2"], TYPED)
+    capacity = {"T4": {"cpu": 42, "gpu": 32}, "no GPU": {"cpu": 30, "gpu": 0}}
+    for name, allocation in result.allocations.items():
+        rows = [r for r in result.by_server_type() if r["policy"] == name]
+        assert sum(r["tasks"] for r in rows) == pytest.approx(allocation.tasks.sum())
+        assert all(r["utilisation"] == r["utilisation_of_tasks"] for r in rows)
+        for resource, total in zip(TYPED.resources, TYPED.total_capacities, strict=True):
+            used = sum((r["utilisation"][resource] or 0) * capacity[r["server_type"]][resource] for r in rows)
+            assert used / total == pytest.approx(allocation.metrics()["utilisation"][resource])
+
+
+def test_the_order_of_servers_changes_nothing_by_type() -> None:
+    order = [2, 0, 1]
+    other = fo.Instance(
+        TYPED.demands, TYPED.capacities[order], counts=TYPED.counts[order], users=TYPED.users,
+        resources=TYPED.resources, server_types=[TYPED.server_types[s] for s in order],
+    )  # fmt: skip
+    one, two = (compare([fo.FDS(2), Bundles()], i).by_server_type() for i in (TYPED, other))
+    for row, twin in zip(one, two, strict=True):
+        assert row["server_type"] == twin["server_type"]
+        assert row["tasks"] == pytest.approx(twin["tasks"], rel=1e-5, abs=1e-9)
+
+
+def test_without_types_all_servers_are_of_one() -> None:
+    rows = compare(["drf"], TYPED.replace(server_types=None)).by_server_type()
+    assert [(r["server_type"], r["servers"]) for r in rows] == [("all servers", 6)]
+    assert rows[0]["utilisation"] == pytest.approx(compare(["drf"], TYPED).rows()[0]["utilisation"])
+
+
+def test_a_policy_without_an_answer_has_no_rows_by_type() -> None:
+    result = compare(["2df", "drf"], TYPED)  # b needs no GPU
+    assert {r["policy"] for r in result.by_server_type()} == {"DRF"}
+    assert [t.first.cells for t in result.server_type_tables()] == [["DRF"]] * 3
+    failed, drf = result.flat_rows()
+    assert list(failed) == list(drf)
+    assert failed["tasks on T4"] is failed["used cpu on T4"] is None
+    assert compare(["2df"], TYPED).server_type_tables() == []
+
+
+def test_nobody_has_tasks_on_no_type() -> None:
+    rows = compare(["drf"], TYPED.select_users([False, False])).by_server_type()
+    assert [r["tasks"] for r in rows] == [0, 0]
+
+
+@pytest.mark.parametrize("types", [None, ["T4"] * 3])
+def test_fewer_than_two_types_add_nothing_to_tables_and_files(types: Any) -> None:
+    result = compare(["drf"], TYPED.replace(server_types=types))
+    assert result.server_type_tables() == []
+    assert result.to_dict()["by_server_type"] == []
+    assert "type" not in result.to_markdown()
+    assert not any(" on T4" in key for key in result.flat_rows()[0])
+
+
+def test_a_table_of_tasks_and_one_of_each_resource_have_policies_down_and_types_across() -> None:
+    tasks, cpu, gpu = compare({"ours": Bundles(), "DRF": "drf"}, TYPED).server_type_tables()
+    assert tasks.title == "Tasks on each type of server: T4 x 5, no GPU x 1"
+    assert [c.header for c in tasks.groups[0]] == ["T4", "no GPU"]
+    assert tasks.first.cells == ["ours", "DRF"]
+    assert tasks.groups[0][0].cells[0] == "17.000"
+    assert cpu.title == "cpu: the part in use by tasks, and the part held"
+    assert gpu.first.cells == ["ours", "  held", "DRF"]
+    assert gpu.groups[0][0].cells[:2] == ["53.1%", "100.0%"]
+    assert gpu.groups[0][1].cells == ["-", "-", "-"]
+
+
+def test_held_is_said_only_where_a_policy_decides_bundles() -> None:
+    text = "\n".join(line for t in compare(["drf", "most-tasks"], TYPED).server_type_tables() for line in drawn(t))
+    assert "held" not in text
+
+
+def test_eight_policies_on_eight_types_fit_100_columns_in_a_table_each() -> None:
+    rng = np.random.default_rng(1)
+    names = ["no GPU", "A10", "P100", "V100M16", "V100M32", "T4", "G2", "G3"]
+    many = fo.Instance(
+        rng.integers(1, 9, (6, 3)), rng.integers(200, 90000, (24, 3)),
+        resources=["cpu_milli", "memory_mib", "gpu_milli"], server_types=names * 3,
+    )  # fmt: skip
+    result = compare([*ALL, Bundles()], many)
+    for table in result.server_type_tables():
+        lines = drawn(table, 100)
+        assert max(map(len, lines)) <= 100
+        assert sum(line.startswith("policy") for line in lines) == 1
+        assert not any("…" in line for line in lines)
+
+
+def test_of_many_types_those_with_most_servers_are_shown() -> None:
+    n = 45
+    cluster = fo.Instance([[1]], np.ones((n, 1)), counts=np.arange(1, n + 1), server_types=[f"t{s}" for s in range(n)])
+    tasks, _ = compare(["drf"], cluster).server_type_tables()
+    assert "(20 largest of 45)" in tasks.title
+    assert [c.header for c in tasks.groups[0]] == [f"t{s}" for s in range(25, 45)]
+    assert len(compare(["drf"], cluster).by_server_type()) == 45
+
+
+def test_tables_show_what_is_held_and_what_tasks_use_of_it() -> None:
+    text = "\n".join(drawn(compare({"ours": Bundles(), "DRF": "drf"}, TYPED), 100))
+    assert "gpu, by tasks" in text and "what users hold" in text
+    plain = "\n".join(drawn(compare(["drf"], TYPED), 100))
+    assert "by tasks" not in plain and "what users hold" not in plain
+    servers = allocation_tables(Bundles().allocate(TYPED))[1]
+    assert [[c.header for c in group] for group in servers.groups] == [
+        ["cpu", "gpu"], ["cpu, by tasks", "gpu, by tasks"],
+    ]  # fmt: skip
+    assert servers.groups[1][1].cells == ["100.0%", "-", "37.5%"]
+
+
+def test_flat_rows_have_a_column_for_each_number_by_type() -> None:
+    ours = compare({"ours": Bundles()}, TYPED).flat_rows()[0]
+    assert ours["used gpu"] == 1 and ours["used by tasks gpu"] == pytest.approx(17 / 32)
+    assert ours["tasks on T4"] == pytest.approx(17)
+    assert ours["used cpu on no GPU"] == 1 and ours["used by tasks cpu on no GPU"] == 0
+    assert ours["used gpu on no GPU"] is None
+
+
+def test_markdown_and_the_dict_hold_the_tables_by_type() -> None:
+    result = compare(["drf", "drfh"], TYPED)
+    lines = result.to_markdown().splitlines()
+    finding = "DRF and DRFH give every user the same tasks (to 4 digits)"
+    assert lines.index(finding) < lines.index("| policy | T4 | no GPU |")
+    assert "gpu: the part in use by tasks" in lines
+    data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert data["by_server_type"] == result.by_server_type()
+    assert data["rows"][0]["utilisation_of_tasks"] == data["rows"][0]["utilisation"]
+
+
+def test_names_of_types_are_escaped_in_markdown_and_no_markup() -> None:
+    cluster = fo.Instance([[1]], [[1], [2]], server_types=["a|b", "[red]"])
+    result = compare(["drf"], cluster)
+    assert "| policy | a\\|b | [red] |" in result.to_markdown()
+    assert any("[red]" in line for line in drawn(result.server_type_tables()[0]))
 
 
 # -- forms ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
-from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,6 +44,10 @@ COMPARE = """Put policies side by side on one cluster.
   fairopt compare cluster/ -p drf -p fds:alpha=1 -p nash --plot shares.png
   fairopt compare cluster/ -p drf -p my_notions.py:MINE --json
   fairopt compare openb/ --pods gpuspec33 --capacity-scale 0.5 -p drf -p tsf
+  fairopt compare openb/ -p drf -p most-tasks --plot-types types.png
+
+Where servers have types (the column "type" of servers.csv; the model of GPU in openb), tables show how many tasks run \
+on each type and which part of each resource is in use there, and --plot-types draws that.
 
 A policy without an answer is a row with the reason; the exit code is then 1."""
 OWN_POLICIES = """
@@ -169,17 +173,22 @@ def compare(
     capacity_scale: Scale = None, backlog: Backlog = False, time_limit: TimeLimit = None,
     plot: Annotated[Path | None, typer.Option(
         help="Draw who holds how much of each resource, as .png, .pdf or .svg.")] = None,
+    plot_types: Annotated[Path | None, typer.Option(
+        help="Draw tasks, and use of each resource, by type of server, as .png, .pdf or .svg.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the table: .json, .csv or .md.")] = None,
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Put policies side by side on one cluster."""
-    from fairopt.report import Comparison, Outcome, files, mechanisms, outcome
+    from fairopt.report import PLACEMENT, Comparison, Outcome, files, mechanisms, outcome
     from fairopt.routes import solvers
 
     files.check(out, files.COMPARISONS)
-    files.check(plot, files.PICTURES)
-    if plot is not None:
-        _need_matplotlib()
+    for option, picture in (("--plot", plot), ("--plot-types", plot_types)):
+        files.check(picture, files.PICTURES)
+        if picture is not None:
+            _need_matplotlib(option)
+    if plot is not None and plot == plot_types:
+        raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two names")
     chosen = mechanisms(policy)
     if solver is not None:
         solvers.named(solver)
@@ -188,11 +197,12 @@ def compare(
 
     def tell() -> Comparison:
         result = Comparison(instance, tuple(outcomes))
-        drawing = plot if result.allocations else None
         if outcomes and out is not None:
             files.write_comparison(result, out)
-        if drawing is not None:
-            result.plot()[0].figure.savefig(drawing, dpi=150)
+        drawings = {plot: result.plot, plot_types: result.plot_server_types} if result.allocations else {}
+        drawings.pop(None, None)
+        for path, draw in drawings.items():
+            draw()[0].figure.savefig(path, dpi=150)
         if as_json:
             typer.echo(files.as_json(result.to_dict()))
         elif outcomes:
@@ -201,7 +211,12 @@ def compare(
             if result.allocations and instance.n_users <= FEW_USERS:
                 console.print("")
                 console.print(result.tasks_table())
-            for path in filter(None, (out, drawing)):
+            by_type = result.server_type_tables()
+            for table in by_type:
+                console.print(table)
+            if by_type:
+                console.print(PLACEMENT, style="dim")
+            for path in filter(None, (out, *drawings)):
                 _say(console, f"written: {path}")
         return result
 
@@ -330,6 +345,6 @@ def _has_matplotlib() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def _need_matplotlib() -> None:
+def _need_matplotlib(option: str) -> None:
     if not _has_matplotlib():
-        raise MissingExtra("matplotlib", "plots", "--plot")
+        raise MissingExtra("matplotlib", "plots", option)

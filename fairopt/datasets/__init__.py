@@ -1,12 +1,14 @@
 """Readers of the files people have, and generators of instances.
 
 `read` and `write`, `demo` (ships with the package), `openb` (a production GPU cluster), `log_uniform` (random),
-and the instances of Jiang and Wu (000): `jiang_wu`, `heavy_light`, `google_cluster`.
+the instances of Jiang and Wu (000): `jiang_wu`, `heavy_light`, `google_cluster`, and random rounds in the manner of
+Hamzeh et al. (004): `RequestRounds`.
 """
 
 from fairopt.datasets.alibaba import openb
 from fairopt.datasets.files import demo, read, write
 from fairopt.datasets.generators import log_uniform
+from fairopt.datasets.hffmra import RequestRounds
 from fairopt.datasets.jsonfile import schema
 from fairopt.datasets.scenarios import (
     REQUEST_TYPES,
@@ -22,6 +24,7 @@ from fairopt.datasets.scenarios import (
 __all__ = [
     "REQUEST_TYPES",
     "GoogleServers",
+    "RequestRounds",
     "demo",
     "google_cluster",
     "google_servers",

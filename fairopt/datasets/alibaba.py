@@ -43,7 +43,8 @@ def openb(
     Instance
         Resources ``cpu_milli`` and ``gpu_milli`` (thousandths of a core and of a GPU) and ``memory_mib`` (MiB), as in
         the files. A user is called after its request, as ``12cpu/16GiB/1gpu@P100|T4``; users are sorted by request,
-        whatever the order of the file. Each of the 1,523 servers has its row; `Instance.merged` makes 27 of them.
+        whatever the order of the file. Each of the 1,523 servers has its row; `Instance.merged` makes 27 of them. Its
+        type is the model of its GPUs, or ``no GPU``: 8 types.
 
     Raises
     ------
@@ -77,16 +78,17 @@ def openb(
     tasks = read_table(
         _pods_file(place, pods), required=("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
     )
-    capacities = np.column_stack(
-        [servers.numbers("cpu_milli", _FIX), servers.numbers("memory_mib", _FIX), 1000 * servers.numbers("gpu", _FIX)]
-    )
+    gpus = servers.numbers("gpu", _FIX)
+    capacities = np.column_stack([servers.numbers("cpu_milli", _FIX), servers.numbers("memory_mib", _FIX), 1000 * gpus])
+    models = servers.columns["model"]
+    types = [(name or "unnamed GPU") if k else "no GPU" for name, k in zip(models, gpus, strict=True)]
     requests = _requests(tasks)
     demands = np.array([key[:3] for key in requests], dtype=np.float64).reshape(-1, 3)
     limits = None if backlog else np.array(list(requests.values()), dtype=np.float64)
     try:
         return Instance(
             demands, capacities * scale, task_limits=limits,
-            eligible=_eligibility([key[3] for key in requests], servers.columns["model"]),
+            eligible=_eligibility([key[3] for key in requests], models), server_types=types,
             users=[_label(key) for key in requests], resources=["cpu_milli", "memory_mib", "gpu_milli"],
             servers=servers.labels("sn"),
         )  # fmt: skip

@@ -34,7 +34,7 @@ def read(
 
         * a folder with ``users.csv`` (columns ``user``, optionally ``weight``, ``task_limit`` and ``servers``, the
           names of servers joined by ``|``; every other column is a resource, in units per task) and ``servers.csv``
-          (``server``, optionally ``count``; every other column is a resource, in units on each server),
+          (``server``, optionally ``count`` and ``type``; every other column is a resource, in units on each server),
         * a file that ends in ``.json``, see `fairopt.datasets.schema`,
         * a folder of the openb trace, see `fairopt.datasets.openb`.
     pods, capacity_scale, backlog : optional

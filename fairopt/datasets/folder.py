@@ -17,7 +17,7 @@ from fairopt.instance import Instance
 __all__ = ["read_tables", "write_tables"]
 
 _ABOUT_USERS = ("user", "weight", "task_limit", "servers")
-_ABOUT_SERVERS = ("server", "count")
+_ABOUT_SERVERS = ("server", "count", "type")
 _LONGEST_CELL = 131_072  # the csv module reads no longer ones
 
 
@@ -30,7 +30,8 @@ def read_tables(users_path: str | os.PathLike[str], servers_path: str | os.PathL
         Columns ``user``, optionally ``weight`` (empty: 1), ``task_limit`` (empty: none) and ``servers`` (names of
         servers joined by ``|``, empty: everywhere); every other column is a resource, in units per task.
     servers_path : path-like
-        Columns ``server``, optionally ``count`` (empty: 1); every other column is a resource, in units on each server.
+        Columns ``server``, optionally ``count`` (empty: 1) and ``type``; every other column is a resource, in units on
+        each server.
 
     Returns
     -------
@@ -70,7 +71,7 @@ def read_tables(users_path: str | os.PathLike[str], servers_path: str | os.PathL
         return Instance(
             demands, _matrix(servers, resources), weights=weights, task_limits=limits, counts=counts,
             eligible=_eligibility(users, servers.path, server_labels), users=user_labels, resources=resources,
-            servers=server_labels,
+            servers=server_labels, server_types=_types(servers),
         )  # fmt: skip
     except InvalidInstance as error:
         raise InvalidInstance(f"{users.path} and {servers.path}: {error}") from error
@@ -94,6 +95,14 @@ def _check_same_resources(users: Table, servers: Table, resources: list[str]) ->
 def _matrix(table: Table, resources: list[str]) -> NDArray[np.float64]:
     columns = [table.numbers(name, "give a finite number >= 0") for name in resources]
     return np.column_stack(columns)
+
+
+def _types(servers: Table) -> list[str] | None:
+    types = servers.columns.get("type")
+    for row, name in enumerate(types or []):
+        if not name:
+            servers.refuse(row, "type", "the type is empty; give every server one, or remove the column")
+    return types
 
 
 def _eligibility(users: Table, servers_path: str, labels: list[str]) -> NDArray[np.bool_] | None:
@@ -135,6 +144,7 @@ def write_tables(instance: Instance, folder: Path) -> None:
     _check_names("resource", instance.resources, reserved={*_ABOUT_USERS, *_ABOUT_SERVERS})
     _check_names("user", instance.users)
     _check_names("server", instance.servers, separator="|" if constrained.any() else None)
+    _check_names("server type", instance.server_types or ())
 
     user_columns: dict[str, Iterable[str]] = {"user": instance.users}
     if (instance.weights != 1).any():
@@ -148,6 +158,8 @@ def write_tables(instance: Instance, folder: Path) -> None:
     server_columns: dict[str, Iterable[str]] = {"server": instance.servers}
     if (instance.counts != 1).any():
         server_columns["count"] = map(str, instance.counts.tolist())
+    if instance.server_types is not None:
+        server_columns["type"] = instance.server_types
     for i, name in enumerate(instance.resources):
         user_columns[name] = map(_exact, instance.demands[:, i].tolist())
         server_columns[name] = map(_exact, instance.capacities[:, i].tolist())

@@ -68,6 +68,8 @@ class _File(BaseModel):
     """Labels of the resources."""
     servers: list[str] | None = None
     """Labels of the servers."""
+    server_types: list[str] | None = None
+    """What kind of server each row of capacities is, as the model of its GPUs, for reports by type."""
     weights: Annotated[
         Annotated[_Weight | None, Tag("<one>")]
         | Annotated[list[_Weight], Tag("<list>")]

@@ -7,9 +7,10 @@ from fairopt.report import files
 from fairopt.report.catalogue import policy_rows, solver_rows
 from fairopt.report.comparison import Comparison, compare
 from fairopt.report.outcomes import Outcome, mechanisms, outcome
+from fairopt.report.server_types import PLACEMENT
 from fairopt.report.tables import Table, allocation_tables, describe, user_rows
 
 __all__ = [
-    "Comparison", "Outcome", "Table", "allocation_tables", "compare", "describe", "files", "mechanisms", "outcome",
-    "policy_rows", "solver_rows", "user_rows",
+    "PLACEMENT", "Comparison", "Outcome", "Table", "allocation_tables", "compare", "describe", "files", "mechanisms",
+    "outcome", "policy_rows", "solver_rows", "user_rows",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
 from fairopt.instance import Instance
 from fairopt.report.outcomes import Outcome, mechanisms, outcome
-from fairopt.report.tables import Column, Table, both_ends, numbers, short, users_column
+from fairopt.report.server_types import PLACEMENT, ByType, by_type, several_types
+from fairopt.report.tables import Column, Table, both_ends, numbers, percents, short, users_column
 from fairopt.routes import solvers
 
 __all__ = ["Comparison", "compare"]
@@ -65,10 +67,40 @@ class Comparison:
         -------
         list of dict
             ``policy``, ``certified``, the keys of `Allocation.metrics` (``ntt``, ``aur``, ``jain``,
-            ``smallest_dominant_share``, ``utilisation``, a dict by resource), ``method``, ``solver``, ``gap``,
-            ``violation``, ``seconds``, and ``error``: None, or the reason, with None for the numbers.
+            ``smallest_dominant_share``, ``utilisation`` and ``utilisation_of_tasks``, dicts by resource), ``method``,
+            ``solver``, ``gap``, ``violation``, ``seconds``, and ``error``: None, or the reason, with None for the
+            numbers.
         """
         return [o.row() for o in self.outcomes]
+
+    def by_server_type(self) -> list[dict[str, Any]]:
+        """One dict per policy with an answer and type of server (`Instance.server_types`).
+
+        Returns
+        -------
+        list of dict
+            ``policy``, ``server_type`` (``all servers`` where the instance names none), ``servers`` (how many),
+            ``tasks`` of all users that run there, ``utilisation`` (the part of the type's capacity that users hold) and
+            ``utilisation_of_tasks`` (the part that tasks use), dicts by resource, with None where the type has none.
+
+        Notes
+        -----
+        Placements with the same tasks for every user can differ: this is the one found.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[2, 3], [2, 1]], [[6, 4], [6, 4], [9, 0]], resources=["cpu", "gpu"],
+        ...                       server_types=["T4", "T4", "no GPU"])
+        >>> t4, none = fo.compare("drf", cluster).by_server_type()
+        >>> t4["servers"], round(t4["tasks"], 4), none["tasks"], none["utilisation"]
+        (2, 5.3333, 0.0, {'cpu': 0.0, 'gpu': None})
+        """
+        return self._by_type.rows()
+
+    @cached_property
+    def _by_type(self) -> ByType:
+        return by_type(self.instance, self.allocations)
 
     def findings(self) -> list[str]:
         """What the comparison shows at a glance, in sentences: that everything fits, or which policies agree.
@@ -95,7 +127,10 @@ class Comparison:
         return [f"{_listed(g)} give every user the same tasks (to 4 digits)" for g in groups if len(g) > 1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data for ``json.dumps``: the rows, each with ``tasks`` by user, and the findings."""
+        """Everything as plain data for ``json.dumps``: the rows, each with ``tasks`` by user, and the findings.
+
+        Where the instance names more than one type of server, `by_server_type` too, else an empty list.
+        """
         instance = self.instance
         rows = self.rows()
         for row, made in zip(rows, self.outcomes, strict=True):
@@ -107,10 +142,11 @@ class Comparison:
                          "resources": dict(zip(instance.resources, instance.total_capacities.tolist(), strict=True))},
             "findings": self.findings(),
             "rows": rows,
+            "by_server_type": self.by_server_type() if several_types(instance) else [],
         }  # fmt: skip
 
     def to_frame(self) -> Any:
-        """A pandas frame by policy, one column for each number, the utilisation as ``used <resource>``.
+        """A pandas frame by policy, one column for each number, named as in `flat_rows`.
 
         Returns
         -------
@@ -128,31 +164,38 @@ class Comparison:
         return pd.DataFrame(self.flat_rows()).set_index("policy")
 
     def flat_rows(self) -> list[dict[str, Any]]:
-        """`rows` with a column ``used <resource>`` for each utilisation, as tables want it.
+        """`rows` with a column for each utilisation, as tables want it.
 
         Returns
         -------
         list of dict
+            ``used <resource>`` and ``used by tasks <resource>``; where there is more than one type of server
+            ``tasks on <type>``, ``used <resource> on <type>`` and ``used by tasks <resource> on <type>`` too.
         """
         flat = []
         for row in self.rows():
-            used = row.pop("utilisation") or dict.fromkeys(self.instance.resources)
-            flat.append({**row, **{f"used {r}": u for r, u in used.items()}})
+            for key, words in (("utilisation", "used"), ("utilisation_of_tasks", "used by tasks")):
+                parts = row.pop(key) or dict.fromkeys(self.instance.resources)
+                row |= {f"{words} {r}": u for r, u in parts.items()}
+            if several_types(self.instance):
+                row |= self._by_type.flat(row["policy"])
+            flat.append(row)
         return flat
 
     def to_markdown(self) -> str:
-        """A table in Markdown, with the findings under it.
+        """A table in Markdown, with the findings under it, and then the tables by type of server, if there are several.
 
         Returns
         -------
         str
         """
-        table = [column for group in self._groups(whole_names=True) for column in group]
-        lines = [[c.header.replace("|", "\\|"), *(cell.replace("|", "\\|") for cell in c.cells)] for c in table]
-        rows = ["| " + " | ".join(words) + " |" for words in zip(*lines, strict=True)]
-        rows.insert(1, "|" + "|".join("---:" if c.right else "---" for c in table) + "|")
+        rows = _markdown([column for group in self._groups(whole_names=True) for column in group])
         notes = [*self.findings(), *(f"{n}: {type(e).__name__}: {e}" for n, e in self.errors.items())]
-        return "\n".join([*rows, *(f"\n{note}" for note in notes)])
+        parts = [
+            "\n".join(["", table.title, "", *_markdown([table.first, *table.groups[0]])])
+            for table in self.server_type_tables(whole_names=True)
+        ]  # fmt: skip
+        return "\n".join([*rows, *(f"\n{note}" for note in notes), *parts, *([f"\n{PLACEMENT}"] if parts else [])])
 
     def plot(self, axes: Any = None) -> Any:
         """Stacked shares of each resource by user, one panel per policy; needs the extra ``plots``.
@@ -169,6 +212,37 @@ class Comparison:
         from fairopt import plots
 
         return plots.comparison(self, axes=axes)
+
+    def plot_server_types(self, axes: Any = None) -> Any:
+        """Tasks and use of each resource by type of server, bars by policy; needs the extra ``plots``.
+
+        Parameters
+        ----------
+        axes : sequence of matplotlib.axes.Axes, optional
+            Where to draw: one for tasks, and one for each resource.
+
+        Returns
+        -------
+        list of matplotlib.axes.Axes
+        """
+        from fairopt import plots
+
+        return plots.server_types(self, axes=axes)
+
+    def server_type_tables(self, whole_names: bool = False) -> list[Table]:
+        """Tasks, and use of each resource, by policy and type of server, for `rich`.
+
+        Parameters
+        ----------
+        whole_names : bool, default False
+            Do not shorten names of policies and types.
+
+        Returns
+        -------
+        list of Table
+            Empty where the instance names fewer than two types, or no policy has an answer.
+        """
+        return self._by_type.tables(whole_names) if several_types(self.instance) and self.allocations else []
 
     def tasks_table(self) -> Table:
         """Tasks of each user under each policy, for `rich`.
@@ -191,17 +265,19 @@ class Comparison:
             return Column(header, numbers([np.nan if r[key] is None else r[key] for r in rows]))
 
         names = [r["policy"] if whole_names else short(r["policy"]) for r in rows]
-        used = [
-            Column(i, ["-" if r["utilisation"] is None else f"{100 * r['utilisation'][i]:.1f}%" for r in rows])
-            for i in self.instance.resources
-        ]  # fmt: skip
+
+        def used(key: str, words: str = "") -> list[Column]:
+            none = dict.fromkeys(self.instance.resources)
+            return [Column(i + words, percents((r[key] or none)[i] for r in rows)) for i in self.instance.resources]
+
         by = ["-" if r["method"] is None else " ".join(filter(None, (r["method"], r["solver"]))) for r in rows]
         gaps = ["-" if r["gap"] is None else f"{r['gap']:.1e}" for r in rows]
         return [
             [Column("policy", names, right=False)],
             [column("tasks", "ntt"), column("AUR", "aur"), column("Jain", "jain"),
              column("least share", "smallest_dominant_share")],
-            used,
+            used("utilisation"),
+            used("utilisation_of_tasks", ", by tasks") if self._by_type.bundles else [],
             [Column("solved by", by, right=False), Column("gap", gaps), column("seconds", "seconds")],
         ]  # fmt: skip
 
@@ -217,7 +293,8 @@ class Comparison:
         yield from (Text(f"{short(name)} is {name}", style="dim") for name in long)
         yield Text(
             "tasks: NTT, all users together. AUR: units left over, resources added up. Jain: index of dominant shares. "
-            "least share: smallest dominant share per weight. Of each resource: the part in use.",
+            "least share: smallest dominant share per weight. Of each resource: the part in use"
+            + (", which is what users hold; by tasks: what their tasks use of it." if self._by_type.bundles else "."),
             style="dim",
         )  # fmt: skip
 
@@ -283,6 +360,13 @@ def compare(
                "time_limit": time_limit, "verbose": verbose}  # fmt: skip
     chosen = mechanisms(policies)
     return Comparison(instance, tuple(outcome(name, made, instance, **options) for name, made in chosen.items()))
+
+
+def _markdown(table: Sequence[Column]) -> list[str]:
+    lines = [[c.header.replace("|", "\\|"), *(cell.replace("|", "\\|") for cell in c.cells)] for c in table]
+    rows = ["| " + " | ".join(words) + " |" for words in zip(*lines, strict=True)]
+    rows.insert(1, "|" + "|".join("---:" if c.right else "---" for c in table) + "|")
+    return rows
 
 
 def _alike(one: NDArray[np.floating[Any]], other: NDArray[np.floating[Any]]) -> bool:

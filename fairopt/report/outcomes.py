@@ -40,7 +40,8 @@ class Outcome:
 
     def row(self) -> dict[str, Any]:
         """The outcome as plain data, with None where a failed policy has no number."""
-        keys = ("ntt", "aur", "jain", "smallest_dominant_share", "utilisation", "method", "solver", "gap", "violation")
+        keys = ("ntt", "aur", "jain", "smallest_dominant_share", "utilisation", "utilisation_of_tasks",
+                "method", "solver", "gap", "violation")  # fmt: skip
         out: dict[str, Any] = {"policy": self.policy, "certified": False, **dict.fromkeys(keys)}
         if self.allocation is not None:
             proof = self.allocation.certificate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from fairopt.instance import Instance
 from fairopt.policy import label
 
 __all__ = [
-    "Column", "Table", "allocation_tables", "both_ends", "describe", "numbers", "short", "user_rows", "users_column",
+    "Column", "Table", "allocation_tables", "both_ends", "describe", "held_units", "numbers", "percents", "short",
+    "user_rows", "users_column",
 ]  # fmt: skip
 
 FORMAT = "fairopt.answer/1"
@@ -112,7 +113,7 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
     if (instance.weights != 1).any():
         about.append(Column("weight", numbers(instance.weights[chosen])))
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
-    held = _held(allocation, chosen)
+    held = held_units(allocation, chosen)
     units = [Column(r, numbers(held[:, i])) for i, r in enumerate(instance.resources)]
     title = "What each user runs and holds"
     if len(chosen) < instance.n_users:
@@ -124,23 +125,27 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
 
 
 def _servers_table(allocation: Allocation) -> Table:
-    """What is in use, servers that are alike in one row."""
+    """What is held, and where bundles were decided what tasks use of it, servers that are alike in one row."""
     instance = allocation.instance
     alike = instance.merged()
-    usage = np.zeros(alike.capacities.shape)
-    np.add.at(usage, instance.server_classes, allocation.usage)
     full = alike.capacities * alike.counts[:, None]
-    used = np.divide(usage, full, out=np.zeros_like(full), where=full > 0)
-    busiest = sorted(np.argsort(-used.max(axis=1), kind="stable")[:MOST].tolist())
+
+    def part(units: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        usage = np.zeros(full.shape)
+        np.add.at(usage, instance.server_classes, units)
+        return np.divide(usage, full, out=np.full_like(full, np.nan), where=full > 0)
+
+    used = part(allocation.usage)
+    busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:MOST].tolist())
     names = [short(alike.servers[s]) + (f" x {q}" if (q := alike.counts[s]) > 1 else "") for s in busiest]
-    columns = [
-        Column(r, ["-" if full[s, i] == 0 else f"{100 * used[s, i]:.1f}%" for s in busiest])
-        for i, r in enumerate(alike.resources)
-    ]  # fmt: skip
+    groups = [[Column(r, percents(used[busiest, i])) for i, r in enumerate(alike.resources)]]
+    if allocation.given_bundles is not None:
+        by_tasks = part(allocation.task_usage)[busiest]
+        groups.append([Column(f"{r}, by tasks", percents(by_tasks[:, i])) for i, r in enumerate(alike.resources)])
     title = "In use on each kind of server" if alike.n_servers > 1 else "In use"
     if len(busiest) < alike.n_servers:
         title += f" ({len(busiest)} busiest of {alike.n_servers} kinds)"
-    return Table(title, Column("server", names, right=False), [columns])
+    return Table(title, Column("server", names, right=False), groups)
 
 
 def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
@@ -164,7 +169,7 @@ def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
     """
     instance = allocation.instance
     columns = [instance.weights, instance.task_limits, allocation.tasks, allocation.share(DominantShare()),
-               *_held(allocation, range(instance.n_users)).T]  # fmt: skip
+               *held_units(allocation).T]  # fmt: skip
     names = ["user", "weight", "task limit", "tasks", "dominant share", *instance.resources]
     return [
         dict(zip(names, (user, *values), strict=True))
@@ -208,11 +213,11 @@ def describe(allocation: Allocation) -> dict[str, Any]:
     }
 
 
-def _held(allocation: Allocation, chosen: Sequence[int]) -> NDArray[np.floating[Any]]:
-    """Units that the chosen users hold, without a table by server of all users where that can be helped."""
-    instance, rows = allocation.instance, list(chosen)
-    if allocation.given_bundles is None and instance.demands.ndim == 2:
-        return instance.demands[rows] * allocation.tasks[rows, None]
+def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> NDArray[np.floating[Any]]:
+    """Units that the chosen users (or all) hold, without a table by server of all users where that can be helped."""
+    rows = slice(None) if chosen is None else list(chosen)
+    if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:
+        return allocation.instance.demands[rows] * allocation.tasks[rows, None]
     return allocation.bundles[rows].sum(axis=1)
 
 
@@ -233,6 +238,11 @@ def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
 def short(name: str, most: int = 24) -> str:
     """A name that leaves room for numbers beside it."""
     return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def percents(parts: Iterable[float | None]) -> list[str]:
+    """Parts of a whole in percent; "-" for None and NaN: there is no whole."""
+    return ["-" if x is None or np.isnan(x) else f"{100 * x:.1f}%" for x in parts]
 
 
 def numbers(values: Any) -> list[str]:

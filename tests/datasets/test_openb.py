@@ -64,6 +64,16 @@ def test_servers_keep_their_rows_and_units_and_merge_into_kinds(trace):
     assert_array_equal(cluster.merged().counts, [1, 2, 1])
 
 
+def test_the_type_of_a_server_is_the_model_of_its_gpus(trace):
+    assert openb(trace()).server_types == ("no GPU", "G2", "G2", "P100")
+    assert openb(trace()).merged().server_types == ("no GPU", "G2", "P100")
+
+
+def test_a_server_without_gpus_has_no_model_and_gpus_without_a_model_are_told_apart_from_none(trace):
+    odd = NODES.replace("n0,32000,262144,0,", "n0,32000,262144,0,T4").replace("8,G2\nn2", "8,\nn2")
+    assert openb(trace(odd)).server_types == ("no GPU", "unnamed GPU", "G2", "P100")
+
+
 def test_a_request_for_gpus_cannot_run_where_there_are_none(trace):
     cluster = openb(trace())
     assert cluster.eligible[:, 0].tolist() == [False, True, False, False]
@@ -156,6 +166,15 @@ def test_the_trace_has_151_requests_on_1523_servers_of_27_kinds(openb_folder):
     assert cluster.task_limits.sum() == 8152
     merged = cluster.merged()
     assert merged.n_servers == 27 and merged.counts.sum() == 1523
+
+
+def test_the_trace_has_seven_models_of_gpus_and_servers_without(openb_folder):
+    cluster = openb(openb_folder)
+    assert Counter(cluster.server_types) == {
+        "no GPU": 310, "A10": 2, "P100": 134, "V100M16": 55, "V100M32": 30, "T4": 404, "G2": 549, "G3": 39,
+    }  # fmt: skip
+    merged = cluster.merged()
+    assert Counter(merged.server_types)["no GPU"] == 12 and not any("|" in name for name in merged.server_types)
 
 
 def test_the_trace_asks_for_68_50_and_98_percent_of_the_cluster(openb_folder):

@@ -30,13 +30,19 @@ def test_a_path_may_be_text(tables):
 def test_all_optional_columns_are_read(tables):
     folder = tables(
         "user,weight,task_limit,servers,cpu,memory\na,2,3.5,s2,1,2\nb,,,,1,2\nc,0.5,0,s1|s2,1,2\n",
-        "server,count,cpu,memory\ns1,3,10,20\ns2,,30,10\n",
+        "server,count,type,cpu,memory\ns1,3,T4,10,20\ns2,,no GPU,30,10\n",
     )
     cluster = read(folder)
     assert_array_equal(cluster.weights, [2, 1, 0.5])
     assert_array_equal(cluster.task_limits, [3.5, np.inf, 0])
     assert cluster.eligible.tolist() == [[False, True], [True, True], [True, True]]
     assert_array_equal(cluster.counts, [3, 1])
+    assert cluster.server_types == ("T4", "no GPU")
+    assert cluster.resources == ("cpu", "memory")
+
+
+def test_servers_without_a_column_of_types_have_none(tables):
+    assert read(tables()).server_types is None
 
 
 def test_resources_are_ordered_as_in_the_servers_table_whatever_the_order_of_users_columns(tables):
@@ -108,6 +114,10 @@ def test_a_server_without_a_needed_resource_is_ineligible(tables):
         ("user,servers,cpu,memory\nweb,s1||s2,1,2\n", SERVERS, ["line 2, column 'servers'", "no server ''"]),
         (None, "server,count,cpu,memory\ns1,1.5,10,20\n", ["line 2, column 'count'", "1.5", "whole number >= 1"]),
         (None, "server,count,cpu,memory\ns1,0,10,20\n", ["line 2, column 'count'", "0", "whole number >= 1"]),
+        (None, "server,type,cpu,memory\ns1,T4,10,20\ns2,,10,20\n",
+         ["servers.csv, line 3, column 'type'", "empty", "give every server one, or remove the column"]),
+        ("user,type,cpu,memory\nweb,3,1,2\n", "server,type,cpu,memory\ns1,3,10,20\n",
+         ["users.csv", "'type' is no resource of", "servers.csv"]),
         (None, "server,count,cpu,memory\ns1,1e17,10,20\n", ["line 2, column 'count'", "1e17", "whole number"]),
         ("user,servers,cpu,memory\nweb,s1,1,2\n", "server,cpu,memory\ns1,10,0\ns2,1,1\n",
          ["users.csv", "servers.csv", "user 'web' is eligible on no server"]),

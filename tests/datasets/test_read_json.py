@@ -39,7 +39,7 @@ def test_demands_and_capacities_are_enough(file):
 def test_every_key_is_read(file):
     data = {
         **SMALL, "resources": ["cpu", "memory"], "weights": [1, 2], "task_limits": [None, 3.5], "counts": [1, 2],
-        "eligible": [[True, False], [True, True]],
+        "eligible": [[True, False], [True, True]], "server_types": ["T4", "T4"],
     }  # fmt: skip
     assert read(file(data)) == Instance(**data)
 
@@ -132,6 +132,9 @@ def test_the_suffix_may_be_in_capitals(file):
         ({**SMALL, "users": ["a", "a"]}, ["user label 'a'", "twice"]),
         ({**SMALL, "weights": {"c": 1}}, ["unknown user 'c'"]),
         ({**SMALL, "eligible": {"a": ["u"]}}, ["no server 'u'"]),
+        ({**SMALL, "server_types": ["T4"]}, ["1 server types for 2 servers"]),
+        ({**SMALL, "server_types": ["T4", 4]}, ["server_types.1 is 4", "give text"]),
+        ({**SMALL, "server_types": ["T4", ""]}, ["type of server 't' is ''", "give text"]),
     ],
 )  # fmt: skip
 def test_bad_files_are_refused_with_file_place_value_and_fix(file, content, parts):

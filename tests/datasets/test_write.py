@@ -44,8 +44,9 @@ def instances(draw, names, by_server=False):
         task_limits=draw(st.none() | st.just(array((n,), NUMBERS | st.sampled_from([0.0, np.inf])))),
         eligible=draw(st.none() | st.just(eligible)),
         counts=draw(st.none() | st.just(array((s,), st.integers(1, 1000)))),
+        server_types=draw(st.none() | st.lists(names.filter(bool), min_size=s, max_size=s)),
         users=labels(n), servers=labels(s),
-        resources=labels(m, taken=("user", "weight", "task_limit", "servers", "server", "count")),
+        resources=labels(m, taken=("user", "weight", "task_limit", "servers", "server", "count", "type")),
     )  # fmt: skip
 
 
@@ -103,6 +104,12 @@ def test_tables_list_servers_only_for_users_who_may_not_run_everywhere(tmp_path)
     assert (tmp_path / "users.csv").read_text() == "user,servers,cpu,gpu\nfree,,1,0\nlacking,,1,1\nbound,s|t,1,0\n"
 
 
+def test_tables_hold_the_types_of_servers_where_there_are_any(tmp_path):
+    instance = Instance([[1]], [[5], [6]], servers=["s", "t"], resources=["cpu"], server_types=["A|B", "T4, old"])
+    write(instance, tmp_path)
+    assert (tmp_path / "servers.csv").read_text() == 'server,type,cpu\ns,A|B,5\nt,"T4, old",6\n'
+
+
 def test_json_has_one_user_to_a_line(tmp_path):
     write(Instance([[1, 2], [3, 4]], [10, 20]), tmp_path / "x.json")
     lines = (tmp_path / "x.json").read_text().splitlines()
@@ -126,6 +133,8 @@ def test_writing_replaces_what_was_there(tmp_path):
         ({"servers": ["s|t", "u"]}, r"server 's\|t' holds '\|', which separates"),
         ({"resources": ["weight"]}, "resource 'weight' is the name of a column with another meaning"),
         ({"resources": ["server"]}, "resource 'server' is the name of a column"),
+        ({"resources": ["type"]}, "resource 'type' is the name of a column"),
+        ({"server_types": ["a", " a"]}, "server type ' a' .*blanks"),
     ],
 )
 def test_names_that_a_table_cannot_hold_are_refused_and_json_holds_them(tmp_path, labels, message):

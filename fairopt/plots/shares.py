@@ -1,4 +1,4 @@
-"""Pictures of allocations: who holds how much of what. They need the extra ``plots``, and no screen."""
+"""Who holds how much of what: stacked shares by resource, and dominant shares by user."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
-from fairopt.errors import InvalidBlock, MissingExtra
+from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.plots.common import COLOURS, HATCHES, cut, matplotlib_or_missing, new_figure, plain
+from fairopt.report.tables import held_units
 
 __all__ = ["comparison", "dominant_shares", "stacked_shares"]
 
 Float = NDArray[np.floating[Any]]
 
-# Okabe and Ito's palette, told apart with any colour vision; black is for text, and repeats get a hatch.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
-HATCHES = ("", "////", "....", "xxxx")
 GREYS = ("#5A5A5A", "#8C8C8C", "#B4B4B4", "#D2D2D2")
 LEFT: dict[str, Any] = {
     "label": "left over", "facecolor": "white", "edgecolor": "#D2D2D2", "hatch": "\\\\\\", "linewidth": 0.5,
@@ -71,9 +70,9 @@ def stacked_shares(allocation: Allocation, ax: Any = None) -> Any:
     >>> ax.figure.savefig("shares.png")  # doctest: +SKIP
     """
     if ax is None:
-        ax = _figure(1.6 + 0.9 * max(allocation.instance.n_resources, 3), 4.0).subplots()
+        ax = new_figure(1.6 + 0.9 * max(allocation.instance.n_resources, 3), 4.0).subplots()
     else:
-        _matplotlib()
+        matplotlib_or_missing()
     layers = _layers(allocation.instance, allocation.share(DominantShare()))
     _draw(ax, allocation, layers)
     _legend(ax, layers)
@@ -117,13 +116,13 @@ def comparison(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any]:
         rows = math.ceil(len(found) / PER_ROW)
         columns = math.ceil(len(found) / rows)
         width = max(1.3, 0.55 * instance.n_resources)
-        figure = _figure(columns * (width + 0.35) + 2.9, 2.9 * rows + 0.4)
+        figure = new_figure(columns * (width + 0.35) + 2.9, 2.9 * rows + 0.4)
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
         for unused in grid[len(found) :]:
             unused.set_axis_off()
         panels = list(grid[: len(found)])
     else:
-        _matplotlib()
+        matplotlib_or_missing()
         panels = list(np.asarray(axes, dtype=object).ravel())
         if len(panels) < len(found):
             raise InvalidBlock(f"{len(panels)} axes for {len(found)} policies with an answer; give one each")
@@ -133,7 +132,7 @@ def comparison(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any]:
     for k, (panel, (name, allocation)) in enumerate(zip(panels, found.items(), strict=True)):
         _draw(panel, allocation, layers)
         tasks = allocation.tasks.sum()
-        panel.set_title(f"{_cut(name)}\n{tasks:{',.0f' if tasks >= 100 else '.4g'}} tasks", fontsize=9)
+        panel.set_title(f"{cut(name)}\n{tasks:{',.0f' if tasks >= 100 else '.4g'}} tasks", fontsize=9)
         if axes is None and k % columns:
             panel.set_ylabel("")
     if axes is None:
@@ -174,10 +173,10 @@ def dominant_shares(allocation: Allocation, ax: Any = None) -> Any:
     shares = 100 * allocation.share(DominantShare()) / instance.weights
     few = instance.n_users <= 30
     if ax is None:
-        ax = _figure(5.2, 0.8 + 0.24 * max(instance.n_users, 4)) if few else _figure(6.0, 3.6)
+        ax = new_figure(5.2, 0.8 + 0.24 * max(instance.n_users, 4)) if few else new_figure(6.0, 3.6)
         ax = ax.subplots()
     else:
-        _matplotlib()
+        matplotlib_or_missing()
     order = np.argsort(shares, kind="stable")
     done = (allocation.tasks >= instance.task_limits * (1 - 1e-6))[order]
     colours = np.where(done, COLOURS[4], COLOURS[0])
@@ -185,7 +184,7 @@ def dominant_shares(allocation: Allocation, ax: Any = None) -> Any:
     title = "dominant share per weight (%)"
     if few:
         ax.barh(at, shares[order], color=colours, height=0.75)
-        ax.set_yticks(at, [_cut(instance.users[j]) for j in order], fontsize=8)
+        ax.set_yticks(at, [cut(instance.users[j]) for j in order], fontsize=8)
         ax.set_xlabel(title)
         ax.margins(y=0.02)
     else:
@@ -202,23 +201,11 @@ def dominant_shares(allocation: Allocation, ax: Any = None) -> Any:
 
         handles = [Patch(color=COLOURS[0], label="wants more"), Patch(color=COLOURS[4], label="runs all its tasks")]
         ax.legend(handles=handles, frameon=False, fontsize=8, loc="lower right" if few else "upper left")
-    _plain(ax)
+    plain(ax)
     return ax
 
 
 # -- pieces ---------------------------------------------------------------------------------------------------
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib.figure
-    except ImportError as error:
-        raise MissingExtra("matplotlib", "plots", "a picture") from error
-    return matplotlib
-
-
-def _figure(width: float, height: float) -> Any:
-    return _matplotlib().figure.Figure(figsize=(width, height), layout="constrained")
 
 
 def _layers(instance: Instance, shares: Float) -> list[_Layer]:
@@ -227,7 +214,7 @@ def _layers(instance: Instance, shares: Float) -> list[_Layer]:
     most = n if n <= MOST + 1 else MOST  # one other would take as much room as its own name
     named = np.sort(np.argsort(-shares, kind="stable")[:most])
     layers = [
-        _Layer(_cut(instance.users[j]), np.array([j]), COLOURS[k % len(COLOURS)], HATCHES[k // len(COLOURS)])
+        _Layer(cut(instance.users[j]), np.array([j]), COLOURS[k % len(COLOURS)], HATCHES[k // len(COLOURS)])
         for k, j in enumerate(named.tolist())
     ]  # fmt: skip
     rest = np.setdiff1d(np.arange(n), named)
@@ -240,19 +227,14 @@ def _layers(instance: Instance, shares: Float) -> list[_Layer]:
         group = rest[dominant == i]
         if len(group):
             others = "other" if len(group) == 1 else "others"
-            layers.append(_Layer(f"{len(group):,} {others}, mostly {_cut(name)}", group, GREYS[i]))
+            layers.append(_Layer(f"{len(group):,} {others}, mostly {cut(name)}", group, GREYS[i]))
     return layers
 
 
 def _held(allocation: Allocation) -> Float:
     """Percent of each resource's total capacity that each user holds, shape (n_users, n_resources)."""
-    instance = allocation.instance
-    if allocation.given_bundles is None and instance.demands.ndim == 2:
-        held = instance.demands * allocation.tasks[:, None]
-    else:
-        held = allocation.bundles.sum(axis=1)
-    total = instance.total_capacities
-    return 100 * held / np.where(total > 0, total, 1.0)
+    total = allocation.instance.total_capacities
+    return 100 * held_units(allocation) / np.where(total > 0, total, 1.0)
 
 
 def _draw(ax: Any, allocation: Allocation, layers: Sequence[_Layer]) -> None:
@@ -272,11 +254,11 @@ def _draw(ax: Any, allocation: Allocation, layers: Sequence[_Layer]) -> None:
     ax.set_yticks(range(0, 101, 20))
     ax.tick_params(axis="y", labelsize=8)
     ax.set_ylabel("share of capacity (%)")
-    names = [_cut(r, 14) for r in instance.resources]
+    names = [cut(r, 14) for r in instance.resources]
     crowded = max(map(len, names), default=0) > 6 and instance.n_resources > 2
     ax.set_xticks(at, names, rotation=35 if crowded else 0, ha="right" if crowded else "center",
                   rotation_mode="anchor", fontsize=8)  # fmt: skip
-    _plain(ax)
+    plain(ax)
 
 
 def _handles(layers: Sequence[_Layer]) -> list[Any]:
@@ -289,13 +271,3 @@ def _handles(layers: Sequence[_Layer]) -> list[Any]:
 
 def _legend(ax: Any, layers: Sequence[_Layer]) -> None:
     ax.legend(handles=_handles(layers), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
-
-
-def _plain(ax: Any) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(length=2)
-
-
-def _cut(name: str, most: int = 26) -> str:
-    shown = name if len(name) <= most else name[: most - 1] + "…"
-    return shown.replace("$", r"\$")  # matplotlib would read mathematics

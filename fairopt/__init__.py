@@ -1,6 +1,6 @@
 """fairopt: fairness notions as one line of blocks, solved exactly and proved right."""
 
-from fairopt import datasets
+from fairopt import datasets, metrics
 from fairopt.allocation import Allocation, Certificate, Try
 from fairopt.blocks.bundles import AtMostRequested, BundleBase, FairShareBase, GlobalAggregateResource, WeightedLog
 from fairopt.blocks.constraints import (
@@ -40,8 +40,11 @@ from fairopt.errors import (
     Unbounded,
 )
 from fairopt.instance import Instance
+from fairopt.notions.bottleneck import BottleneckFairness, bottleneck_fairness
 from fairopt.notions.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.notions.dominant import DRF, DRFH, KDF, TSF
+from fairopt.notions.per_server import NaivePerServer
+from fairopt.notions.psdsf import PSDSF
 from fairopt.notions.registry import known_policies, named_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
@@ -61,11 +64,13 @@ __all__ = [
     "HFFMRA",
     "KDF",
     "MLFDRS",
+    "PSDSF",
     "TSF",
     "Allocation",
     "Allocations",
     "AlphaFair",
     "AtMostRequested",
+    "BottleneckFairness",
     "BundleBase",
     "Certificate",
     "Comparison",
@@ -90,6 +95,7 @@ __all__ = [
     "MinTasks",
     "MissingExtra",
     "Model",
+    "NaivePerServer",
     "NashWelfare",
     "NoFairness",
     "NotCertified",
@@ -115,9 +121,11 @@ __all__ = [
     "WeightedLog",
     "allocate_many",
     "allocate_sharded",
+    "bottleneck_fairness",
     "compare",
     "datasets",
     "known_policies",
+    "metrics",
     "named_policy",
     "read",
 ]  # fmt: skip

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidBlock, nearest
+from fairopt.notions.bottleneck import BottleneckFairness
 from fairopt.notions.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.notions.dominant import DRF, DRFH, KDF, TSF
 from fairopt.notions.parse import BLOCKS, parse_policy
+from fairopt.notions.per_server import NaivePerServer
+from fairopt.notions.psdsf import PSDSF
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 
@@ -51,7 +54,8 @@ def known_policies() -> dict[str, Notion]:
     own: dict[str, Callable[..., Any]] = {
         "drf": DRF, "2df": _two_df, "kdf": KDF, "drfh": DRFH, "tsf": TSF, "fds": FDS, "gfj": GFJ,
         "pnorm": PNormFairness, "nash": NashWelfare, "most-tasks": NoFairness,
-        "mlf-drs": MLFDRS, "ffmra": FFMRA, "h-ffmra": HFFMRA,
+        "mlf-drs": MLFDRS, "ffmra": FFMRA, "h-ffmra": HFFMRA, "ps-dsf": PSDSF, "per-server": _per_server,
+        "bottleneck": BottleneckFairness,
     }  # fmt: skip
     found = {name: _described(name, make) for name, make in own.items()}
     for point in entry_points(group=GROUP):
@@ -102,6 +106,11 @@ def named_policy(text: str) -> Any:
 def _two_df() -> Policy:
     """2-Dominant Fairness: leximin of the product of each user's two largest ratios (Jiang and Wu, 000 sec. 4)."""
     return KDF(2)
+
+
+def _per_server(policy: str = "drf") -> NaivePerServer:
+    """A policy on each server alone, tasks added up: what 004 compares with."""
+    return NaivePerServer(named_policy(policy))
 
 
 def _described(name: str, make: Callable[..., Any]) -> Notion:

@@ -105,7 +105,7 @@ def test_only_pairs_where_a_user_may_run_are_unknown(at):
 @given(placed(), st.floats(0, 3))
 def test_a_scaled_point_has_all_tasks_times_the_factor(at, factor):
     instance, tasks = at
-    assert_allclose(Point(instance, tasks).scaled(factor).tasks, tasks.sum(axis=1) * factor, rtol=1e-14, atol=0)
+    assert_allclose(Point(instance, tasks).scaled(factor).tasks, tasks.sum(axis=1) * factor, rtol=1e-14, atol=1e-300)
 
 
 @given(placed())

@@ -86,6 +86,17 @@ def test_ffmra_on_several_servers_is_ffmra_on_each():
     assert not np.allclose(whole.bundles, fo.HFFMRA().allocate(EXAMPLE).bundles, rtol=1e-3)
 
 
+@pytest.mark.parametrize("policy", [fo.MLFDRS(), fo.FFMRA()], ids=repr)
+def test_what_looks_at_each_server_alone_anyway_is_the_same_per_server(policy):
+    instance = EXAMPLE.replace(counts=[1, 3], task_limits=[2, None])
+    a, b = fo.NaivePerServer(policy).allocate(instance), policy.allocate(instance)
+    assert_allclose(a.bundles, b.bundles, rtol=1e-12)
+    assert_allclose(a.tasks_by_server, b.tasks_by_server, rtol=1e-12)
+    assert_allclose(a.objective, b.objective, rtol=1e-9)
+    other = fo.NaivePerServer(fo.HFFMRA()).allocate(instance)  # its sums are over one server then: FFMRA
+    assert_allclose(other.bundles, fo.FFMRA().allocate(instance).bundles, rtol=1e-12)
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3))
 def test_units_of_memory_change_nothing_by_shares(seed, n, servers):
     instance = cluster(np.random.default_rng(seed), n, servers, 2, by_server=True).replace(weights=None)

@@ -30,8 +30,8 @@ lint: $(STAMP) ## style (ruff) and types (mypy)
 notebooks: $(STAMP) ## run the notebooks, and keep what they print and draw in them
 	@$(BIN)/python notebooks/run.py
 
-bench: $(STAMP) ## run every script in benchmarks/
-	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \
+bench: $(STAMP) ## run every script in benchmarks/ and benchmarks/papers/
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py benchmarks/papers/*.py); do \
 	  echo "== $$script"; $(BIN)/python "$$script"; \
 	done
 

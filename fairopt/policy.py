@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from fairopt.routes import bundle_problem, choose, natural
 from fairopt.routes.bundles import decides_bundles
 from fairopt.routes.prepared import Prepared
 
-__all__ = ["Policy", "label"]
+__all__ = ["Policy", "accepted", "label"]
 
 
 class Policy:
@@ -239,3 +240,31 @@ def label(mechanism: Any) -> str:
     str
     """
     return str(getattr(mechanism, "name", None) or repr(mechanism))
+
+
+def accepted(mechanism: Any, **options: Any) -> dict[str, Any]:
+    """Options for a mechanism's ``allocate`` that are not left at their defaults, so that any mechanism will do.
+
+    Parameters
+    ----------
+    mechanism : Policy or other
+        Anything with ``.allocate(instance)``.
+    **options
+        None, False and "auto" are defaults.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    InvalidBlock
+        If it does not take one that was given.
+    """
+    given = {key: value for key, value in options.items() if not (value is None or value is False or value == "auto")}
+    parameters = inspect.signature(mechanism.allocate).parameters
+    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    for key in given if not open_ended else ():
+        if key not in parameters:
+            raise InvalidBlock(f"{label(mechanism)} takes no {key}; leave it out")
+    return given

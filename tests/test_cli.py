@@ -118,6 +118,31 @@ def test_pooled_takes_the_walls_away(run: Any) -> None:
     assert list(pooled["placement"]["user1"]) == ["pool"]
 
 
+@pytest.mark.parametrize("policy", ["mlf-drs", "ffmra", "h-ffmra", "ps-dsf", "per-server", "per-server:policy=kdf:k=2"])
+def test_notions_on_servers_are_known_by_name(run: Any, policy: str) -> None:
+    result = run("solve", "servers.json", "-p", policy)
+    assert result.exit_code == 0, result.output
+    assert "certified: gap" in result.stdout
+
+
+def test_equal_weights_are_for_notions_that_know_no_other(run: Any, tmp_path: Path) -> None:
+    fo.datasets.write(fo.Instance([[1, 2], [2, 1]], [4, 4], weights=[1, 2]), tmp_path / "weighted.json")
+    refused = run("solve", "weighted.json", "-p", "h-ffmra")
+    assert refused.exit_code == 1
+    assert "--equal-weights" in one_line(refused)
+    assert run("solve", "weighted.json", "-p", "h-ffmra", "--equal-weights").exit_code == 0
+    plain = json.loads(run("compare", "weighted.json", "-p", "drf", "--equal-weights", "--json").stdout)
+    assert list(plain["rows"][0]["tasks"].values()) == pytest.approx([4 / 3, 4 / 3])
+
+
+def test_an_option_that_a_mechanism_does_not_take_is_one_line(run: Any) -> None:
+    for policy in ("ps-dsf", "per-server:policy=ps-dsf"):
+        result = run("solve", "servers.json", "-p", policy, "--solver", "SCS")
+        assert result.exit_code == 2
+        assert one_line(result) == "InvalidBlock: PS-DSF takes no solver; leave it out"
+
+
+
 @pytest.mark.parametrize("name", ["a.json", "a.parquet"])
 def test_what_is_written_can_be_loaded(run: Any, tmp_path: Path, name: str) -> None:
     if name.endswith("parquet"):

@@ -151,7 +151,7 @@ def refuse_unequal_weights(instance: Instance, block: object) -> None:
         a, b = instance.users[0], instance.users[int(differs[0])]
         raise OutOfDomain(
             f"{block!r} has no meaning for unequal weights (user {a!r} {w[0]:g}, user {b!r} {w[differs[0]]:g}); "
-            "give .with_weights(1)"
+            "give .with_weights(1), on the command line --equal-weights"
         )
 
 

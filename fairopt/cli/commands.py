@@ -81,6 +81,8 @@ Method = Annotated[str, typer.Option(help="'auto' takes the first exact route, '
 Pooled = Annotated[bool, typer.Option("--pooled", help="Take the walls between servers away: one pool.")]
 Pods = Annotated[str | None, typer.Option(help="openb: which list of tasks, as 'default' or 'gpuspec33'.")]
 Scale = Annotated[float | None, typer.Option(help="openb: factor on all capacities, as 0.5.")]
+Equal = Annotated[bool, typer.Option(
+    "--equal-weights", help="Give everybody the same entitlement; h-ffmra and mlf-drs know no other.")]  # fmt: skip
 Backlog = Annotated[bool, typer.Option("--backlog", help="openb: no task limits.")]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for each policy.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what solvers say (on stderr).")]
@@ -130,24 +132,24 @@ def _options(
 def solve(
     input: Input,
     policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
-    solver: Solver = None, method: Method = "auto", pooled: Pooled = False, pods: Pods = None,
-    capacity_scale: Scale = None, backlog: Backlog = False, time_limit: TimeLimit = None,
+    solver: Solver = None, method: Method = "auto", pooled: Pooled = False,
+    equal_weights: Equal = False, pods: Pods = None, capacity_scale: Scale = None, backlog: Backlog = False,
+    time_limit: TimeLimit = None,
     out: Annotated[Path | None, typer.Option(
         help="Write the allocation: .json or .parquet with everything, .csv by user.")] = None,
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Find the best allocation under one policy, and prove it."""
     from fairopt.notions.registry import named_policy
-    from fairopt.policy import label
+    from fairopt.policy import accepted, label
     from fairopt.report import allocation_tables, describe, files
 
     files.check(out, files.ALLOCATIONS)
     mechanism = named_policy(policy)
-    instance = _read(input, pooled, pods, capacity_scale, backlog)
+    instance = _read(input, pooled, equal_weights, pods, capacity_scale, backlog)
     with working(f"{label(mechanism)} on {instance!r}", verbose):
-        allocation = mechanism.allocate(
-            instance, method=method, solver=solver, time_limit=time_limit, verbose=verbose
-        )  # fmt: skip
+        options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
+        allocation = mechanism.allocate(instance, **options)
     if out is not None:
         files.write_allocation(allocation, out)
     if as_json:
@@ -169,8 +171,9 @@ def solve(
 def compare(
     input: Input,
     policy: Annotated[list[str], typer.Option("--policy", "-p", help="One to compare; repeat it.")],
-    solver: Solver = None, method: Method = "auto", pooled: Pooled = False, pods: Pods = None,
-    capacity_scale: Scale = None, backlog: Backlog = False, time_limit: TimeLimit = None,
+    solver: Solver = None, method: Method = "auto", pooled: Pooled = False,
+    equal_weights: Equal = False, pods: Pods = None, capacity_scale: Scale = None, backlog: Backlog = False,
+    time_limit: TimeLimit = None,
     plot: Annotated[Path | None, typer.Option(
         help="Draw who holds how much of each resource, as .png, .pdf or .svg.")] = None,
     plot_types: Annotated[Path | None, typer.Option(
@@ -192,7 +195,7 @@ def compare(
     chosen = mechanisms(policy)
     if solver is not None:
         solvers.named(solver)
-    instance = _read(input, pooled, pods, capacity_scale, backlog)
+    instance = _read(input, pooled, equal_weights, pods, capacity_scale, backlog)
     outcomes: list[Outcome] = []
 
     def tell() -> Comparison:
@@ -332,10 +335,13 @@ def _words(console: Console, header: tuple[str, ...], rows: Sequence[tuple[str, 
     console.print(table)
 
 
-def _read(path: str, pooled: bool, pods: str | None, capacity_scale: float | None, backlog: bool) -> Instance:
+def _read(
+    path: str, pooled: bool, equal_weights: bool, pods: str | None, capacity_scale: float | None, backlog: bool
+) -> Instance:
     from fairopt.datasets import read
 
     instance = read(path, pods=pods, capacity_scale=capacity_scale, backlog=backlog or None)
+    instance = instance.with_weights(1) if equal_weights else instance
     return instance.pooled() if pooled else instance
 
 

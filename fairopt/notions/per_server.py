@@ -17,7 +17,7 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
-from fairopt.policy import label
+from fairopt.policy import accepted, label
 from fairopt.routes.batch import allocate_many
 from fairopt.routes.program import require_instance
 
@@ -131,8 +131,7 @@ class NaivePerServer:
         if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit > 0):
             raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
         deadline = np.inf if time_limit is None else begun + time_limit
-        asked = dict(method=method, solver=solver, solver_options=solver_options, verbose=verbose)
-        given = {key: value for key, value in asked.items() if value not in (None, False, "auto")}
+        given = accepted(self.policy, method=method, solver=solver, solver_options=solver_options, verbose=verbose)
         first = np.unique(instance.server_classes, return_index=True)[1]
         takes_part = (instance.eligible[:, first] & (instance.task_limits > 0)[:, None]).T
         answers = None if given else self._in_step(instance, first, takes_part, deadline)
@@ -202,7 +201,7 @@ class NaivePerServer:
             if len(users) == 0:
                 continue
             if deadline < np.inf:
-                given = {**given, "time_limit": max(deadline - time.perf_counter(), 1e-3)}
+                given |= accepted(self.policy, time_limit=max(deadline - time.perf_counter(), 1e-3))
             failed = None
             try:
                 answer = self.policy.allocate(_alone(instance, int(s), users), **given)

@@ -356,7 +356,7 @@ def compare(
         raise InvalidBlock(f"compare(..., {type(instance).__name__}): give an Instance second, or fairopt.read(path)")
     if solver is not None:
         solvers.named(solver)
-    options = {"method": None if method == "auto" else method, "solver": solver, "solver_options": solver_options,
+    options = {"method": method, "solver": solver, "solver_options": solver_options,
                "time_limit": time_limit, "verbose": verbose}  # fmt: skip
     chosen = mechanisms(policies)
     return Comparison(instance, tuple(outcome(name, made, instance, **options) for name, made in chosen.items()))

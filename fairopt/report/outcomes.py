@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.notions.registry import named_policy
-from fairopt.policy import label
+from fairopt.policy import accepted, label
 
 __all__ = ["Outcome", "mechanisms", "outcome"]
 
@@ -102,7 +101,7 @@ def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Ou
     instance : Instance
         Users and servers.
     **options
-        For ``allocate``; those that are None or False are left out, so that any mechanism will do.
+        For ``allocate``; those left at their defaults are not passed on, so that any mechanism will do.
 
     Returns
     -------
@@ -115,14 +114,8 @@ def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Ou
     OutOfDomain("user 'user1' has a zero KDominantShare(2): it demands fewer than k = 2 resources; use ...")
     """
     start = time.perf_counter()
-    given = {key: value for key, value in options.items() if value is not None and value is not False}
-    parameters = inspect.signature(mechanism.allocate).parameters
-    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     try:
-        for key in given if not open_ended else ():
-            if key not in parameters:
-                raise InvalidBlock(f"{name} takes no {key}; leave it out")
-        allocation = mechanism.allocate(instance, **given)
+        allocation = mechanism.allocate(instance, **accepted(mechanism, **options))
     except FairoptError as error:
         return Outcome(name, None, error, time.perf_counter() - start)
     return Outcome(name, allocation, None, allocation.certificate.seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,16 @@ class Groups:
     requests: Float
     others_requests: Float
 
+    @cached_property
+    def first(self) -> Float:
+        """1 for who is dominant, 0 for the others: products with it take a quarter of the time of a choice."""
+        return self.dominant.astype(float)
+
+    @cached_property
+    def second(self) -> Float:
+        """1 for the others."""
+        return 1.0 - self.first
+
     def on(self, rows: slice) -> Groups:
         """Those of some servers."""
         return Groups(self.dominant[:, rows], self.requests[rows], self.others_requests[rows])
@@ -58,10 +69,10 @@ def groups_of(demands: Float, capacities: Float, eligible: NDArray[np.bool_] | N
     room = np.where(capacities > 0, capacities, np.inf)
     for part in server_blocks(n, servers, m):
         d = np.ascontiguousarray(demands[:, part]) if eligible is None else demands[:, part] * eligible[:, part, None]
-        mine = dominant[:, part]
-        _mark_largest(d / room[part], mine)
+        mine = _largest(d / room[part])
         if eligible is not None:
             mine &= eligible[:, part, None]
+        dominant[:, part] = mine
         requests[part], others[part] = sums_by_group(d, mine.astype(float))
     return Groups(dominant, requests, others)
 
@@ -94,11 +105,12 @@ def sums_by_group(values: Float, first: Float, second: Float | None = None) -> t
     return np.einsum("j...,j...->...", values, first), np.einsum("j...,j...->...", values, second)
 
 
-def _mark_largest(ratios: Float, out: NDArray[np.bool_]) -> None:
-    """True where a ratio is the largest of its user on its server, the first of them on ties."""
+def _largest(ratios: Float) -> NDArray[np.bool_]:
+    """Where a ratio is the largest of its user on its server, the first of them on ties."""
     m = ratios.shape[2]
-    if m == 2:
-        np.greater(ratios[:, :, 1], ratios[:, :, 0], out=out[:, :, 1])
-        np.logical_not(out[:, :, 1], out=out[:, :, 0])
-    else:
-        np.equal(ratios.argmax(axis=2)[:, :, None], np.arange(m), out=out)
+    if m != 2:
+        return np.asarray(ratios.argmax(axis=2)[:, :, None] == np.arange(m))
+    out = np.empty(ratios.shape, dtype=bool)
+    out[:, :, 1] = ratios[:, :, 1] > ratios[:, :, 0]
+    out[:, :, 0] = ~out[:, :, 1]
+    return out

@@ -532,6 +532,9 @@ class Instance:
     @cached_property
     def server_classes(self) -> NDArray[np.int64]:
         """Class of each server: servers alike in capacities, eligibility and demands share one, shape (n_servers,)."""
+        ordered = self.capacities[np.lexsort(self.capacities.T)]
+        if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all different, so nothing else needs a look
+            return frozen(np.arange(self.n_servers))
         keys: dict[bytes, int] = {}
         capacities = [row.tobytes() for row in np.ascontiguousarray(self.capacities + 0.0)]
         alike = Counter(capacities)

@@ -18,7 +18,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock, OutOfDomain
-from fairopt.groups import sums_by_group
+from fairopt.groups import Groups, sums_by_group
 from fairopt.instance import Instance
 
 __all__ = ["AtMostRequested", "BundleBase", "FairShareBase", "GlobalAggregateResource", "Parts", "WeightedLog"]
@@ -111,28 +111,30 @@ class FairShareBase(BundleBase):
             If entitlements differ: neither paper says what they mean.
         """
         refuse_unequal_weights(instance, self)
-        eligible, first = instance.eligible, instance.groups.dominant.astype(float)
+        eligible, groups = instance.eligible, instance.groups
         everybody = np.full(instance.n_servers, instance.n_users)
         there = (everybody if instance.everywhere else eligible.sum(axis=0))[:, None]
         fair = np.divide(instance.capacities, there, out=np.zeros(instance.capacities.shape), where=there > 0)
-        sign = first - 0.5  # the larger of two numbers, or by minus signs the smaller, takes half the time of a choice
-        base = np.maximum(sign * instance.per_server_demands, sign * fair)
-        base *= 4.0 * sign
+        sign = groups.first - 0.5  # the larger of two numbers, or by minus signs the smaller: faster than a choice
+        base = sign * instance.per_server_demands
+        np.maximum(base, sign * fair, out=base)
+        sign *= 4.0
+        base *= sign
         if not instance.everywhere:
             base *= eligible[:, :, None]
-        return base if self.growth == "proportional" else _grown(base, first, instance.capacities)
+        return base if self.growth == "proportional" else _grown(base, groups, instance.capacities)
 
 
-def _grown(base: Float, first: Float, capacities: Float) -> Float:
+def _grown(base: Float, groups: Groups, capacities: Float) -> Float:
     """Bases that fill the capacities, each group's part of what is left split equally among those with a base."""
     left = np.maximum(capacities - base.sum(axis=0), 0.0)
     total = np.where(left > 0, base.sum(axis=0), 1.0)
     members = (base > 0).astype(float)
     per_member = [
         np.divide(left * held, total * count, out=np.zeros(left.shape), where=count > 0)
-        for held, count in zip(sums_by_group(base, first), sums_by_group(members, first), strict=True)
+        for held, count in zip(*(sums_by_group(v, groups.first, groups.second) for v in (base, members)), strict=True)
     ]
-    return base + members * (first * per_member[0] + (1.0 - first) * per_member[1])
+    return base + members * (groups.first * per_member[0] + groups.second * per_member[1])
 
 
 def refuse_unequal_weights(instance: Instance, block: object) -> None:

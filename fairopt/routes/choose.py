@@ -19,7 +19,7 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.routes import bundles, certify, cone, leximin, parametric, pool, server_prices, solvers
+from fairopt.routes import bundles, certify, cone, leximin, parametric, pool, server_leximin, server_prices, solvers
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program, is_ours, require_instance
 
@@ -31,12 +31,14 @@ FAST = (
     ("prices", pool.priced, pool.by_prices),
     ("prices", server_prices.applies, server_prices.solve),
     ("linear", pool.totalled, pool.by_totals),
+    ("levels", server_leximin.applies, server_leximin.solve),
 )
 REACH = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
     "prices": "exact for AlphaFair with alpha > 0 on one pool (or identical servers), and on several servers for "
     "AlphaFair with alpha from 0.05 to 5 and for MaxMin",
     "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
+    "levels": "exact for Leximin on several servers of a share that is worth the same on each",
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
 }
 METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST), "closed")

@@ -1,0 +1,460 @@
+"""Leximin on several servers by one program changed from level to level: against the oracle, and what it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from oracle.brute_leximin import NoPoint, Polytope, leximin
+from oracle.instances import cluster, clusters, log_uniform
+
+import fairopt as fo
+from fairopt.routes import server_leximin
+from fairopt.routes.cone import Answer, Settings
+from fairopt.routes.level_program import Found, LevelProgram
+from fairopt.routes.program import Program
+from fairopt.routes.server_leximin import applies, solve
+
+SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
+
+
+def answered(
+    instance: fo.Instance, share: fo.Share, *constraints: fo.Constraint, merge: bool = True
+) -> tuple[Answer, np.ndarray]:
+    """The answer, and everybody's share per weight."""
+    program = Program(instance, fo.Leximin(share), constraints, merge=merge)
+    assert applies(program)
+    answer = solve(program, Settings())
+    tasks = program.expand(answer.tasks).sum(axis=1)
+    return answer, share.coefficients(instance) * tasks / instance.weights
+
+
+def programs(answer: Answer) -> int:
+    return int(answer.tried[-1].status.split("(")[1].split()[0])
+
+
+def brute(instance: fo.Instance, share: fo.Share, polytope: Polytope | None = None) -> np.ndarray:
+    return leximin(polytope or Polytope.of(instance), share.coefficients(instance), instance.weights)
+
+
+def assert_same(found: np.ndarray, right: np.ndarray, tolerance: float = 1e-6) -> None:
+    assert np.max(np.abs(found - right) / np.maximum(right, 0.01 * right.max()), initial=0.0) <= tolerance
+
+
+def several(instance: fo.Instance) -> fo.Instance:
+    """The instance, if it has servers that differ."""
+    assume(instance.merged().n_servers > 1)
+    return instance
+
+
+# -- right answers ---------------------------------------------------------------------------------------------
+
+
+@given(clusters())
+@settings(max_examples=80)
+def test_agrees_with_one_program_per_user(instance: fo.Instance) -> None:
+    several(instance)
+    for share in SHARES:
+        if share.coefficients(instance).ndim == 1:
+            answer, levels = answered(instance, share)
+            assert answer.ok and answer.violation <= 1e-12
+            assert_same(levels, brute(instance, share))
+
+
+@given(clusters(max_users=4), st.sampled_from([0.25, 0.5, 1.0]))
+@settings(max_examples=60)
+def test_under_lower_bounds_it_agrees_or_finds_none_as_the_oracle(instance: fo.Instance, part: float) -> None:
+    several(instance)
+    share = fo.Tasks()
+    low = part * instance.tasks_alone.sum(axis=1) / instance.n_users
+    low = np.minimum(np.round(low, 2), instance.task_limits)
+    polytope = Polytope.of(instance)
+    for j, v in enumerate(low):
+        polytope.at_most(-polytope.user(j), -v)
+    answer, levels = answered(instance, share, fo.MinTasks(low))
+    try:
+        right = brute(instance, share, polytope)
+    except NoPoint:
+        assert not answer.ok
+    else:
+        assert answer.ok
+        assert_same(levels, right)
+
+
+@given(clusters(max_users=4))
+@settings(max_examples=40)
+def test_agrees_with_the_general_route_under_sharing_incentive(instance: fo.Instance) -> None:
+    several(instance)
+    policy = fo.Policy(fo.Leximin(fo.StandAloneShare()), [fo.SharingIncentive()])
+    a, b = policy.allocate(instance), policy.allocate(instance, method="cone")
+    assert a.certificate.method == "levels"
+    assert_same(a.shares, b.shares)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_agrees_with_the_general_route_on_larger_clusters(seed: int) -> None:
+    instance = log_uniform(np.random.default_rng(seed), 60, 3, servers=6, limits=0.4, decades=3)
+    for policy in (fo.DRFH(), fo.TSF()):
+        a, b = policy.allocate(instance), policy.allocate(instance, method="cone")
+        assert (a.certificate.method, b.certificate.method) == ("levels", "cone")
+        assert_same(a.shares, b.shares)
+
+
+def test_row_11_of_math_md() -> None:
+    instance = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
+    for policy, level in ((fo.DRFH(), 5 / 7), (fo.TSF(), 5 / 6)):
+        a = policy.allocate(instance)
+        assert a.certificate.method == "levels"
+        np.testing.assert_allclose(a.tasks, 10, rtol=1e-12)
+        np.testing.assert_allclose(a.shares, level, rtol=1e-12)
+
+
+def test_demands_by_server_with_a_share_per_user() -> None:
+    for seed in range(20):
+        instance = cluster(np.random.default_rng(seed), 5, 3, 2, by_server=True)
+        if instance.merged().n_servers > 1:
+            for share in (fo.StandAloneShare(), fo.Tasks()):
+                answer, levels = answered(instance, share)
+                assert answer.ok
+                assert_same(levels, brute(instance, share))
+
+
+def test_a_share_that_differs_by_server_is_left_to_the_general_route() -> None:
+    instance = fo.Instance([[[1, 2], [2, 1]], [[1, 1], [1, 2]]], [[4, 6], [5, 3]])
+    assert not applies(Program(instance, fo.Leximin(fo.DominantShare()), ()))
+    with pytest.raises(fo.OutOfDomain, match="levels is exact for Leximin"):
+        fo.DRFH().allocate(instance, method="levels")
+
+
+@pytest.mark.parametrize(
+    ("policy", "instance"),
+    [
+        (fo.Policy(fo.MaxMin()), fo.Instance([[1, 2], [2, 1]], [[4, 6], [5, 3]])),
+        (fo.Policy(fo.Leximin(), [fo.EnvyFree()]), fo.Instance([[1, 2], [2, 1]], [[4, 6], [5, 3]])),
+        (fo.DRFH(), fo.Instance([[1, 2], [2, 1]], [[4, 6], [4, 6]])),
+    ],
+    ids=["no leximin", "users linked", "one kind of server"],
+)
+def test_not_for_other_programs(policy: fo.Policy, instance: fo.Instance) -> None:
+    assert not applies(Program(instance, policy.objective, policy.constraints))
+
+
+def test_who_needs_nothing_priced_keeps_growing() -> None:
+    """Users 1 and 2 share the first resource; user 3, on the second alone, has all of it on both servers."""
+    instance = fo.Instance([[1, 0], [1, 0], [0, 1]], [[6, 10], [4, 30]])
+    answer, levels = answered(instance, fo.Tasks())
+    np.testing.assert_allclose(levels, [5, 5, 40], rtol=1e-12)
+    assert len(answer.gaps) == 2
+
+
+@pytest.mark.parametrize("little", [1e-3, 1e-6, 1e-8])
+def test_who_needs_little_of_what_is_full_stays_with_the_others(little: float) -> None:
+    shares = fo.DRFH().allocate(fo.Instance([[0, 1], [0, 1], [1, little]], [[10, 10], [7, 9]])).shares
+    np.testing.assert_allclose(shares, shares[0], rtol=1e-6)
+
+
+# -- what changes nothing --------------------------------------------------------------------------------------
+
+
+@given(clusters(), st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_the_order_of_users_and_servers_does_not_matter(instance: fo.Instance, random: object) -> None:
+    several(instance)
+    users, servers = list(range(instance.n_users)), list(range(instance.n_servers))
+    random.shuffle(users)  # type: ignore[attr-defined]
+    random.shuffle(servers)  # type: ignore[attr-defined]
+    other = instance.select_users(users)
+    other = other.replace(
+        demands=other.demands[:, servers] if other.demands.ndim == 3 else other.demands,
+        capacities=other.capacities[servers], eligible=other.eligible[:, servers], counts=other.counts[servers],
+    )  # fmt: skip
+    for share in (fo.StandAloneShare(), fo.Tasks()):
+        assert_same(answered(other, share)[1], answered(instance, share)[1][users])
+
+
+@given(clusters(max_users=4), st.integers(2, 3))
+@settings(max_examples=30)
+def test_identical_servers_merge_exactly(instance: fo.Instance, copies: int) -> None:
+    several(instance)
+    rows = np.repeat(np.arange(instance.n_servers), copies)
+    repeated = instance.replace(
+        demands=instance.demands[:, rows] if instance.demands.ndim == 3 else instance.demands,
+        capacities=instance.capacities[rows], eligible=instance.eligible[:, rows], counts=instance.counts[rows],
+    )  # fmt: skip
+    counted = instance.replace(counts=instance.counts * copies)
+    for share in (fo.StandAloneShare(), fo.Tasks()):
+        right = answered(counted, share)[1]
+        for merge in (True, False):
+            answer, levels = answered(repeated, share, merge=merge)
+            assert answer.ok
+            assert_same(levels, right)
+
+
+@given(clusters(max_users=4), st.integers(2, 4))
+@settings(max_examples=30)
+def test_a_user_split_into_equal_parts_gets_the_same_in_all(instance: fo.Instance, parts: int) -> None:
+    several(instance)
+    rows = np.repeat(np.arange(instance.n_users), parts)
+    split = fo.Instance(
+        instance.demands[rows], instance.capacities, counts=instance.counts, eligible=instance.eligible[rows],
+        weights=instance.weights[rows] / parts, task_limits=instance.task_limits[rows] / parts,
+    )  # fmt: skip
+    for share in (fo.StandAloneShare(), fo.Tasks()):
+        levels = answered(split, share)[1].reshape(-1, parts)
+        assert_same(levels, np.repeat(answered(instance, share)[1][:, None], parts, axis=1))
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e6, 1e12])
+def test_units_do_not_matter(scale: float) -> None:
+    instance = cluster(np.random.default_rng(3), 5, 3, 2)
+    units = np.array([scale, 1.0])
+    other = instance.replace(demands=instance.demands * units, capacities=instance.capacities * units)
+    for share in (fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()):
+        assert_same(answered(other, share)[1], answered(instance, share)[1])
+
+
+# -- few programs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [50, 400])
+def test_limits_cost_no_program_each(n: int) -> None:
+    rng = np.random.default_rng(n)
+    demands, capacities = rng.uniform(1, 4, (n, 2)), rng.uniform(2, 3, (3, 2)) * n
+    instance = fo.Instance(demands, capacities, task_limits=np.linspace(0.01, 5, n))
+    answer, _ = answered(instance, fo.DominantShare())
+    assert answer.ok and programs(answer) <= 8
+
+
+def test_limits_that_hold_everybody_cost_one_program() -> None:
+    instance = fo.Instance(np.ones((30, 2)), [[500, 500], [400, 600]], task_limits=np.linspace(1, 2, 30))
+    answer, levels = answered(instance, fo.Tasks())
+    np.testing.assert_allclose(levels, instance.task_limits, rtol=1e-12)
+    assert answer.ok and programs(answer) == 1
+    assert not answer.prices.any()
+
+
+def test_users_alike_share_a_row_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their weights, limits and the size of their tasks; not where they may run on other servers."""
+    groups: list[int] = []
+    made = LevelProgram.__init__
+
+    def counted(self: LevelProgram, loads: object, group: np.ndarray, *more: object) -> None:
+        groups.append(len(np.unique(group)))
+        made(self, loads, group, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LevelProgram, "__init__", counted)
+    n = 60
+    rng = np.random.default_rng(0)
+    demands = np.array([[1.0, 2.0], [3.0, 1.0]])[np.arange(n) % 2] * rng.integers(1, 4, size=(n, 1))
+    instance = fo.Instance(
+        demands, [[100, 80], [50, 90]], weights=rng.uniform(1, 2, n), task_limits=rng.uniform(0.2, 3, n)
+    )
+    for share in SHARES:
+        a, b = answered(instance, share), fo.Policy(fo.Leximin(share)).allocate(instance, method="cone")
+        assert a[0].ok
+        assert_same(a[1], b.shares / instance.weights)
+    assert groups == [2, 2, 2]
+    answered(instance.replace(eligible=np.arange(n)[:, None] % 3 != [0, 3]), fo.Tasks())
+    assert groups[-1] == 4
+
+
+# -- prices ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_prices_are_the_derivative_of_the_first_level(seed: int) -> None:
+    """Of tasks, since shares are of total capacity: they move with it."""
+    instance = log_uniform(np.random.default_rng(seed), 12, 3, servers=3, decades=1)
+    policy, step = fo.Policy(fo.Leximin(fo.Tasks())), 1e-5
+    a = policy.allocate(instance)
+    level = (a.tasks / instance.weights).min()
+    assert a.certificate.method == "levels"
+    for s in range(3):
+        for i in range(3):
+            capacities = np.array(instance.capacities)
+            capacities[s, i] *= 1 + step
+            b = policy.allocate(instance.replace(capacities=capacities))
+            rise = ((b.tasks / instance.weights).min() - level) / step
+            assert a.prices[s, i] * instance.capacities[s, i] == pytest.approx(rise, rel=1e-3, abs=1e-6 * level)
+    assert float((a.prices * instance.capacities).sum()) == pytest.approx(level, rel=1e-9)  # all of it is paid for
+
+
+# -- hard numbers ----------------------------------------------------------------------------------------------
+
+
+def test_limits_of_zero_and_no_users() -> None:
+    servers = [[4, 6], [5, 3]]
+    assert fo.DRFH().allocate(fo.Instance([[1, 2], [2, 1]], servers, task_limits=0)).tasks.tolist() == [0, 0]
+    alone = fo.DRFH().allocate(fo.Instance([[1, 2], [2, 1]], servers, task_limits=[0, None]))
+    np.testing.assert_allclose(alone.tasks, [0, 4.5], rtol=1e-12)
+    closed, levels = answered(fo.Instance([[1, 2], [2, 1]], servers), fo.Tasks(), fo.MaxTasks({"user1": 0}))
+    np.testing.assert_allclose(levels, [0, 4.5], rtol=1e-12)
+    assert closed.ok
+    nobody, levels = answered(fo.Instance([[1, 2], [2, 1]], servers), fo.Tasks(), fo.Reserve(0, 1.0))
+    assert nobody.ok and levels.tolist() == [0, 0]
+    assert fo.DRFH().allocate(fo.Instance([], servers)).tasks.tolist() == []
+
+
+@pytest.mark.parametrize("instance", [fo.Instance([[1, 2]], [[4, 6], [5, 3]]), fo.Instance([[1], [2]], [[4], [5]])])
+def test_one_user_and_one_resource(instance: fo.Instance) -> None:
+    for share in SHARES:
+        answer, levels = answered(instance, share)
+        assert answer.ok
+        assert_same(levels, brute(instance, share))
+
+
+def test_a_resource_wholly_in_reserve_leaves_the_others_theirs() -> None:
+    instance = fo.Instance([[1, 0], [1, 1]], [[10, 10], [5, 20]])
+    answer, levels = answered(instance, fo.Tasks(), fo.Reserve(1, 1.0))
+    np.testing.assert_allclose(levels, [15, 0], rtol=1e-12)
+    assert answer.ok
+
+
+@pytest.mark.parametrize("nudge", [-1e-9, -1e-12, 0.0, 1e-12, 5e-10, 1e-8])
+def test_limits_beside_the_level_of_a_bottleneck(nudge: float) -> None:
+    instance = fo.Instance(
+        [[1], [1], [1]], [[2], [4]], eligible=[[1, 0], [1, 1], [0, 1]], task_limits=np.full(3, 2.0 * (1 + nudge))
+    )
+    answer, levels = answered(instance, fo.Tasks())
+    assert answer.ok
+    np.testing.assert_allclose(levels, [2, 2, 2], rtol=1e-7)
+
+
+def test_levels_over_twelve_decades() -> None:
+    """Every user has a server of its own, of a size of its own."""
+    sizes = 10.0 ** np.arange(-6, 7)
+    instance = fo.Instance(np.ones((13, 1)), sizes[:, None], eligible=np.eye(13, dtype=bool))
+    answer, levels = answered(instance, fo.Tasks())
+    assert answer.ok and len(answer.gaps) == 13
+    np.testing.assert_allclose(levels, sizes, rtol=1e-9)
+
+
+@pytest.mark.parametrize("decades", [2, 4, 8, 12, 20])
+@pytest.mark.parametrize("seed", range(3))
+def test_right_or_refused_over_many_decades(seed: int, decades: int) -> None:
+    """Where the general route finds no certified answer, there is nothing to compare with."""
+    instance = log_uniform(np.random.default_rng(seed), 15, 3, servers=4, limits=0.3, decades=decades)
+    for share in (fo.DominantShare(), fo.StandAloneShare()):
+        answer, levels = answered(instance, share)
+        assert answer.ok or decades > 2
+        try:
+            b = fo.Policy(fo.Leximin(share)).allocate(instance, solver="HIGHS")
+        except fo.NotCertified:
+            assert decades > 2
+            continue
+        if answer.ok:
+            assert_same(levels, b.shares / instance.weights, 1e-5)
+
+
+def test_no_bound_that_cannot_be_met_is_certified() -> None:
+    instance = fo.Instance([[1, 2], [2, 1]], [[4, 6], [5, 3]])
+    answer, _ = answered(instance, fo.Tasks(), fo.MinTasks(100))
+    assert not answer.ok
+    with pytest.raises(fo.Infeasible):
+        fo.Policy(fo.Leximin(), [fo.MinTasks(100)]).allocate(instance)
+
+
+def test_without_time_there_is_no_answer() -> None:
+    program = Program(log_uniform(np.random.default_rng(0), 30, 3, servers=3), fo.Leximin(), ())
+    answer = solve(program, Settings(deadline=0.0))
+    assert not answer.ok and answer.tried[-1].status == "time limit reached"
+
+
+def test_many_prices_go_without_the_interior_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = log_uniform(np.random.default_rng(1), 20, 3, servers=4, limits=0.3, decades=2)
+    right = answered(instance, fo.DominantShare())[1]
+    monkeypatch.setattr(server_leximin, "LARGEST_SYSTEM", 0)
+    monkeypatch.setattr(server_leximin, "Interior", None)
+    assert_same(answered(instance, fo.DominantShare())[1], right)
+
+
+# -- programs that mislead -------------------------------------------------------------------------------------
+
+Change = Callable[[Found], Found | None]
+
+
+@contextmanager
+def misled(change: Change) -> Iterator[None]:
+    """What the program says is changed before the route sees it."""
+    honest = LevelProgram.solve
+
+    def said(self: LevelProgram, seconds: float | None = None) -> Found | None:
+        found = honest(self, seconds)
+        return None if found is None else change(found)
+
+    LevelProgram.solve = said  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        LevelProgram.solve = honest  # type: ignore[method-assign]
+
+
+APART = fo.Instance([[1], [1], [1]], [[1], [10]], eligible=[[1, 0], [0, 1], [0, 1]])  # DRFH: 1, 5, 5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: f._replace(level=0.9 * f.level),
+        lambda f: f._replace(level=1.1 * f.level),
+        lambda f: f._replace(prices=np.ones_like(f.prices)),
+        lambda f: f._replace(prices=0.0 * f.prices),
+        lambda f: f._replace(prices=f.prices[::-1].copy()),
+        lambda f: f._replace(prices=np.full_like(f.prices, np.nan)),
+        lambda f: f._replace(level=np.nan),
+        lambda f: f._replace(level=np.inf),
+        lambda f: f._replace(amounts=0.0 * f.amounts),
+        lambda f: f._replace(amounts=np.full_like(f.amounts, np.nan)),
+        lambda f: None,
+    ],
+)
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_not_so_is_not_certified(seed: int, change: Change) -> None:
+    """The answer is right or refused; on APART every one of these lies would show."""
+    instance = APART if seed == 0 else log_uniform(np.random.default_rng(seed), 8, 2, servers=3, decades=1)
+    right = answered(instance, fo.Tasks())[1]
+    with misled(change):
+        answer, levels = answered(instance, fo.Tasks())
+    if answer.ok:
+        assert_same(levels, right)
+
+
+@pytest.mark.parametrize("noise", [1e-12, 1e-9, 1e-7, 1e-5, 1e-2])
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_gives_no_wrong_answer(seed: int, noise: float) -> None:
+    rng = np.random.default_rng(seed)
+    instance = cluster(rng, 5, 3, 2)
+    assume_several = instance.merged().n_servers > 1
+    if not assume_several:
+        pytest.skip("one kind of server")
+    right = brute(instance, fo.Tasks())
+
+    def shaken(found: Found) -> Found:
+        return Found(
+            found.level * (1 + noise * rng.normal()),
+            found.amounts * (1 + noise * rng.normal(size=found.amounts.shape)),
+            found.prices + noise * rng.random(found.prices.shape) * found.prices.max(),
+        )
+
+    with misled(shaken):
+        answer, levels = answered(instance, fo.Tasks())
+    if answer.ok:
+        assert_same(levels, right, 1e-5)
+
+
+def test_a_perturbed_allocation_is_refused() -> None:
+    """One per mille less for one user, whoever it is, and the proof fails."""
+    program = Program(log_uniform(np.random.default_rng(2), 10, 3, servers=3, limits=0.3), fo.Leximin(), ())
+    filling = server_leximin._Filling(program)
+    with np.errstate(all="ignore"):
+        assert filling.fill(Settings()) and filling.judged().ok
+    honest = filling._tasks()
+    for j in range(program.instance.n_users):
+        filling._tasks = lambda j=j: honest * np.where(program.pairs.user == j, 0.999, 1.0)  # type: ignore[method-assign]
+        with np.errstate(all="ignore"):
+            judged = filling.judged()
+        assert not judged.ok and judged.gap >= 1e-5 and judged.violation <= 1e-12

@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 ORDER = (
     ("errors",),
     ("validation", "groups"),
+    ("derived",),
     ("instance",),
     ("allocation",),
     ("blocks",),

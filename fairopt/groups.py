@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 __all__ = ["Groups", "groups_of"]
 
 Float = NDArray[np.floating[Any]]
+TIED = 1e-12  # ratios as near as this are equal, so that units (GB or MB) do not decide by their rounding
 BLOCK = 65_536  # numbers looked at in a row: what a processor keeps at hand (16,384 and 262,144 took a quarter longer)
 
 
@@ -41,6 +42,10 @@ class Groups:
     def second(self) -> Float:
         """1 for the others."""
         return 1.0 - self.first
+
+    def short(self, capacities: Float) -> NDArray[np.bool_]:
+        """Where one task of everybody asks for more than a server has: (n_servers, n_resources)."""
+        return np.asarray(self.requests + self.others_requests > capacities * (1.0 + TIED))
 
     def on(self, rows: slice) -> Groups:
         """Those of some servers."""
@@ -109,8 +114,9 @@ def _largest(ratios: Float) -> NDArray[np.bool_]:
     """Where a ratio is the largest of its user on its server, the first of them on ties."""
     m = ratios.shape[2]
     if m != 2:
-        return np.asarray(ratios.argmax(axis=2)[:, :, None] == np.arange(m))
+        first = (ratios >= ratios.max(axis=2, keepdims=True) * (1.0 - TIED)).argmax(axis=2)
+        return np.asarray(first[:, :, None] == np.arange(m))
     out = np.empty(ratios.shape, dtype=bool)
-    out[:, :, 1] = ratios[:, :, 1] > ratios[:, :, 0]
+    out[:, :, 1] = ratios[:, :, 1] * (1.0 - TIED) > ratios[:, :, 0]
     out[:, :, 0] = ~out[:, :, 1]
     return out

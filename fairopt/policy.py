@@ -90,7 +90,8 @@ class Policy:
             Any name in ``cvxpy.installed_solvers()``: forces the cone route with that solver, and never falls back.
         solver_options : dict, optional
             The solver's own options, over the tight tolerances asked for by default: with ``solver="HIGHS"``, for
-            example, ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``.
+            example, ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``. Faster routes than the
+            general one do not ask a solver, so give one too, or ``method="cone"``.
         time_limit : float, optional
             Seconds for the whole call.
         verbose : bool, default False

@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import VIOLATION_TOLERANCE, Allocation, Certificate, Try, feasibility
-from fairopt.blocks.bundle_model import BundlePoint
+from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_within
+from fairopt.blocks.bundles import AtMostRequested, GlobalAggregateResource, WeightedLog
 from fairopt.blocks.model import Point
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.instance import Instance
 from fairopt.notions.parse import policy_or_text
+from fairopt.policy import Policy
 
 FORMAT = "fairopt.allocation/1"
 
@@ -85,6 +87,8 @@ def load(path: Path) -> Allocation:
         needed = replace(loaded, given_bundles=None).bundles
         if (needed > bundles * (1 + VIOLATION_TOLERANCE)).any():
             raise InvalidInstance(f"{path}: tasks need more than bundles hold; the file was changed after it was saved")
+        if _fewer_than_fit(loaded):
+            raise InvalidInstance(f"{path}: bundles have room for more tasks; the file was changed after it was saved")
     worth = _value_again(loaded)
     if worth is not None and not np.isclose(worth, objective, rtol=1e-6, atol=1e-300):
         raise InvalidInstance(
@@ -107,6 +111,18 @@ def _bundles_too_large(instance: Instance, bundles: NDArray[np.floating[Any]] | 
         return float("inf")
     held = bundles.sum(axis=0)
     return float(np.divide(held - room, room, out=np.zeros_like(room), where=room > 0).max(initial=0.0))
+
+
+def _fewer_than_fit(allocation: Allocation) -> bool:
+    """Whether a policy that decides nothing but bundles has fewer tasks than fit in them."""
+    policy, instance, bundles = allocation.policy, allocation.instance, allocation.given_bundles
+    if not isinstance(policy, Policy) or bundles is None or instance.n_users == 0:
+        return False
+    known = all(isinstance(c, (GlobalAggregateResource, AtMostRequested)) for c in policy.constraints)
+    if not isinstance(policy.objective, WeightedLog) or not known:
+        return False
+    fit = cut_at_limits(instance, tasks_within(instance, bundles))
+    return bool((allocation.tasks_by_server < fit * (1 - VIOLATION_TOLERANCE)).any())
 
 
 def _value_again(allocation: Allocation) -> float | None:

@@ -374,6 +374,10 @@ def test_bundles_of_a_policy_are_saved_and_loaded(tmp_path, policy):
         assert_array_equal(b.bundles, a.bundles)
         assert_array_equal(b.tasks_by_server, a.tasks_by_server)
         assert b.policy == policy
+    a = policy.allocate(BY_SERVER)
+    fewer = fo.Allocation(BY_SERVER, policy, a.tasks_by_server / 2, a.certificate, a.objective, given_bundles=a.bundles)
+    with pytest.raises(fo.InvalidInstance, match="bundles have room for more tasks"):
+        fo.Allocation.load(fewer.save(tmp_path / "fewer.json"))
 
 
 SMALL_AND_LARGE = fo.Instance([[1, 1], [1, 0]], [[1, 1], [1e6, 1e9]], eligible=[[1, 1], [0, 1]])

@@ -25,16 +25,13 @@ class Triples:
     ----------
     instance : Instance
         Users and servers.
-    worth : ndarray of shape (n_users, n_servers, n_resources), optional
-        Who may have a use for a resource that its tasks do not need.
+    who : ndarray of bool of shape (n_users, n_servers, n_resources)
+        Who has a use for what.
     """
 
-    def __init__(self, instance: Instance, worth: Float | None = None) -> None:
-        wanted = (instance.per_server_demands > 0) & instance.eligible[:, :, None]
-        if worth is not None:
-            wanted = wanted | (worth > 0)
-        self.instance = instance
-        self.user, self.server, self.resource = np.nonzero(wanted)
+    def __init__(self, instance: Instance, who: NDArray[np.bool_]) -> None:
+        self.instance, self.who = instance, who
+        self.user, self.server, self.resource = np.nonzero(who)
         self.row = self.server * instance.n_resources + self.resource
         capacity = (instance.capacities * instance.counts[:, None]).ravel()
         self.capacity = capacity[self.row]
@@ -117,6 +114,11 @@ class BundleModel(Model):
     def loads(self) -> cp.Expression:
         """Fraction of each capacity that is held, shape (n_servers * n_resources,), server by server."""
         return self.triples.together(self.units) @ self.held
+
+    @property
+    def can_hold(self) -> NDArray[np.bool_]:
+        """Who can hold what, (n_users, n_servers, n_resources)."""
+        return self.triples.who
 
     def split_bundles(self, user: Rows, server: Rows, resource: Rows) -> tuple[cp.Expression, Float]:
         """What users hold of resources on server rows they may use, as (expression near 1, units by entry)."""

@@ -161,7 +161,9 @@ def refuse_unequal_weights(instance: Instance, block: object) -> None:
 class WeightedLog(Objective):
     """``sum base_jsi log a_jsi`` of the bundles a: each resource is shared in proportion to the bases (math.md sec. 5).
 
-    A policy with this objective decides bundles; tasks are what they have room for.
+    A policy with this objective decides bundles; tasks are what they have room for. By itself it shares out each
+    resource of each server alone, so units do not matter; beside other objectives, or under constraints on tasks, bases
+    of different resources are weighed against each other as they are: give them numbers of the same size.
 
     Parameters
     ----------
@@ -218,7 +220,11 @@ class WeightedLog(Objective):
 
     def bases(self, instance: Instance) -> Float:
         """The base's weights, checked, and zero where a user is not eligible: (n_users, n_servers, n_resources)."""
-        base = np.asarray(self.base.weights(instance), dtype=float)
+        try:
+            base = np.asarray(self.base.weights(instance))
+            base = base if base.dtype == np.float64 else base.astype(np.float64, casting="safe")
+        except (TypeError, ValueError) as error:
+            raise InvalidBlock(f"{self.base!r}.weights gave no array of numbers ({error})") from error
         if isinstance(self.base, FairShareBase):
             return base
         if base.shape != (instance.n_users, instance.n_servers, instance.n_resources):
@@ -292,13 +298,18 @@ class GlobalAggregateResource(Constraint):
 
     def fraction(self, instance: Instance) -> Float:
         """phi by server, shape (n_servers,): the part of each resource for those who are dominant in it."""
+        return self._fractions(instance)[0]
+
+    def _fractions(self, instance: Instance) -> Float:
+        """phi and 1 - phi by server, (2, n_servers), each from its own sum: one may be lost beside the other."""
         capacity = np.where(instance.capacities > 0, instance.capacities, np.inf) if self.units == "share" else 1.0
         groups = instance.groups
         sums = np.stack([(groups.requests / capacity).sum(axis=1), (groups.others_requests / capacity).sum(axis=1)])
         if self.over == "cluster":
             sums = np.broadcast_to((sums @ instance.counts)[:, None], sums.shape)
         total = sums.sum(axis=0)
-        return np.divide(sums[0], total, out=np.ones(len(total)), where=total > 0)
+        nobody = np.stack([np.ones(len(total)), np.zeros(len(total))])
+        return np.divide(sums, total, out=nobody, where=total > 0)
 
     def parts(self, instance: Instance) -> Parts:
         """What the two groups of each resource may hold on each server.
@@ -314,10 +325,10 @@ class GlobalAggregateResource(Constraint):
         """
         c, asked, others = instance.capacities, instance.groups.requests, instance.groups.others_requests
         both = (asked > 0) & (others > 0)
-        phi = np.broadcast_to(self.fraction(instance)[:, None], c.shape)
+        phi, rest = self._fractions(instance)[:, :, None]
         first = np.where(both, phi, asked > 0)  # by how much each part grows with the capacity
-        second = np.where(both, 1.0 - phi, others > 0)
-        short = both & (asked + others > c)
+        second = np.where(both, rest, others > 0)
+        short = both & instance.groups.short(c)
         few, less = short & (asked < first * c), short & (others < second * c)  # one group asked for less than its part
         return Parts(
             np.where(few, asked, np.where(less, c - others, first * c)),
@@ -354,11 +365,11 @@ class AtMostRequested(Constraint):
 
     def short(self, instance: Instance) -> NDArray[np.bool_]:
         """Where one task of everybody asks for more than there is: (n_servers, n_resources)."""
-        return np.asarray(instance.groups.requests + instance.groups.others_requests > instance.capacities)
+        return instance.groups.short(instance.capacities)
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         instance = model.instance
-        user, server, resource = np.nonzero(self.short(instance) & _wants(instance))
+        user, server, resource = np.nonzero(self.short(instance) & _wants(instance) & model.can_hold)
         if not len(user):
             return {}
         request = instance.counts[server] * instance.per_server_demands[user, server, resource]

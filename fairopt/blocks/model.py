@@ -223,6 +223,11 @@ class Model(_View):
         scaled = loads * self.scale if self.pairs.single else (loads @ sp.diags_array(self.scale)).tocsr()
         return scaled @ self.unknowns
 
+    @property
+    def can_hold(self) -> NDArray[np.bool_]:
+        """Who can hold what, (n_users, n_servers, n_resources)."""
+        return (self.instance.per_server_demands > 0) & self.instance.eligible[:, :, None]
+
     def split_bundles(self, user: Rows, server: Rows, resource: Rows) -> tuple[cp.Expression, Float]:
         """What users hold of resources on server rows they may use, as (expression near 1, units by entry)."""
         pair = self.pairs.index(user, server)

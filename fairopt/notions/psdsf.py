@@ -28,6 +28,9 @@ class PSDSF:
     allocations, since it does not matter where a user at its limit runs, and now and then there are without; which of
     them is found does not depend on the order of users or servers, save where servers are equally useful.
 
+    What somebody could still gain is measured as a part of all its tasks, so a server that is tiny beside the others
+    may be left idle within the tolerance.
+
     Examples
     --------
     >>> import fairopt as fo

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, Certificate, feasibility
-from fairopt.blocks.bundle_model import BundleModel, Triples, cut_at_limits, tasks_within
+from fairopt.blocks.bundle_model import BundleModel, cut_at_limits, tasks_within
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Tiers
 from fairopt.errors import InvalidBlock, NotCertified
@@ -50,7 +50,7 @@ def problem(policy: Any, instance: Instance) -> cp.Problem:
     if program.empty:
         return cp.Problem(cp.Maximize(cp.Constant(0.0)), [held == 0])
     part = program.instance
-    triples, pairs = Triples(part, program.worth), Pairs(part)
+    triples, pairs = program.triples, Pairs(part)
     user, inside = program.active[triples.user], _inside(program)
     speaks_of_tasks = program.division is None
     tasks: cp.Expression = cp.Constant(np.zeros(len(pairs)))
@@ -156,8 +156,7 @@ def _inside(program: BundleProgram) -> NDArray[np.bool_]:
     """What can be held, in the shape of the variable."""
     inside = np.zeros((program.given.n_users, program.given.capacities.size), dtype=bool)
     if not program.empty:
-        triples = Triples(program.instance, program.worth)
-        inside[program.active[triples.user], triples.row] = True
+        inside[program.active[program.triples.user], program.triples.row] = True
     return inside
 
 

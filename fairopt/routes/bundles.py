@@ -91,7 +91,7 @@ class BundleProgram:
         self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
     ) -> None:
         if isinstance(objective, Leximin):
-            raise InvalidBlock(f"{objective!r} after an objective over bundles; give MaxMin, which is a number")
+            raise InvalidBlock(f"{objective!r} beside an objective over bundles; give MaxMin, which is a number")
         self.given, self.objective, self.constraints = instance, objective, tuple(constraints)
         takes_part = instance.task_limits > 0
         self.active = np.flatnonzero(takes_part)
@@ -119,11 +119,16 @@ class BundleProgram:
         return closed.division(self.instance, self.objective, self.constraints)
 
     @cached_property
-    def worth(self) -> Float:
-        """All bases of the objective together, (n_users, n_servers, n_resources): who has a use for what."""
-        bases = [t.bases(self.instance) for _, t in self.objective.terms() if isinstance(t, WeightedLog)]
-        shape = (self.instance.n_users, self.instance.n_servers, self.instance.n_resources)
-        return np.sum(bases, axis=0) if bases else np.zeros(shape)
+    def triples(self) -> Triples:
+        """Who has a use for what: for its base, and unless that is all the policy speaks of, for its tasks."""
+        instance = self.instance
+        who = np.zeros((instance.n_users, instance.n_servers, instance.n_resources), dtype=bool)
+        for factor, term in self.objective.terms():
+            if isinstance(term, WeightedLog) and factor > 0:
+                who |= term.bases(instance) > 0
+        if self.division is None:
+            who |= (instance.per_server_demands > 0) & instance.eligible[:, :, None]
+        return Triples(instance, who)
 
     def on_rows(self, one_server: Float) -> Float:
         """Values on one server of each row as totals of the rows."""
@@ -177,7 +182,7 @@ def solve(program: BundleProgram, settings: Settings, method: str) -> BundleAnsw
         )
     if question is None:
         return _by_cones(program, settings, None)
-    if method != "cone" and settings.solver is None:
+    if (method != "cone" and settings.solver is None) or not len(program.triples):  # nothing to hold is no program
         return _judged(program, question.answer(), "closed")
     question.answer()  # so that a policy without an answer is refused alike
     return _by_cones(program, settings, question)
@@ -198,7 +203,7 @@ class _ConeModel:
 
     def __init__(self, program: BundleProgram, solver: str | None) -> None:
         instance = program.instance
-        self.triples, pairs = Triples(instance, program.worth), Pairs(instance)
+        self.triples, pairs = program.triples, Pairs(instance)
         there = np.maximum(instance.eligible.sum(axis=0), 1)
         self.units = self.triples.capacity / there[self.triples.server]  # an equal part of each capacity
         room = self.triples.table(self.units)
@@ -245,7 +250,10 @@ def _by_cones(program: BundleProgram, settings: Settings, question: closed.Divis
             break
         start = time.perf_counter()
         cone = _ConeModel(program, name)
-        form, factor = objective_form(program.objective, cone.model, cone.unknowns)
+        if question is None:
+            form, factor = objective_form(program.objective, cone.model, cone.unknowns)
+        else:
+            form, factor = cp.sum(cp.multiply(question.parts_of_one(), cp.log(cone.model.held))), None
         problem = cp.Problem(cp.Maximize(form), cone.everything)
         attempt = solvers.run(
             problem, name, options=settings.options, time_limit=settings.left(), verbose=settings.verbose
@@ -294,7 +302,7 @@ def _by_own_dual(
     gap = np.inf
     if bound is not None and at is not None and np.isfinite(bound - float(at)):
         excess = bound - float(at)
-        gap = excess * factor / drop if factor is not None else excess / _fall(form, cone)
+        gap = excess * factor / (drop or 1.0) if factor is not None else excess / _fall(form, cone)
     capacity = np.zeros(instance.capacities.size)
     capacity[cone.rows] = np.maximum(certify.dual_values(cone.capacity), 0.0) * (factor or 1.0)
     whole = np.where(instance.capacities > 0, instance.capacities, np.inf) * instance.counts[:, None]

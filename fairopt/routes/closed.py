@@ -27,6 +27,7 @@ __all__ = ["Division", "Judged", "division"]
 Float = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 HUGE = 1e300  # a level at which everybody gets its request
+LOG_2 = float(np.log(2.0))
 
 
 @dataclass
@@ -42,8 +43,11 @@ class Judged:
         Derivative of the objective by each capacity.
     excess : float
         A proven bound on how much more the objective can be.
-    value, weight : float
-        The objective, and the sum of all bases, both over all servers.
+    gap : float
+        The largest such bound of any group of any resource of any server, as a part of what halving its bundles would
+        cost: of each by itself, so that resources in small numbers count as much as others.
+    value : float
+        The objective.
     violation, part_violation : float
         Largest excess over a capacity, and over a part or a request, as fractions of the capacity.
     """
@@ -52,15 +56,10 @@ class Judged:
     tasks: Float
     prices: Float
     excess: float = 0.0
+    gap: float = 0.0
     value: float = 0.0
-    weight: float = 0.0
     violation: float = 0.0
     part_violation: float = 0.0
-
-    @property
-    def gap(self) -> float:
-        """The excess as a part of what halving all bundles would cost."""
-        return max(self.excess, 0.0) / (np.log(2.0) * self.weight) if self.weight > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -113,6 +112,17 @@ class Division:
             _Block(self, window, rows, base).judge(out, given is None)
         return out
 
+    def parts_of_one(self) -> Float:
+        """Positive bases, in order of users, servers and resources, divided by the sum over their group.
+
+        With them as weights the optimum is the same, and solvers see every group of every resource alike.
+        """
+        base = self.objective.bases(self.instance)
+        first = self.instance.groups.first if self.parts is not None else np.ones(base.shape)
+        mine, others = sums_by_group(base, first)
+        total = first * mine + (1.0 - first) * others
+        return np.asarray((base / np.where(total > 0, total, 1.0))[base > 0])
+
 
 def division(instance: Instance, objective: Objective, constraints: Sequence[Constraint]) -> Division | None:
     """What a policy shares out, if it is made of blocks that this route knows, else None.
@@ -130,7 +140,7 @@ def division(instance: Instance, objective: Objective, constraints: Sequence[Con
     -------
     Division or None
     """
-    terms = [t for factor, t in objective.terms() if factor > 0]
+    terms = list(dict.fromkeys(t for factor, t in objective.terms() if factor > 0))
     aggregates = list(dict.fromkeys(c for c in constraints if isinstance(c, GlobalAggregateResource)))
     requested = [c for c in constraints if isinstance(c, AtMostRequested)]
     known = {type(c) for c in constraints} <= {GlobalAggregateResource, AtMostRequested}
@@ -157,11 +167,10 @@ class _Block:
         self.bases = self.sums(base)
         self.levels = [np.divide(p, w, out=np.zeros(p.shape), where=w > 0)
                        for p, w in zip(self.parts, self.bases, strict=True)]  # fmt: skip
-        self.limits: Float | None = None  # a user's request, where it is a limit
-        if whole.capped[rows].any():
-            with np.errstate(invalid="ignore"):  # no request and no limit: neither counts, and nobody has a base there
-                self.limits = window.per_server_demands * np.where(whole.capped[rows], 1.0, np.inf)
-            self.rise_within(self.limits)
+        self.best = self.by_user(self.levels) * base
+        self.capped: Mask | None = whole.capped[rows] if whole.capped[rows].any() else None
+        if self.capped is not None:
+            self.rise_within(self.capped)
 
     def sums(self, values: Float) -> tuple[Float, ...]:
         """Totals over users, by group."""
@@ -175,33 +184,30 @@ class _Block:
         out += self.second * by_group[1]
         return out
 
-    def rise_within(self, limits: Float) -> None:
+    def rise_within(self, capped: Mask) -> None:
         """Levels at which ``min(request, t base)`` adds up to each part; the largest number where all is granted.
 
         Newton's method on a concave, piecewise linear function of t: from below, and exact once the set of users at
         their requests stays.
         """
-        demands, over = self.window.per_server_demands, np.zeros(self.base.shape, dtype=bool)
-        while True:
-            known = np.count_nonzero(over)
-            over |= self.base * self.by_user(self.levels) > limits
-            if np.count_nonzero(over) == known:
-                return
-            at_request = over.astype(float)
-            granted, rising = self.sums(at_request * demands), self.sums((1.0 - at_request) * self.base)
-            for level, part, given, left in zip(self.levels, self.parts, granted, rising, strict=True):
-                level[(left <= 0) & (given > 0)] = HUGE
-                np.divide(part - given, left, out=level, where=left > 0)
-
-    def best(self) -> Float:
-        """The optimal bundles: the response to the prices of the parts."""
-        held = self.by_user(self.levels) * self.base
-        return held if self.limits is None else np.fmin(held, self.limits)
+        demands, known = self.window.per_server_demands, 0
+        over = (self.best > demands) & capped
+        while (count := int(np.count_nonzero(over))) > known:
+            known, full = count, over.astype(float)
+            at_request, rising = full * demands, (1.0 - full) * self.base
+            for level, part, granted, left in zip(
+                self.levels, self.parts, self.sums(at_request), self.sums(rising), strict=True
+            ):
+                level[(left <= 0) & (granted > 0)] = HUGE
+                np.divide(part - granted, left, out=level, where=left > 0)
+            self.best = self.by_user(self.levels) * rising
+            over |= (self.best > demands) & capped
+            self.best += at_request
 
     def within(self, held: Float) -> Float:
         """Bundles brought within requests and parts, which a solver exceeds by its tolerance."""
-        if self.limits is not None:
-            held = np.fmin(held, self.limits)
+        if self.capped is not None:
+            held = np.where(self.capped, np.minimum(held, self.window.per_server_demands), held)
         down = [np.divide(p, total, out=np.ones(p.shape), where=total > p)
                 for total, p in zip(self.sums(held), self.parts, strict=True)]  # fmt: skip
         return np.asarray(held * self.by_user(down))
@@ -209,45 +215,45 @@ class _Block:
     def judge(self, out: Judged, optimal: bool) -> None:
         """Write this block's part of the answer, and add up what it says."""
         rows = self.rows
-        best = self.best()
-        nothing = best.min(initial=1.0) <= 0
+        nothing = self.best.min(initial=1.0) <= 0
         if nothing:
-            self.refuse_nothing(best)
-        held = best if optimal else self.within(out.bundles[:, rows])
+            self.refuse_nothing()
+        held = self.best if optimal else self.within(out.bundles[:, rows])
         out.bundles[:, rows] = held
         out.tasks[:, rows] = tasks_within(self.window, held)
         worth = [_worth(t) for t in self.levels]
         out.prices[rows] = _added([slope * w for slope, w in zip(self.slopes, worth, strict=True)])
         totals = self.sums(held)
-        excess = _added([(p - total) * w for p, total, w in zip(self.parts, totals, worth, strict=True)])
+        excess = [(p - total) * w for p, total, w in zip(self.parts, totals, worth, strict=True)]
         if not optimal:
-            excess = excess + self.distance(best, held, worth)
+            excess = [e + away for e, away in zip(excess, self.sums(self.distance(held, worth)), strict=True)]
         with np.errstate(divide="ignore"):
             logs = np.log(np.where(self.base > 0, held, 1.0) if nothing else held)
         counts = self.window.counts.astype(float)
-        out.excess += float(counts @ excess.sum(axis=1))
+        out.excess += float(counts @ _added(excess).sum(axis=1))
+        gaps = [np.divide(e, w, out=np.zeros(e.shape), where=w > 0) for e, w in zip(excess, self.bases, strict=True)]
+        out.gap = max(out.gap, *(float(np.max(np.where(np.isnan(g), np.inf, g), initial=0.0)) / LOG_2 for g in gaps))
         out.value += float(counts @ np.einsum("jsi,jsi->si", self.base, logs).sum(axis=1))
-        out.weight += float(counts @ _added(self.bases).sum(axis=1))
         room = np.where(self.capacity > 0, self.capacity, 1.0)
         over = np.max((_added(totals) - self.capacity) / room, initial=0.0)
         beyond = [np.max((total - p) / room, initial=0.0) for total, p in zip(totals, self.parts, strict=True)]
         out.violation = max(out.violation, float(over))
         out.part_violation = max(out.part_violation, *map(float, beyond))
 
-    def distance(self, best: Float, held: Float, worth: Sequence[Float]) -> Float:
+    def distance(self, held: Float, worth: Sequence[Float]) -> Float:
         """By how much bundles miss the best response to the prices, bounded through ``log z <= z - 1``.
 
         At any price no bundles within a part P are worth more than ``sum base log a* - price (sum a* - P)`` with the
         best response a*. Near it the bound costs nothing, and it needs no logarithm.
         """
-        off = best - held
+        off = self.best - held
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             slope = self.base / np.maximum(held, 1e-300) - self.by_user(worth)
-            return np.asarray(np.where(off == 0, 0.0, off * slope).sum(axis=0))
+            return np.where(off == 0, 0.0, off * slope)
 
-    def refuse_nothing(self, best: Float) -> None:
+    def refuse_nothing(self) -> None:
         """`OutOfDomain` where a base is positive and nothing may be held."""
-        nothing = np.argwhere((best <= 0) & (self.base > 0))
+        nothing = np.argwhere((self.best <= 0) & (self.base > 0))
         if len(nothing):
             j, s, i = nothing[0]
             raise OutOfDomain(

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.allocation import Try
+from fairopt.allocation import GAP_TOLERANCE, VIOLATION_TOLERANCE, Try
 from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.routes import certify
@@ -111,7 +111,9 @@ class _Level(NamedTuple):
 class _Filling:
     """Users on their way up. Heights are shares per weight, in units of about the max-min level.
 
-    Arrays are by rising user (``users`` says who they are), in tasks of the user that its group is modelled on.
+    ``height``, ``held_at``, ``caps`` and ``per_level`` (a user's own tasks per unit of height) are by user. ``rate``,
+    ``limit`` and ``low`` are by those who can run anything (``users``), in tasks of the user that their group is
+    modelled on.
     """
 
     def __init__(self, program: Program) -> None:
@@ -159,7 +161,7 @@ class _Filling:
         self._group()
         rising, fixed = np.ones(len(self.users), dtype=bool), np.zeros(len(self.users))
         caps = self.caps[self.users]
-        height, home, fullest = self._start()
+        height, home, fullest = self._start(settings)
         program = self._program(height, rising, fixed)
         program.start_at(home, fullest)
         while rising.any():
@@ -202,21 +204,21 @@ class _Filling:
         usable, low = self.program.usable_rows, self._sum(self.low)
         return LevelProgram(self.loads, self.pair_group, self.columns, usable, self._sum(wanted), rates, bases, low)
 
-    def _start(self) -> tuple[float, NDArray[np.intp], int]:
+    def _start(self, settings: Settings) -> tuple[float, NDArray[np.intp], int]:
         """A level that all can reach without limits, and where to begin: a pair for each group, and the fullest row.
 
         Each group begins on one server, drawn by the parts it has on all. On 1,000 users and 27 servers the first
         program took a fifth of a solve from scratch so; with parts as large as the servers, two thirds.
         """
         rates = self._sum(self.rate)
-        by_server = self._parts(rates)
+        by_server = self._parts(rates, settings)
         self.kept = by_server[self.pairs.user, self.pairs.server] > 0
         group, parts = self.pairs.user[self.kept], by_server[self.pairs.user, self.pairs.server][self.kept]
         self.pair_group, self.loads = group, sp.csc_array(self.pairs.loads[:, self.kept])
         usable = np.where(self.program.usable_rows > 0, self.program.usable_rows, np.inf)
         spread = self.loads @ (rates[group] * parts / np.bincount(group, parts)[group])
-        noise = -np.log(-np.log(np.random.default_rng(0).random(len(group))))  # its argmax draws by the parts
-        order = np.lexsort((np.log(parts) + noise, group))
+        draws = -np.log(-np.log(np.random.default_rng(0).random(len(group))))  # the largest sum is a draw by parts
+        order = np.lexsort((np.log(parts) + draws, group))
         last = np.append(np.flatnonzero(np.diff(group)), len(group) - 1)  # pairs of a group are neighbours
         home = order[last]
         few = int(np.ceil(COLUMNS * (1.0 + self.program.instance.n_servers / len(self.models))))
@@ -225,7 +227,7 @@ class _Filling:
         held[home] = rates
         return 1.0 / float((spread / usable).max()), home, int((self.loads @ held / usable).argmax())
 
-    def _parts(self, rates: Float) -> Float:
+    def _parts(self, rates: Float, settings: Settings) -> Float:
         """About how each group spreads over servers at the max-min level without limits, positive where it may run."""
         program = self.program
         instance = program.instance
@@ -238,7 +240,7 @@ class _Filling:
             usable = np.where(needed, program.usable[:, None], 1.0)
             interior = Interior(demands, usable, np.ones(1), 1.0, np.full(1, np.inf))
             for _ in range(STEPS):
-                if interior.done(NEAR, NEAR) or not interior.step():
+                if settings.late or interior.done(NEAR, NEAR) or not interior.step():
                     break
             if np.isfinite(interior.parts).all():
                 return np.where(may, np.maximum(interior.parts, 1e-300), 0.0)
@@ -266,9 +268,10 @@ class _Filling:
 
         At prices p, capacities are worth no less than what everybody holds costs at its cheapest. So if all keep what
         they have, cut off at a level (their floors), anybody can get above its floor what is spare, worth of capacities
-        less cost of floors, over the cost of a unit of its level. Measured is by how much each user could rise so, or,
-        where it needs very little of what is scarce, what part of its slice of a full capacity it could still get; and
-        the dual bound of each level over the level.
+        less cost of floors, over the cost of a unit of its level. Measured is by how much each user could rise so, how
+        far it is below the others that its level holds, and the dual bound of each level over the level. Where a user
+        needs very little of what is scarce, spare that is nothing beside a capacity would take it far: then what counts
+        is the part of its slice of a full capacity that it could still get, against the tolerance of capacities.
         """
         program = self.program
         tasks = certify.repair(program, self._tasks())
@@ -281,11 +284,13 @@ class _Filling:
         for k, level in enumerate(self.levels):
             mine = self.held_at == k
             least = program.low / self.per_level
-            floors = np.minimum(values, np.maximum(least, values[mine & (least <= level.height)].max(initial=0.0)))
+            peak = float(values[mine & (least <= level.height)].max(initial=0.0))
+            floors = np.minimum(values, np.maximum(least, peak))
             cost = self._cheapest(level.prices)
             paid = np.where(floors > 0, cost * floors, 0.0)
             spare = max(float(level.prices @ program.usable_rows) - float(paid.sum()), 0.0)
-            rise = np.minimum((floors + spare / cost) / values - 1.0, self._room(spare, level.prices))
+            room = self._room(spare, level.prices) * (GAP_TOLERANCE / VIOLATION_TOLERANCE)
+            rise = np.maximum(np.minimum((floors + spare / cost) / values - 1.0, room), peak / values - 1.0)
             excess[mine] = np.minimum(excess, rise)[mine]
             gaps.append(float(np.max([*excess[mine], spare / (cost * floors)[mine].sum()])))
         gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays one

@@ -100,12 +100,27 @@ def test_what_looks_at_each_server_alone_anyway_is_the_same_per_server(policy):
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3))
 def test_units_of_memory_change_nothing_by_shares(seed, n, servers):
     instance = cluster(np.random.default_rng(seed), n, servers, 2, by_server=True).replace(weights=None)
-    in_mb = np.array([1.0, 1024.0])
+    instance = instance.replace(demands=instance.demands / 10, capacities=instance.capacities / 10)  # rounded: ties too
+    in_mb = np.array([1.0, 1000.0])
     other = instance.replace(demands=instance.demands * in_mb, capacities=instance.capacities * in_mb)
     for policy in (fo.MLFDRS(), fo.MLFDRS("equal"), fo.FFMRA(), fo.HFFMRA()):
         a, b = policy.allocate(instance), policy.allocate(other)
         assert_allclose(a.bundles * in_mb, b.bundles, rtol=1e-9)
         assert_allclose(a.tasks, b.tasks, rtol=1e-9)
+
+
+def test_ties_are_not_decided_by_rounding():
+    for unit in (1, 1000):
+        a = fo.MLFDRS().allocate(fo.Instance(np.array([[0.3 * unit, 1], [0.2 * unit, 0.5]]), [3 * unit, 10]))
+        assert_allclose(a.tasks, [5, 20 / 3], rtol=1e-9)
+    thirds = fo.HFFMRA().allocate(fo.Instance([[0.1], [0.2], [0.3]], [0.6]))  # no shortage: 0.1 + 0.2 + 0.3 is 0.6
+    assert_allclose(thirds.tasks, fo.HFFMRA().allocate(fo.Instance([[1], [2], [3]], [6])).tasks, rtol=1e-9)
+
+
+def test_a_part_that_is_tiny_beside_the_other_keeps_its_digits():
+    tiny = fo.Instance([[1, 1e-17], [1e-17, 1], [1, 1e-17]], [10, 10])
+    exact = floats(oracle.hffmra([[row] for row in tiny.demands.tolist()], tiny.capacities.tolist()))
+    assert_allclose(fo.HFFMRA().allocate(tiny).bundles, exact, rtol=1e-9)
 
 
 def test_units_change_raw_sums():

@@ -47,6 +47,7 @@ def test_the_order_of_users_and_servers_changes_nothing(policy, seed, n, servers
         eligible=instance.eligible[rows][:, columns], counts=instance.counts[columns],
     )  # fmt: skip
     a, b = policy.allocate(instance), policy.allocate(mixed)
+    assert a.certificate.ok and b.certificate.ok
     if policy == fo.PSDSF():  # equilibria need not be unique: both are proved
         return
     if policy in (fo.DRFH(), fo.TSF()):  # where demands differ by server, equal shares can be other tasks
@@ -65,14 +66,13 @@ def test_counts_are_as_many_servers(policy, seed, n, servers):
     assert_allclose(policy.allocate(apart).tasks, policy.allocate(instance).tasks, rtol=2e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("policy", EVERY, ids=repr)
+@pytest.mark.parametrize("policy", [p for p in EVERY if p != fo.HFFMRA("raw")], ids=repr)
 @settings(max_examples=8)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3))
 def test_memory_in_mb_or_gb_changes_nothing(policy, seed, n, servers):
     instance = drawn(seed, n, servers, 2, False, policy)
-    if policy == fo.HFFMRA("raw"):
-        return  # adds up units as 004 does: see test_bundles
-    unit = np.array([1.0, 1024.0])
+    instance = instance.replace(demands=instance.demands / 10, capacities=instance.capacities / 10)  # rounded: ties too
+    unit = np.array([1.0, 1000.0])
     other = instance.replace(demands=instance.demands * unit, capacities=instance.capacities * unit)
     assert_allclose(policy.allocate(other).tasks, policy.allocate(instance).tasks, rtol=2e-6, atol=1e-7)
 

@@ -50,7 +50,9 @@ class Polytope:
     def of(cls, instance: Any) -> Polytope:
         """The feasible set of an instance."""
         capacities = instance.capacities * instance.counts[:, None]
-        return cls(np.array(instance.per_server_demands), capacities, np.array(instance.eligible), instance.task_limits)
+        limits = instance.task_limits
+        eligible = instance.eligible & (limits > 0)[:, None]  # who has a limit of 0 runs nowhere
+        return cls(np.array(instance.per_server_demands), capacities, eligible, np.where(limits > 0, limits, np.inf))
 
     def user(self, j: int, worth: float | Float = 1.0) -> Float:
         """The row that adds up a user's tasks, or their worth by server."""

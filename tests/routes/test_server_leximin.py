@@ -458,3 +458,42 @@ def test_a_perturbed_allocation_is_refused() -> None:
         with np.errstate(all="ignore"):
             judged = filling.judged()
         assert not judged.ok and judged.gap >= 1e-5 and judged.violation <= 1e-12
+
+
+def test_level_and_amounts_that_lie_together_are_found_out() -> None:
+    """Repair scales each server by a factor of its own, so all stays full while one user has more than the other."""
+    instance = fo.Instance([[1, 1], [1, 0.5]], [[4, 40], [5, 50]])  # 4.5 each
+    for held in ([10.0, 0.0, 0.0, 10.0], [9.0, 1.0, 0.0, 10.0]):
+        with misled(lambda f, held=held: f._replace(level=2 * f.level, amounts=np.array(held))):  # type: ignore[misc]
+            answer, levels = answered(instance, fo.Tasks())
+            assert not answer.ok or np.allclose(levels, levels[0])
+            tasks = fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance).tasks
+            np.testing.assert_allclose(tasks, [4.5, 4.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_tasks_moved_from_one_user_to_another_are_refused(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    program = Program(log_uniform(rng, 8, 2, servers=3, limits=0.3, decades=1), fo.Leximin(), ())
+    filling = server_leximin._Filling(program)
+    with np.errstate(all="ignore"):
+        assert filling.fill(Settings()) and filling.judged().ok
+        honest = filling._tasks()
+        right = program.pairs.sum(filling.judged().tasks) / filling.per_level
+        for _ in range(20):
+            moved = honest * np.where(rng.random(len(honest)) < 0.3, rng.uniform(0.8, 1.2, len(honest)), 1.0)
+            filling._tasks = lambda moved=moved: moved  # type: ignore[method-assign]
+            judged = filling.judged()
+            if judged.ok:
+                np.testing.assert_allclose(program.pairs.sum(judged.tasks) / filling.per_level, right, rtol=1e-5)
+
+
+def test_who_needs_little_of_what_is_full_cannot_be_left_with_nothing() -> None:
+    program = Program(fo.Instance([[0, 1], [0, 1], [1, 1e-7]], [[10, 10], [7, 9]]), fo.Leximin(fo.Tasks()), ())
+    filling = server_leximin._Filling(program)
+    with np.errstate(all="ignore"):
+        assert filling.fill(Settings()) and filling.judged().ok
+        honest = filling._tasks()
+        for part in (0.999, 0.5, 0.001):
+            filling._tasks = lambda part=part: honest * np.where(program.pairs.user == 2, part, 1.0)  # type: ignore[method-assign]
+            assert not filling.judged().ok

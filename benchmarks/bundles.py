@@ -1,8 +1,8 @@
 """H-FFMRA in closed form, in units of one evaluation of ``demands.sum()`` on the same array, and beside cone solvers.
 
-The whole call is timed (making the instance is taken off): bundles, the tasks in them, prices and the certificate. The first call also pays for fresh
-memory (29 MB of answers at the default size), which a median of several leaves out. Answers of the solvers are compared
-with the closed form's on a smaller instance.
+The whole call is timed (making the instance is taken off): bundles, the tasks in them, prices and the certificate. The
+first call also pays for fresh memory (29 MB of answers at the default size), which a median of several leaves out.
+Answers of the solvers are compared with the closed form's on a smaller instance.
 
 Run: python benchmarks/bundles.py [--users 400 --servers 3000] [--small 20]
 """

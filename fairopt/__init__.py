@@ -48,6 +48,8 @@ from fairopt.notions.psdsf import PSDSF
 from fairopt.notions.registry import known_policies, named_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
+from fairopt.properties.checks import check
+from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.report import Comparison, compare
 from fairopt.routes.batch import Allocations, allocate_many
 from fairopt.routes.prepared import Prepared
@@ -107,6 +109,7 @@ __all__ = [
     "PNormShare",
     "Policy",
     "Prepared",
+    "PropertyReport",
     "Reserve",
     "ResourceShare",
     "ShardedAllocation",
@@ -118,10 +121,12 @@ __all__ = [
     "Total",
     "Try",
     "Unbounded",
+    "Verdict",
     "WeightedLog",
     "allocate_many",
     "allocate_sharded",
     "bottleneck_fairness",
+    "check",
     "compare",
     "datasets",
     "known_policies",

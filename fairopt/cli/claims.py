@@ -1,0 +1,43 @@
+"""``fairopt claims``: what the literature says, and whether it is so."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairopt.cli.commands import AsJson, app, guarded
+from fairopt.cli.progress import console_for
+
+CLAIMS = """What papers claim of fairness notions, and whether it is so.
+
+\b
+[bold]Examples[/]
+  fairopt claims
+  fairopt claims --paper 000
+  fairopt claims --json
+
+A claim is proved (by an argument, or by an instance where it says that something fails), refuted (by an instance small
+enough to check by hand), or holds on so many instances. With --paper, every claim's reason stands beside it."""
+
+
+@app.command(help=CLAIMS)
+@guarded
+def claims(
+    paper: Annotated[str | None, typer.Option(
+        help="Only DRF, DRFH, 000 (k-DF), 001, 002 (MLF-DRS), 003 (FDS, GFJ) or 004 (H-FFMRA).")] = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """List the claims."""
+    from fairopt.properties import claims as literature
+    from fairopt.report import files
+
+    found = literature.claims(paper)
+    if as_json:
+        typer.echo(files.as_json([claim.to_dict() for claim in found]))
+        return
+    console = console_for()
+    for part in literature.tables(found, reasons=paper is not None):
+        console.print(part)
+        console.print("")
+    console.print(literature.summary(found), markup=False)

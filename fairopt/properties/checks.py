@@ -1,0 +1,293 @@
+"""Checks of one allocation: Pareto efficiency, sharing incentive, envy-freeness and bottleneck fairness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
+from fairopt.notions.bottleneck import bottleneck_fairness
+from fairopt.policy import label
+from fairopt.properties.dominance import dominating
+from fairopt.properties.envy import envy
+from fairopt.properties.names import OF_ALLOCATIONS, PROPERTIES, property_name
+from fairopt.properties.units import own_slices, own_units
+from fairopt.properties.verdicts import PropertyReport, Verdict
+
+__all__ = ["OwnSlices", "check"]
+
+Float = NDArray[np.floating[Any]]
+
+LISTED = 3  # users named in a sentence
+
+
+@dataclass(frozen=True, eq=False)
+class OwnSlices:
+    """What users run, and what their own slices of the servers would run.
+
+    Attributes
+    ----------
+    slices, tasks : ndarray of shape (n_users,)
+        Tasks on the own slice (cut at the limit), and in the allocation.
+    missing : dict of float by user
+        Tasks that those who fall short would have more on their slice.
+    worst : str or None
+        Who falls short most, or is closest to it; None without users.
+    """
+
+    slices: Float
+    tasks: Float
+    missing: dict[str, float]
+    worst: str | None
+
+
+def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> PropertyReport:
+    """Hold one allocation to properties (math.md section 6).
+
+    Every margin is relative to what a user runs, or to what its own slice of the servers would run if that is more, so
+    it has no unit and is finite where somebody runs nothing.
+
+    * ``pareto``: the weighted mean of what users could gain while nobody loses (`Dominating` is the witness). Only
+      tasks count. The last ``tol`` of each capacity counts as used up, since certified answers may leave as much.
+    * ``sharing-incentive``: how much more somebody would run on its own slice of every server (`OwnSlices`).
+    * ``envy-free``: how much more somebody would run on what another holds, at its own weight and within its limit
+      (`Envy`, with the matrix).
+    * ``bottleneck``: how much of its entitlement somebody lacks on every full resource (`BottleneckVerdict`; Dolev et
+      al., ITCS 2012); one pool only.
+
+    Parameters
+    ----------
+    allocation : Allocation
+        Any, also of a mechanism of one's own or changed by hand.
+    properties : str or iterable of str, optional
+        Names or short forms (``pe``, ``si``, ``ef``, ``bf``). Default: all four, ``bottleneck`` left out where servers
+        differ.
+    tol : float, default 1e-6
+        Margins up to this hold; from 1e-9. Optima are flat, so the tasks of a cone solver may be off by 1e-4 under a
+        certified gap of 1e-6: judge its envy with a larger ``tol``.
+
+    Returns
+    -------
+    PropertyReport
+
+    Raises
+    ------
+    InvalidInstance
+        If the allocation is none of its instance: NaN, negative, beyond a capacity or limit by more than ``tol``, or
+        where a user may not run. There is nothing to say about its properties then.
+    InvalidBlock
+        If a property is unknown, or is one of a mechanism, as strategy-proofness; or ``tol`` is no tolerance.
+    OutOfDomain
+        If ``bottleneck`` is asked for by name and servers differ.
+    NotCertified
+        If Pareto efficiency can neither be proved nor refuted.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.properties.checks import check
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
+    >>> print(check(fo.KDF(2).allocate(cluster)))
+    2-DF on Instance(2 users x 3 resources on 1 server)
+      yes pareto             nobody can run more tasks unless somebody runs fewer
+      NO  sharing-incentive  user 'batch' runs 1.923 tasks, where its own slice would run 2.5: short by 23.1%
+      yes envy-free          nobody would run more tasks on what another holds
+      NO  bottleneck         user 'batch' has 0.38461538 of 'resource1', is entitled to 0.5 of one, and asks for more
+    """
+    _require_allocation(allocation)
+    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not 1e-9 <= tol < 1:
+        raise InvalidBlock(f"tol is {tol!r}; give a number from 1e-9 (what solvers leave) to below 1")
+    names = _chosen(properties, allocation)
+    _require_feasible(allocation, float(tol))
+    return PropertyReport(
+        f"{label(allocation.policy)} on {allocation.instance!r}",
+        tuple(CHECKS[p](allocation, float(tol)) for p in names),
+    )
+
+
+# -- the four -------------------------------------------------------------------------------------------------
+
+
+def _pareto(allocation: Allocation, tol: float) -> Verdict:
+    found, instance = dominating(allocation, tol), allocation.instance
+    if found.margin <= tol:
+        words = "nobody can run more tasks unless somebody runs fewer"
+        return Verdict("pareto", True, found.margin, found, words)
+    tasks, units = allocation.tasks, own_units(instance, allocation.tasks)
+    index = {u: instance.user_index(u) for u in found.gains}
+    order = sorted(index, key=lambda u: -found.gains[u] / units[index[u]])
+    named = []
+    for u in order[:LISTED]:
+        before, after = _numbers(tasks[index[u]], tasks[index[u]] + found.gains[u])
+        named.append(f"user {u!r} could run {after} tasks instead of {before}")
+    others = f" ({_users(len(order) - LISTED)} more could gain)" if len(order) > LISTED else ""
+    words = f"with nobody running fewer, {' and '.join(named)}{others}"
+    return Verdict("pareto", False, found.margin, found, words)
+
+
+def _sharing_incentive(allocation: Allocation, tol: float) -> Verdict:
+    instance, tasks = allocation.instance, allocation.tasks
+    slices, units = own_slices(instance), own_units(instance, tasks)
+    part = units > 0
+    short = np.full(instance.n_users, -1.0)
+    short[part] = (slices[part] - tasks[part]) / units[part]
+    who = np.flatnonzero(short > tol)
+    margin = float(short.max(initial=-1.0))
+    j = int(short.argmax()) if len(short) else None
+    missing = {instance.users[k]: float(slices[k] - tasks[k]) for k in who}
+    witness = OwnSlices(slices, tasks, missing, None if j is None else instance.users[j])
+    if j is None or not len(who):
+        words = "nobody would run more tasks on its own slice of the servers"
+        return Verdict("sharing-incentive", True, margin, witness, words)
+    runs, would = _numbers(tasks[j], slices[j])
+    words = (
+        f"user {instance.users[j]!r} runs {runs} tasks, where its own slice would run {would}: short by "
+        f"{_percent(margin)}" + _also(len(who), "falls short", "fall short")
+    )
+    return Verdict("sharing-incentive", False, margin, witness, words)
+
+
+def _envy_free(allocation: Allocation, tol: float) -> Verdict:
+    found = envy(allocation)
+    margin = float(found.largest.max(initial=-1.0))
+    enviers = int((found.largest > tol).sum())
+    if not enviers:
+        words = "nobody would run more tasks on what another holds"
+        return Verdict("envy-free", True, margin, found, words)
+    assert found.envier is not None
+    j = allocation.instance.user_index(found.envier)
+    below = own_slices(allocation.instance)[j] > found.runs
+    runs, would = _numbers(found.runs, found.would_run)
+    words = (
+        f"user {found.envier!r} would run {would} tasks on what {found.envied!r} holds, but runs {runs}: envy of "
+        f"{_percent(margin)}" + (" of its own slice" if below else "")
+        + _also(enviers, "envies somebody", "envy somebody")
+    )  # fmt: skip
+    return Verdict("envy-free", False, margin, found, words)
+
+
+def _bottleneck(allocation: Allocation, tol: float) -> Verdict:
+    if allocation.instance.n_users == 0:
+        return Verdict("bottleneck", True, 0.0, None, "no user has a justified complaint")
+    found = bottleneck_fairness(allocation, tol)
+    margin = 0.0 if found.holds else 1.0 - found.best_share / found.entitlement
+    return Verdict("bottleneck", found.holds, margin, found, str(found))
+
+
+CHECKS: dict[str, Callable[[Allocation, float], Verdict]] = {
+    "pareto": _pareto, "sharing-incentive": _sharing_incentive, "envy-free": _envy_free, "bottleneck": _bottleneck,
+}  # fmt: skip
+
+
+# -- what is asked --------------------------------------------------------------------------------------------
+
+
+def _chosen(properties: Any, allocation: Allocation) -> list[str]:
+    """Canonical names in order, each once."""
+    if properties is None:
+        pool = allocation.instance.merged().n_servers == 1
+        return [p for p in OF_ALLOCATIONS if pool or p != "bottleneck"]
+    if not isinstance(properties, (str, Iterable)):
+        raise InvalidBlock(f"properties are {properties!r}; give a name or a list of names, as ['pareto', 'envy-free']")
+    asked = {property_name(p) for p in ([properties] if isinstance(properties, str) else properties)}
+    if not asked:
+        raise InvalidBlock(f"no property to check; name some of {', '.join(OF_ALLOCATIONS)}, or leave properties out")
+    for name in sorted(asked - set(OF_ALLOCATIONS)):
+        other = "fo.audit(policy, properties=[...])"
+        if name.startswith("strategy"):
+            other += " or fo.best_misreport(policy, instance, user)"
+        raise InvalidBlock(f"{name} is a property of a mechanism, not of one allocation; use {other}")
+    if "bottleneck" in asked and allocation.instance.merged().n_servers > 1:
+        raise OutOfDomain(
+            f"bottleneck fairness is a notion for one pool, and {allocation.instance!r} has servers that differ; leave "
+            "it out, or check an allocation of instance.pooled()"
+        )
+    return [p for p in PROPERTIES if p in asked]
+
+
+def _require_allocation(allocation: Any) -> None:
+    if isinstance(allocation, Allocation):
+        return
+    hint = "give an Allocation, as policy.allocate(instance) returns it"
+    if hasattr(allocation, "allocate"):
+        hint += "; fo.audit(policy) holds a whole policy to properties"
+    raise InvalidBlock(f"check(...) of {type(allocation).__name__}: {hint}")
+
+
+def _require_feasible(allocation: Allocation, tol: float) -> None:
+    """Raise unless it is an allocation of its instance, by a margin of tol; the message names the place."""
+    instance, tasks = allocation.instance, np.asarray(allocation.tasks_by_server)
+    if tasks.shape != (instance.n_users, instance.n_servers):
+        raise InvalidInstance(
+            f"tasks_by_server has shape {tasks.shape}; give ({instance.n_users}, {instance.n_servers}), a row per user"
+        )
+    holds = np.asarray(allocation.bundles)
+    if holds.shape != (*tasks.shape, instance.n_resources):
+        raise InvalidInstance(f"bundles have shape {holds.shape}; give {(*tasks.shape, instance.n_resources)}")
+    if not instance.n_users:
+        return
+    units = own_units(instance, np.zeros(instance.n_users))[:, None]
+    _refuse(allocation, ~np.isfinite(tasks), "give a finite number of tasks")
+    _refuse(allocation, tasks < -tol * units, "give 0 tasks or more")
+    _refuse(allocation, ~instance.eligible & (np.abs(tasks) > tol * units), "it may not run there: give 0")
+    limits, total = instance.task_limits, tasks.sum(axis=1)
+    over = np.flatnonzero(total > limits * (1.0 + tol))
+    if len(over):
+        j = int(over[0])
+        raise InvalidInstance(f"user {instance.users[j]!r} runs {total[j]:.8g} tasks; its limit is {limits[j]:.8g}")
+    bad = np.argwhere(~np.isfinite(holds) | (holds < -tol * np.maximum(instance.capacities, 0.0)))
+    if len(bad):
+        j, s, i = bad[0].tolist()
+        raise InvalidInstance(
+            f"user {instance.users[j]!r} holds {holds[j, s, i]} of {instance.resources[i]!r} on server "
+            f"{instance.servers[s]!r}; give a finite number, 0 or more"
+        )
+    room = instance.capacities * instance.counts[:, None]
+    for what, used in (("tasks use", allocation.task_usage), ("users hold", allocation.usage)):
+        beyond = np.argwhere(used > room * (1.0 + tol))
+        if len(beyond):
+            s, i = beyond[0].tolist()
+            raise InvalidInstance(
+                f"{what} {used[s, i]:.8g} of {instance.resources[i]!r} on server {instance.servers[s]!r}, which has "
+                f"{room[s, i]:.8g}; this is no allocation of the instance, so scale it down first"
+            )
+
+
+def _refuse(allocation: Allocation, wrong: Any, fix: str) -> None:
+    if wrong.any():
+        j, s = np.argwhere(wrong)[0].tolist()
+        instance = allocation.instance
+        raise InvalidInstance(
+            f"user {instance.users[j]!r} has {allocation.tasks_by_server[j, s]} tasks on server "
+            f"{instance.servers[s]!r}; {fix}"
+        )
+
+
+# -- words ----------------------------------------------------------------------------------------------------
+
+
+def _numbers(first: float, second: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart, four at least."""
+    for digits in range(4, 16):
+        shown = f"{first:.{digits}g}", f"{second:.{digits}g}"
+        if shown[0] != shown[1]:
+            break
+    return shown
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.3g}%"
+
+
+def _users(count: int) -> str:
+    return f"{count:,} user" if count == 1 else f"{count:,} users"
+
+
+def _also(count: int, one: str, several: str) -> str:
+    """How many others are in the same place as the user that a sentence is about."""
+    return "" if count < 2 else f" ({_users(count - 1)} more {one if count == 2 else several})"

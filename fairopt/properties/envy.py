@@ -1,0 +1,142 @@
+"""Who would run more on what another holds: the envy matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.properties.units import own_units
+
+__all__ = ["Envy", "envy", "tasks_on_others"]
+
+Float = NDArray[np.floating[Any]]
+
+WHOLE = 5_000  # users up to whom the matrix is kept: 200 MB
+BLOCK = 262_144  # pairs looked at in a row
+
+
+@dataclass(frozen=True, eq=False)
+class Envy:
+    """Who envies whom, and by how much.
+
+    Attributes
+    ----------
+    users : tuple of str
+        Labels of the rows and columns.
+    matrix : ndarray of shape (n_users, n_users) or None
+        How much more user j would run on what k holds, at its own weight, relative to what j runs (or to what its own
+        slice would run, if that is more): positive where j envies k, at least -1, and 0 on the diagonal. None for more
+        than 5,000 users.
+    envier, envied : str or None
+        The pair with the largest entry off the diagonal; None with fewer than two users.
+    would_run, runs : float
+        Tasks of the envier on what the envied holds, and on its own.
+    largest : ndarray of shape (n_users,)
+        Largest entry of each row off the diagonal; -1 without another user.
+    whom : ndarray of int of shape (n_users,)
+        Index of the user it is for; -1 without another user.
+    """
+
+    users: tuple[str, ...]
+    matrix: Float | None
+    envier: str | None
+    envied: str | None
+    would_run: float
+    runs: float
+    largest: Float
+    whom: NDArray[np.intp]
+
+    def pairs(self, tol: float = 1e-6) -> list[tuple[str, str, float]]:
+        """Everyone who envies, whom it envies most, and by how much, the largest envy first.
+
+        Parameters
+        ----------
+        tol : float, default 1e-6
+            Envy above this counts.
+
+        Returns
+        -------
+        list of (str, str, float)
+        """
+        order = np.argsort(-self.largest, kind="stable")
+        return [(self.users[j], self.users[self.whom[j]], float(self.largest[j]))
+                for j in order.tolist() if self.largest[j] > tol]  # fmt: skip
+
+
+def envy(allocation: Allocation) -> Envy:
+    """Compare what every user runs with what it would run on each other user's bundle.
+
+    Parameters
+    ----------
+    allocation : Allocation
+        Any. Where the policy decides bundles, those are looked at; otherwise tasks times demands.
+
+    Returns
+    -------
+    Envy
+    """
+    instance, n = allocation.instance, allocation.instance.n_users
+    tasks = allocation.tasks
+    unit = own_units(instance, tasks)
+    matrix = np.zeros((n, n)) if n <= WHOLE else None
+    largest, whom, would = np.full(n, -1.0), np.full(n, -1, dtype=np.intp), np.zeros(n)
+    step = max(1, BLOCK // max(n, 1))
+    for first in range(0, n if n > 1 else 0, step):
+        rows = np.arange(first, min(first + step, n))
+        runs = tasks_on_others(allocation, rows)
+        size = unit[rows, None]
+        relative = np.divide(runs - tasks[rows, None], size, out=np.zeros(runs.shape), where=size > 0)
+        relative[rows - first, rows] = -np.inf
+        whom[rows] = relative.argmax(axis=1)
+        largest[rows], would[rows] = relative[rows - first, whom[rows]], runs[rows - first, whom[rows]]
+        if matrix is not None:
+            relative[rows - first, rows] = 0.0
+            matrix[rows] = relative
+    if n < 2:
+        return Envy(instance.users, matrix, None, None, 0.0, 0.0, largest, whom)
+    j = int(largest.argmax())
+    pair = instance.users[j], instance.users[int(whom[j])]
+    return Envy(instance.users, matrix, *pair, float(would[j]), float(tasks[j]), largest, whom)
+
+
+def tasks_on_others(allocation: Allocation, users: NDArray[np.intp]) -> Float:
+    """Tasks that some users would run on what each user holds, per weight, cut at their limits.
+
+    Parameters
+    ----------
+    allocation : Allocation
+        Any.
+    users : ndarray of int of shape (k,)
+        Who is asked.
+
+    Returns
+    -------
+    ndarray of shape (k, n_users)
+        ``min(T_j, (w_j / w_k) sum_s min_i b_ksi / d_jsi)`` over the servers where j may run (math.md section 6).
+    """
+    instance = allocation.instance
+    demands, eligible = instance.demands[users], instance.eligible[users]
+    if allocation.given_bundles is None and demands.ndim == 2:  # what a task of k is worth to j is the same everywhere
+        held = allocation.tasks_by_server
+        runs = _runs(demands, instance.demands) * (eligible.astype(float) @ held.T)
+    else:
+        runs = np.zeros((len(users), instance.n_users))
+        bundles = allocation.bundles
+        for s in range(instance.n_servers):
+            mine = demands if demands.ndim == 2 else demands[:, s]
+            runs += np.where(eligible[:, s, None], _runs(mine, bundles[:, s]), 0.0)
+    runs *= instance.weights[users, None] / instance.weights
+    return np.minimum(runs, instance.task_limits[users, None])
+
+
+def _runs(demands: Float, held: Float) -> Float:
+    """Tasks of each demand vector on each bundle: ``min over i with d_ji > 0 of b_ki / d_ji``."""
+    out = np.full((len(demands), len(held)), np.inf)
+    for i in range(demands.shape[1]):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            np.fmin(out, held[:, i] / demands[:, i, None], out=out, where=demands[:, i, None] > 0)
+    return np.where(np.isfinite(out), out, 0.0)  # who needs nothing there (it is not eligible) runs nothing there

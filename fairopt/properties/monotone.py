@@ -1,0 +1,298 @@
+"""Monotonicity of a mechanism: nobody loses when another user leaves, or when there is more of something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.errors import InvalidBlock, OutOfDomain
+from fairopt.instance import Instance
+from fairopt.policy import label
+from fairopt.properties.lie_search import FLOOR
+from fairopt.properties.many import checked, doubt, outcomes
+from fairopt.properties.verdicts import Verdict
+from fairopt.routes.program import require_instance
+
+__all__ = ["FACTORS", "Departure", "Growth", "departures", "growths", "population_monotone", "resource_monotone"]
+
+Float = NDArray[np.floating[Any]]
+
+FACTORS = (1.01, 1.1, 1.25, 1.5, 2.0, 4.0)  # by which a capacity grows
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Who loses most when somebody leaves: tasks before and after."""
+
+    leaver: str
+    loser: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Who loses most when the capacity of a resource on a server grows by a factor: tasks before and after."""
+
+    server: str
+    resource: str
+    factor: float
+    loser: str
+    before: float
+    after: float
+
+
+def population_monotone(mechanism: Any, instance: Instance, tol: float = 1e-5) -> Verdict:
+    """Whether nobody gets fewer tasks when another user leaves.
+
+    Parameters
+    ----------
+    mechanism : Policy or other mechanism
+        Anything with ``allocate(instance)``.
+    instance : Instance
+        Any number of servers. Users with a task limit of 0 are nobody to leave.
+    tol : float, default 1e-5
+        Relative loss that counts as none; a loss must also be beyond what the gaps of both answers leave open.
+
+    Returns
+    -------
+    Verdict
+        Its margin is the largest relative loss of tasks, and its witness the `Departure` of it (None where there is
+        nobody to leave). Departures after which the mechanism is not defined are passed over.
+
+    Raises
+    ------
+    Exception
+        Whatever the mechanism raises, with and without a user.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.properties.monotone import population_monotone
+    >>> cluster = fo.Instance([[1, 1], [3, 1], [1, 3]], [7, 5], users=["a", "b", "c"])
+    >>> print(population_monotone(fo.FDS(1), cluster))
+    FDS(alpha=1) here: when user 'c' leaves, user 'b' gets 1.16667 tasks instead of 1.57735 (-26.036%)
+    >>> population_monotone(fo.DRF(), cluster).holds
+    True
+    """
+    before, unsure = _answer(mechanism, instance)
+    floor = FLOOR * instance.tasks_alone.sum(axis=1)
+    worst: tuple[float, Departure] | None = None
+    part = np.flatnonzero(instance.task_limits > 0)
+    for k in part if len(part) > 1 else ():
+        rest = np.delete(np.arange(instance.n_users), k)
+        try:
+            after, beside = _answer(mechanism, instance.select_users(rest))
+        except OutOfDomain:
+            continue
+        j, loss = _worst(before[rest], after, floor[rest], unsure + beside)
+        if worst is None or loss > worst[0]:
+            users = instance.users
+            worst = loss, Departure(users[k], users[rest[j]], float(before[rest[j]]), float(after[j]))
+    name = "population-monotone"
+    if worst is None:
+        return Verdict(name, True, 0.0, None, f"{label(mechanism)} here: there is nobody to leave")
+    loss, shown = worst
+    if loss <= tol:
+        return Verdict(name, True, loss, shown, f"{label(mechanism)} here: whoever leaves, nobody gets fewer tasks")
+    return Verdict(
+        name, False, loss, shown,
+        f"{label(mechanism)} here: when user {shown.leaver!r} leaves, user {shown.loser!r} gets {shown.after:.6g} "
+        f"tasks instead of {shown.before:.6g} (-{loss:.3%})",
+    )  # fmt: skip
+
+
+def resource_monotone(
+    mechanism: Any, instance: Instance, tol: float = 1e-5, factors: Iterable[float] = FACTORS
+) -> Verdict:
+    """Whether nobody gets fewer tasks when a capacity grows.
+
+    Parameters
+    ----------
+    mechanism : Policy or other mechanism
+        Anything with ``allocate(instance)``.
+    instance : Instance
+        Any number of servers: each resource of each row grows by itself.
+    tol : float, default 1e-5
+        As in `population_monotone`.
+    factors : iterable of float, default 1.01 to 4
+        By which a capacity grows.
+
+    Returns
+    -------
+    Verdict
+        Its margin is the largest relative loss of tasks, and its witness the `Growth` of it (None where nothing can
+        grow).
+
+    Raises
+    ------
+    InvalidBlock
+        If a factor is not above 1.
+    Exception
+        Whatever the mechanism raises, before and after.
+
+    Examples
+    --------
+    With more bandwidth a task of the first user counts for less, so it gets more of them, with the other's memory:
+
+    >>> import fairopt as fo
+    >>> from fairopt.properties.monotone import resource_monotone
+    >>> cluster = fo.Instance([[3, 1], [1, 3]], [4, 4], users=["a", "b"], resources=["bandwidth", "memory"])
+    >>> print(resource_monotone(fo.DRF(), cluster))
+    DRF here: with 4 times as much 'bandwidth', user 'b' gets 0.666667 tasks instead of 1 (-33.333%)
+    """
+    grown = tuple(float(f) for f in factors)
+    for factor in grown:
+        if not 1.0 < factor < np.inf:
+            raise InvalidBlock(f"a factor is {factor!r}; give finite numbers above 1")
+    before, unsure = _answer(mechanism, instance)
+    floor = FLOOR * instance.tasks_alone.sum(axis=1)
+    worst: tuple[float, Growth] | None = None
+    for s, i in np.argwhere(instance.capacities > 0):
+        for factor in grown if instance.n_users else ():
+            more = np.array(instance.capacities)
+            more[s, i] *= factor
+            try:
+                after, beside = _answer(mechanism, instance.with_capacities(more))
+            except OutOfDomain:
+                continue
+            j, loss = _worst(before, after, floor, unsure + beside)
+            if worst is None or loss > worst[0]:
+                worst = loss, Growth(
+                    instance.servers[s], instance.resources[i], factor, instance.users[j], float(before[j]),
+                    float(after[j]),
+                )  # fmt: skip
+    name = "resource-monotone"
+    if worst is None:
+        return Verdict(name, True, 0.0, None, f"{label(mechanism)} here: there is nothing to grow")
+    loss, shown = worst
+    if loss <= tol:
+        return Verdict(name, True, loss, shown, f"{label(mechanism)} here: whatever grows, nobody gets fewer tasks")
+    where = "" if instance.n_servers == 1 else f" on server {shown.server!r}"
+    return Verdict(
+        name, False, loss, shown,
+        f"{label(mechanism)} here: with {shown.factor:g} times as much {shown.resource!r}{where}, user {shown.loser!r} "
+        f"gets {shown.after:.6g} tasks instead of {shown.before:.6g} (-{loss:.3%})",
+    )  # fmt: skip
+
+
+def departures(
+    mechanism: Any, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None
+) -> Float:
+    """What every user of many pools loses when another leaves: to be verified by `population_monotone`.
+
+    Parameters
+    ----------
+    mechanism, demands, capacities, weights, task_limits
+        As in `fairopt.properties.many.outcomes`.
+
+    Returns
+    -------
+    ndarray of shape (n_instances, n_users, n_users)
+        By who leaves and who is left: the part of its tasks that is lost, negative for a gain; NaN for who leaves, and
+        where there is no answer.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.properties.monotone import departures
+    >>> departures(fo.DRF(), [[[1, 4], [3, 1]]], [9, 18]).round(3)
+    array([[[ nan, -0.5],
+            [-0.5,  nan]]])
+    """
+    need, room, entitled, limits = _arrays(demands, capacities, weights, task_limits)
+    size, n, _ = need.shape
+    lost = np.full((size, n, n), np.nan)
+    if n < 2:
+        return lost
+    before = outcomes(mechanism, need, room, entitled, limits).tasks
+    floor = FLOOR * _alone(need, room)
+    for k in range(n):
+        rest = np.delete(np.arange(n), k)
+        after = outcomes(mechanism, need[:, rest], room, entitled[:, rest], limits[:, rest]).tasks
+        lost[:, k, rest] = _loss(before[:, rest], after, floor[:, rest])
+    return lost
+
+
+def growths(
+    mechanism: Any, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None,
+    factors: Iterable[float] = FACTORS,
+) -> Float:  # fmt: skip
+    """What every user of many pools loses when a capacity grows: to be verified by `resource_monotone`.
+
+    Parameters
+    ----------
+    mechanism, demands, capacities, weights, task_limits
+        As in `fairopt.properties.many.outcomes`.
+    factors : iterable of float, default 1.01 to 4
+        By which a capacity grows.
+
+    Returns
+    -------
+    ndarray of shape (n_instances, n_resources, n_factors, n_users)
+        The part of its tasks that each user loses, negative for a gain; NaN where there is no answer.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.properties.monotone import growths
+    >>> growths(fo.DRF(), [[[1, 1], [1, 1]]], [4, 4], factors=[2]).round(3)[0, :, 0]
+    array([[0., 0.],
+           [0., 0.]])
+    """
+    need, room, entitled, limits = _arrays(demands, capacities, weights, task_limits)
+    grown = tuple(factors)
+    size, n, m = need.shape
+    lost = np.full((size, m, len(grown), n), np.nan)
+    before = outcomes(mechanism, need, room, entitled, limits).tasks
+    floor = FLOOR * _alone(need, room)
+    for i in range(m):
+        for f, factor in enumerate(grown):
+            more = room.copy()
+            more[:, i] *= factor
+            lost[:, i, f] = _loss(before, outcomes(mechanism, need, more, entitled, limits).tasks, floor)
+    return lost
+
+
+def _answer(mechanism: Any, instance: Instance) -> tuple[Float, float]:
+    """Tasks, and by how much of them they may be off."""
+    require_instance(instance)
+    answer = checked(mechanism, instance)
+    return np.asarray(answer.tasks, dtype=float), doubt(answer)
+
+
+def _worst(before: Float, after: Float, floor: Float, unsure: float) -> tuple[int, float]:
+    """Who loses most, and how much beyond doubt; negative where everybody gains."""
+    lost = _loss(before, after, floor)
+    sure = np.where(lost > unsure, lost, np.minimum(lost, 0.0))
+    j = int(sure.argmax())
+    return j, float(sure[j])
+
+
+def _loss(before: Float, after: Float, floor: Float) -> Float:
+    """Relative loss of tasks; none where it is next to nothing beside what the user could run alone."""
+    less = before - after
+    relative = np.divide(less, before, out=np.where(less < 0, -1.0, 0.0), where=before > 0)
+    relative = np.where((less > 0) & (less <= floor), 0.0, relative)
+    return np.where(np.isnan(less), np.nan, relative)
+
+
+def _alone(need: Float, room: Float) -> Float:
+    return np.asarray(
+        np.divide(room[:, None], need, out=np.full(need.shape, np.inf), where=need > 0).min(axis=2), dtype=float
+    )
+
+
+def _arrays(demands: ArrayLike, capacities: ArrayLike, weights: Any, limits: Any) -> tuple[Float, Float, Float, Float]:
+    need = np.asarray(demands, dtype=float)
+    size, n, m = need.shape
+    return (
+        need,
+        np.broadcast_to(np.asarray(capacities, dtype=float), (size, m)),
+        np.broadcast_to(np.asarray(1.0 if weights is None else weights, dtype=float), (size, n)),
+        np.broadcast_to(np.asarray(np.inf if limits is None else limits, dtype=float), (size, n)),
+    )

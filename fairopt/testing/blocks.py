@@ -1,0 +1,200 @@
+"""Shares, objectives and policies that are defined for an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from fairopt.blocks.constraints import Constraint, EnvyFree, MaxShare, MaxTasks, Reserve, SharingIncentive
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Total
+from fairopt.blocks.shares import (
+    DominantShare,
+    KDominantShare,
+    PNormShare,
+    ResourceShare,
+    Share,
+    StandAloneShare,
+    Tasks,
+)
+from fairopt.errors import NotConcave, OutOfDomain
+from fairopt.instance import Instance
+from fairopt.notions.bottleneck import BottleneckFairness
+from fairopt.notions.bundles import FFMRA, HFFMRA, MLFDRS
+from fairopt.notions.dominant import DRF, DRFH, KDF, TSF
+from fairopt.notions.per_server import NaivePerServer
+from fairopt.notions.psdsf import PSDSF
+from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
+from fairopt.policy import Policy
+
+__all__ = ["notions", "objectives", "policies", "shares"]
+
+
+def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
+    """Share blocks that are defined for an instance; for every instance, where none is given.
+
+    Parameters
+    ----------
+    instance : Instance, optional
+        Users and servers.
+
+    Returns
+    -------
+    SearchStrategy of Share
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from hypothesis import find
+    >>> from fairopt.testing import shares
+    >>> find(shares(fo.Instance([[1, 0], [1, 1]], [2, 2])), lambda share: share != fo.DominantShare())
+    Tasks()
+    """
+    common = [DominantShare(), Tasks(), *(PNormShare(p) for p in (1, 2, 0.5, 0, np.inf)), StandAloneShare()]
+    some: list[Share] = []
+    if instance is not None:
+        some += [KDominantShare(k) for k in range(1, instance.n_resources + 1)]
+        some += [KDominantShare(k, short="positive") for k in range(2, instance.n_resources + 1)]
+        some += [ResourceShare(i) for i in range(instance.n_resources)]
+    return st.sampled_from([s for s in chain(common, some) if instance is None or _defined(s.coefficients, instance)])
+
+
+def objectives(instance: Instance | None = None) -> st.SearchStrategy[Objective]:
+    """Objectives with an optimum: the single ones, sums of two, and two tiers.
+
+    Parameters
+    ----------
+    instance : Instance, optional
+        Users and servers; what is drawn is defined for it (for every instance, where none is given).
+
+    Returns
+    -------
+    SearchStrategy of Objective
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from hypothesis import find
+    >>> from fairopt.testing import objectives
+    >>> find(objectives(), lambda objective: isinstance(objective, fo.AlphaFair))
+    AlphaFair(0)
+    """
+    share = shares(instance)
+    alpha = st.sampled_from([0, 0.5, 1, 2, 3])
+    natural = st.one_of(  # those whose values may be added
+        st.builds(Total, share),
+        st.builds(AlphaFair, alpha, share),
+        st.builds(MaxMin, share),
+        st.builds(OrderedWeighted, st.sampled_from([(1, 0.5), (3, 2, 1)]), share),
+    )
+    plane = st.sampled_from([(0.5, 1), (0.5, 2), (1, 1), (2, -0.5), (2, -1)])  # (beta, lam) where it is concave
+    return st.one_of(
+        st.builds(Leximin, share),
+        natural,
+        st.builds(lambda at, s: FairnessEfficiency(at[0], at[1], s), plane, share),
+        st.builds(lambda a, factor, b: a + factor * b, natural, st.sampled_from([1, 0.5, 2]), natural),
+        st.builds(lambda a, b: a.then(b), natural, natural),
+    )
+
+
+def notions(instance: Instance | None = None) -> st.SearchStrategy[Any]:
+    """What fairopt ships under a name: policies, and mechanisms that are none (`PSDSF`, `NaivePerServer`, ...).
+
+    Parameters
+    ----------
+    instance : Instance, optional
+        Users and servers; what is drawn is defined for it (for every instance, where none is given).
+
+    Returns
+    -------
+    SearchStrategy of mechanisms
+        Anything with ``.allocate(instance)``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from hypothesis import find
+    >>> from fairopt.testing import notions
+    >>> find(notions(), lambda notion: not isinstance(notion, fo.Policy))
+    PSDSF()
+    """
+    one_pool = instance is not None and instance.merged().n_servers == 1
+    others: list[Any] = [PSDSF(), NaivePerServer(DRF()), *([BottleneckFairness()] if one_pool else [])]
+    return st.sampled_from([*_shipped(instance), *others])
+
+
+def policies(instance: Instance | None = None) -> st.SearchStrategy[Policy]:
+    """Policies: those shipped under a name, and random compositions of blocks.
+
+    Parameters
+    ----------
+    instance : Instance, optional
+        Users and servers; what is drawn is defined and feasible for it (for every instance, where none is given).
+
+    Returns
+    -------
+    SearchStrategy of Policy
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from hypothesis import find
+    >>> from fairopt.testing import policies
+    >>> find(policies(), lambda policy: len(policy.constraints) > 0)
+    Policy(Leximin(), constraints=[SharingIncentive()])
+    """
+    return st.one_of(
+        st.sampled_from(list(_shipped(instance))), st.builds(Policy, objectives(instance), _feasible_together(instance))
+    )
+
+
+def _feasible_together(instance: Instance | None) -> st.SearchStrategy[list[Constraint]]:
+    """Constraints that cannot conflict: floors which everybody's own slice meets, or ceilings and no envy."""
+    unlimited = instance is not None and bool(np.isinf(instance.task_limits).all())
+    # with task limits a slice may be cut, and then EnvyFree asks more of the others than their own slices
+    floors: list[list[Constraint]] = [[SharingIncentive()], *([[SharingIncentive(), EnvyFree()]] if unlimited else [])]
+    ceiling: st.SearchStrategy[Constraint] = st.one_of(
+        st.builds(MaxTasks, st.integers(1, 4)),
+        st.builds(MaxShare, st.sampled_from([0.5, 0.25])),
+        st.builds(Reserve, st.just(0), st.sampled_from([0.25, 0.5])),
+        st.just(EnvyFree()),
+    )
+    return st.one_of(
+        st.just([]), st.sampled_from(floors), st.lists(ceiling, min_size=1, max_size=2, unique_by=type)
+    )  # fmt: skip
+
+
+def _defined(check: Callable[[Instance], Any], instance: Instance) -> bool:
+    try:
+        check(instance)
+    except (OutOfDomain, NotConcave):
+        return False
+    return True
+
+
+def _shipped(instance: Instance | None) -> Iterator[Policy]:
+    """The named policies that are defined for an instance, the best known first."""
+    for policy in (
+        DRF(), DRFH(), TSF(), NashWelfare(), NoFairness(), FDS(0.5), FDS(2), FDS(beta=0.5, lam=2), GFJ(1), GFJ(2),
+        PNormFairness(1, 0.5), PNormFairness(2, 1),
+    ):  # fmt: skip
+        if instance is None or _defined(policy.objective.check, instance):
+            yield policy
+    if instance is None:
+        return
+    for policy in (
+        KDF(2),
+        KDF(3),
+        KDF(2, short="positive"),
+        MLFDRS(),
+        MLFDRS("equal"),
+        FFMRA(),
+        HFFMRA(),
+        HFFMRA("raw"),
+    ):
+        if _defined(policy.objective.check, instance):
+            yield policy

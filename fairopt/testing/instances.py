@@ -1,0 +1,149 @@
+"""Small instances that read well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from fairopt.errors import InvalidInstance
+from fairopt.instance import Instance
+
+__all__ = ["instances"]
+
+Size = int | tuple[int, int]
+Number = int | float
+
+MOST_WEIGHT = 3
+MOST_COUNT = 3
+
+
+def instances(
+    n_users: Size = (1, 3),
+    n_resources: Size = (1, 3),
+    n_servers: Size = 1,
+    *,
+    max_value: int = 8,
+    zeros: bool = True,
+    weights: bool = False,
+    limits: bool = False,
+    placement: bool = False,
+    by_server: bool = False,
+    counts: bool = False,
+    fractions: bool = False,
+) -> st.SearchStrategy[Instance]:
+    """Small instances; they shrink to few users, few resources and small numbers.
+
+    Parameters
+    ----------
+    n_users, n_resources, n_servers : int or (int, int)
+        How many exactly, or at least and at most.
+    max_value : int, default 8
+        The largest demand and the largest capacity.
+    zeros : bool, default True
+        Whether users may need nothing of some resources.
+    weights, limits, placement, by_server, counts : bool, default False
+        Whether users may have weights (whole, up to 3), task limits (quarters, 0 among them), servers where they may
+        not run, and demands that differ by server; and whether servers may have counts (up to 3).
+    fractions : bool, default False
+        Whether demands and capacities may be quarters.
+
+    Returns
+    -------
+    SearchStrategy of Instance
+        What is at its default (weights of 1, no limits, ...) is left out of what is printed.
+
+    Raises
+    ------
+    InvalidInstance
+        If a size or ``max_value`` is none.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> from fairopt.testing import instances
+    >>> crowded = find(instances(n_users=2, n_resources=1), lambda i: i.demands.sum() > i.capacities.sum())
+    >>> crowded.demands.tolist(), crowded.capacities.tolist()
+    ([[1.0], [1.0]], [[1.0]])
+    """
+    users = _size("n_users", n_users, 0)
+    resources, servers = _size("n_resources", n_resources, 1), _size("n_servers", n_servers, 1)
+    if isinstance(max_value, bool) or not isinstance(max_value, int) or max_value < 1:
+        raise InvalidInstance(f"max_value is {max_value!r}; give a whole number >= 1")
+    columns, rows = resources[1], servers[1]
+    needs = _row(columns, 0 if zeros else 1, max_value, fractions)
+    user = st.tuples(  # all about one user stands together, so that shrinking can leave a user out
+        _exactly(rows if by_server else 1, needs),
+        st.integers(1, MOST_WEIGHT) if weights else st.just(1),
+        st.none() | _numbers(0, 2, True) if limits else st.none(),
+        _exactly(rows, st.booleans()) if placement else st.just([False] * rows),
+    )
+    return _instances(
+        st.integers(*resources),
+        st.lists(_row(columns, 1, max_value, fractions), min_size=servers[0], max_size=rows),
+        st.lists(user, min_size=users[0], max_size=users[1]),
+        st.booleans() if by_server else st.just(False),
+        _exactly(rows, st.integers(1, MOST_COUNT)) if counts else st.just([1] * rows),
+    )
+
+
+@st.composite
+def _instances(
+    draw: st.DrawFn,
+    columns: st.SearchStrategy[int],
+    servers: st.SearchStrategy[list[Any]],
+    users: st.SearchStrategy[list[Any]],
+    differ: st.SearchStrategy[bool],
+    copies: st.SearchStrategy[list[int]],
+) -> Instance:
+    """Rows are drawn in full and cut to size, so that all else stays in place when a size shrinks."""
+    m, capacities, everybody, by_server = draw(columns), draw(servers), draw(users), draw(differ)
+    rows = len(capacities)
+    capacities, counts = [row[:m] for row in capacities], draw(copies)[:rows]
+    demands = [[row[:m] if any(row[:m]) else [1] + [0] * (m - 1) for row in needs[:rows]] for needs, *_ in everybody]
+    weights = [w for _, w, *_ in everybody]
+    limits = [limit for *_, limit, _ in everybody]
+    banned = [places[:rows] if not all(places[:rows]) else [False] * rows for *_, places in everybody]
+    given: dict[str, Any] = {
+        "demands": demands if by_server and everybody else [row for row, *_ in demands],
+        "capacities": capacities if rows > 1 or by_server else capacities[0],
+    }
+    if any(w != 1 for w in weights):
+        given["weights"] = weights
+    if any(limit is not None for limit in limits):
+        given["task_limits"] = limits
+    if any(map(any, banned)):
+        given["eligible"] = [[not b for b in places] for places in banned]
+    if max(counts) > 1:
+        given["counts"] = counts
+    # `builds` has Hypothesis print the call instead of the instance's repr, which shows no numbers
+    made: Instance = draw(st.builds(Instance, **{name: st.just(value) for name, value in given.items()}))
+    return made
+
+
+def _exactly(size: int, element: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.lists(element, min_size=size, max_size=size)
+
+
+def _row(size: int, low: int, high: int, fractions: bool) -> st.SearchStrategy[list[Any]]:
+    return _exactly(size, _numbers(low, high, fractions))
+
+
+def _size(name: str, given: Size, least: int) -> tuple[int, int]:
+    """At least and at most so many, checked."""
+    pair = given if isinstance(given, tuple) else (given, given)
+    all_whole = all(isinstance(k, int) and not isinstance(k, bool) for k in pair)
+    if len(pair) != 2 or not all_whole or not least <= pair[0] <= pair[1]:
+        raise InvalidInstance(f"{name} is {given!r}; give a whole number >= {least}, or a pair (least, most) of them")
+    return pair[0], pair[1]
+
+
+def _numbers(low: int, high: int, fractions: bool) -> st.SearchStrategy[Number]:
+    """Whole numbers first, so that counterexamples shrink to them; quarters are exact in floats."""
+    integers = st.integers(low, high)
+    return integers | st.integers(min(4 * low, 1), 4 * high).map(lambda k: whole(k / 4)) if fractions else integers
+
+
+def whole(value: float) -> Number:
+    """2 for 2.0, as people write it."""
+    return int(value) if float(value).is_integer() else float(value)

@@ -1,0 +1,594 @@
+"""Checks of one allocation, against the definitions in fractions and linear programs written for one user at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle.instances import cluster, clusters, log_uniform, pools
+from scipy.optimize import linprog
+
+import fairopt as fo
+from fairopt.notions.bottleneck import BottleneckVerdict
+from fairopt.properties import dominance
+from fairopt.properties.checks import OwnSlices, check
+from fairopt.properties.dominance import Dominating
+from fairopt.properties.envy import Envy
+from fairopt.properties.units import own_slices
+from fairopt.properties.verdicts import PropertyReport
+
+TWO = fo.Instance(
+    [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
+)  # fmt: skip
+CLUSTER_004 = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]])
+FAST = settings(max_examples=60)
+
+
+def of(instance: fo.Instance, tasks: Any, bundles: Any = None) -> fo.Allocation:
+    """An allocation by hand."""
+    rows = np.asarray(tasks, dtype=float).reshape(instance.n_users, -1)
+    return fo.Allocation(instance, None, rows, fo.Certificate(0.0, 0.0, "by hand"), 0.0, None, bundles)
+
+
+@st.composite
+def allocations(draw: st.DrawFn) -> fo.Allocation:
+    """Any feasible allocation of any cluster: a vertex-ish random filling, scaled down by chance."""
+    instance = draw(clusters())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return filled(instance, rng)
+
+
+def filled(instance: fo.Instance, rng: np.random.Generator) -> fo.Allocation:
+    """Pairs in random order take a random part of what fits."""
+    room = instance.capacities * instance.counts[:, None]
+    tasks = np.zeros((instance.n_users, instance.n_servers))
+    d = instance.per_server_demands
+    pairs = np.argwhere(instance.eligible)
+    for j, s in rng.permutation(pairs):
+        need = d[j, s] > 0
+        fits = max(float((room[s, need] / d[j, s, need]).min()), 0.0)
+        fits = min(fits, float(instance.task_limits[j]) - float(tasks[j].sum()))
+        tasks[j, s] = fits * rng.choice([0.0, 0.25, 0.5, 1.0])
+        room[s] = room[s] - tasks[j, s] * d[j, s]
+    return of(instance, np.maximum(tasks, 0.0))
+
+
+# -- the definitions, exactly ---------------------------------------------------------------------------------
+
+
+def exact(values: Any) -> Any:
+    """Floats as the fractions that they are."""
+    return [exact(v) for v in values] if np.ndim(values) else (None if np.isinf(values) else Fraction(float(values)))
+
+
+def exact_slices(instance: fo.Instance) -> list[Fraction]:
+    d, room, w = exact(instance.per_server_demands), exact(instance.capacities), exact(instance.weights)
+    out = []
+    for j, limit in enumerate(exact(instance.task_limits)):
+        runs = sum(
+            (
+                int(q) * w[j] / sum(w) * min(c / x for c, x in zip(room[s], d[j][s], strict=True) if x)
+                for s, q in enumerate(instance.counts)
+                if instance.eligible[j, s]
+            ),
+            start=Fraction(0),
+        )
+        out.append(runs if limit is None else min(runs, limit))
+    return out
+
+
+def exact_on_bundle(a: fo.Allocation, j: int, k: int) -> Fraction:
+    """Tasks that j would run on what k holds, at its own weight, within its limit."""
+    instance = a.instance
+    d, b, w = exact(instance.per_server_demands[j]), exact(a.bundles[k]), exact(instance.weights)
+    runs = sum(
+        (
+            min(have / need for have, need in zip(b[s], d[s], strict=True) if need)
+            for s in range(instance.n_servers)
+            if instance.eligible[j, s]
+        ),
+        start=Fraction(0),
+    )
+    limit = exact(instance.task_limits[j])
+    return w[j] / w[k] * runs if limit is None else min(limit, w[j] / w[k] * runs)
+
+
+def exact_tasks(a: fo.Allocation) -> list[Fraction]:
+    return [sum(row, start=Fraction(0)) for row in exact(a.tasks_by_server)]
+
+
+@FAST
+@given(allocations())
+def test_sharing_incentive_agrees_with_the_definition_in_fractions(a: fo.Allocation) -> None:
+    slices, tasks = exact_slices(a.instance), exact_tasks(a)
+    margins = [(s - x) / max(s, x) for s, x in zip(slices, tasks, strict=True) if max(s, x) > 0]
+    verdict = check(a, "si")["si"]
+    assert verdict.margin == pytest.approx(float(max(margins, default=-1)), abs=1e-9)
+    assert verdict.holds == (max(margins, default=-1) <= Fraction(1, 10**6))
+    short = {a.instance.users[j] for j, (s, x) in enumerate(zip(slices, tasks, strict=True)) if s > x * (1 + 1e-9)}
+    assert set(verdict.witness.missing) == short
+
+
+@FAST
+@given(allocations())
+def test_the_envy_matrix_agrees_with_the_definition_in_fractions(a: fo.Allocation) -> None:
+    slices, tasks, n = exact_slices(a.instance), exact_tasks(a), a.instance.n_users
+    verdict = check(a, "ef")["ef"]
+    expected = np.zeros((n, n))
+    for j in range(n):
+        for k in range(n):
+            unit = max(slices[j], tasks[j])
+            if j != k and unit > 0:
+                expected[j, k] = (exact_on_bundle(a, j, k) - tasks[j]) / unit
+    assert verdict.witness.matrix == pytest.approx(expected, abs=1e-9)
+    off = expected[~np.eye(n, dtype=bool)]
+    assert verdict.margin == pytest.approx(off.max(initial=-1.0), abs=1e-9)
+    assert verdict.holds == bool(off.max(initial=-1.0) <= 1e-6)
+    if not verdict.holds:
+        j, k = a.instance.user_index(verdict.witness.envier), a.instance.user_index(verdict.witness.envied)
+        assert expected[j, k] == pytest.approx(off.max())
+        assert verdict.witness.would_run == pytest.approx(float(exact_on_bundle(a, j, k)))
+        assert verdict.witness.pairs()[0][:2] == (verdict.witness.envier, verdict.witness.envied)
+
+
+@FAST
+@given(pools(), st.integers(0, 2**32 - 1))
+def test_on_a_pool_it_is_efficient_unless_somebody_finds_all_it_needs_left_over(instance: Any, seed: int) -> None:
+    a = filled(instance, np.random.default_rng(seed))
+    d, x, room = exact(instance.demands), exact_tasks(a), exact(instance.capacities[0])
+    left = [c - sum(x[j] * d[j][i] for j in range(len(x))) for i, c in enumerate(room)]
+    small = Fraction(1, 10**9)  # what floats leave
+    finds = [
+        all(left[i] > small * c for i, c in enumerate(room) if row[i]) and (t is None or x[j] < t * (1 - small))
+        for j, (row, t) in enumerate(zip(d, exact(instance.task_limits), strict=True))
+    ]
+    assert check(a, "pe")["pe"].holds == (not any(finds))
+
+
+def largest_gains(a: fo.Allocation) -> np.ndarray:
+    """Of each user alone: the most it could gain with nobody losing, by a dense program over the servers as given."""
+    instance, d = a.instance, a.instance.per_server_demands
+    n, servers, m = d.shape
+    before, out = a.tasks_by_server.sum(axis=1), np.zeros(n)
+    room = np.maximum(instance.capacities * instance.counts[:, None], a.task_usage)
+    use = np.zeros((servers, m, n, servers))
+    mine = np.zeros((n, n, servers))
+    for s in range(servers):
+        use[s, :, :, s] = d[:, s].T
+    for j in range(n):
+        mine[j, j] = 1
+    use, mine = use.reshape(servers * m, -1), mine.reshape(n, -1)
+    limited = np.isfinite(instance.task_limits)
+    upper = np.where(instance.eligible, np.inf, 0.0).ravel()
+    for j in range(n):
+        found = linprog(
+            -mine[j],
+            A_ub=np.vstack([use, -mine, mine[limited]]),
+            b_ub=np.concatenate([room.ravel(), -before, np.maximum(instance.task_limits, before)[limited]]),
+            bounds=np.column_stack([np.zeros(len(upper)), upper]),
+            method="highs",
+        )
+        assert found.status == 0
+        out[j] = -found.fun - before[j]
+    return out
+
+
+@settings(max_examples=40)
+@given(allocations())
+def test_the_margin_lies_between_the_largest_single_gain_and_the_sum_of_all(a: fo.Allocation) -> None:
+    verdict = check(a, "pe")["pe"]
+    instance, part = a.instance, a.instance.task_limits > 0
+    unit = np.where(part, np.maximum(a.tasks, own_slices(instance)), 1.0)
+    worth = np.where(part, instance.weights, 0.0) / instance.weights[part].sum()
+    single = worth * largest_gains(a) / unit
+    assert single.max() - 1e-5 <= verdict.margin <= single.sum() + 1e-5
+    assert verdict.holds == (single.max() <= 1e-5)
+    assert verdict.witness.margin <= verdict.witness.bound <= verdict.witness.margin + 1e-6
+
+
+@FAST
+@given(allocations())
+def test_the_dominating_allocation_is_feasible_and_takes_nothing_from_anybody(a: fo.Allocation) -> None:
+    verdict = check(a, "pe")["pe"]
+    instance, witness = a.instance, verdict.witness
+    more = of(instance, witness.tasks_by_server)
+    usage = instance.capacities * instance.counts[:, None]
+    assert (more.task_usage <= usage * (1 + 1e-9)).all() and (more.tasks_by_server >= 0).all()
+    assert (more.tasks <= instance.task_limits * (1 + 1e-9)).all() and not more.tasks_by_server[
+        ~instance.eligible
+    ].any()
+    assert (more.tasks >= a.tasks - 1e-9 * np.maximum(a.tasks, own_slices(instance))).all()
+    gains = {u: g for u, g in zip(instance.users, more.tasks - a.tasks, strict=True) if u in witness.gains}
+    assert gains == pytest.approx(witness.gains, rel=1e-6, abs=1e-8)
+    assert verdict.holds or any(repr(user) in str(verdict) for user in gains)
+    assert check(more, "pe")["pe"].margin <= 2e-6  # nothing is left to be gained
+
+
+# -- what certified answers leave over ------------------------------------------------------------------------
+
+GROWING = [
+    fo.DRF(), fo.TSF(), fo.NoFairness(), fo.NashWelfare(), fo.FDS(alpha=0.5), fo.FDS(alpha=1), fo.FDS(alpha=2),
+    fo.GFJ(alpha=2), fo.PNormFairness(1, alpha=0.5), fo.Policy(fo.Total()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_certified_answers_of_notions_that_grow_with_every_share_are_efficient(servers: int) -> None:
+    rng, seen = np.random.default_rng(servers), 0
+    for trial in range(200 if servers == 1 else 30):
+        small = trial % 2
+        instance = cluster(rng, 5, servers, 3) if small else log_uniform(rng, 20, 3, servers, limits=0.4)
+        for policy in GROWING:
+            a = policy.allocate(instance)
+            verdict = check(a, "pe")["pe"]
+            assert verdict.holds and verdict.margin < 2e-7, (policy, instance.to_dict(), verdict.margin)
+            seen += 1
+    assert seen == (2000 if servers == 1 else 300)
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "SCS"])
+def test_the_noise_of_a_cone_solver_is_no_inefficiency(solver: str) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(8):
+        instance = log_uniform(rng, 12, 3, 2, limits=0.3, decades=2)
+        a = fo.FDS(alpha=1).allocate(instance, solver=solver)
+        assert check(a, "pe")["pe"].holds
+
+
+@pytest.mark.parametrize("wasted", [1e-5, 1e-2, 0.5])
+@pytest.mark.parametrize("servers", [1, 3])
+def test_waste_is_seen_however_many_users_there_are(servers: int, wasted: float) -> None:
+    instance = log_uniform(np.random.default_rng(3), 200, 3, servers)
+    a = fo.DRF().allocate(instance)
+    less = of(instance, a.tasks_by_server * (1 - wasted))
+    assert check(a, "pe")["pe"].holds
+    assert check(less, "pe")["pe"].margin > 0.5 * wasted - 1e-6
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_margins_do_not_change_with_the_units_of_resources_or_of_tasks(unit: float) -> None:
+    rng = np.random.default_rng(11)
+    base = cluster(rng, 5, 3, 3)
+    a = filled(base, rng)
+    scale = np.array([unit, 1.0, 1 / unit])
+    other = base.replace(demands=base.demands * scale * 1e3, capacities=base.capacities * scale,
+                         task_limits=base.task_limits / 1e3)  # fmt: skip
+    there = check(of(other, a.tasks_by_server / 1e3))
+    for name, verdict in check(a).items():
+        assert there[name].margin == pytest.approx(verdict.margin, abs=1e-7), name
+
+
+def test_a_user_of_a_trace_of_a_full_resource_gains_nothing() -> None:
+    instance = fo.Instance([[1, 1e-11], [0, 1]], [1, 1])
+    a = fo.DRF().allocate(instance)
+    assert a.tasks[0] == pytest.approx(1) and check(a, "pe")["pe"].holds
+    half = of(instance, [0.5, 1 - 0.5e-11])
+    assert check(half, "pe")["pe"].holds  # the second resource is full, and the first user needs it
+
+
+def test_a_trace_of_a_full_resource_on_servers_is_no_way_to_gain_either() -> None:
+    """HiGHS drops entries below 1e-9, so that its program at natural scale would let the first user gain."""
+    rng, seen = np.random.default_rng(5), 0
+    for _ in range(12):
+        a = fo.TSF().allocate(log_uniform(rng, 10, 2, 3, limits=0.4, decades=6))
+        seen += check(a, "pe")["pe"].holds
+    assert seen == 12
+    instance = fo.Instance([[1, 1e-10], [0, 1]], [[1, 1], [2, 1]])
+    full = of(instance, [[0.5, 0.5], [1 - 0.5e-10, 1 - 0.5e-10]])  # all of the second resource
+    assert check(full, "pe")["pe"].holds
+    assert not check(of(instance, [[0.5, 0.5], [0.9, 1 - 0.5e-10]]), "pe")["pe"].holds
+
+
+# -- what is known of notions ---------------------------------------------------------------------------------
+
+
+@FAST
+@given(pools())
+def test_drf_is_efficient_envy_free_and_an_incentive_to_share_with_zeros_weights_and_limits(instance: Any) -> None:
+    report = check(fo.DRF().allocate(instance), ["pe", "si", "ef"])
+    assert report.holds, str(report)
+
+
+def test_most_tasks_gives_the_first_user_of_row_1_nothing() -> None:
+    report = check(fo.NoFairness().allocate(TWO))
+    assert report["pe"].holds and not report["si"].holds and not report["ef"].holds
+    assert report["si"].margin == pytest.approx(1) and report["si"].witness.missing == {"batch": pytest.approx(2.5)}
+    envy = report["ef"].witness
+    assert (envy.envier, envy.envied) == ("batch", "web") and envy.would_run == pytest.approx(25 / 8)
+    assert report["ef"].margin == pytest.approx(25 / 8 / 2.5)
+    assert str(report["ef"]) == (
+        "user 'batch' would run 3.125 tasks on what 'web' holds, but runs 0: envy of 125% of its own slice"
+    )
+
+
+def test_gfj_below_the_line_of_pareto_efficiency_is_dominated() -> None:
+    """Example 10 of math.md section 9; at lam = -1/4 the objective is not concave, so its optimum is given by hand."""
+    instance = fo.Instance([[1, 0], [0, 1]], [1, 4], users=["a", "b"])
+    verdict = check(of(instance, [1, 2]), "pe")["pe"]
+    assert not verdict.holds and verdict.witness.gains == {"b": pytest.approx(2, rel=1e-5)}
+    assert verdict.margin == pytest.approx(0.5, rel=1e-5)  # b doubles what it has, a gains nothing
+    assert str(verdict) == "with nobody running fewer, user 'b' could run 4 tasks instead of 2"
+    assert check(fo.GFJ(beta=2, lam=-0.5).allocate(instance), "pe")["pe"].holds
+
+
+def test_plain_max_min_is_not_efficient_once_demands_have_zeros() -> None:
+    instance = fo.Instance([[1, 0], [0, 1]], [1, 1])
+    lazy = of(instance.replace(task_limits=[0.5, np.inf]), [0.5, 0.5])  # a largest smallest share
+    assert min(lazy.tasks) == fo.Policy(fo.MaxMin()).allocate(lazy.instance).objective
+    assert check(lazy, "pe")["pe"].witness.gains == {"user2": pytest.approx(0.5, rel=1e-5)}
+
+
+def test_full_bundles_of_hffmra_do_not_hide_that_tasks_could_grow() -> None:
+    a = fo.HFFMRA(units="raw").allocate(CLUSTER_004)
+    assert a.tasks == pytest.approx([4.261, 3.826], abs=1e-3)
+    assert a.usage == pytest.approx(CLUSTER_004.capacities)  # all is handed out
+    verdict = check(a, "pareto")["pareto"]
+    assert not verdict.holds and verdict.margin > 0.01
+    gains = largest_gains(a)
+    assert gains.max() > 0.1
+
+
+def test_envy_is_of_what_users_hold_where_a_mechanism_decides_bundles() -> None:
+    instance = fo.Instance([[1, 2], [2, 1]], [6, 6], users=["a", "b"])
+    bundles = np.array([[[2.0, 1.0]], [[4.0, 5.0]]])
+    a = of(instance, [0.5, 2.0], bundles)
+    envy = check(a, "ef")["ef"].witness
+    assert (envy.envier, envy.envied, envy.would_run) == ("a", "b", 2.5)
+    assert envy.matrix[1, 0] == pytest.approx((1 - 2) / 2)
+
+
+def test_a_user_at_its_limit_envies_nobody() -> None:
+    instance = fo.Instance([[1], [1]], [10], task_limits=[2, None])
+    assert check(of(instance, [2, 8]), "ef")["ef"].holds
+    assert not check(of(instance, [1, 8]), "ef")["ef"].holds
+
+
+def test_envy_counts_only_servers_where_the_envier_may_run() -> None:
+    instance = fo.Instance([[1], [1]], [[4], [4]], eligible=[[True, False], [True, True]])
+    a = of(instance, [[2, 0], [2, 4]])
+    assert check(a, "ef")["ef"].holds and check(a, "ef")["ef"].witness.matrix[0, 1] == 0
+
+
+def test_bottleneck_is_the_check_of_notions_and_left_out_where_servers_differ() -> None:
+    cluster = fo.Instance([[0, 1], [1, 1]], [4, 6], users=["a", "b"], resources=["cpu", "memory"])
+    a = fo.DRF().allocate(cluster)
+    verdict = check(a)["bf"]
+    assert not verdict.holds and verdict.margin == pytest.approx(0.2)
+    assert str(verdict) == str(fo.bottleneck_fairness(a))
+    several = fo.DRF().allocate(fo.Instance([[1, 2]], [[4, 4], [8, 2]]))
+    assert "bottleneck" not in check(several)
+    with pytest.raises(fo.OutOfDomain, match="servers that differ"):
+        check(several, "bottleneck")
+    assert "bottleneck" in check(fo.DRF().allocate(fo.Instance([[1, 2]], [[4, 4], [4, 4]])))
+
+
+# -- sizes ----------------------------------------------------------------------------------------------------
+
+
+def test_counted_servers_are_as_good_as_the_servers_they_stand_for() -> None:
+    rng = np.random.default_rng(2)
+    row = fo.Instance([[1, 2], [3, 1]], [[4, 5], [7, 3]], counts=[3, 1])
+    each = fo.Instance([[1, 2], [3, 1]], [[4, 5], [4, 5], [4, 5], [7, 3]])
+    a = filled(row, rng)
+    spread = a.tasks_by_server[:, [0, 0, 0, 1]] / np.array([3, 3, 3, 1])
+    b = of(each, spread)
+    for name, verdict in check(a).items():
+        assert check(b)[name].margin == pytest.approx(verdict.margin, abs=1e-9), name
+    assert check(b)["pe"].witness.tasks_by_server.shape == (2, 4)
+
+
+def test_a_user_with_a_limit_of_0_is_left_out_of_everything() -> None:
+    instance = fo.Instance([[1, 1], [1, 2]], [4, 4], task_limits=[0, None])
+    report = check(fo.DRF().allocate(instance))
+    assert report.holds and report["ef"].margin <= 0 and report["si"].witness.missing == {}
+    assert check(of(instance, [0, 1]), "pe")["pe"].witness.gains == {"user2": pytest.approx(1, rel=1e-5)}
+
+
+def test_no_users_and_one_user() -> None:
+    none = check(fo.DRF().allocate(fo.Instance(np.zeros((0, 2)), [1, 1])))
+    assert none.holds and len(none) == 4
+    one = check(fo.DRF().allocate(fo.Instance([[1, 1]], [1, 1])))
+    assert one.holds and one["ef"].witness.envier is None
+
+
+def test_the_matrix_is_left_out_for_very_many_users_but_not_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairopt.properties import envy
+
+    a = fo.NoFairness().allocate(log_uniform(np.random.default_rng(0), 30, 2))
+    whole = check(a, "ef")["ef"]
+    monkeypatch.setattr(envy, "WHOLE", 20)
+    monkeypatch.setattr(envy, "BLOCK", 64)
+    verdict = check(a, "ef")["ef"]
+    assert whole.witness.matrix is not None and verdict.witness.matrix is None
+    assert (verdict.margin, str(verdict)) == (whole.margin, str(whole))
+    assert (verdict.witness.whom == whole.witness.whom).all()
+    with pytest.raises(fo.InvalidBlock, match="no envy matrix of 30 users"):
+        verdict.plot()
+
+
+def test_the_interior_point_method_answers_the_same_as_the_simplex_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    for servers in (1, 3):
+        instance = log_uniform(rng, 30, 3, servers, limits=0.3)
+        a = of(instance, fo.DRF().allocate(instance).tasks_by_server * 0.9)
+        simplex = check(a, "pe")["pe"]
+        monkeypatch.setattr(dominance, "MANY", 0)
+        interior = check(a, "pe")["pe"]
+        assert interior.margin == pytest.approx(simplex.margin, abs=1e-7) and not interior.holds
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_a_solver_that_misleads_is_not_believed(servers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = log_uniform(np.random.default_rng(servers), 10, 2, servers)
+    a = of(instance, fo.DRF().allocate(instance).tasks_by_server * 0.9)
+
+    def lazy(*args: Any, **options: Any) -> Any:
+        found = linprog(*args, **options)
+        found.x = np.zeros_like(found.x)  # "nobody can gain", under the status optimal
+        return found
+
+    monkeypatch.setattr(dominance, "linprog", lazy)
+    with pytest.raises(fo.NotCertified, match="could not be proved: highs"):
+        check(a, "pe")
+
+    def generous(*args: Any, **options: Any) -> Any:
+        found = linprog(*args, **options)
+        found.x = found.x * 2  # beyond capacities
+        return found
+
+    monkeypatch.setattr(dominance, "linprog", generous)
+    with pytest.raises(fo.NotCertified, match="could not be proved: highs"):
+        check(a, "pe")
+
+    nothing = types.SimpleNamespace(x=None, message="lost its way")
+    monkeypatch.setattr(dominance, "linprog", lambda *args, **options: nothing)
+    with pytest.raises(fo.NotCertified, match="lost its way"):
+        check(a, "pe")
+
+
+# -- reports --------------------------------------------------------------------------------------------------
+
+
+def test_a_report_is_a_mapping_by_canonical_names_that_takes_short_forms() -> None:
+    report = check(fo.DRF().allocate(TWO), ["ef", "PE", "Pareto efficiency", "pareto"])
+    assert list(report) == ["pareto", "envy-free"] and len(report) == 2
+    assert report["pe"] is report["pareto"] and "EF" in report and "si" not in report and "nonsense" not in report
+    assert report.get("si") is None
+    with pytest.raises(KeyError, match="sharing-incentive was not checked"):
+        report["si"]
+    with pytest.raises(fo.InvalidBlock, match="no property 'envi'"):
+        report["envi"]
+    assert [row["property"] for row in report.rows()] == ["pareto", "envy-free"]
+    assert report.rows()[0]["sentence"] == str(report["pareto"])
+
+
+def test_a_report_reads_as_text_in_a_terminal_and_in_a_notebook() -> None:
+    from rich.console import Console
+
+    odd = TWO.replace(users=["[red]<b>", "web"])
+    report = check(fo.NoFairness().allocate(odd))
+    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(report)
+    shown = console.export_text()
+    assert "[red]<b>" in shown and "NO" in shown and "most tasks" in shown
+    assert "<b>no</b>" in report._repr_html_() and "[red]&lt;b&gt;" in report._repr_html_()
+    assert str(report).splitlines()[0].startswith("most tasks on Instance(2 users")
+    assert repr(report).startswith("<PropertyReport of most tasks")
+
+
+def test_a_sentence_has_digits_enough_to_tell_its_numbers_apart() -> None:
+    report = check(of(TWO, [2.5 * (1 - 3e-5), 12.5]), ["pe", "si"])
+    assert "could run 2.5 tasks instead of 2.4999" in str(report["pe"])
+    assert "runs 2.4999 tasks, where its own slice would run 2.5" in str(report["si"])
+
+
+def test_a_sentence_counts_those_it_does_not_name() -> None:
+    instance = fo.Instance(np.eye(5), np.full(5, 2.0))
+    report = check(of(instance, np.full(5, 0.1)), ["pe", "si"])
+    assert "(2 users more could gain)" in str(report["pe"])
+    assert "(4 users more fall short)" in str(report["si"])
+
+
+def test_the_envy_matrix_is_drawn_with_labels_and_numbers() -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+    report = check(fo.NoFairness().allocate(TWO))
+    ax = report.plot()
+    assert np.asarray(ax.images[0].get_array()) == pytest.approx(100 * report["ef"].witness.matrix)
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["batch", "web"]
+    assert [t.get_text() for t in ax.texts] == ["+125", "-100"]
+    ax.figure.canvas.draw()
+    from fairopt.plots.common import new_figure
+
+    mine = new_figure(3, 3).subplots()
+    assert report["ef"].plot(ax=mine) is mine
+    many = check(fo.DRF().allocate(log_uniform(np.random.default_rng(0), 40, 2)), "ef").plot()
+    assert not many.texts
+    with pytest.raises(fo.InvalidBlock, match="pareto has no picture"):
+        report["pe"].plot()
+    with pytest.raises(fo.InvalidBlock, match="envy was not checked"):
+        check(fo.DRF().allocate(TWO), "pe").plot()
+
+
+# -- what is refused ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sp", "strategy-proof", "sp-boosting", "population-monotone", "rm"])
+def test_properties_of_a_mechanism_are_refused_with_what_to_use(name: str) -> None:
+    with pytest.raises(
+        fo.InvalidBlock, match=r"property of a mechanism, not of one allocation; use fo\.audit"
+    ) as error:
+        check(fo.DRF().allocate(TWO), ["pe", name])
+    assert ("best_misreport" in str(error.value)) == name.startswith(("sp", "strategy"))
+
+
+def test_an_unknown_property_names_the_nearest() -> None:
+    with pytest.raises(fo.InvalidBlock, match="no property 'parto'; did you mean 'pareto'"):
+        check(fo.DRF().allocate(TWO), "parto")
+    with pytest.raises(fo.InvalidBlock, match="no property to check"):
+        check(fo.DRF().allocate(TWO), [])
+    with pytest.raises(fo.InvalidBlock, match="give a name or a list"):
+        check(fo.DRF().allocate(TWO), 3)
+
+
+@pytest.mark.parametrize("tol", [0, -1, 1, np.nan, "small", None, True])
+def test_a_tolerance_that_is_none_is_refused(tol: Any) -> None:
+    with pytest.raises(fo.InvalidBlock, match="tol is"):
+        check(fo.DRF().allocate(TWO), tol=tol)
+
+
+def test_a_policy_or_instance_in_place_of_an_allocation_is_refused() -> None:
+    with pytest.raises(fo.InvalidBlock, match=r"fo\.audit"):
+        check(fo.DRF())  # type: ignore[arg-type]
+    with pytest.raises(fo.InvalidBlock, match="give an Allocation"):
+        check(TWO)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ([np.nan, 1], "user 'batch' has nan tasks on server 'pool'; give a finite"),
+        ([np.inf, 1], "user 'batch' has inf tasks"),
+        ([1, -0.1], "user 'web' has -0.1 tasks"),
+        ([6, 0], "tasks use 240 of 'bandwidth' on server 'pool', which has 200"),
+        ([0, 11], "user 'web' runs 11 tasks; its limit is 10"),
+    ],
+)
+def test_what_is_no_allocation_of_its_instance_is_refused(tasks: Any, message: str) -> None:
+    with pytest.raises(fo.InvalidInstance, match=message):
+        check(of(TWO.replace(task_limits={"web": 10}), tasks))
+
+
+def test_tasks_where_a_user_may_not_run_and_bundles_beyond_capacity_are_refused() -> None:
+    instance = fo.Instance([[1], [1]], [[4], [4]], eligible=[[True, False], [True, True]])
+    with pytest.raises(fo.InvalidInstance, match="server 'server2'; it may not run there"):
+        check(of(instance, [[1, 1], [0, 0]]))
+    with pytest.raises(fo.InvalidInstance, match="shape"):
+        check(dataclasses.replace(of(instance, np.zeros((2, 2))), tasks_by_server=np.zeros((2, 1))))
+    bundles = np.zeros((2, 2, 1))
+    with pytest.raises(fo.InvalidInstance, match="users hold 9 of 'resource1' on server 'server1'"):
+        check(of(instance, np.zeros((2, 2)), np.array([[[9.0], [0.0]], [[0.0], [0.0]]])))
+    with pytest.raises(fo.InvalidInstance, match="user 'user1' holds nan"):
+        check(of(instance, np.zeros((2, 2)), bundles + np.nan))
+    with pytest.raises(fo.InvalidInstance, match="bundles have shape"):
+        check(of(instance, np.zeros((2, 2)), np.zeros((2, 1))))
+
+
+@pytest.mark.parametrize("excess", [1e-12, 5e-10])
+def test_what_a_certificate_allows_beyond_a_capacity_is_no_error(excess: float) -> None:
+    report = check(of(TWO, np.array([2.5, 12.5]) * (1 + excess)))
+    assert report["pe"].holds and report["si"].holds and report["ef"].holds
+
+
+def test_each_verdict_has_its_kind_of_witness_where_it_holds_too() -> None:
+    report: PropertyReport = check(fo.DRF().allocate(TWO))
+    kinds = {name: type(verdict.witness) for name, verdict in report.items()}
+    assert kinds == {
+        "pareto": Dominating, "sharing-incentive": OwnSlices, "envy-free": Envy, "bottleneck": BottleneckVerdict,
+    }  # fmt: skip

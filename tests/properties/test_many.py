@@ -1,0 +1,258 @@
+"""A mechanism on many pools: the same answers as one by one, and every fault where it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.properties import many
+from fairopt.properties.many import checked, differing, doubt, outcomes
+from tests.oracle import bundles as oracle_bundles
+from tests.oracle import fractions_waterfill as oracle
+
+POLICIES = (
+    fo.DRF(), fo.KDF(2), fo.FDS(0.5), fo.FDS(2), fo.GFJ(1), fo.PNormFairness(2, 2), fo.NoFairness(), fo.MLFDRS(),
+    fo.MLFDRS("equal"), fo.FFMRA(), fo.HFFMRA(), fo.HFFMRA("raw"),
+)  # fmt: skip
+
+
+def pools(seed, size=40, n=3, m=3, least=0):
+    rng = np.random.default_rng(seed)
+    demands = rng.integers(least, 6, size=(size, n, m)).astype(float)
+    demands[..., 0] += ~demands.any(axis=2)
+    return rng, demands, rng.integers(1, 13, size=(size, m)).astype(float)
+
+
+class Changed:
+    """A mechanism of somebody's own: DRF, and then something is done to the answer."""
+
+    name = "changed"
+
+    def __init__(self, change):
+        self.change = change
+
+    def allocate(self, instance):
+        return self.change(fo.DRF().allocate(instance))
+
+
+def with_tasks(answer, tasks):
+    return dataclasses.replace(answer, tasks_by_server=np.asarray(tasks, dtype=float))
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.name)
+@pytest.mark.parametrize("entitled", [False, True])
+def test_answers_are_those_of_one_by_one(policy, entitled):
+    rng, demands, capacities = pools(1)
+    weights = rng.integers(1, 3, size=demands.shape[:2]).astype(float) if entitled else None
+    limits = np.where(rng.random(demands.shape[:2]) < 0.3, rng.integers(0, 8, size=demands.shape[:2]) / 2, np.inf)
+    found = outcomes(policy, demands, capacities, weights, limits)
+    assert found.faults == ()
+    for b in range(len(demands)):
+        one = fo.Instance(
+            demands[b], capacities[b], weights=None if weights is None else weights[b], task_limits=limits[b]
+        )
+        if found.outside[b]:
+            assert not found.ok[b] and np.isnan(found.tasks[b]).all()
+            with pytest.raises(fo.OutOfDomain):
+                policy.allocate(one)
+            continue
+        answer = policy.allocate(one)
+        assert found.ok[b]
+        np.testing.assert_allclose(found.tasks[b], answer.tasks, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found.received(demands)[b], answer.bundles[:, 0], rtol=1e-5, atol=1e-5)
+    assert found.ok.any()
+
+
+def test_tasks_of_drf_are_those_of_exact_fractions():
+    _, demands, capacities = pools(2, least=0)
+    found = outcomes(fo.DRF(), demands, capacities)
+    for b in range(len(demands)):
+        rows, room = demands[b].astype(int).tolist(), capacities[b].astype(int).tolist()
+        exact = oracle.leximin(rows, room, oracle.dominant(rows, room))
+        np.testing.assert_allclose(found.tasks[b], [float(x) for x in exact], rtol=1e-12)
+
+
+def test_bundles_side_by_side_are_those_of_exact_fractions():
+    _, demands, capacities = pools(3)
+    found = outcomes(fo.MLFDRS(), demands, capacities)
+    for b in range(len(demands)):
+        rows = [[Fraction(int(v)) for v in row] for row in demands[b]]
+        exact = oracle_bundles.mlf_drs(rows, [Fraction(int(c)) for c in capacities[b]])
+        np.testing.assert_allclose(found.bundles[b], [[float(v) for v in row] for row in exact], rtol=1e-12)
+
+
+def test_limits_cut_tasks_and_not_bundles():
+    found = outcomes(fo.MLFDRS(), [[[1, 1], [1, 1]]], [4, 4], task_limits=[1, np.inf])
+    np.testing.assert_allclose(found.tasks, [[1, 2]])
+    np.testing.assert_allclose(found.bundles, [[[2, 2], [2, 2]]])
+
+
+def test_only_undefined_instances_are_outside():
+    found = outcomes(fo.KDF(2), [[[1, 0], [1, 1]], [[1, 2], [1, 1]], [[0, 1], [0, 1]]], [4, 4])
+    assert found.outside.tolist() == [True, False, True]
+    assert found.ok.tolist() == [False, True, False]
+    assert found.faults == ()
+
+
+def test_all_are_outside_where_k_exceeds_the_resources():
+    found = outcomes(fo.KDF(3), np.ones((4, 2, 2)), [4, 4])
+    assert found.outside.all() and not found.ok.any()
+
+
+def test_unequal_weights_are_outside_for_bundles_and_the_others_stand():
+    found = outcomes(fo.MLFDRS(), np.ones((2, 2, 2)), [4, 4], weights=[[1, 2], [3, 3]])
+    assert found.outside.tolist() == [True, False]
+    np.testing.assert_allclose(found.tasks[1], [2, 2])
+
+
+def test_a_policy_with_an_allocate_of_its_own_is_asked_itself():
+    class Favoured(fo.Policy):
+        def allocate(self, instance, **options):
+            return super().allocate(instance.with_weights([2.0, 1.0]), **options)
+
+    favoured = Favoured(fo.DRF().objective, name="favoured")
+    np.testing.assert_allclose(outcomes(favoured, [[[1, 1], [1, 1]]], [3, 3]).tasks, [[2, 1]])
+
+
+def test_a_share_of_somebodys_own_is_solved_one_by_one():
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Mean(fo.Share):
+        def per_task(self, instance):
+            return instance.ratios.mean(axis=-1)
+
+    found = outcomes(fo.Policy(fo.Leximin(Mean())), [[[1, 0], [1, 1]]], [2, 2])
+    np.testing.assert_allclose(found.tasks, [[4 / 3, 2 / 3]])
+
+
+def test_a_policy_with_constraints_is_solved_one_by_one():
+    held = fo.Policy(fo.NoFairness().objective, [fo.MinTasks(1)], name="at least one")
+    found = outcomes(held, [[[2.0], [1.0]]], [6.0])
+    np.testing.assert_allclose(found.tasks, [[1, 4]], rtol=1e-6)
+
+
+def test_what_raises_is_reported_by_instance_and_the_others_stand():
+    class Fragile:
+        def allocate(self, instance):
+            if instance.demands[0, 0] > 2:
+                raise ZeroDivisionError("no idea")
+            return fo.DRF().allocate(instance)
+
+    found = outcomes(Fragile(), [[[1, 1], [1, 1]], [[3, 1], [1, 1]], [[2, 1], [1, 1]]], [4, 4])
+    assert [(b, type(error)) for b, error in found.faults] == [(1, ZeroDivisionError)]
+    assert found.ok.tolist() == [True, False, True]
+    assert np.isnan(found.tasks[1]).all() and not found.outside.any()
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "error"),
+    [
+        (lambda a: with_tasks(a, a.tasks_by_server * np.nan), "no finite number", fo.NotCertified),
+        (lambda a: with_tasks(a, a.tasks_by_server * 1.01), "hands out 4.04 of 'resource1'", fo.NotCertified),
+        (lambda a: with_tasks(a, a.tasks_by_server * -1), "exceeds a capacity or a task limit", fo.NotCertified),
+        (lambda a: with_tasks(a, [[2.0]]), "give an Allocation with tasks of shape (2, 1)", fo.InvalidBlock),
+        (lambda a: a.tasks, "answered ndarray", fo.InvalidBlock),
+        (lambda a: None, "answered NoneType", fo.InvalidBlock),
+        (
+            lambda a: dataclasses.replace(a, certificate=dataclasses.replace(a.certificate, gap=0.1)),
+            "NOT certified", fo.NotCertified,
+        ),
+        (
+            lambda a: dataclasses.replace(a, given_bundles=np.full((2, 1, 2), 3.0)),
+            "hands out 6 of", fo.NotCertified,
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_answers_are_faults(change, words, error):
+    instance = fo.Instance([[1, 1], [1, 1]], [4, 4])
+    with pytest.raises(error) as caught:
+        checked(Changed(change), instance)
+    assert words in str(caught.value)
+    found = outcomes(Changed(change), [instance.demands], [4, 4])
+    assert [type(e) for _, e in found.faults] == [error]
+    assert not found.ok.any() and np.isnan(found.tasks).all()
+
+
+def test_a_task_limit_exceeded_is_a_fault():
+    def to_two(answer):
+        return with_tasks(answer, [[2.0], [2.0]])
+
+    found = outcomes(Changed(to_two), [[[1, 1], [1, 1]]], [4, 4], task_limits=[1, np.inf])
+    assert "task limit" in str(found.faults[0][1])
+
+
+def test_wasting_is_no_fault():
+    found = outcomes(Changed(lambda a: with_tasks(a, a.tasks_by_server * 0.99)), [[[1, 1], [1, 1]]], [4, 4])
+    np.testing.assert_allclose(found.tasks, [[1.98, 1.98]])
+
+
+def test_impossible_numbers_are_no_fault_of_the_mechanism():
+    for mechanism in (fo.DRF(), fo.MLFDRS(), Changed(lambda a: a)):
+        with pytest.raises(fo.InvalidInstance):
+            outcomes(mechanism, [[[1.0, -1.0]]], [4, 4])
+
+
+def test_a_random_mechanism_is_found_out_and_others_are_not():
+    rng = np.random.default_rng(0)
+    random = Changed(lambda a: with_tasks(a, a.tasks_by_server * rng.uniform(0.5, 1.0)))
+    _, demands, capacities = pools(4, size=5)
+    assert differing(random, demands, capacities).tolist() == [0, 1, 2, 3, 4]
+    for policy in POLICIES:
+        assert len(differing(policy, demands, capacities)) == 0
+
+
+def test_a_mechanism_that_fails_every_other_time_differs():
+    calls = []
+
+    class Moody:
+        def allocate(self, instance):
+            calls.append(1)
+            if len(calls) > 2:
+                raise ValueError("enough")
+            return fo.DRF().allocate(instance)
+
+    assert differing(Moody(), np.ones((2, 2, 2)), [4, 4]).tolist() == [0, 1]
+
+
+def test_bundles_that_differ_are_enough_to_differ():
+    held = iter([1.0, 2.0])
+
+    def give(answer):
+        return dataclasses.replace(
+            answer, given_bundles=np.full((1, 1, 2), next(held)), tasks_by_server=np.ones((1, 1))
+        )
+
+    assert differing(Changed(give), [[[1.0, 1.0]]], [4, 4]).tolist() == [0]
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 2), (3, 0, 2)])
+def test_nothing_to_do_is_done(shape):
+    for policy in (fo.DRF(), fo.MLFDRS()):
+        found = outcomes(policy, np.ones(shape), [4, 4])
+        assert found.tasks.shape == shape[:2] and found.faults == ()
+
+
+def test_capacities_over_twelve_decades():
+    demands = np.array([[[1e-6, 1e6], [2e-6, 1e6]]])
+    for policy in (fo.DRF(), fo.MLFDRS(), fo.FDS(2)):
+        found = outcomes(policy, demands, [1e-6, 1e6])
+        assert found.ok.all()
+        np.testing.assert_allclose(
+            found.tasks[0], policy.allocate(fo.Instance(demands[0], [1e-6, 1e6])).tasks, rtol=1e-6
+        )
+
+
+def test_more_pools_than_stand_side_by_side(monkeypatch):
+    _, demands, capacities = pools(5, size=11)
+    whole = outcomes(fo.FFMRA(), demands, capacities)
+    monkeypatch.setattr(many, "SIDE_BY_SIDE", 3)
+    np.testing.assert_array_equal(outcomes(fo.FFMRA(), demands, capacities).bundles, whole.bundles)
+
+
+def test_doubt_grows_with_the_gap():
+    answer = fo.DRF().allocate(fo.Instance([[1, 1], [1, 1]], [4, 4]))
+    loose = dataclasses.replace(answer, certificate=dataclasses.replace(answer.certificate, gap=1e-6))
+    assert doubt(answer) < 1e-6 < 1e-3 < doubt(loose)

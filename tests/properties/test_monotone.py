@@ -1,0 +1,150 @@
+"""Monotonicity: who loses when a user leaves or a capacity grows."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import fairopt as fo
+from fairopt.properties.monotone import (
+    FACTORS,
+    departures,
+    growths,
+    population_monotone,
+    resource_monotone,
+)
+from tests.oracle import fractions_waterfill as oracle
+from tests.oracle.instances import pools
+
+LEAVING = fo.Instance([[1, 1], [3, 1], [1, 3]], [7, 5], users=["a", "b", "c"])
+GROWING = fo.Instance([[3, 1], [1, 3]], [4, 4], users=["a", "b"], resources=["bandwidth", "memory"])
+
+
+def test_a_departure_that_hurts_under_nash_welfare():
+    """The witness is recomputed here by the route of the general solver."""
+    verdict = population_monotone(fo.FDS(1), LEAVING)
+    assert not verdict.holds and verdict.name == "population-monotone"
+    shown = verdict.witness
+    assert (shown.leaver, shown.loser) == ("c", "b")
+    before = fo.FDS(1).allocate(LEAVING, method="cone").tasks[1]
+    after = fo.FDS(1).allocate(LEAVING.select_users([0, 1]), method="cone").tasks[1]
+    assert shown.before == pytest.approx(before, rel=1e-4) and shown.after == pytest.approx(after, rel=1e-4)
+    assert verdict.margin == pytest.approx(1 - after / before, rel=1e-3)
+    assert "when user 'c' leaves, user 'b'" in str(verdict)
+
+
+@settings(max_examples=30, deadline=None)
+@given(pools(max_users=4, max_resources=3).filter(lambda instance: (instance.demands > 0).all()))
+def test_drf_is_population_monotone_on_positive_demands(instance):
+    """Ghodsi et al.: with weights and limits."""
+    verdict = population_monotone(fo.DRF(), instance)
+    assert verdict.holds and verdict.margin <= 1e-9
+
+
+def test_drf_is_not_population_monotone_with_zeros():
+    """Whoever shares a full resource with the leaver rises, and takes another resource from those who do not."""
+    demands, capacities = [[1, 0], [1, 0], [1, 1], [0, 1]], [1, 1]
+    verdict = population_monotone(fo.DRF(), fo.Instance(demands, capacities))
+    before = oracle.leximin(demands, capacities, [1] * 4)
+    after = oracle.leximin(demands[1:], capacities, [1] * 3)
+    assert (before[3], after[2]) == (Fraction(2, 3), Fraction(1, 2))
+    assert not verdict.holds and verdict.witness.loser == "user4"
+    assert verdict.margin == pytest.approx(1 / 4) and verdict.witness.after == pytest.approx(1 / 2)
+
+
+def test_drf_is_not_resource_monotone():
+    verdict = resource_monotone(fo.DRF(), GROWING)
+    assert not verdict.holds and verdict.name == "resource-monotone"
+    shown = verdict.witness
+    assert (shown.resource, shown.factor, shown.loser) == ("bandwidth", 4, "b")
+    assert (shown.before, shown.after) == (pytest.approx(1), pytest.approx(2 / 3))
+    assert verdict.margin == pytest.approx(1 / 3)
+    assert str(verdict) == (
+        "DRF here: with 4 times as much 'bandwidth', user 'b' gets 0.666667 tasks instead of 1 (-33.333%)"
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(pools(max_users=4, max_resources=1))
+def test_drf_is_resource_monotone_with_one_resource(instance):
+    """More of the only resource raises everybody's level."""
+    assert resource_monotone(fo.DRF(), instance, factors=(1.5, 3)).holds
+
+
+def test_several_servers_name_the_one_that_grows():
+    several = fo.Instance([[3, 1], [1, 3]], [[4, 4], [4, 4]], users=["a", "b"], servers=["left", "right"])
+    verdict = resource_monotone(fo.DRFH(), several, factors=(8,))
+    assert not verdict.holds and verdict.witness.server in ("left", "right")
+    assert f"on server {verdict.witness.server!r}" in str(verdict)
+    assert population_monotone(fo.NaivePerServer(fo.DRF()), several).holds
+
+
+def test_nobody_to_leave_and_nobody_at_all():
+    for instance in (fo.Instance([[1, 1]], [2, 2]), fo.Instance(np.zeros((0, 2)), [2, 2])):
+        verdict = population_monotone(fo.DRF(), instance)
+        assert verdict.holds and verdict.witness is None and "nobody to leave" in str(verdict)
+    none = resource_monotone(fo.DRF(), fo.Instance(np.zeros((0, 2)), [2, 2]))
+    assert none.holds and none.witness is None and "nothing to grow" in str(none)
+
+
+def test_a_user_with_a_limit_of_0_is_nobody_to_leave():
+    verdict = population_monotone(fo.FDS(1), LEAVING.with_task_limits([None, None, 0]))
+    assert verdict.holds and verdict.witness.leaver in ("a", "b")
+
+
+def test_a_loss_within_what_the_gaps_leave_open_is_none():
+    class Shrinking:
+        """1e-6 less for everybody when somebody leaves."""
+
+        def allocate(self, instance):
+            factor = 1.0 if instance.n_users == 3 else 1 - 1e-6
+            return (
+                fo.DRF()
+                .allocate(instance)
+                .__class__(
+                    instance, self, np.full((instance.n_users, 1), 0.5 * factor), fo.Certificate(0.0, 0.0, "own"), 0.0
+                )
+            )
+
+    assert population_monotone(Shrinking(), LEAVING).holds
+    assert not population_monotone(Shrinking(), LEAVING, tol=1e-7).holds
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5, np.inf, np.nan])
+def test_a_factor_that_does_not_grow_is_refused(factor):
+    with pytest.raises(fo.InvalidBlock, match="above 1"):
+        resource_monotone(fo.DRF(), GROWING, factors=(2, factor))
+
+
+def test_what_the_mechanism_raises_is_raised():
+    with pytest.raises(fo.OutOfDomain):
+        population_monotone(fo.KDF(2), fo.Instance([[1, 0], [1, 1]], [2, 2]))
+    with pytest.raises(fo.OutOfDomain):
+        resource_monotone(fo.KDF(2), fo.Instance([[1, 0], [1, 1]], [2, 2]))
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(1), fo.MLFDRS(), fo.NoFairness()], ids=lambda p: p.name)
+def test_many_at_once_agree_with_one_at_a_time(policy):
+    rng = np.random.default_rng(0)
+    demands, capacities = rng.integers(1, 5, size=(12, 3, 2)), rng.integers(2, 10, size=(12, 2))
+    gone, grown = departures(policy, demands, capacities), growths(policy, demands, capacities)
+    assert gone.shape == (12, 3, 3) and grown.shape == (12, 2, len(FACTORS), 3)
+    assert np.isnan(gone[:, range(3), range(3)]).all() and np.isfinite(grown).all()
+    for b in range(12):
+        instance = fo.Instance(demands[b], capacities[b])
+        left, more = population_monotone(policy, instance), resource_monotone(policy, instance)
+        for verdict, losses in ((left, gone[b]), (more, grown[b])):
+            most = float(np.nanmax(losses))
+            if most > 1e-4:
+                assert verdict.margin == pytest.approx(most, rel=1e-4) and not verdict.holds
+            else:
+                assert verdict.holds
+
+
+def test_instances_without_an_answer_are_nan():
+    assert np.isnan(departures(fo.KDF(2), [[[1, 0], [1, 1], [2, 1]]], [4, 4])[0][1:]).all()
+    assert np.isnan(growths(fo.KDF(2), [[[1, 0], [1, 1]]], [4, 4])).all()
+    assert departures(fo.DRF(), [[[1, 1]]], [4, 4]).shape == (1, 1, 1)

@@ -49,6 +49,7 @@ from fairopt.notions.registry import known_policies, named_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 from fairopt.properties.checks import check
+from fairopt.properties.lies import Misreport, best_misreport
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.report import Comparison, compare
 from fairopt.routes.batch import Allocations, allocate_many
@@ -95,6 +96,7 @@ __all__ = [
     "MaxTasks",
     "MinShare",
     "MinTasks",
+    "Misreport",
     "MissingExtra",
     "Model",
     "NaivePerServer",
@@ -125,6 +127,7 @@ __all__ = [
     "WeightedLog",
     "allocate_many",
     "allocate_sharded",
+    "best_misreport",
     "bottleneck_fairness",
     "check",
     "compare",

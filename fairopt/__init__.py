@@ -48,8 +48,11 @@ from fairopt.notions.psdsf import PSDSF
 from fairopt.notions.registry import known_policies, named_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
+from fairopt.properties.audit import audit
 from fairopt.properties.checks import check
+from fairopt.properties.findings import AuditReport, Finding, Witness
 from fairopt.properties.lies import Misreport, best_misreport
+from fairopt.properties.replay import replay
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.report import Comparison, compare
 from fairopt.routes.batch import Allocations, allocate_many
@@ -73,6 +76,7 @@ __all__ = [
     "Allocations",
     "AlphaFair",
     "AtMostRequested",
+    "AuditReport",
     "BottleneckFairness",
     "BundleBase",
     "Certificate",
@@ -84,6 +88,7 @@ __all__ = [
     "FairShareBase",
     "FairnessEfficiency",
     "FairoptError",
+    "Finding",
     "GlobalAggregateResource",
     "Infeasible",
     "Instance",
@@ -125,8 +130,10 @@ __all__ = [
     "Unbounded",
     "Verdict",
     "WeightedLog",
+    "Witness",
     "allocate_many",
     "allocate_sharded",
+    "audit",
     "best_misreport",
     "bottleneck_fairness",
     "check",
@@ -136,4 +143,5 @@ __all__ = [
     "metrics",
     "named_policy",
     "read",
+    "replay",
 ]  # fmt: skip

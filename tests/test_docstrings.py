@@ -12,7 +12,7 @@ import fairopt as fo
 
 PUBLIC = {name: getattr(fo, name) for name in fo.__all__ if not inspect.ismodule(getattr(fo, name))}
 ERRORS = {name for name, kind in PUBLIC.items() if inspect.isclass(kind) and issubclass(kind, BaseException)}
-GIVEN = {"Allocations", "Certificate", "Try", "Model"}  # users are given these, and make none
+GIVEN = {"Allocations", "AuditReport", "Certificate", "Finding", "Try", "Model", "Witness"}  # users are given these
 CALLED = sorted(set(PUBLIC) - ERRORS - GIVEN)
 CLASSES = sorted(name for name, kind in PUBLIC.items() if inspect.isclass(kind) and name not in ERRORS)
 

@@ -48,6 +48,13 @@ class Misreport:
         True tasks under either.
     family : str
         Which search found it; see `fairopt.properties.lie_families`.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[1, 3], [3, 1]], [2, 4], users=["a", "b"])
+    >>> print(fo.best_misreport(fo.FDS(1), cluster, "b"))
+    user 'b' reports (2, 3) and runs 0.444444 tasks instead of 0.333333 (+33.333%)
     """
 
     user: str

@@ -1,0 +1,116 @@
+"""``fairopt audit`` and ``fairopt replay``: a search for instances that break a property, and its witnesses again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairopt.cli.commands import NOT_CERTIFIED, WHAT_POLICY, AsJson, app, guarded
+from fairopt.cli.progress import STOPPED, complain, console_for, working
+
+AUDIT = """Search for small instances on which a policy breaks a property, and prove what is found.
+
+\b
+[bold]Examples[/]
+  fairopt audit 2df
+  fairopt audit fds:alpha=2 --property sp --positive
+  fairopt audit my_notions.py:MINE --property ef --property sp --max-examples 20000
+  fairopt audit 2df --property ef --condition "no completely dominant user"
+  fairopt audit most-tasks --save found.json, and years later: fairopt replay found.json
+
+Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
+(sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm).
+
+What is refuted is shown with a witness that was computed again by other means; a property that is not refuted is not \
+proved. The exit code is 0 either way, and 1 where the policy failed on some instance."""
+REPLAY = """Check the witnesses of a saved audit again, from the numbers alone; nothing in the file is executed.
+
+\b
+[bold]Examples[/]
+  fairopt replay found.json
+  fairopt replay found.json --policy my_notions.py:MINE
+
+The exit code is 1 if a witness refutes no longer."""
+
+
+@app.command(no_args_is_help=True, help=AUDIT)
+@guarded
+def audit(
+    policy: Annotated[str, typer.Argument(show_default=False, metavar="POLICY", help=WHAT_POLICY)],
+    property: Annotated[list[str] | None, typer.Option(
+        "--property", help="One to audit; repeat it. Default: pe, si, ef and sp.")] = None,
+    positive: Annotated[bool, typer.Option("--positive", help="Positive demands only, and reports of them.")] = False,
+    boosting_only: Annotated[bool, typer.Option("--boosting-only", help="Only lies of at least the truth.")] = False,
+    condition: Annotated[list[str] | None, typer.Option(
+        help="What instances must fulfil, as 'no completely dominant user'; repeat it.")] = None,
+    weights: Annotated[bool, typer.Option("--weights", help="Users have weights from 1 to 4.")] = False,
+    limits: Annotated[bool, typer.Option("--limits", help="Some users have task limits.")] = False,
+    max_examples: Annotated[int, typer.Option(metavar="N", help="Instances per property.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Where chance comes from.")] = 0,
+    save: Annotated[Path | None, typer.Option(help="Write everything to a .json file, for 'fairopt replay'.")] = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Search for instances that break a property."""
+    from fairopt.errors import InvalidBlock
+    from fairopt.notions.registry import named_policy
+    from fairopt.policy import label
+    from fairopt.properties.audit import USUAL
+    from fairopt.properties.audit import audit as search
+    from fairopt.report import files
+
+    if save is not None and save.suffix != ".json":
+        raise InvalidBlock(f"{save}: audits are saved as JSON; give a name that ends in .json")
+    mechanism = named_policy(policy)
+    conditions = [*(condition or ()), *(["boosting only"] if boosting_only else ())]
+    with working(f"audit of {label(mechanism)}") as say:
+        report = search(
+            mechanism, property or USUAL, positive=positive, conditions=conditions, weights=weights, limits=limits,
+            max_examples=max_examples, seed=seed,
+            progress=lambda name, done, of: say(f"audit of {label(mechanism)}: {name}, {done:,} of {of:,} instances"),
+        )  # fmt: skip
+    if save is not None:
+        report.save(save)
+    if as_json:
+        typer.echo(files.as_json(report.to_dict()))
+    else:
+        console = console_for()
+        console.print(report)
+        if save is not None:
+            console.print(f"written: {save}", markup=False)
+    if report.interrupted or not report.findings:
+        complain(f"stopped by Ctrl-C after {len(report)} properties; what is shown is what was known by then")
+        raise typer.Exit(STOPPED)
+    faulty = [f for f in report.findings if f.n_faults]
+    if faulty:
+        complain(f"{label(mechanism)} failed: {faulty[0].faults[0]}")
+        raise typer.Exit(NOT_CERTIFIED)
+
+
+@app.command("replay", no_args_is_help=True, help=REPLAY)
+@guarded
+def replay_file(
+    file: Annotated[Path, typer.Argument(
+        show_default=False, metavar="FILE", help="What 'fairopt audit --save' wrote.")],
+    policy: Annotated[str | None, typer.Option(
+        "--policy", "-p", help="What to hold them against, where the file cannot say. " + WHAT_POLICY)] = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Check the witnesses of a saved audit again."""
+    from fairopt.notions.registry import named_policy
+    from fairopt.properties.replay import replay
+    from fairopt.report import files
+
+    with working(f"replay of {file}"):
+        found = replay(file, None if policy is None else named_policy(policy))
+    if as_json:
+        typer.echo(files.as_json([one.to_dict() for one in found]))
+    else:
+        console = console_for()
+        for one in found:
+            console.print(str(one), markup=False, soft_wrap=True)
+        if not found:
+            console.print("nothing in it was refuted")
+    if not all(one.refutes for one in found):
+        raise typer.Exit(NOT_CERTIFIED)

@@ -1,0 +1,265 @@
+"""One pool computed again without the routes: in exact fractions, or to fifty digits where roots are in the way.
+
+Written from the definitions of math.md, sections 2 to 5, for the few users and resources of a witness: slow, short, and
+sharing nothing with the routes whose answers it is held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, DecimalException, localcontext
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from fairopt.instance import Instance
+
+__all__ = [
+    "ExactPool", "alpha_fair", "ffmra", "leximin", "mlf_drs", "most",
+]  # fmt: skip
+
+Row = list[Fraction]
+
+DIGITS = 50  # of Newton's method on prices
+CLOSE = Decimal(10) ** -35  # how well its conditions must hold
+MOST_CORNERS = 20_000  # combinations of conditions looked at for the corners of a polytope
+
+
+@dataclass(frozen=True)
+class ExactPool:
+    """Users who take part and one pool, in fractions (of the floats as they are)."""
+
+    demands: list[Row]
+    capacities: Row
+    weights: Row
+    limits: list[Fraction | None]
+
+    @classmethod
+    def of(cls, instance: Instance) -> ExactPool:
+        """An instance on one pool."""
+        limits = [None if np.isinf(t) else Fraction(float(t)) for t in instance.task_limits]
+        demands = [[Fraction(float(v)) for v in row] for row in instance.per_server_demands[:, 0]]
+        total = [Fraction(float(v)) for v in instance.total_capacities]
+        return cls(demands, total, [Fraction(float(w)) for w in instance.weights], limits)
+
+    @property
+    def ratios(self) -> list[Row]:
+        """Demands over capacities; 0 where nothing is needed."""
+        return [[d / c if d else Fraction(0) for d, c in zip(row, self.capacities, strict=True)]
+                for row in self.demands]  # fmt: skip
+
+    def leftover(self, tasks: Sequence[Fraction]) -> Row:
+        """Units that tasks leave."""
+        used = [sum((x * d[i] for x, d in zip(tasks, self.demands, strict=True)), Fraction(0))
+                for i in range(len(self.capacities))]  # fmt: skip
+        return [c - u for c, u in zip(self.capacities, used, strict=True)]
+
+
+def leximin(pool: ExactPool, per_task: Row) -> Row:
+    """Tasks of the leximin of ``c_j x_j / w_j``: all levels rise until a resource is full or a limit is met."""
+    n, m = len(pool.demands), len(pool.capacities)
+    speed = [w / c for w, c in zip(pool.weights, per_task, strict=True)]
+    tasks, rising, level = [Fraction(0)] * n, set(range(n)), Fraction(0)
+    while rising:
+        room = pool.leftover(tasks)
+        load = [sum((speed[j] * pool.demands[j][i] for j in rising), Fraction(0)) for i in range(m)]
+        steps = [room[i] / load[i] for i in range(m) if load[i] > 0]
+        steps += [limit / speed[j] - level for j in rising if (limit := pool.limits[j]) is not None]
+        step = min(steps)
+        level += step
+        for j in rising:
+            tasks[j] += step * speed[j]
+        full = {i for i, left in enumerate(pool.leftover(tasks)) if left == 0}
+        rising = {j for j in rising if tasks[j] != pool.limits[j] and not any(pool.demands[j][i] for i in full)}
+    return tasks
+
+
+def most(pool: ExactPool, worth: Row) -> list[Row] | None:
+    """All corners at which ``sum worth x`` is largest, or None if there are too many to look at."""
+    n = len(pool.demands)
+    rows: list[tuple[Row, Fraction]] = [
+        ([d[i] for d in pool.demands], c) for i, c in enumerate(pool.capacities) if any(d[i] for d in pool.demands)
+    ]
+    unit = [[Fraction(int(j == k)) for k in range(n)] for j in range(n)]
+    rows += [(unit[j], limit) for j in range(n) if (limit := pool.limits[j]) is not None]
+    rows += [(unit[j], Fraction(0)) for j in range(n)]
+    if comb(len(rows), n) > MOST_CORNERS:
+        return None
+    best = Fraction(-1)
+    corners: list[Row] = []
+    for chosen in combinations(rows, n):
+        x = solved([r for r, _ in chosen], [b for _, b in chosen])
+        if x is None or min(x) < 0 or min(pool.leftover(x)) < 0:
+            continue
+        if any(limit is not None and v > limit for v, limit in zip(x, pool.limits, strict=True)):
+            continue
+        value = sum((c * v for c, v in zip(worth, x, strict=True)), Fraction(0))
+        if value > best:
+            best, corners = value, []
+        if value == best and x not in corners:
+            corners.append(x)
+    return corners
+
+
+def alpha_fair(pool: ExactPool, per_task: Row, alpha: float, near: Sequence[float]) -> Row | None:
+    """Tasks of weighted alpha-fairness to thirty digits, alpha > 0, or None if Newton's method does not get there.
+
+    ``near`` is where to start, and no evidence: what is returned fulfils the conditions that are necessary and
+    sufficient: at prices ``p`` of the full resources user j wants
+    ``x_j = min(T_j, (w_j^alpha c_j^(1-alpha) / (g_j . p))^(1/alpha))``.
+    """
+    with localcontext() as context:
+        context.prec = DIGITS
+        try:
+            return _alpha_fair(pool, per_task, Decimal(str(alpha)), near)
+        except DecimalException:
+            return None
+
+
+def _alpha_fair(pool: ExactPool, per_task: Row, alpha: Decimal, near: Sequence[float]) -> Row | None:
+    g = [[_decimal(v) for v in row] for row in pool.ratios]
+    limits = [None if limit is None else _decimal(limit) for limit in pool.limits]
+    scale = [
+        _decimal(w) ** alpha * _decimal(c) ** (1 - alpha) for w, c in zip(pool.weights, per_task, strict=True)
+    ]  # what one task is worth at x = 1: w^alpha c^(1-alpha)
+    everything = [limit for limit in pool.limits if limit is not None]
+    if len(everything) == len(g) and min(pool.leftover(everything)) >= 0:
+        return everything
+    floats = np.array([[float(v) for v in row] for row in g])
+    x = np.maximum(np.asarray(near, dtype=float), 1e-300)
+    below = np.array([t is None or v < float(t) * (1 - 1e-9) for v, t in zip(x, limits, strict=True)])
+    full = np.flatnonzero(floats.T @ x > 1 - 1e-4)
+    if not below.any() or not len(full):
+        return None
+    marginal = np.array([float(s) for s in scale]) * x ** -float(alpha)
+    start = nnls(floats[below][:, full] / marginal[below, None], np.ones(int(below.sum())))[0]
+    typical = float(start.max()) or 1.0
+    order = sorted(range(len(full)), key=lambda i: -start[i])
+    for k in _sizes_near(int((start > 1e-9 * typical).sum()), len(full)):
+        for chosen in combinations(order, k):
+            priced = [int(full[i]) for i in chosen]
+            prices = [Decimal(repr(float(max(start[i], 1e-3 * typical)))) for i in chosen]
+            found = _newton(g, scale, limits, alpha, priced, prices)
+            if found is not None:
+                return [Fraction(v) for v in found]
+    return None
+
+
+def _newton(
+    g: list[list[Decimal]], scale: list[Decimal], limits: list[Decimal | None], alpha: Decimal, priced: list[int],
+    prices: list[Decimal],
+) -> list[Decimal] | None:  # fmt: skip
+    """Prices of these resources at which they are exactly full and no other is overfull."""
+    one = Decimal(1)
+    for _ in range(60):
+        cost = [sum((row[i] * p for i, p in zip(priced, prices, strict=True)), Decimal(0)) for row in g]
+        x: list[Decimal] = []
+        for s, c, limit in zip(scale, cost, limits, strict=True):
+            if c == 0 and limit is None:
+                return None
+            wanted = limit if c == 0 else (s / c) ** (one / alpha)
+            assert wanted is not None
+            x.append(wanted if limit is None else min(wanted, limit))
+        excess = [sum((v * row[i] for v, row in zip(x, g, strict=True)), Decimal(-1)) for i in range(len(g[0]))]
+        if all(abs(excess[i]) < CLOSE for i in priced):
+            return x if max(excess) < CLOSE else None
+        free = [j for j in range(len(g)) if cost[j] > 0 and (limits[j] is None or x[j] < limits[j])]  # type: ignore[operator]
+        slope = [
+            [sum((g[j][i] * g[j][k] * x[j] / (alpha * cost[j]) for j in free), Decimal(0)) for k in priced]
+            for i in priced
+        ]
+        step = solved(slope, [excess[i] for i in priced])
+        if step is None:
+            return None
+        # a price never falls to a tenth or below, nor rises to more than ten times at once
+        prices = [min(max(p + d, p / 10), p * 10) for p, d in zip(prices, step, strict=True)]
+    return None
+
+
+def mlf_drs(pool: ExactPool, growth: str) -> list[Row]:
+    """Bundles of MLF-DRS (002 Algorithm 1; math.md section 5)."""
+    dominant = _dominant(pool)
+    held = [[Fraction(0)] * len(pool.capacities) for _ in pool.demands]
+    for i, capacity in enumerate(pool.capacities):
+        base = _bases(pool, dominant, i)
+        whole = sum(base, Fraction(0))
+        left = capacity - whole
+        for j, own in enumerate(base):
+            if own == 0:
+                continue
+            if growth == "proportional" or left < 0:
+                held[j][i] = own * capacity / whole
+            else:
+                group = [b for k, b in enumerate(base) if b and (dominant[k] == i) == (dominant[j] == i)]
+                held[j][i] = own + left * sum(group) / whole / len(group)
+    return held
+
+
+def ffmra(pool: ExactPool, units: str) -> list[Row]:
+    """Bundles of FFMRA, which H-FFMRA is on one pool (004 sec. IV; math.md section 5)."""
+    dominant, users = _dominant(pool), range(len(pool.demands))
+    sizes = pool.ratios if units == "share" else pool.demands
+    of_dominant = sum((sizes[j][dominant[j]] for j in users), Fraction(0))
+    phi = of_dominant / sum((sum(row, Fraction(0)) for row in sizes), Fraction(0))
+    held = [[Fraction(0)] * len(pool.capacities) for _ in users]
+    for i, capacity in enumerate(pool.capacities):
+        base = _bases(pool, dominant, i)
+        groups = [[j for j in users if base[j] and (dominant[j] == i) is first] for first in (True, False)]
+        parts = [phi * capacity, (1 - phi) * capacity]
+        for mine in (0, 1):
+            if not groups[mine]:
+                parts[mine], parts[1 - mine] = Fraction(0), capacity
+        asked = [sum((pool.demands[j][i] for j in group), Fraction(0)) for group in groups]
+        short = sum(asked) > capacity
+        if short:
+            parts = [min(max(parts[k], capacity - asked[1 - k]), asked[k]) for k in (0, 1)]
+        for group, part in zip(groups, parts, strict=True):
+            open_users = list(group)
+            while open_users:
+                rate = part / sum(base[j] for j in open_users)
+                capped = [j for j in open_users if short and rate * base[j] >= pool.demands[j][i]]
+                for j in capped or open_users:
+                    held[j][i] = pool.demands[j][i] if capped else rate * base[j]
+                    part -= held[j][i] if capped else 0
+                open_users = [j for j in open_users if j not in capped] if capped else []
+    return held
+
+
+def solved(a: Sequence[Sequence[Any]], b: Sequence[Any]) -> list[Any] | None:
+    """The solution of square linear equations in fractions or decimals, or None if there is none or many."""
+    n = len(b)
+    rows = [[*row, v] for row, v in zip(a, b, strict=True)]
+    for k in range(n):
+        pivot = max(range(k, n), key=lambda r: abs(rows[r][k]))
+        if rows[pivot][k] == 0:
+            return None
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        for r in range(n):
+            if r != k and rows[r][k] != 0:
+                factor = rows[r][k] / rows[k][k]
+                rows[r] = [v - factor * w for v, w in zip(rows[r], rows[k], strict=True)]
+    return [rows[k][n] / rows[k][k] for k in range(n)]
+
+
+def _dominant(pool: ExactPool) -> list[int]:
+    """Each user's dominant resource: the first of the largest ratios."""
+    return [row.index(max(row)) for row in pool.ratios]
+
+
+def _bases(pool: ExactPool, dominant: list[int], i: int) -> Row:
+    """The larger of request and fair share where dominant, the smaller elsewhere; nobody has one of no resource."""
+    fair = pool.capacities[i] / len(pool.demands)
+    return [max(fair, d[i]) if dominant[j] == i else min(fair, d[i]) for j, d in enumerate(pool.demands)]
+
+
+def _sizes_near(k: int, most_of: int) -> Iterator[int]:
+    yield from sorted(range(1, most_of + 1), key=lambda size: abs(size - k))
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)

@@ -1,0 +1,136 @@
+"""Witnesses in words, and properties on somebody's own instances of several servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairopt.errors import FairoptError, OutOfDomain
+from fairopt.instance import Instance
+from fairopt.policy import Policy
+from fairopt.properties.checks import check
+from fairopt.properties.exact import Case
+from fairopt.properties.findings import Witness
+from fairopt.properties.lies import Misreport, best_misreport, true_tasks
+from fairopt.properties.many import checked
+from fairopt.properties.monotone import population_monotone, resource_monotone
+from fairopt.properties.names import OF_ALLOCATIONS
+
+__all__ = ["Outcome", "on_servers", "one_pool", "sentence_of"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one instance: an answer or not, a witness or not."""
+
+    answered: bool = False
+    outside: bool = False
+    fault: str | None = None
+    witness: Witness | None = None
+
+
+def one_pool(instance: Instance) -> bool:
+    """Whether it is one server row of one server where everybody may run."""
+    return instance.n_servers == 1 and int(instance.counts[0]) == 1 and bool(instance.eligible.all())
+
+
+def sentence_of(mechanism: Any, case: Case) -> str:
+    """Who loses what, in words, by the mechanism's own answers."""
+    instance, user = case.instance, case.instance.users[case.user]
+    answer = checked(mechanism, instance)
+    truth = float(answer.tasks[case.user])
+    if case.lie is not None:
+        demands = instance.per_server_demands[:, 0].copy()
+        demands[case.user] = case.lie
+        lied = checked(mechanism, instance.replace(demands=demands))
+        true = instance.per_server_demands[case.user, 0]
+        runs = float(true_tasks(lied.bundles[case.user, 0], true, instance.task_limits[case.user]))
+        gain = runs / truth - 1 if truth > 0 else np.inf
+        return str(Misreport(user, case.lie, gain, truth, runs, ""))
+    if case.changed is not None:
+        after = checked(mechanism, case.changed)
+        runs = float(after.tasks[case.changed.users.index(user)])
+        gone = [u for u in instance.users if u not in case.changed.users]
+        grown = np.flatnonzero(case.changed.total_capacities != instance.total_capacities)
+        if gone:
+            what = f"user {gone[0]!r} leaves"
+        else:
+            i = int(grown[0])
+            before, now = instance.total_capacities[i], case.changed.total_capacities[i]
+            what = f"the capacity of {instance.resources[i]!r} grows from {before:.6g} to {now:.6g}"
+        return f"when {what}, user {user!r} falls from {truth:.6g} to {runs:.6g} tasks"
+    return check(answer, [case.property])[case.property].sentence
+
+
+def on_servers(mechanism: Any, name: str, instance: Instance, positive: bool, seed: int) -> Outcome:
+    """A property of a mechanism on one instance of any number of servers.
+
+    Parameters
+    ----------
+    mechanism : Policy or other mechanism
+        Anything with ``allocate(instance)``.
+    name : str
+        The property, by its canonical name.
+    instance : Instance
+        Where.
+    positive : bool
+        Whether users may state positive demands only.
+    seed : int
+        For lies.
+
+    Returns
+    -------
+    Outcome
+        With a witness only if a second way agrees: the general route, where the mechanism is a policy, else a second
+        run.
+    """
+    try:
+        if name in OF_ALLOCATIONS:
+            verdict = check(checked(mechanism, instance), [name])[name]
+            if verdict.holds:
+                return Outcome(answered=True)
+            how = _confirmed(mechanism, name, instance)
+            if how is None:
+                return Outcome(answered=True)
+            return Outcome(True, witness=Witness(instance, verdict.sentence, verdict.margin, None, None, None, how))
+        if name in ("strategy-proof", "strategy-proof-boosting"):
+            boosting = name == "strategy-proof-boosting"
+            lies = [
+                best_misreport(mechanism, instance, j, boosting=boosting, positive=positive, seed=seed)
+                for j in range(instance.n_users)
+                if instance.task_limits[j] > 0
+            ]
+            found = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
+            if found is None:
+                return Outcome(answered=True)
+            how = "truth and lie solved again, each by itself, with proof"
+            return Outcome(True, witness=Witness(
+                instance, str(found), found.gain, found.user, found.demands, found.gain, how))  # fmt: skip
+        search = population_monotone if name == "population-monotone" else resource_monotone
+        verdict = search(mechanism, instance)
+    except OutOfDomain:
+        return Outcome(outside=True)
+    except Exception as error:  # whatever somebody's own mechanism raises is what there is to report
+        return Outcome(fault=f"{type(error).__name__}: {error}")
+    if verdict.holds:
+        return Outcome(answered=True)
+    how = "before and after solved again, each by itself, with proof"
+    return Outcome(True, witness=Witness(instance, verdict.sentence, verdict.margin, None, None, None, how))
+
+
+def _confirmed(mechanism: Any, name: str, instance: Instance) -> str | None:
+    """How a second way agrees that a property fails, or None if it does not."""
+    if type(mechanism) is Policy:
+        try:
+            second = mechanism.allocate(instance, method="cone")
+        except OutOfDomain:
+            return None
+        except FairoptError:
+            second = None
+        if second is not None:
+            by = second.certificate.solver
+            return f"two routes agree ({by})" if not check(second, [name])[name].holds else None
+    again = check(checked(mechanism, instance.replace()), [name])[name]
+    return None if again.holds else "run again"

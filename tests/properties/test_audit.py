@@ -1,0 +1,355 @@
+"""The audit: what is false is refuted with a proof, what is true is never accused, what is broken is reported."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import fairopt as fo
+from fairopt.properties import audit as module
+from fairopt.properties.audit import audit
+from fairopt.properties.checks import check
+from fairopt.properties.exact import Case, verified
+from fairopt.properties.replay import replay
+
+FOUR = ("pe", "si", "ef", "sp")
+
+
+class Changed:
+    """DRF, with something done to its answer or its question."""
+
+    def __init__(self, name: str, change: Callable[[fo.Instance], fo.Allocation]) -> None:
+        self.name, self.change = name, change
+
+    def allocate(self, instance: fo.Instance) -> fo.Allocation:
+        return replace(self.change(instance), instance=instance)
+
+
+def scaled(factor: float) -> Callable[[fo.Instance], fo.Allocation]:
+    def change(instance: fo.Instance) -> fo.Allocation:
+        answer = fo.DRF().allocate(instance)
+        return replace(answer, tasks_by_server=answer.tasks_by_server * factor)
+
+    return change
+
+
+def first_counts_twice(instance: fo.Instance) -> fo.Allocation:
+    return fo.DRF().allocate(instance.with_weights([2.0] + [1.0] * (instance.n_users - 1)))
+
+
+def first_two_swapped(instance: fo.Instance) -> fo.Allocation:
+    answer = fo.DRF().allocate(instance)
+    tasks = answer.tasks_by_server.copy()
+    if len(tasks) > 1:
+        tasks[[0, 1]] = tasks[[1, 0]]
+    fits = (tasks.T @ instance.demands / instance.capacities).max()
+    return replace(answer, tasks_by_server=tasks / max(1.0, fits))
+
+
+def raises(instance: fo.Instance) -> fo.Allocation:
+    raise RuntimeError("no idea")
+
+
+PLANTED = {
+    "a weight doubled": (first_counts_twice, {"sharing-incentive", "envy-free"}),
+    "one per cent wasted": (scaled(0.99), {"pareto", "sharing-incentive"}),
+    "two users swapped": (first_two_swapped, {"sharing-incentive", "envy-free", "strategy-proof"}),
+}
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHRINKING", 0.5)  # seconds: they are solved one by one
+    change, broken = PLANTED[fault]
+    report = audit(Changed(fault, change), sorted(broken | {"pareto"}), max_examples=24)
+    assert broken <= {f.property for f in report.findings if f.refuted}
+    for finding in report.findings:
+        if finding.witness is not None and finding.property != "strategy-proof":
+            answer = Changed(fault, change).allocate(finding.witness.instance)
+            assert not check(answer, [finding.property])[finding.property].holds
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_drf_is_never_accused(seed: int) -> None:
+    more = {"weights": seed % 2 == 1, "limits": seed % 3 == 0}
+    report = audit(fo.DRF(), FOUR, max_examples=100, seed=seed, positive=seed % 5 == 0, **more)
+    assert not any(f.refuted or f.n_faults for f in report.findings)
+    assert all(f.instances == 100 and not f.skipped for f in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("policy", "name"),
+    [(fo.FDS(1), "pe"), (fo.FDS(1), "ef"), (fo.FDS(1), "bottleneck"), (fo.FDS(5), "si"), (fo.KDF(2), "sp-boosting"),
+     (fo.NoFairness(), "pe"), (fo.BottleneckFairness(), "bottleneck")],
+    ids=str,
+)  # fmt: skip
+def test_what_holds_is_not_refuted(policy: Any, name: str) -> None:
+    size = 30 if isinstance(policy, fo.BottleneckFairness) else 400
+    assert not audit(policy, [name], positive=True, max_examples=size)[name].refuted
+
+
+FALSE = [
+    (fo.KDF(2), "ef"), (fo.FDS(0.5), "si"), (fo.FDS(2), "sp"), (fo.NoFairness(), "ef"), (fo.MLFDRS(), "pe"),
+    (fo.HFFMRA(), "sp-boosting"), (fo.DRF(), "bf"), (fo.DRF(), "rm"), (fo.GFJ(2), "pm"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("policy", "name"), FALSE, ids=lambda v: getattr(v, "name", v))
+def test_false_claims_fall_to_a_small_witness_that_is_proved(policy: fo.Policy, name: str, tmp_path: Path) -> None:
+    report = audit(policy, [name], positive=True, max_examples=2000)
+    finding = report[name]
+    witness = finding.witness
+    assert finding.refuted and witness is not None and finding.verdict == "refuted"
+    small = witness.instance
+    assert small.n_users <= 3 and max(small.demands.max(), small.capacities.max()) <= 8
+    assert (small.demands > 0).all() and witness.margin > 1e-3
+    assert witness.verified.startswith(("exact fractions", "optimality conditions"))
+    assert witness.gain == (witness.margin if witness.misreport else None)
+    user = small.users.index(witness.user)
+    assert verified(policy, Case(finding.property, small, user, witness.misreport, witness.changed)).believed
+    (again,) = replay(report.save(tmp_path / "found.json"))
+    assert again.refutes and again.margin == witness.margin and again.verdict == "still refutes"
+
+
+def test_the_same_seed_gives_the_same_witness() -> None:
+    one, two = (audit(fo.KDF(2), ["si"], max_examples=300, seed=4)["si"].witness for _ in range(2))
+    assert one is not None and two is not None and one.instance == two.instance and one.margin == two.margin
+
+
+def test_families_say_how_often_they_hit_and_when_first() -> None:
+    finding = audit(fo.KDF(2), ["sp"], positive=True)["sp"]
+    assert {*module.FAMILIES, "lies: scale", "lies: climb"} <= set(finding.hits)
+    tried, hits, seconds = finding.hits["binding integers"]
+    assert tried >= hits > 0 and seconds is not None and 0 <= seconds <= finding.seconds
+    assert sum(finding.hits[f][0] for f in module.FAMILIES) == finding.instances
+
+
+def test_instances_outside_the_domain_are_skipped_and_counted() -> None:
+    finding = audit(fo.KDF(2), ["pe"], max_examples=300)["pe"]
+    assert finding.skipped > 20 and finding.instances + finding.skipped == 300 and not finding.faults
+
+
+def test_a_condition_that_saves_a_claim() -> None:
+    assert audit(fo.KDF(2), ["ef"], positive=True)["ef"].refuted
+    held = audit(fo.KDF(2), ["ef"], conditions="no completely dominant user", positive=True, max_examples=3000)
+    assert held["ef"].verdict == "not refuted on 3,000 instances"
+    assert held.conditions == ("positive demands", "no completely dominant user")
+
+
+def test_boosting_only_is_another_property() -> None:
+    report = audit(fo.KDF(2), ["sp"], conditions=["boosting only"], positive=True, max_examples=300)
+    assert list(report) == ["strategy-proof-boosting"] and not report["sp-boosting"].refuted
+
+
+# -- one's own instances --------------------------------------------------------------------------------------
+
+
+def test_given_instances_are_looked_at_as_they_are() -> None:
+    mine = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
+    report = audit(fo.KDF(2), ["si", "sp", "pm", "rm", "pe"], [mine])
+    witness = report["si"].witness
+    assert witness is not None and witness.instance is mine and witness.user == "batch"
+    assert "'batch'" in witness.sentence and report["sp"].refuted and not report["pe"].refuted
+    assert report["si"].searched == "1 given instances" and report["pe"].instances == 1
+    assert audit(fo.DRF(), ["si"], [])["si"].instances == 0
+
+
+def test_given_instances_may_have_several_servers(tmp_path: Path) -> None:
+    cluster = fo.Instance([[1, 2], [2, 1]], [[4, 2], [2, 6]], users=["a", "b"])
+    report = audit(fo.NoFairness(), ["si", "ef", "pe", "pm"], [cluster, cluster.replace(task_limits=[0.1, 9])])
+    assert report["si"].instances + report["pe"].instances > 2 and not report["pe"].refuted
+    far = fo.Instance([[1, 1], [4, 4]], [[4, 4], [3, 8]])
+    found = audit(fo.NoFairness(), ["si"], [far])
+    assert found["si"].refuted and "agree" in found["si"].witness.verified
+    assert replay(found.save(tmp_path / "far.json"))[0].refutes
+
+
+def test_counted_servers_are_no_pool() -> None:
+    twins = fo.Instance([[1, 2], [2, 1]], [[4, 4]], counts=[2])
+    assert not audit(fo.DRF(), ["si", "pe"], [twins])["si"].refuted
+
+
+# -- faults ---------------------------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+BROKEN = {
+    "raises": (raises, "RuntimeError: no idea"),
+    "answers NaN": (scaled(np.nan), "no finite number"),
+    "takes too much": (scaled(1.5), "hands out"),
+    "random": (lambda i: scaled(RNG.random())(i), "answers otherwise when asked again"),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_mechanism_is_reported_with_the_instance(fault: str) -> None:
+    change, words = BROKEN[fault]
+    for finding in audit(Changed(fault, change), ["pe", "sp"], max_examples=20).findings:
+        assert not finding.refuted and finding.n_faults > 0 and finding.instances == 0
+        assert finding.verdict == "no instance was answered"
+        assert words in str(finding.faults[0]) and finding.faults[0].instance.n_users > 0
+
+
+def test_a_mechanism_that_fails_now_and_then_is_held_to_the_rest() -> None:
+    def change(instance: fo.Instance) -> fo.Allocation:
+        return raises(instance) if instance.n_users == 3 else scaled(0.9)(instance)
+
+    finding = audit(Changed("moody", change), ["pe"], max_examples=80)["pe"]
+    assert finding.refuted and finding.n_faults > 0 and finding.instances + finding.n_faults <= 80
+
+
+WRONG = {
+    "unknown property": (lambda: audit(fo.DRF(), ["strategy-prof"]), "strategy-proof"),
+    "no property": (lambda: audit(fo.DRF(), []), "no properties"),
+    "no examples": (lambda: audit(fo.DRF(), max_examples=0), "max_examples is 0"),
+    "half an example": (lambda: audit(fo.DRF(), max_examples=2.5), "max_examples is 2.5"),
+    "no mechanism": (lambda: audit("drf"), "give a policy"),
+    "a class": (lambda: audit(fo.BottleneckFairness), "give a policy"),
+    "unknown condition": (lambda: audit(fo.DRF(), conditions="positive demand"), "positive demands"),
+    "no instances": (lambda: audit(fo.DRF(), instances=[1]), "fairopt.Instance"),
+    "no time": (lambda: audit(fo.DRF(), seconds=0), "seconds is 0"),
+    "another ending": (lambda: audit(fo.DRF(), ["pe"], max_examples=4).save("x.parquet"), "ends in .json"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said(case: str) -> None:
+    ask, words = WRONG[case]
+    with pytest.raises(fo.InvalidBlock, match=words):
+        ask()
+
+
+def test_ctrl_c_returns_what_is_known() -> None:
+    def stop(name: str, done: int, of: int) -> None:
+        if name == "sharing-incentive":
+            raise KeyboardInterrupt
+
+    report = audit(fo.KDF(2), ["pe", "si", "ef"], max_examples=500, progress=stop)
+    assert list(report) == ["pareto", "sharing-incentive"] and report.interrupted
+    assert report["pe"].instances + report["pe"].skipped == 500 and not report["pe"].interrupted
+    assert report["si"].refuted and report["si"].witness.margin > 0  # as it was found, verified, not shrunk
+
+
+def test_time_may_be_limited() -> None:
+    report = audit(fo.DRF(), ["sp"], max_examples=10**7, seconds=0.5)
+    assert 0 < report["sp"].instances < 10**7
+
+
+def test_a_report_reads_well() -> None:
+    report = audit(fo.KDF(2), ["si", "pe"], max_examples=200)
+    assert report["si"] is report["sharing-incentive"] and "si" in report and "sp" not in report and len(report) == 2
+    with pytest.raises(KeyError, match="was not audited"):
+        report["sp"]
+    assert report.rows()[0]["verdict"] == "refuted" and report.rows()[1]["witness"] == ""
+    console = Console(width=150, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(report)
+    text = console.export_text()
+    assert "2-DF" in text and "refuted" in text and "exact fractions" in text and "outside its domain" in text
+    assert json.loads(json.dumps(report.to_dict()))["findings"][0]["refuted"] is True
+    assert "demands" in str(report) and "refuted" in repr(report)
+
+
+# -- files ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    report = audit(fo.KDF(2), ["sp", "si", "pe"], positive=True, max_examples=100)
+    return report.save(tmp_path_factory.mktemp("audit") / "found.json").read_text()
+
+
+@pytest.fixture
+def saved(text: str, tmp_path: Path) -> Any:
+    path = tmp_path / "found.json"
+    path.write_text(text)
+
+    def changed(change: Callable[[dict[str, Any]], Any]) -> Path:
+        data = json.loads(path.read_text())
+        change(data)
+        path.write_text(json.dumps(data))
+        return path
+
+    return changed
+
+
+def test_replay_holds_a_file_against_the_numbers(saved: Any) -> None:
+    found = replay(saved(lambda data: None))
+    assert [one.property for one in found] == ["strategy-proof", "sharing-incentive"] and all(o.refutes for o in found)
+    assert "still refutes by 33.33%" in str(found[0])
+
+
+def test_numbers_that_no_longer_refute_are_told(saved: Any) -> None:
+    found = replay(saved(lambda data: data["findings"][0]["witness"].update(misreport=[1.0, 1.0])))
+    assert not found[0].refutes and found[0].verdict == "no longer refutes" and found[1].refutes
+
+
+def test_a_margin_that_was_changed_is_told(saved: Any) -> None:
+    found = replay(saved(lambda data: data["findings"][0]["witness"].update(margin=9.0, gain=9.0)))
+    assert found[0].refutes and "the file says 900.00%" in found[0].verified
+
+
+def test_another_mechanism_can_be_held_against_a_file(saved: Any) -> None:
+    assert not any(one.refutes for one in replay(saved(lambda data: None), fo.DRF()))
+
+
+def first(data: dict[str, Any]) -> dict[str, Any]:
+    return data["findings"][0]["witness"]
+
+
+EDITED = {
+    "format": lambda d: d.update(format="other"),
+    "no findings": lambda d: d.pop("findings"),
+    "unknown property": lambda d: d["findings"][0].update(property="sp2"),
+    "refuted without witness": lambda d: d["findings"][0].update(witness=None),
+    "gain and margin differ": lambda d: first(d).update(gain=5.0),
+    "nobody": lambda d: first(d).update(user="nobody"),
+    "no user": lambda d: first(d).update(user=None),
+    "a lie of another length": lambda d: first(d).update(misreport=[1.0]),
+    "a negative lie": lambda d: first(d).update(misreport=[-1.0, 1.0]),
+    "a lie for another property": lambda d: d["findings"][0].update(property="envy-free"),
+    "no instance": lambda d: first(d)["instance"].update(demands=[[-1, 1], [1, 1]]),
+    "code": lambda d: d.update(policy="__import__('os').system('true')"),
+    "a module": lambda d: d.update(policy="os:system"),
+}
+
+
+@pytest.mark.parametrize("case", EDITED)
+def test_an_edited_file_is_refused(case: str, saved: Any) -> None:
+    path = saved(EDITED[case])
+    with pytest.raises(fo.InvalidInstance, match=r"found\.json"):
+        replay(path)
+
+
+def test_what_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    with pytest.raises(fo.InvalidInstance, match="no file"):
+        replay(path)
+    for text in ("", "[1", "[]", '{"format": 1}', "\x00"):
+        path.write_text(text)
+        with pytest.raises(fo.InvalidInstance, match=r"x\.json"):
+            replay(path)
+
+
+@pytest.mark.parametrize("name", ["pm", "rm"])
+def test_a_change_that_does_not_follow_is_refused(name: str, tmp_path: Path) -> None:
+    path = audit(fo.FDS(0.5), [name], max_examples=300).save(tmp_path / "x.json")
+    assert replay(path)[0].refutes
+    data = json.loads(path.read_text())
+    first(data)["changed"]["demands"][0][0] += 1
+    path.write_text(json.dumps(data))
+    with pytest.raises(fo.InvalidInstance, match="does not follow"):
+        replay(path)
+
+
+def test_mechanisms_of_ones_own_are_given_again(tmp_path: Path) -> None:
+    mine = Changed("mine", scaled(0.5))
+    path = audit(mine, ["pe"], max_examples=8).save(tmp_path / "x.json")
+    with pytest.raises(fo.InvalidInstance, match="replay\\(path, mechanism="):
+        replay(path)
+    assert replay(path, mine)[0].refutes
+    path = audit(fo.BottleneckFairness(), ["rm"], max_examples=24).save(tmp_path / "y.json")
+    assert replay(path)[0].refutes and replay(path)[0].mechanism == "bottleneck fairness"

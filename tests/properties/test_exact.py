@@ -1,0 +1,149 @@
+"""Witnesses computed again: against the routes, against brute force, and where there is more than one optimum."""
+
+from dataclasses import replace
+from fractions import Fraction as F  # noqa: N817
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from oracle.bundles import hffmra, mlf_drs
+from oracle.fractions_waterfill import dominant
+from oracle.fractions_waterfill import leximin as slow_leximin
+from oracle.instances import pools
+
+import fairopt as fo
+from fairopt.properties.exact import Case, recomputed, verified
+from fairopt.properties.exact_pool import ExactPool, leximin, most
+
+EXACT = [
+    fo.DRF(),
+    fo.KDF(2, short="positive"),
+    fo.TSF(),
+    fo.GFJ(beta=1, lam=1),
+    fo.Policy(fo.Leximin(fo.PNormShare(1))),
+]
+NUMERIC = [fo.FDS(0.5), fo.FDS(1), fo.FDS(5), fo.GFJ(2), fo.PNormFairness(1.5, 2), fo.BottleneckFairness()]
+
+
+@given(pools())
+@settings(max_examples=60)
+def test_leximin_in_fractions_is_that_of_the_oracle(instance: fo.Instance) -> None:
+    pool = ExactPool.of(instance)
+    if 0 in pool.limits:
+        return
+    worth = dominant(pool.demands, pool.capacities)
+    right = slow_leximin(pool.demands, pool.capacities, worth, pool.weights, pool.limits)
+    assert leximin(pool, worth) == right
+
+
+@pytest.mark.parametrize("policy", EXACT, ids=lambda p: p.name or repr(p))
+@given(pools(max_users=4, max_resources=3))
+@settings(max_examples=25)
+def test_exact_answers_are_those_of_the_routes(policy: fo.Policy, instance: fo.Instance) -> None:
+    if instance.n_resources < 2 or not instance.task_limits.any():  # 2-DF is not defined; nobody takes part
+        return
+    again = recomputed(policy, instance)
+    value = [float(sum(a.tasks)) for a in again.answers]
+    tasks = policy.allocate(instance).tasks
+    assert again.error == 0 and "exact fractions" in again.how
+    if len(value) == 1:
+        np.testing.assert_allclose([float(x) for x in again.answers[0].tasks], tasks, atol=1e-7, rtol=1e-7)
+    else:  # all corners are as good
+        assert np.ptp(value) == 0 and value[0] == pytest.approx(tasks.sum())
+
+
+@pytest.mark.parametrize("policy", NUMERIC, ids=lambda p: p.name)
+@given(pools(max_users=4, max_resources=3))
+@settings(max_examples=15)
+def test_alpha_fair_answers_are_those_of_the_routes(policy: fo.Policy, instance: fo.Instance) -> None:
+    again = recomputed(policy, instance)
+    alone = np.minimum(instance.tasks_alone[:, 0], instance.task_limits)
+    differ = np.abs([float(x) for x in again.answers[0].tasks] - policy.allocate(instance).tasks)
+    assert (differ <= 1e-5 * alone).all()
+
+
+def test_alpha_fair_to_thirty_digits_where_the_answer_is_known() -> None:
+    found = recomputed(fo.FDS(2), fo.Instance([[1, 4], [3, 1]], [9, 18]))  # math.md section 9, number 6
+    assert found.how == "optimality conditions to 30 digits"
+    assert abs((found.answers[0].tasks[0] / 9 + 1) ** 2 - 2) < F(1, 10**29)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bundles_in_fractions_are_those_of_the_oracle(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    demands, room = rng.integers(0, 6, size=(3, 3)), rng.integers(1, 9, size=3)
+    demands[np.arange(3), rng.integers(0, 3, size=3)] += 1
+    instance = fo.Instance(demands, room)
+    for growth in ("proportional", "equal"):
+        again = recomputed(fo.MLFDRS(growth), instance)
+        assert again.answers[0].bundles == mlf_drs(demands.tolist(), room.tolist(), growth)
+    for units in ("share", "raw"):
+        right = hffmra(demands[:, None].tolist(), [room.tolist()], units)
+        assert recomputed(fo.HFFMRA(units), instance).answers[0].bundles == [rows[0] for rows in right]
+        assert recomputed(fo.FFMRA(units), instance).answers[0].bundles == [rows[0] for rows in right]
+
+
+def test_all_optimal_corners_are_found() -> None:
+    pool = ExactPool.of(fo.Instance([[1, 1], [1, 1], [2, 1]], [4, 4]))
+    assert sorted(most(pool, [F(1)] * 3)) == [[0, 4, 0], [4, 0, 0]]
+
+
+def test_a_witness_must_hold_at_every_optimum() -> None:
+    tied = fo.Instance([[1], [1]], [1])  # any split has the most tasks
+    assert not any(verified(fo.NoFairness(), Case("sharing-incentive", tied, j)).believed for j in (0, 1))
+    apart = fo.Instance([[1], [2]], [1])
+    assert verified(fo.NoFairness(), Case("sharing-incentive", apart, 1)).margin == 1.0
+
+
+LIE = Case("strategy-proof", fo.Instance([[1, 1], [1, 1]], [1, 1]), 0, (0.5, 0.5))
+
+
+def test_a_lie_is_verified_exactly() -> None:
+    proof = verified(fo.KDF(2), LIE)
+    assert proof.margin == pytest.approx(1 / 3, abs=1e-15) and proof.how == "exact fractions"
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(1), fo.NashWelfare()], ids=lambda p: p.name)
+def test_a_lie_that_does_not_pay_is_not_believed(policy: fo.Policy) -> None:
+    assert not verified(policy, LIE).believed
+
+
+def test_lies_from_nothing_gain_without_end() -> None:
+    case = Case("strategy-proof", fo.Instance([[1], [2]], [1]), 1, (0.5,))
+    assert verified(fo.NoFairness(), case).margin == np.inf
+
+
+def test_somebody_elses_mechanism_is_run_again_and_measured() -> None:
+    class Wasteful:
+        name = "wasteful"
+
+        def allocate(self, instance: fo.Instance) -> fo.Allocation:
+            answer = fo.DRF().allocate(instance)
+            return replace(answer, tasks_by_server=answer.tasks_by_server * 0.99)
+
+    proof = verified(Wasteful(), Case("pareto", fo.Instance([[1]], [1]), 0))
+    assert proof.margin == pytest.approx(0.01, abs=1e-5) and "run again" in proof.how
+
+
+def test_a_random_mechanism_is_never_believed() -> None:
+    class Random:
+        name = "random"
+        rng = np.random.default_rng(0)
+
+        def allocate(self, instance: fo.Instance) -> fo.Allocation:
+            answer = fo.DRF().allocate(instance)
+            return replace(answer, tasks_by_server=answer.tasks_by_server * self.rng.random())
+
+    proof = verified(Random(), Case("pareto", fo.Instance([[1]], [1]), 0))
+    assert not proof.believed and "answers otherwise" in proof.how
+
+
+def test_policies_without_a_closed_way_are_held_against_a_second_route() -> None:
+    policy = fo.Policy(fo.AlphaFair(1, fo.KDominantShare(2)) + 0.1 * fo.Total(fo.Tasks()))
+    found = recomputed(policy, fo.Instance([[1, 2], [2, 1]], [3, 3]))
+    assert "two routes" in found.how and found.error > 0
+
+
+def test_several_servers_are_refused() -> None:
+    with pytest.raises(fo.OutOfDomain, match="one pool"):
+        recomputed(fo.DRF(), fo.Instance([[1]], [[1], [2]]))

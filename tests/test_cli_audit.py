@@ -1,0 +1,97 @@
+"""``fairopt audit`` and ``fairopt replay``: what is typed, what is shown, and the ways to get it wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import fairopt.cli.audit  # noqa: F401  (which registers both commands)
+from fairopt.cli import app
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(app, list(arguments))
+
+    return invoke
+
+
+def test_an_audit_shows_verdicts_and_witnesses(run: Any) -> None:
+    done = run("audit", "2df", "--property", "si", "--property", "pe", "--max-examples", "200", "--positive")
+    assert done.exit_code == 0, done.output
+    assert "2-DF under positive demands" in done.stdout and "refuted" in done.stdout
+    assert "exact fractions" in done.stdout and "not refuted on 200 instances" in done.stdout
+
+
+def test_json_is_all_there_is_on_stdout(run: Any) -> None:
+    done = run("audit", "most-tasks", "--property", "sp", "--max-examples", "100", "--json")
+    told = json.loads(done.stdout)
+    assert told["findings"][0]["refuted"] and told["findings"][0]["witness"]["misreport"]
+
+
+def test_lies_may_be_boosts_only(run: Any) -> None:
+    done = run("audit", "2df", "--property", "sp", "--boosting-only", "--positive", "--max-examples", "100", "--json")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert finding["property"] == "strategy-proof-boosting" and not finding["refuted"]
+
+
+def test_what_is_saved_can_be_replayed(run: Any, tmp_path: Path) -> None:
+    done = run("audit", "fds:alpha=0.5", "--property", "ef", "--save", "found.json", "--max-examples", "600")
+    assert done.exit_code == 0 and "written: found.json" in done.stdout
+    again = run("replay", "found.json")
+    assert again.exit_code == 0 and "still refutes" in again.stdout
+    assert json.loads(run("replay", "found.json", "--json").stdout)[0]["refutes"] is True
+    assert run("replay", "found.json", "--policy", "drf").exit_code == 1
+    data = json.loads((tmp_path / "found.json").read_text())
+    data["findings"][0]["witness"]["instance"]["demands"] = [[1.0], [1.0]]
+    data["findings"][0]["witness"]["instance"].update(capacities=[[1.0]], resources=["r"])
+    (tmp_path / "found.json").write_text(json.dumps(data))
+    edited = run("replay", "found.json")
+    assert edited.exit_code == 1 and "no longer refutes" in edited.stdout
+
+
+def test_a_file_in_which_nothing_was_refuted_says_so(run: Any) -> None:
+    assert run("audit", "drf", "--property", "pe", "--max-examples", "40", "--save", "drf.json").exit_code == 0
+    assert "nothing in it was refuted" in run("replay", "drf.json").stdout
+
+
+def test_ones_own_policy_that_fails_is_reported(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "class Mine:\n    name = 'mine'\n    def allocate(self, instance):\n        raise ValueError('not today')\n"
+    )
+    done = run("audit", "mine.py:Mine", "--property", "pe", "--max-examples", "10")
+    assert done.exit_code == 1 and "not today" in done.stderr and "no instance was answered" in done.stdout
+
+
+def test_ctrl_c_shows_what_is_known(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairopt.properties.audit import _Search
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Search, "_prove", stop)
+    done = run("audit", "2df", "--property", "si")
+    assert done.exit_code == 130 and "refuted" in done.stdout and "stopped by Ctrl-C" in done.stderr
+
+
+WRONG = {
+    "property": (["audit", "drf", "--property", "fair"], "no property 'fair'"),
+    "policy": (["audit", "dfr"], "no policy 'dfr'"),
+    "no examples": (["audit", "drf", "--max-examples", "0"], "max_examples is 0"),
+    "condition": (["audit", "drf", "--condition", "calm"], "no condition 'calm'"),
+    "ending": (["audit", "drf", "--save", "x.csv"], "ends in .json"),
+    "no file": (["replay", "nowhere.json"], "no file nowhere.json"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_told_in_one_line(run: Any, case: str) -> None:
+    arguments, words = WRONG[case]
+    done = run(*arguments)
+    assert done.exit_code == 2 and words in done.stderr and len(done.stderr.strip().splitlines()) == 1

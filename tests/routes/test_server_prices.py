@@ -64,7 +64,7 @@ def agree(instance: fo.Instance, objective: fo.Objective) -> None:
     assert best <= here or objective.relative_gap(best, here, point) <= 1e-6
     program = Program(instance, objective, ())
     assert answer.prices is not None
-    majorant = objective.majorant(Point(program.instance, program.pairs.table(answer.tasks)))  # identical servers merged
+    majorant = objective.majorant(Point(program.instance, program.pairs.table(answer.tasks)))  # servers merged
     assert majorant is not None
     multipliers = certify.Multipliers(answer.prices / majorant.unit, np.zeros(len(program.pairs)))
     bound = certify.bound(

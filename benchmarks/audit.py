@@ -32,9 +32,10 @@ def audited(name: str, policy: Any, examples: int, positive: bool, weights: bool
     for finding in report.values():
         firsts = [s for _, _, s in finding.hits.values() if s is not None]
         witness = finding.witness
+        stands = "stands" if finding.instances else "not tried"
         rows.append({
             "notion": name + (", weighted" if weights else ""), "demands": "positive" if positive else "with zeros",
-            "property": finding.property, "verdict": "refuted" if finding.refuted else "stands" if finding.instances else "not tried",
+            "property": finding.property, "verdict": "refuted" if finding.refuted else stands,
             "instances": finding.instances, "margin": witness.margin if witness else float("nan"),
             "first hit s": min(firsts, default=float("nan")), "seconds": finding.seconds,
             "witness": numbers(witness.instance) if witness else "",

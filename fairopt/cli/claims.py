@@ -18,7 +18,8 @@ CLAIMS = """What papers claim of fairness notions, and whether it is so.
   fairopt claims --json
 
 A claim is proved (by an argument, or by an instance where it says that something fails), refuted (by an instance small
-enough to check by hand), or holds on so many instances. With --paper, every claim's reason stands beside it."""
+enough to check by hand, or by an argument), or holds on so many instances. With --paper, every claim's reason stands \
+beside it."""
 
 
 @app.command(help=CLAIMS)

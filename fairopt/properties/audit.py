@@ -29,6 +29,7 @@ ENOUGH = 500  # instances that are tried even when the first breaks the property
 CHUNK = 0.25  # seconds between two looks at the clock
 LARGEST_CHUNK = 2048
 ATTEMPTS = 4  # candidates that are shrunk and verified before the search goes on
+FIRST = 16  # pools of each family in a shape that is new
 SHOWN_FAULTS = 5
 TRIES, FEW_TRIES = 60, 12  # lies of each user on each instance; few where an instance then takes so many seconds:
 SLOW = 0.02
@@ -211,19 +212,29 @@ class _Search:
         return time.perf_counter() - self.start
 
     def drawn_pools(self) -> Iterator[tuple[str, Pools]]:
-        """Families in turn, in shapes that grow, as many at a time as the mechanism's speed suggests."""
-        s, step = self.setting, 0
-        names = list(FAMILIES)
-        while True:
-            family, shape = names[step % len(names)], SHAPES[(step // len(names)) % len(SHAPES)]
-            if family == "near ties" and shape[1] < 2:
-                continue
-            size = int(np.clip(CHUNK / self.each, 4, LARGEST_CHUNK))
-            size = min(size if step >= len(names) else 16, s.max_examples)
-            options = {"weights": s.weights, "limits": s.limits}
-            pools = drawn(self.rng, family, shape, size, positive=s.positive, **options)
-            yield family, pools[s.accepts(pools)]
-            step += 1
+        """Families in turn, in shapes that grow, as many at a time as the mechanism's speed suggests.
+
+        A shape begins with a few, and is left where the mechanism is not defined for any of them: 3-DF asks for three
+        resources, and no number of pools of two would say anything about it.
+        """
+        s, options = self.setting, {"weights": self.setting.weights, "limits": self.setting.limits}
+        known: set[tuple[int, int]] = set()
+        left = list(SHAPES)
+        while left:
+            for shape in list(left):
+                for family in FAMILIES if shape in left else ():
+                    size = min(int(np.clip(CHUNK / self.each, 4, LARGEST_CHUNK)), s.max_examples)
+                    pools = drawn(
+                        self.rng, family, shape, size if shape in known else min(size, FIRST),
+                        positive=s.positive, **options,
+                    )  # fmt: skip
+                    pools = pools[s.accepts(pools)]
+                    before = self.skipped
+                    yield family, pools
+                    if shape not in known and len(pools) and self.skipped - before == len(pools):
+                        left = [other for other in left if other != shape]
+                        break
+                known.add(shape)
 
     def run(self, batches: Iterator[tuple[str, Pools]]) -> None:
         """Search until there is a witness, or everything that was asked for has been tried."""

@@ -112,7 +112,7 @@ class Finding:
         """``refuted``, or ``not refuted on N instances``; or that none was answered."""
         if self.refuted:
             return "refuted"
-        if self.n_faults and not self.instances:
+        if not self.instances and (self.n_faults or self.skipped):
             return "no instance was answered"
         stopped = " (interrupted)" if self.interrupted else ""
         return f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"

@@ -353,3 +353,17 @@ def test_mechanisms_of_ones_own_are_given_again(tmp_path: Path) -> None:
     assert replay(path, mine)[0].refutes
     path = audit(fo.BottleneckFairness(), ["rm"], max_examples=24).save(tmp_path / "y.json")
     assert replay(path)[0].refutes and replay(path)[0].mechanism == "bottleneck fairness"
+
+
+def test_a_notion_of_three_resources_is_tried_where_it_is_defined() -> None:
+    """3-DF has no answer on pools of two resources, which come first; a few of them tell, and the others are left."""
+    report = fo.audit(fo.KDF(3), ["pe", "ef"], positive=True, max_examples=300)
+    assert report["pe"].instances >= 150 and not report["pe"].refuted
+    assert report["ef"].refuted
+
+
+def test_a_notion_that_is_defined_nowhere_was_not_tried() -> None:
+    finding = fo.audit(fo.KDF(9), "pe", max_examples=1000)["pe"]
+    assert finding.instances == 0 and not finding.refuted
+    assert finding.verdict == "no instance was answered"
+    assert finding.skipped < 500  # it is given up, shape by shape

@@ -177,6 +177,14 @@ class Derived:
         counts = everywhere & np.isfinite(out) if everywhere else self.eligible
         return np.where(counts, out, 0.0) * self.counts
 
+    @property
+    def own_slices(self) -> Float:
+        """Tasks of each user on its own slice, ``w_j / sum w`` of every server where it may run, cut at its limit.
+
+        Weights are relative to everybody's (`total_weight`): shape (n_users,).
+        """
+        return np.minimum(self.weights / self.total_weight * self.tasks_alone.sum(axis=1), self.task_limits)
+
     # -- values by user ---------------------------------------------------------------------------------------
 
     def per_user(self, value: Any, name: str, default: float | None = None, unlimited: bool = False) -> Float:

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import VIOLATION_TOLERANCE, Allocation, Certificate, Try, feasibility
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_within
-from fairopt.blocks.bundles import AtMostRequested, GlobalAggregateResource, WeightedLog
 from fairopt.blocks.model import Point
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.instance import Instance
 from fairopt.notions.parse import policy_or_text
 from fairopt.policy import Policy
+from fairopt.routes.closed import division
 
 FORMAT = "fairopt.allocation/1"
 
@@ -118,8 +118,7 @@ def _fewer_than_fit(allocation: Allocation) -> bool:
     policy, instance, bundles = allocation.policy, allocation.instance, allocation.given_bundles
     if not isinstance(policy, Policy) or bundles is None or instance.n_users == 0:
         return False
-    known = all(isinstance(c, (GlobalAggregateResource, AtMostRequested)) for c in policy.constraints)
-    if not isinstance(policy.objective, WeightedLog) or not known:
+    if division(instance, policy.objective, policy.constraints) is None:
         return False
     fit = cut_at_limits(instance, tasks_within(instance, bundles))
     return bool((allocation.tasks_by_server < fit * (1 - VIOLATION_TOLERANCE)).any())

@@ -248,8 +248,7 @@ class SharingIncentive(_Bound):
     """
 
     def _box(self, instance: Instance) -> tuple[Float, Float]:
-        slices = instance.weights / instance.total_weight * instance.tasks_alone.sum(axis=1)
-        return np.minimum(slices, instance.task_limits), np.full(instance.n_users, np.inf)
+        return instance.own_slices, np.full(instance.n_users, np.inf)
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, Certificate, Try, feasibility
 from fairopt.blocks.base import ByUser
-from fairopt.blocks.bundle_model import BundlePoint
+from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
@@ -137,10 +137,7 @@ class NaivePerServer:
         answers = None if given else self._in_step(instance, first, takes_part, deadline)
         if answers is None:
             answers = self._one_by_one(instance, first, takes_part, deadline, given)
-        tasks = answers.tasks[:, instance.server_classes] * instance.counts
-        total, limits = tasks.sum(axis=1), instance.task_limits
-        beyond = total > limits
-        tasks[beyond] *= (limits[beyond] / total[beyond])[:, None]
+        tasks = cut_at_limits(instance, answers.tasks[:, instance.server_classes] * instance.counts)
         certificate = Certificate(
             gap=answers.gap, violation=feasibility(instance, tasks), block_violation=answers.block_violation,
             method=f"per server, {answers.method}" if takes_part.any() else "empty", solver=answers.solver,

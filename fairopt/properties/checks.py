@@ -16,7 +16,7 @@ from fairopt.policy import label
 from fairopt.properties.dominance import dominating
 from fairopt.properties.envy import envy
 from fairopt.properties.names import OF_ALLOCATIONS, PROPERTIES, property_name
-from fairopt.properties.units import own_slices, own_units
+from fairopt.properties.units import own_units
 from fairopt.properties.verdicts import PropertyReport, Verdict
 
 __all__ = ["OwnSlices", "check"]
@@ -132,7 +132,7 @@ def _pareto(allocation: Allocation, tol: float) -> Verdict:
 
 def _sharing_incentive(allocation: Allocation, tol: float) -> Verdict:
     instance, tasks = allocation.instance, allocation.tasks
-    slices, units = own_slices(instance), own_units(instance, tasks)
+    slices, units = instance.own_slices, own_units(instance, tasks)
     part = units > 0
     short = np.full(instance.n_users, -1.0)
     short[part] = (slices[part] - tasks[part]) / units[part]
@@ -161,7 +161,7 @@ def _envy_free(allocation: Allocation, tol: float) -> Verdict:
         return Verdict("envy-free", True, margin, found, words)
     assert found.envier is not None
     j = allocation.instance.user_index(found.envier)
-    below = own_slices(allocation.instance)[j] > found.runs
+    below = allocation.instance.own_slices[j] > found.runs
     runs, would = _numbers(found.runs, found.would_run)
     words = (
         f"user {found.envier!r} would run {would} tasks on what {found.envied!r} holds, but runs {runs}: envy of "

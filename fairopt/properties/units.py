@@ -1,4 +1,4 @@
-"""What users would run on their own slice of the servers, and the unit in which their gains and losses are told."""
+"""The unit in which gains and losses of users are told."""
 
 from __future__ import annotations
 
@@ -9,24 +9,9 @@ from numpy.typing import NDArray
 
 from fairopt.instance import Instance
 
-__all__ = ["own_slices", "own_units"]
+__all__ = ["own_units"]
 
 Float = NDArray[np.floating[Any]]
-
-
-def own_slices(instance: Instance) -> Float:
-    """Tasks of each user on its own slice, ``w_j / sum w`` of every server where it may run, cut at its limit.
-
-    Parameters
-    ----------
-    instance : Instance
-        Weights are relative to everybody's (`Instance.total_weight`).
-
-    Returns
-    -------
-    ndarray of shape (n_users,)
-    """
-    return np.minimum(instance.weights / instance.total_weight * instance.tasks_alone.sum(axis=1), instance.task_limits)
 
 
 def own_units(instance: Instance, tasks: Float) -> Float:
@@ -45,4 +30,4 @@ def own_units(instance: Instance, tasks: Float) -> Float:
     -------
     ndarray of shape (n_users,)
     """
-    return np.maximum(tasks, own_slices(instance))
+    return np.maximum(tasks, instance.own_slices)

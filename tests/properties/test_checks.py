@@ -20,7 +20,6 @@ from fairopt.properties import dominance
 from fairopt.properties.checks import OwnSlices, check
 from fairopt.properties.dominance import Dominating
 from fairopt.properties.envy import Envy
-from fairopt.properties.units import own_slices
 from fairopt.properties.verdicts import PropertyReport
 
 TWO = fo.Instance(
@@ -184,7 +183,7 @@ def largest_gains(a: fo.Allocation) -> np.ndarray:
 def test_the_margin_lies_between_the_largest_single_gain_and_the_sum_of_all(a: fo.Allocation) -> None:
     verdict = check(a, "pe")["pe"]
     instance, part = a.instance, a.instance.task_limits > 0
-    unit = np.where(part, np.maximum(a.tasks, own_slices(instance)), 1.0)
+    unit = np.where(part, np.maximum(a.tasks, instance.own_slices), 1.0)
     worth = np.where(part, instance.weights, 0.0) / instance.weights[part].sum()
     single = worth * largest_gains(a) / unit
     assert single.max() - 1e-5 <= verdict.margin <= single.sum() + 1e-5
@@ -203,7 +202,7 @@ def test_the_dominating_allocation_is_feasible_and_takes_nothing_from_anybody(a:
     assert (more.tasks <= instance.task_limits * (1 + 1e-9)).all() and not more.tasks_by_server[
         ~instance.eligible
     ].any()
-    assert (more.tasks >= a.tasks - 1e-9 * np.maximum(a.tasks, own_slices(instance))).all()
+    assert (more.tasks >= a.tasks - 1e-9 * np.maximum(a.tasks, instance.own_slices)).all()
     gains = {u: g for u, g in zip(instance.users, more.tasks - a.tasks, strict=True) if u in witness.gains}
     assert gains == pytest.approx(witness.gains, rel=1e-6, abs=1e-8)
     assert verdict.holds or any(repr(user) in str(verdict) for user in gains)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Groups", "groups_of"]
+__all__ = ["Groups", "groups_of", "server_blocks", "sums_by_group"]
 
 Float = NDArray[np.floating[Any]]
 TIED = 1e-12  # ratios as near as this are equal, so that units (GB or MB) do not decide by their rounding

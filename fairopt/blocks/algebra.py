@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
@@ -96,13 +97,8 @@ class Objective(Block):
         return (bound - value) / drop if drop > 0 else bound - value
 
     def drop(self, point: Point) -> float:
-        """What the objective is worth at a point, as a unit for gaps: by how much it falls towards zero tasks.
-
-        The smaller of the fall to half the tasks and the slope along that way, since the fall alone grows like
-        ``2^alpha`` and would let anything pass.
-        """
-        here = self.value(point)
-        return min(abs(here - self.value(point.scaled(0.5))), abs(here - self.value(point.scaled(1 - 1e-4))) / 1e-4)
+        """What the objective is worth at a point, as a unit for gaps: by how much it falls towards zero tasks."""
+        return fall(lambda factor: self.value(point.scaled(factor)))
 
     def share_blocks(self) -> tuple[Share, ...]:
         """The shares it is about, the first one first."""
@@ -269,6 +265,25 @@ class Tiers(Objective):
     def __repr__(self) -> str:
         first = f"({self.tiers[0]!r})" if isinstance(self.tiers[0], Sum) else repr(self.tiers[0])
         return first + "".join(f".then({t!r})" for t in self.tiers[1:])
+
+
+def fall(value: Callable[[float], float]) -> float:
+    """By how much a function falls on the way from a point to zero.
+
+    The smaller of the fall to half of it and the slope along that way, since the fall alone grows like ``2^alpha`` for
+    alpha-fairness and would let anything pass.
+
+    Parameters
+    ----------
+    value : callable
+        The function at so large a part of the point.
+
+    Returns
+    -------
+    float
+    """
+    here, step = value(1.0), 1e-4
+    return min(abs(here - value(0.5)), abs(here - value(1.0 - step)) / step)
 
 
 def _tiers(objective: Objective) -> tuple[Objective, ...]:

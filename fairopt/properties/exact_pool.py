@@ -168,7 +168,7 @@ def _newton(
         excess = [sum((v * row[i] for v, row in zip(x, g, strict=True)), Decimal(-1)) for i in range(len(g[0]))]
         if all(abs(excess[i]) < CLOSE for i in priced):
             return x if max(excess) < CLOSE else None
-        free = [j for j in range(len(g)) if cost[j] > 0 and (limits[j] is None or x[j] < limits[j])]  # type: ignore[operator]
+        free = [j for j, limit in enumerate(limits) if cost[j] > 0 and (limit is None or x[j] < limit)]
         slope = [
             [sum((g[j][i] * g[j][k] * x[j] / (alpha * cost[j]) for j in free), Decimal(0)) for k in priced]
             for i in priced

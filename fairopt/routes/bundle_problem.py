@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, Certificate, feasibility
+from fairopt.blocks.algebra import fall
 from fairopt.blocks.bundle_model import BundleModel, cut_at_limits, tasks_within
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Tiers
@@ -164,18 +165,20 @@ def _gap(problem: cp.Problem, held: cp.Variable, top: Float) -> tuple[float, flo
     """How far the problem's own dual lies above its value, in units of what halving all bundles would cost."""
     expression = problem.objective.expr
     sign = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
-    value, at = float(expression.value), {v.id: np.array(v.value) for v in problem.variables()}
-    falls = []
-    for step in (0.5, 1e-4):
-        for variable in problem.variables():
-            variable.save_value(at[variable.id] * (1 - step))
-        falls.append(abs(value - float(expression.value)) / (1.0 if step == 0.5 else step))
-    for variable in problem.variables():
-        variable.save_value(at[variable.id])
+    value, at = float(expression.value), {v: np.array(v.value) for v in problem.variables()}
+
+    def part(factor: float) -> float:
+        for variable, solved in at.items():
+            variable.save_value(solved * factor)
+        return float(expression.value)
+
+    drop = fall(part)
+    for variable, solved in at.items():
+        variable.save_value(solved)
     bound = conic_bound(cp.Problem(cp.Maximize(sign * expression), problem.constraints), held, top.ravel(order="F"))
     if bound is None or not np.isfinite(bound):
         return np.inf, value
-    return max((bound - sign * value) / (min(falls) or 1.0), 0.0), value
+    return max((bound - sign * value) / (drop or 1.0), 0.0), value
 
 
 def _named(name: str, condition: cp.Constraint) -> cp.Constraint:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import BLOCK_TOLERANCE, Allocation, Certificate, Try, feasibility, within_tolerance
+from fairopt.blocks.algebra import fall
 from fairopt.blocks.bundle_model import BundleModel, BundlePoint, Triples, cut_at_limits, tasks_within
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, EnvyFree
@@ -30,7 +31,7 @@ from fairopt.routes.cone import Settings, is_linear, objective_form
 from fairopt.routes.conic_bound import conic_bound
 from fairopt.routes.program import is_ours, written
 
-__all__ = ["BundleAnswer", "BundleProgram", "decides_bundles", "solve"]
+__all__ = ["BundleAnswer", "BundleProgram", "decides_bundles", "finished", "solve"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -302,7 +303,7 @@ def _by_own_dual(
     gap = np.inf
     if bound is not None and at is not None and np.isfinite(bound - float(at)):
         excess = bound - float(at)
-        gap = excess * factor / (drop or 1.0) if factor is not None else excess / _fall(form, cone)
+        gap = excess * factor / (drop or 1.0) if factor is not None else excess / _form_fall(form, cone)
     capacity = np.zeros(instance.capacities.size)
     capacity[cone.rows] = np.maximum(certify.dual_values(cone.capacity), 0.0) * (factor or 1.0)
     whole = np.where(instance.capacities > 0, instance.capacities, np.inf) * instance.counts[:, None]
@@ -326,15 +327,17 @@ def _most_tasks(cone: _ConeModel, held: Float, wished: Float) -> Float:
     return np.asarray(pairs.table(np.maximum(np.asarray(cone.unknowns.value[k:], dtype=float), 0.0) * cone.scale))
 
 
-def _fall(form: cp.Expression, cone: _ConeModel) -> float:
+def _form_fall(form: cp.Expression, cone: _ConeModel) -> float:
     """What a transform is worth at the answer, as `Objective.drop` measures the objective itself."""
-    at, here = np.array(cone.unknowns.value), float(form.value)
-    falls = []
-    for step in (0.5, 1e-4):
-        cone.unknowns.save_value(at * (1 - step))
-        falls.append(abs(here - float(form.value)) * (1.0 if step == 0.5 else 1 / step))
+    at = np.array(cone.unknowns.value)
+
+    def value(factor: float) -> float:
+        cone.unknowns.save_value(at * factor)
+        return float(form.value)
+
+    found = fall(value)
     cone.unknowns.save_value(at)
-    return min(falls) or 1.0
+    return found or 1.0
 
 
 def _refuse_infeasible(program: BundleProgram, cone: _ConeModel) -> None:
@@ -363,9 +366,7 @@ def _refuse_infeasible(program: BundleProgram, cone: _ConeModel) -> None:
     raise Infeasible(f"{' and '.join(blocks)} cannot hold within the capacities", blocks)
 
 
-def finished(
-    policy: Any, program: BundleProgram, answers: Sequence[BundleAnswer], seconds: float
-) -> Allocation:  # fmt: skip
+def finished(policy: Any, program: BundleProgram, answers: Sequence[BundleAnswer], seconds: float) -> Allocation:
     """The allocation of an answer, as `choose.allocate` returns it.
 
     Parameters

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.allocation import GAP_TOLERANCE, Allocation, Certificate
+from fairopt.blocks.algebra import fall
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.objectives import Leximin, MaxMin, Objective, Tiers
@@ -181,13 +182,13 @@ def _by_tangent(
     value = float(expression.value)
     sign = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
     at = np.array(variable.value)
-    variable.save_value(at * 0.5)
-    half = float(expression.value) if expression.value is not None else np.nan
+
+    def part(factor: float) -> float:
+        variable.save_value(at * factor)
+        return float(expression.value) if expression.value is not None else np.nan
+
+    drop = fall(part)
     variable.save_value(at)
-    variable.save_value(at * (1 - 1e-4))
-    near = float(expression.value) if expression.value is not None else np.nan
-    variable.save_value(at)
-    drop = min(abs(value - half), abs(value - near) / 1e-4)
     drop = drop if np.isfinite(drop) and drop > 0 else 1.0
     if program.empty:
         return 0.0, value

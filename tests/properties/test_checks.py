@@ -325,7 +325,7 @@ def test_plain_max_min_is_not_efficient_once_demands_have_zeros() -> None:
 
 def test_full_bundles_of_hffmra_do_not_hide_that_tasks_could_grow() -> None:
     a = fo.HFFMRA(units="raw").allocate(CLUSTER_004)
-    assert a.tasks == pytest.approx([4.261, 3.826], abs=1e-3)
+    assert a.tasks == pytest.approx([98 / 23, 88 / 23])
     assert a.usage == pytest.approx(CLUSTER_004.capacities)  # all is handed out
     verdict = check(a, "pareto")["pareto"]
     assert not verdict.holds and verdict.margin > 0.01

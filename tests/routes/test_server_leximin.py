@@ -428,8 +428,7 @@ def test_what_is_not_so_is_not_certified(seed: int, change: Change) -> None:
 def test_noise_gives_no_wrong_answer(seed: int, noise: float) -> None:
     rng = np.random.default_rng(seed)
     instance = cluster(rng, 5, 3, 2)
-    assume_several = instance.merged().n_servers > 1
-    if not assume_several:
+    if instance.merged().n_servers == 1:
         pytest.skip("one kind of server")
     right = brute(instance, fo.Tasks())
 

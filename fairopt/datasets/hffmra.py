@@ -126,8 +126,15 @@ class RequestRounds:
             raise InvalidInstance(f"dominant is {self.dominant}; give {m} numbers >= 0, not all 0")
         if self.user_spread == 1 or self.noise == 1:
             raise InvalidInstance("user_spread and noise of 1 allow requests of nothing; give less than 1")
-        object.__setattr__(self, "_loads", _paths(self.load, m, "load"))
-        object.__setattr__(self, "_parts", _paths(self.provisioned, m, "provisioned"))
+        _ = self._loads, self._parts  # so that what is wrong with them is said now
+
+    @cached_property
+    def _loads(self) -> tuple[tuple[Float, Float], ...]:
+        return _paths(self.load, len(self.mean_capacities), "load")
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[Float, Float], ...]:
+        return _paths(self.provisioned, len(self.mean_capacities), "provisioned")
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -168,7 +175,7 @@ class RequestRounds:
         odds = np.cumsum(self.dominant if self.dominant is not None else np.ones(m))
         kind = np.minimum(np.searchsorted(odds, rng.uniform(0.0, odds[-1], shape), side="right"), m - 1)
         when = number / max(self.n_rounds - 1, 1)
-        loads, parts = (_at(path, when) for path in (self._loads, self._parts))  # type: ignore[attr-defined]
+        loads, parts = (_at(path, when) for path in (self._loads, self._parts))
         demands = rng.uniform(*self.other, (*shape, m))
         # in fair shares, what is not dominant is a part of what is, whatever the loads of the two resources
         demands[kind[..., None] == np.arange(m)] = 1.0

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.properties.names import canonical, property_name
+from fairopt.properties.names import ByProperty
 
 __all__ = ["AuditReport", "Fault", "Finding", "Witness"]
 
@@ -147,7 +146,7 @@ class Finding:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AuditReport(Mapping[str, Finding]):
+class AuditReport(ByProperty[Finding]):
     """Findings by property; ``report["sp"]`` and ``report["strategy-proof"]`` are the same.
 
     Attributes
@@ -170,24 +169,10 @@ class AuditReport(Mapping[str, Finding]):
     conditions: tuple[str, ...] = ()
     seed: int = 0
 
-    @cached_property
-    def _by_name(self) -> dict[str, Finding]:
+    _done = "audited"
+
+    def _entries(self) -> dict[str, Finding]:
         return {f.property: f for f in self.findings}
-
-    def __getitem__(self, name: str) -> Finding:
-        known = property_name(name)
-        if known not in self._by_name:
-            raise KeyError(f"{known} was not audited; this report has {', '.join(self._by_name) or 'nothing'}")
-        return self._by_name[known]
-
-    def __contains__(self, name: object) -> bool:
-        return canonical(name) in self._by_name
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self.findings)
 
     @property
     def interrupted(self) -> bool:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import ClassVar, TypeVar
+
 from fairopt.errors import InvalidBlock, nearest
 
-__all__ = ["ALIASES", "OF_ALLOCATIONS", "PROPERTIES", "canonical", "property_name"]
+__all__ = ["ALIASES", "OF_ALLOCATIONS", "PROPERTIES", "ByProperty", "canonical", "property_name"]
+
+T = TypeVar("T")
 
 # What each says, in the order in which reports list them (math.md section 6).
 MEANING = {
@@ -66,3 +73,32 @@ def property_name(text: object) -> str:
     if name is None:
         raise InvalidBlock(f"no property {text!r}; {nearest(text, (*PROPERTIES, *ALIASES))}")
     return name
+
+
+class ByProperty(Mapping[str, T]):
+    """A mapping whose keys are properties, by any of their names."""
+
+    _done: ClassVar[str] = "looked at"  # what was done with the properties, for messages
+
+    @abstractmethod
+    def _entries(self) -> dict[str, T]:
+        """What there is, by canonical name, in order."""
+
+    @cached_property
+    def _by_name(self) -> dict[str, T]:
+        return self._entries()
+
+    def __getitem__(self, name: str) -> T:
+        known = property_name(name)
+        if known not in self._by_name:
+            raise KeyError(f"{known} was not {self._done}; this report has {', '.join(self._by_name) or 'nothing'}")
+        return self._by_name[known]
+
+    def __contains__(self, name: object) -> bool:
+        return canonical(name) in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from fairopt.errors import InvalidBlock
-from fairopt.properties.names import canonical, property_name
+from fairopt.properties.names import ByProperty
 
 __all__ = ["PropertyReport", "Verdict"]
 
@@ -79,7 +78,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PropertyReport(Mapping[str, Verdict]):
+class PropertyReport(ByProperty[Verdict]):
     """Verdicts by property; ``report["pareto"]`` and ``report["pe"]`` are the same.
 
     Attributes
@@ -104,24 +103,10 @@ class PropertyReport(Mapping[str, Verdict]):
     about: str
     verdicts: tuple[Verdict, ...]
 
-    @cached_property
-    def _by_name(self) -> dict[str, Verdict]:
+    _done = "checked"
+
+    def _entries(self) -> dict[str, Verdict]:
         return {v.name: v for v in self.verdicts}
-
-    def __getitem__(self, name: str) -> Verdict:
-        known = property_name(name)
-        if known not in self._by_name:
-            raise KeyError(f"{known} was not checked; this report has {', '.join(self._by_name) or 'no verdict'}")
-        return self._by_name[known]
-
-    def __contains__(self, name: object) -> bool:
-        return canonical(name) in self._by_name
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self.verdicts)
 
     @property
     def holds(self) -> bool:

@@ -1,9 +1,11 @@
-"""The audit of every shipped notion for one pool: what it has, by smallest witnesses, positive and with zeros.
+"""The audit of every shipped notion by smallest witnesses: positive demands, zeros, and several servers.
 
-One row per notion, property and kind of demands: the verdict, the margin of the witness (verified by other means), the
-instance, how many were searched, and how long until the first hit by the family that was quickest.
+Three tables. The verdicts on one pool: a row per notion, property and kind of demands, with the margin of the witness
+(verified by other means), how many instances were searched, and how long until the first hit. Where hits came from: a
+row per notion, property and family of instances or of lies. Random small clusters of two or three servers: the verdicts
+there.
 
-Run: python benchmarks/audit.py [--examples 2000 --drf 100000]
+Run: python benchmarks/audit.py [--examples 2000 --drf 100000 --clusters 8]
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
 from common import arguments, show
 
 import fairopt as fo
@@ -18,40 +21,82 @@ from fairopt.properties.findings import numbers
 
 NOTIONS: dict[str, Any] = {
     "2-DF": fo.KDF(2), "3-DF": fo.KDF(3), "FDS 0.5": fo.FDS(0.5), "FDS 1": fo.FDS(1), "FDS 2": fo.FDS(2),
-    "FDS 5": fo.FDS(5), "GFJ 0.5": fo.GFJ(0.5), "GFJ 2": fo.GFJ(2), "p-norm 1, 2": fo.PNormFairness(1, 2),
-    "most tasks": fo.NoFairness(), "MLF-DRS": fo.MLFDRS(), "H-FFMRA": fo.HFFMRA(),
+    "FDS 5": fo.FDS(5), "FDS beta 2, lam -0.6": fo.FDS(beta=2, lam=-0.6), "GFJ 0.5": fo.GFJ(0.5), "GFJ 2": fo.GFJ(2),
+    "p-norm 1, alpha 2": fo.PNormFairness(1, 2), "p-norm 2, alpha 2": fo.PNormFairness(2, 2),
+    "asset fairness": fo.Policy(fo.Leximin(fo.PNormShare(1))), "Nash": fo.NashWelfare(),
+    "most tasks": fo.NoFairness(), "MLF-DRS": fo.MLFDRS(), "MLF-DRS, equal growth": fo.MLFDRS("equal"),
+    "FFMRA": fo.FFMRA(), "H-FFMRA": fo.HFFMRA(), "TSF": fo.TSF(), "PS-DSF": fo.PSDSF(),
+    "DRF per server": fo.NaivePerServer(fo.DRF()),
 }  # fmt: skip
+ONE_BY_ONE = ("PS-DSF", "DRF per server")  # mechanisms that are no policies: a millisecond each, and a tenth as many
+ON_SERVERS = ("DRFH", "TSF", "PS-DSF", "DRF per server", "FDS 1", "FDS 2", "MLF-DRS", "FFMRA", "H-FFMRA", "most tasks")
 PROPERTIES = ("pareto", "sharing-incentive", "envy-free", "strategy-proof", "strategy-proof-boosting")
+NOTHING = float("nan")
 
 
-def audited(name: str, policy: Any, examples: int, positive: bool, weights: bool = False) -> list[dict[str, Any]]:
-    """Rows of one notion."""
+def clusters(number: int, positive: bool, seed: int = 0) -> list[fo.Instance]:
+    """Small whole numbers on two or three servers, two or three users, two resources, some placement."""
+    rng, found = np.random.default_rng(seed), []
+    for k in range(number):
+        n, servers = int(rng.integers(2, 4)), int(rng.integers(2, 4))
+        demands = rng.integers(1 if positive else 0, 5, (n, 2))
+        demands[demands.sum(axis=1) == 0] = 1
+        eligible = rng.random((n, servers)) < (1 if k % 2 else 0.8)
+        eligible[np.arange(n), rng.integers(0, servers, n)] = True
+        found.append(fo.Instance(demands, rng.integers(1, 9, (servers, 2)), eligible=eligible))
+    return found
+
+
+def audited(
+    name: str, policy: Any, examples: int, positive: bool, weights: bool = False, given: list[fo.Instance] | None = None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows of one notion: verdicts, and where hits came from."""
     start = time.perf_counter()
-    report = fo.audit(policy, properties=PROPERTIES, max_examples=examples, positive=positive, weights=weights)
-    rows = []
+    report = fo.audit(
+        policy, properties=PROPERTIES, instances=given, max_examples=examples, positive=positive, weights=weights
+    )
+    verdicts, families = [], []
     for finding in report.values():
+        common = {
+            "notion": name + (", weighted" if weights else ""), "demands": "positive" if positive else "with zeros",
+            "property": finding.property,
+        }  # fmt: skip
         firsts = [s for _, _, s in finding.hits.values() if s is not None]
         witness = finding.witness
-        stands = "stands" if finding.instances else "not tried"
-        rows.append({
-            "notion": name + (", weighted" if weights else ""), "demands": "positive" if positive else "with zeros",
-            "property": finding.property, "verdict": "refuted" if finding.refuted else stands,
-            "instances": finding.instances, "margin": witness.margin if witness else float("nan"),
-            "first hit s": min(firsts, default=float("nan")), "seconds": finding.seconds,
-            "witness": numbers(witness.instance) if witness else "",
+        verdicts.append(common | {
+            "verdict": "refuted" if finding.refuted else "stands" if finding.instances else "not tried",
+            "instances": finding.instances, "skipped": finding.skipped, "faults": finding.n_faults,
+            "margin": witness.margin if witness else NOTHING, "first hit s": min(firsts, default=NOTHING),
+            "seconds": finding.seconds, "witness": numbers(witness.instance) if witness else "",
+            "lie": str(witness.misreport) if witness and witness.misreport else "",
+            "verified": witness.verified if witness else "",
         })  # fmt: skip
+        families += [
+            common | {"family": family, "tried": tried, "hits": hits, "rate": hits / tried, "first s": first}
+            for family, (tried, hits, first) in finding.hits.items() if hits
+        ]  # fmt: skip
     print(f"{name}, {'positive' if positive else 'zeros'}: {time.perf_counter() - start:.1f} s", flush=True)
-    return rows
+    return verdicts, families
 
 
 def main() -> None:
     """DRF first and longest: it is the one that has to stand."""
-    options = arguments(str(__doc__), examples=2000, drf=100_000)
-    rows = [row for weights in (False, True) for row in audited("DRF", fo.DRF(), options.drf, False, weights)]
+    options = arguments(str(__doc__), examples=2000, drf=100_000, clusters=8)
+    start = time.perf_counter()
+    found = [audited("DRF", fo.DRF(), options.drf, False, weights) for weights in (False, True)]
     for name, policy in NOTIONS.items():
-        for positive in (True, False):
-            rows += audited(name, policy, options.examples, positive)
-    show("The audit of every notion", rows, "audit")
+        examples = max(options.examples // 10, 1) if name in ONE_BY_ONE else options.examples
+        found += [audited(name, policy, examples, positive) for positive in (True, False)]
+    show("The audit of every notion", [row for verdicts, _ in found for row in verdicts], "audit")
+    show("Where hits came from", [row for _, families in found for row in families], "audit_families")
+    print(f"one pool: {time.perf_counter() - start:.0f} s", flush=True)
+    rows = []
+    for positive in (True, False):
+        given = clusters(options.clusters, positive)
+        for name in ON_SERVERS:
+            rows += audited(name, NOTIONS.get(name, fo.DRFH()), options.examples, positive, given=given)[0]
+    show("The audit on several servers", rows, "audit_servers")
+    print(f"everything: {time.perf_counter() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

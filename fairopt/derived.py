@@ -28,6 +28,8 @@ class Derived:
     counts: NDArray[np.int64]
     eligible: NDArray[np.bool_]
     server_types: tuple[str, ...] | None
+    units: tuple[str, ...] | None
+    notes: tuple[str, ...]
     _users: tuple[str, ...] | None
     _resources: tuple[str, ...] | None
     _servers: tuple[str, ...] | None
@@ -62,6 +64,19 @@ class Derived:
     def resources(self) -> tuple[str, ...]:
         """Labels of the resources."""
         return self._resources or tuple(f"resource{i + 1}" for i in range(self.n_resources))
+
+    @property
+    def resource_titles(self) -> tuple[str, ...]:
+        """Labels of the resources with their units, for tables and axes, as ``memory (GiB)``.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1, 2]], [8, 64], resources=["cpu", "memory"], units={"memory": "GiB"}).resource_titles
+        ('cpu', 'memory (GiB)')
+        """
+        named = zip(self.resources, self.units or [""] * self.n_resources, strict=True)
+        return tuple(f"{name} ({unit})" if unit else name for name, unit in named)
 
     @cached_property
     def servers(self) -> tuple[str, ...]:

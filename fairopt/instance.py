@@ -22,7 +22,9 @@ from fairopt.validation import (
     frozen,
     labels,
     merged_types,
+    texts,
     types_of_servers,
+    units_of_resources,
 )
 
 __all__ = ["Instance"]
@@ -52,6 +54,11 @@ class Instance(Derived):
         Labels, unique. Default ``user1``, ``resource1``, ``server1``, ...
     server_types : sequence of str of shape (n_servers,), optional
         What kind of server each row is, as the model of its GPUs, for reports by type. Changes no allocation.
+    units : sequence of str of shape (n_resources,) or dict by resource, optional
+        What each resource is counted in, as ``{"memory": "GiB"}``, for tables and axes. Nothing is converted.
+    notes : sequence of str, optional
+        What a reader left out or assumed, in sentences. They are no part of the question: instances that differ in
+        notes only are equal, and files do not keep them.
 
     Raises
     ------
@@ -91,6 +98,8 @@ class Instance(Derived):
         resources: Sequence[str] | None = None,
         servers: Sequence[str] | None = None,
         server_types: Sequence[str] | None = None,
+        units: Sequence[str] | Mapping[str, str] | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         caps = as_floats(capacities, "capacities")
         if caps.ndim == 1:
@@ -117,6 +126,8 @@ class Instance(Derived):
         self.demands: Float = dem
         self.capacities: Float = caps
         self.server_types: tuple[str, ...] | None = types_of_servers(self, server_types)
+        self.units: tuple[str, ...] | None = units_of_resources(self, units)
+        self.notes: tuple[str, ...] = texts(notes, "notes")
         check_numbers(self)
         self.weights: Float = frozen(self.per_user(weights, "weights", default=1.0))
         check_per_user(self, self.weights, "weights", self.weights > 0, "give a positive finite number")
@@ -167,6 +178,7 @@ class Instance(Derived):
             demands=self.demands, capacities=self.capacities, weights=self.weights, task_limits=self.task_limits,
             eligible=self.eligible, counts=self.counts,
             users=self._users, resources=self._resources, servers=self._servers, server_types=self.server_types,
+            units=self.units, notes=self.notes,
         )  # fmt: skip
 
     def with_demands(self, demands: ArrayLike) -> Instance:
@@ -252,7 +264,7 @@ class Instance(Derived):
             demands=self.demands[rows], capacities=self.capacities, weights=self.weights[rows],
             task_limits=self.task_limits[rows], counts=self.counts, eligible=self.eligible[rows],
             total_capacities=self.total_capacities, _users=None, _resources=self._resources, _servers=self._servers,
-            server_types=self.server_types, _parent=(self, rows), _checked=True,
+            server_types=self.server_types, units=self.units, notes=self.notes, _parent=(self, rows), _checked=True,
         )  # fmt: skip
         if ratios is not None:
             part.__dict__["ratios"] = ratios
@@ -378,6 +390,7 @@ class Instance(Derived):
         return {
             "users": list(self.users), "resources": list(self.resources), "servers": list(self.servers),
             "server_types": None if self.server_types is None else list(self.server_types),
+            "units": None if self.units is None else list(self.units),
             "demands": self.demands.tolist(), "capacities": self.capacities.tolist(),
             "weights": self.weights.tolist(), "task_limits": limits,
             "eligible": None if self.eligible.all() else self.eligible.tolist(), "counts": self.counts.tolist(),
@@ -395,7 +408,7 @@ class Instance(Derived):
         if not isinstance(other, Instance):
             return NotImplemented
         names = ("demands", "capacities", "weights", "task_limits", "eligible", "counts")
-        labels = ("users", "resources", "servers", "server_types")
+        labels = ("users", "resources", "servers", "server_types", "units")
         return all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names) and all(
             getattr(self, a) == getattr(other, a) for a in labels
         )

@@ -71,6 +71,37 @@ def types_of_servers(instance: Instance, given: Iterable[str] | None) -> tuple[s
     return tuple(map(str, types))  # NumPy's text too, as plain strings
 
 
+def units_of_resources(instance: Instance, given: Iterable[str] | Mapping[str, str] | None) -> tuple[str, ...] | None:
+    """What each resource is counted in, ``""`` where nothing was said, or None where nothing was said of any."""
+    if given is None:
+        return None
+    n = instance.n_resources
+    if isinstance(given, Mapping):
+        for name in given:
+            instance.resource_index(name)
+        given = [given.get(name, "") for name in instance.resources]
+    named = texts(given, "units")
+    if len(named) != n:
+        raise InvalidInstance(
+            f"{len(named)} units for {n} resources; give one each, '' for none, or a dict by resource"
+        )
+    for name, unit in zip(instance.resources, named, strict=True):
+        if unit != unit.strip() or not unit.isprintable() or set(unit) & set("[]"):
+            raise InvalidInstance(f"the unit of {name!r} is {unit!r}; give a short text as 'GiB', without brackets")
+    return named if any(named) else None
+
+
+def texts(given: Iterable[str], name: str) -> tuple[str, ...]:
+    """A tuple of strings."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInstance(f"{name} is {given!r}; give a list of texts")
+    found = tuple(given)
+    for text in found:
+        if not isinstance(text, str):
+            raise InvalidInstance(f"{name} hold {text!r}; give text only")
+    return tuple(map(str, found))
+
+
 def merged_types(types: Sequence[str], classes: NDArray[np.int64]) -> list[str]:
     """Type of each class of servers: its only one, or its types joined by ``|`` in the order of the alphabet."""
     members: list[set[str]] = [set() for _ in range(int(classes.max()) + 1)]

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -594,3 +595,39 @@ def test_no_input_of_the_right_kind_raises_anything_but_invalid_instance(data):
             data.draw(anything), data.draw(anything), weights=data.draw(anything), task_limits=data.draw(anything),
             eligible=data.draw(st.none() | anything), counts=data.draw(st.none() | anything),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("units", [["", "GiB"], {"memory": "GiB"}])
+def test_units_are_shown_beside_labels_and_change_nothing_else(units):
+    bare = Instance([[1, 2]], [8, 64], resources=["cpu", "memory"])
+    named = bare.replace(units=units)
+    assert named.units == ("", "GiB") and named.resource_titles == ("cpu", "memory (GiB)")
+    assert named != bare and bare.units is None and bare.resource_titles == ("cpu", "memory")
+    assert named.merged().units == named.pooled().units == named.window(slice(0, 1)).units == ("", "GiB")
+    assert Instance.from_dict(named.to_dict()) == named == pickle.loads(pickle.dumps(named))
+
+
+def test_units_of_nothing_are_none():
+    assert Instance([[1, 2]], [8, 64], units=["", ""]).units is None
+
+
+@pytest.mark.parametrize(
+    ("units", "words"),
+    [
+        (["GiB"], "1 units for 2 resources"), ("GiB", "units is 'GiB'; give a list of texts"),
+        (["", 3], "units hold 3; give text only"), (["", "[GiB]"], "unit of 'memory' is '[GiB]'"),
+        (["", " GiB"], "unit of 'memory' is ' GiB'"), ({"mem": "GiB"}, "no resource 'mem'"),
+    ],
+)  # fmt: skip
+def test_wrong_units_are_refused(units, words):
+    with pytest.raises(InvalidInstance, match=re.escape(words)):
+        Instance([[1, 2]], [8, 64], resources=["cpu", "memory"], units=units)
+
+
+def test_notes_of_a_reader_stay_with_the_instance_and_are_no_part_of_the_question():
+    bare = Instance([[1, 2]], [8, 64])
+    noted = bare.replace(notes=["12 tasks that request nothing were left out"])
+    assert noted == bare and bare.notes == ()
+    assert noted.with_weights(2).notes == noted.merged().notes == ("12 tasks that request nothing were left out",)
+    with pytest.raises(InvalidInstance, match="notes hold 1; give text only"):
+        bare.replace(notes=[1])

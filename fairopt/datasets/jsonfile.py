@@ -70,6 +70,11 @@ class _File(BaseModel):
     """Labels of the servers."""
     server_types: list[str] | None = None
     """What kind of server each row of capacities is, as the model of its GPUs, for reports by type."""
+    units: Annotated[
+        Annotated[list[str] | None, Tag("<list>")] | Annotated[dict[str, str], Tag("<object>")],
+        Discriminator(_object_or_list),
+    ] = None
+    """What each resource is counted in, as GiB: a list by resource, or an object by resource's label."""
     weights: Annotated[
         Annotated[_Weight | None, Tag("<one>")]
         | Annotated[list[_Weight], Tag("<list>")]

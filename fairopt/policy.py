@@ -111,6 +111,12 @@ class Policy:
         OutOfDomain, NotConcave, Unbounded, SolverUnavailable
             See `fairopt.errors`.
 
+        Notes
+        -----
+        `fairopt.progress` says how far it has come. Ctrl-C raises ``KeyboardInterrupt``: an allocation comes whole and
+        proved or not at all, so nothing of it could be kept, and the next call is not affected. ``time_limit`` ends it
+        with `NotCertified`, which holds the best found.
+
         Examples
         --------
         >>> import fairopt as fo
@@ -239,8 +245,12 @@ def label(mechanism: Any) -> str:
     Returns
     -------
     str
+        Its name, else its repr; its class where that says no more than where it lies in memory.
     """
-    return str(getattr(mechanism, "name", None) or repr(mechanism))
+    if name := getattr(mechanism, "name", None):
+        return str(name)
+    text = repr(mechanism)
+    return type(mechanism).__name__ if text == object.__repr__(mechanism) else text
 
 
 def accepted(mechanism: Any, **options: Any) -> dict[str, Any]:

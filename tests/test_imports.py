@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 
 # Each line may import from the lines above it, and from its own.
 ORDER = (
-    ("errors",),
+    ("errors", "progress"),
     ("validation", "groups"),
     ("derived",),
     ("instance",),
@@ -91,7 +91,7 @@ def wrong_direction(importer: str, target: str) -> str | None:
     if there == "":
         return "imports the package itself; import from the room that has the name"
     if here == "datasets":
-        return None if there in ("errors", "instance") else "datasets needs errors and instance only"
+        return None if there in ("errors", "progress", "instance") else "datasets needs errors, progress and instance only"
     if there == "datasets":
         return None if LEVEL[here] >= LEVEL["metrics"] else "only later rooms may read data sets"
     return None if LEVEL[there] <= LEVEL[here] else f"{there} comes after {here}"

@@ -11,12 +11,17 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from fairopt.progress import Listener, progress
+from fairopt.report.markup import sentence
+
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 __all__ = ["LAST_WORDS", "STOPPED", "complain", "console_for", "working"]
 
 STOPPED = 130  # what shells report for Ctrl-C
+BAR = 20  # characters: there is room for a sentence beside it on 80 columns
 GRACE = 1.0  # seconds for Python to react to Ctrl-C: compiled solvers can take minutes to come back to it
 LAST_WORDS = "stopped by Ctrl-C"
 
@@ -30,37 +35,35 @@ def console_for(stderr: bool = False) -> Console:
 
 def complain(line: str) -> None:
     """One line on stderr, however long: it is read by people and by machines."""
-    console_for(stderr=True).print(" ".join(line.split()), markup=False, soft_wrap=True, style="red")
+    console_for(stderr=True).print(sentence(line), markup=False, soft_wrap=True, style="red")
 
 
 @contextlib.contextmanager
-def working(
-    what: str, verbose: bool = False, last_words: Callable[[], None] | None = None
-) -> Iterator[Callable[[str], None]]:
-    """Run something long: a clock on a terminal, stdout kept for results, and Ctrl-C that works within a second.
+def working(what: str, verbose: bool = False, last_words: Callable[[], None] | None = None) -> Iterator[None]:
+    """Run something long: shown on a terminal, stdout kept for results, and Ctrl-C that works within a second.
+
+    A terminal shows what is told (`fairopt.progress`), a bar where it is known how much there is to do, and a clock.
 
     Parameters
     ----------
     what : str
         What is being done.
     verbose : bool, default False
-        Whether solvers will print, so that a clock would be in the way.
+        Whether solvers will print, so that a bar would be in the way.
     last_words : callable, optional
         Says what to say when Ctrl-C ends the process in the middle of compiled code.
-
-    Yields
-    ------
-    callable
-        Says what is being done by now.
     """
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
     console = console_for(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    progress = Progress(*columns, console=console, transient=True, disable=verbose or not console.is_terminal)
+    silent = verbose or not console.is_terminal
+    text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+    columns = (SpinnerColumn(), text, BarColumn(BAR), TimeElapsedColumn())
+    display = Progress(*columns, console=console, transient=True, disable=silent)
 
     def stop() -> None:
-        progress.stop()
+        display.stop()
         aside.close()
         if last_words is None:
             complain(LAST_WORDS)
@@ -69,9 +72,20 @@ def working(
 
     with contextlib.ExitStack() as aside:  # closed by whoever comes first
         aside.enter_context(_stdout_to_stderr())
-        with _stoppable(stop), progress:
-            task = progress.add_task(what, total=None)
-            yield lambda now: progress.update(task, description=now)
+        with _stoppable(stop), display, contextlib.nullcontext() if silent else progress(_shown(display, what)):
+            yield
+
+
+def _shown(display: Progress, what: str) -> Listener:
+    """A listener that shows what it hears on one line."""
+    task = display.add_task(sentence(what), total=None)
+
+    def hear(now: str, done: int | None, total: int | None) -> None:
+        count = "" if done is None else f", {done:,}" if total is None else f", {done:,} of {total:,}"
+        display.tasks[0].total = total  # `update` takes None for "as before", not for "not known any more"
+        display.update(task, description=sentence(f"{what}: {now}{count}"), completed=done or 0)
+
+    return hear
 
 
 @contextlib.contextmanager

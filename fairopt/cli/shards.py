@@ -47,11 +47,8 @@ def shards(
     from fairopt.routes.sharded import allocate_sharded
 
     mechanism, units = named_policy(policy), _units(capacity)
-    with working(f"{label(mechanism)} on {source}") as say, _cluster(workers, memory, scheduler) as client:
-        found = allocate_sharded(
-            mechanism, source, capacities=units, client=client, out=out,
-            progress=lambda round, what: say(f"{label(mechanism)} on {source}: round {round}, {what}"),
-        )  # fmt: skip
+    with working(f"{label(mechanism)} on {source}"), _cluster(workers, memory, scheduler) as client:
+        found = allocate_sharded(mechanism, source, capacities=units, client=client, out=out)
     if as_json:
         typer.echo(files.as_json(found.summary()))
         return

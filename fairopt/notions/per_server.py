@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import accepted, label
+from fairopt.progress import by_itself, tell, within
 from fairopt.routes.batch import allocate_many
 from fairopt.routes.program import require_instance
 
@@ -175,10 +176,11 @@ class NaivePerServer:
             demands = np.broadcast_to(demands, (len(first), *demands.shape))
         limits = np.where(takes_part, np.inf, 0.0)
         try:
-            found = allocate_many(
-                self.policy, demands, instance.capacities[first], weights=instance.weights, task_limits=limits,
-                progress=watch,
-            )  # fmt: skip
+            with within("kinds of servers"):
+                found = allocate_many(
+                    self.policy, demands, instance.capacities[first], weights=instance.weights, task_limits=limits,
+                    progress=watch,
+                )  # fmt: skip
         except (InvalidBlock, InvalidInstance, OutOfDomain):
             return None  # one by one, errors name the user and the server
         failed = np.flatnonzero(~found.ok)
@@ -193,6 +195,7 @@ class NaivePerServer:
         tasks = np.zeros((instance.n_users, len(first)))
         bundles: Float | None = None
         proofs: list[Certificate] = []
+        tried: list[Try] = []
         for c, s in enumerate(first):
             users = np.flatnonzero(takes_part[c])
             if len(users) == 0:
@@ -200,8 +203,10 @@ class NaivePerServer:
             if deadline < np.inf:
                 given |= accepted(self.policy, time_limit=max(deadline - time.perf_counter(), 1e-3))
             failed = None
+            tell("kinds of servers", c, len(first))
             try:
-                answer = self.policy.allocate(_alone(instance, int(s), users), **given)
+                with by_itself():
+                    answer = self.policy.allocate(_alone(instance, int(s), users), **given)
             except NotCertified as error:
                 failed, answer = c, error.best
                 if answer is None:
@@ -213,13 +218,14 @@ class NaivePerServer:
                 bundles = np.zeros((*tasks.shape, instance.n_resources)) if bundles is None else bundles
                 bundles[users, c] = answer.bundles[:, 0]
             proofs.append(answer.certificate)
+            tried += [_on(attempt, instance.servers[s]) for attempt in answer.certificate.tried]
             if failed is not None:
                 break
         solvers = dict.fromkeys(p.solver for p in proofs if p.solver)
         return _Answers(
             tasks, max((p.gap for p in proofs), default=0.0), max((p.block_violation for p in proofs), default=0.0),
             ", ".join(dict.fromkeys(p.method for p in proofs)), ", ".join(solvers) or None,
-            tuple(attempt for p in proofs for attempt in p.tried), failed if proofs else None, bundles,
+            tuple(tried), failed if proofs else None, bundles,
         )  # fmt: skip
 
     def _value(self, instance: Instance, tasks: Float, bundles: Float | None) -> float:
@@ -248,6 +254,12 @@ def _alone(instance: Instance, s: int, users: Int) -> Instance:
     )  # fmt: skip
     alone._parent = (instance, users)
     return alone
+
+
+def _on(attempt: Try, server: str) -> Try:
+    """The same attempt, which says where."""
+    where = f"on server {server!r}"
+    return replace(attempt, message=f"{attempt.message}, {where}" if attempt.message else where)
 
 
 def _on_server(error: FairoptError, instance: Instance, s: int) -> FairoptError:

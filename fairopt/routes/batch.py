@@ -17,6 +17,7 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
+from fairopt.progress import by_itself
 from fairopt.routes import batch_level, batch_most, batch_prices, choose
 from fairopt.routes.batch_data import Batch, Chunk
 from fairopt.routes.program import is_ours
@@ -159,16 +160,18 @@ def allocate_many(
     batch = Batch(demands, capacities, weights, task_limits)
     tasks = np.zeros((len(batch), batch.n_users))
     gap, violation, alone = np.zeros(len(batch)), np.zeros(len(batch)), np.zeros(len(batch), dtype=bool)
-    for where in batch.slices():
-        with np.errstate(all="ignore"):  # zeros and infinities are meant, and what ends as NaN is not certified
-            chunk = batch.chunk(where, share)
-            found, gap[where] = solve(chunk)
-            tasks[where], violation[where] = found.T, chunk.violation(found)
-        alone[where] = ~((gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE))
-        for b in where.start + np.flatnonzero(alone[where]):
-            tasks[b], gap[b], violation[b] = _by_itself(policy, batch, int(b))
-        if progress is not None:
-            progress(where.stop, len(batch))
+    with by_itself() as tell:
+        for where in batch.slices():
+            tell("instances", where.start, len(batch))
+            with np.errstate(all="ignore"):  # zeros and infinities are meant, and what ends as NaN is not certified
+                chunk = batch.chunk(where, share)
+                found, gap[where] = solve(chunk)
+                tasks[where], violation[where] = found.T, chunk.violation(found)
+            alone[where] = ~((gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE))
+            for b in where.start + np.flatnonzero(alone[where]):
+                tasks[b], gap[b], violation[b] = _by_itself(policy, batch, int(b))
+            if progress is not None:
+                progress(where.stop, len(batch))
     return Allocations(policy, tasks, gap, violation, method, alone, time.perf_counter() - start, batch)
 
 

@@ -26,6 +26,7 @@ from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Leximin, Objective, Tiers
 from fairopt.errors import Infeasible, InvalidBlock, OutOfDomain, Unbounded
 from fairopt.instance import Instance
+from fairopt.progress import tell
 from fairopt.routes import certify, closed, solvers
 from fairopt.routes.cone import Settings, is_linear, objective_form
 from fairopt.routes.conic_bound import conic_bound
@@ -256,6 +257,7 @@ def _by_cones(program: BundleProgram, settings: Settings, question: closed.Divis
         else:
             form, factor = cp.sum(cp.multiply(question.parts_of_one(), cp.log(cone.model.held))), None
         problem = cp.Problem(cp.Maximize(form), cone.everything)
+        tell(f"cone program over bundles by {name}")
         attempt = solvers.run(
             problem, name, options=settings.options, time_limit=settings.left(), verbose=settings.verbose
         )  # fmt: skip

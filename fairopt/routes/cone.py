@@ -17,6 +17,7 @@ from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import NotConcave, Unbounded
+from fairopt.progress import tell
 from fairopt.routes import certify, conflict, solvers
 from fairopt.routes.conic_bound import conic_bound
 from fairopt.routes.program import ConeModel, Program
@@ -115,6 +116,7 @@ def solve(program: Program, settings: Settings) -> Answer:
                 names = [(name, False) for name in settings.chain(False)]
                 continue
         problem = cp.Problem(cp.Maximize(form), cone.all_constraints)
+        tell(f"cone program by {name}" + (", looser" if looser else ""))
         attempt = solvers.run(
             problem, name, options=settings.options, time_limit=settings.left(), verbose=settings.verbose,
             looser=looser,

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
 from fairopt.errors import Infeasible
+from fairopt.progress import tell
 from fairopt.routes import solvers
 from fairopt.routes.program import ConeModel, Program, is_ours, written
 
@@ -30,7 +31,8 @@ def explain(program: Program) -> None:
     if _feasible([c for _, conditions in groups.values() for c in conditions]):
         return
     kept = dict(groups)
-    for name in list(groups):  # deletion filter: what is left cannot lose any member
+    for k, name in enumerate(list(groups)):  # deletion filter: what is left cannot lose any member
+        tell("looking for what conflicts, conditions", k, len(groups))
         without = [c for other, (_, conditions) in kept.items() if other != name for c in conditions]
         if not _feasible(without):
             del kept[name]

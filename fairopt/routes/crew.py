@@ -19,6 +19,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra, SolverUnavailable
 from fairopt.instance import Instance
+from fairopt.progress import tell
 from fairopt.routes.chunks import Pool
 from fairopt.routes.evidence import Bottlenecks, Worth
 from fairopt.routes.prices import Responding, Response
@@ -185,8 +186,11 @@ class Streaming:
 
     def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """One shard in memory at a time."""
-        own = each or [()] * len(self.shards)
-        return [self._held(k).ask(name, *arguments, *more) for k, more in enumerate(own)]
+        answers = []
+        for k, more in enumerate(each or [()] * len(self.shards)):
+            tell(f"{name}, shards", k, len(self.shards))
+            answers.append(self._held(k).ask(name, *arguments, *more))
+        return answers
 
     def _held(self, k: int) -> Held:
         held = self.kept.get(k)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Try
 from fairopt.blocks.objectives import Leximin
+from fairopt.progress import tell
 from fairopt.routes import certify, conflict, solvers
 from fairopt.routes.chunks import Pool
 from fairopt.routes.cone import Answer, Settings, is_linear, rank
@@ -164,6 +165,7 @@ class _Levels:
         prices: Float | None = None
         previous = 0.0
         while rising.any():
+            tell(f"levels by {self.solver}, users settled", n - int(rising.sum()), n)
             level, theta = self._common_level(rising, floor)
             pinned = np.zeros(n, dtype=bool)
             if level >= self.cap[rising].min() * (1 - 1e-9):  # somebody's limit holds all the others back

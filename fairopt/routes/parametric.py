@@ -20,6 +20,7 @@ from scipy.optimize import brentq
 from fairopt.allocation import Try
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
+from fairopt.progress import tell
 from fairopt.routes import cone, solvers
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import ConeModel, Program
@@ -121,6 +122,7 @@ class _Search:
         core, total = _forms(objective, model.model)
         problem = cp.Problem(cp.Maximize((core + mu * total) / max(1.0, mu)), model.all_constraints)
         self.solves += 1
+        tell(f"search along a parameter by {self.solver}, program {self.solves}")
         attempt = solvers.run(
             problem, self.solver, options=self.settings.options, time_limit=self.settings.left(),
             verbose=self.settings.verbose,

@@ -23,6 +23,7 @@ from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import POWER_CONES, Point
 from fairopt.blocks.objectives import AlphaFair, MaxMin, Total
 from fairopt.instance import Instance
+from fairopt.progress import tell
 from fairopt.routes import certify, choose, cone, solvers
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import ConeModel, Program, require_instance
@@ -280,6 +281,7 @@ class KeptModel(ConeModel):
         start = time.perf_counter()
         answer = Answer(np.zeros(len(program.pairs)), np.inf, 0.0, "cone", block_violation=np.inf)
         per_unit = self._fill(program)
+        tell(f"kept cone program by {self.solver}")
         attempt = solvers.run(
             self.problem, self.solver, options=settings.options, time_limit=settings.left(), verbose=settings.verbose,
             keep=True,

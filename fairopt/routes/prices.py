@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.progress import tell
 from fairopt.routes.chunks import Chunk, Pool
 from fairopt.routes.evidence import Worth, worth
 
@@ -259,7 +260,8 @@ class _State:
 
 def _newton(state: _State, enough: float) -> _State | None:
     """Steps until the residual is small, or no step helps any more; None where that is nowhere near."""
-    for _ in range(ROUNDS):
+    for k in range(ROUNDS):
+        tell(f"prices, step {k + 1}")
         if not state.sound or state.size <= enough:
             break
         following = _improved(state)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import GAP_TOLERANCE, VIOLATION_TOLERANCE, Try
 from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.objectives import Leximin
+from fairopt.progress import tell
 from fairopt.routes import certify
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.level_program import Found, LevelProgram
@@ -165,6 +166,7 @@ class _Filling:
         program = self._program(height, rising, fixed)
         program.start_at(home, fullest)
         while rising.any():
+            tell("levels, users settled", len(rising) - int(rising.sum()), len(rising))
             found = None if settings.late else program.solve(settings.left())
             self.solves += 1
             if found is None or not found.level > 0:
@@ -239,7 +241,8 @@ class _Filling:
             needed = demands.all_loads(may.astype(float)) > 0
             usable = np.where(needed, program.usable[:, None], 1.0)
             interior = Interior(demands, usable, np.ones(1), 1.0, np.full(1, np.inf))
-            for _ in range(STEPS):
+            for k in range(STEPS):
+                tell(f"a first guess, step {k + 1}")
                 if settings.late or interior.done(NEAR, NEAR) or not interior.step():
                     break
             if np.isfinite(interior.parts).all():

@@ -19,6 +19,7 @@ from fairopt.allocation import Try
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
+from fairopt.progress import tell
 from fairopt.routes import certify
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program
@@ -102,7 +103,8 @@ def solve(program: Program, settings: Settings) -> Answer:
     with np.errstate(all="ignore"):  # what is no number stops the steps, and is judged like the rest
         question = _InLevels(program)
         point = question.start()
-        for _ in range(STEPS):
+        for k in range(STEPS):
+            tell(f"prices, step {k + 1}")
             if point.done(DONE, EACH) or settings.late or not point.step():
                 break
         answer = question.judged(point)

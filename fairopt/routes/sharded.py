@@ -26,6 +26,7 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.progress import tell, within
 from fairopt.routes.chunks import Pool
 from fairopt.routes.crew import Crew, Held, OnDask, Question, Streaming
 from fairopt.routes.evidence import Bottlenecks, Feasibility, Worth
@@ -69,7 +70,9 @@ class Everybody:
         """One round."""
         self.rounds += 1
         begun = time.perf_counter()
-        answers = self.crew.ask(name, *arguments, each=each)
+        with within(f"round {self.rounds}"):
+            tell(name)
+            answers = self.crew.ask(name, *arguments, each=each)
         log.info("round %d, %s: %.2f s", self.rounds, name, time.perf_counter() - begun)
         if self.progress is not None:
             self.progress(self.rounds, name)

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.instance import Instance
+from fairopt.progress import tell
 
 __all__ = ["Gain", "equilibrium", "largest_gain", "tasks_alone_on_one"]
 
@@ -246,7 +247,8 @@ def _found(search: _Search, closest: _Closest) -> Float:
     """Sweeps and long steps in turn, until it is close enough."""
     now, moved = search.swept(search.nothing, 5)
     further, still, near = now, moved, FIRST
-    for _ in range(STEPS):
+    for k in range(STEPS):
+        tell(f"servers in balance, step {k + 1}")
         if closest.done(further.tasks * search.unit):
             return closest.tasks
         if still <= max(WORSE * moved, FLAT):
@@ -258,6 +260,7 @@ def _found(search: _Search, closest: _Closest) -> Float:
     # it goes round in circles (3 of 3,000 small clusters): ever smaller steps of all servers, and a try from each
     tasks = now.tasks
     for k in range(STEPS):
+        tell(f"servers in balance, small step {k + 1}")
         after, _ = search.swept(_State(tasks, now.held), 1)
         found, _ = search.swept(search.stepped(after, PATIENT), 2)
         found, _ = search.swept(search.stepped(found, PATIENT), 2)

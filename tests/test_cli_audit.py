@@ -1,6 +1,9 @@
 """``fairopt audit`` and ``fairopt replay``: what is typed, what is shown, and the ways to get it wrong."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,7 @@ def test_what_is_saved_can_be_replayed(run: Any, tmp_path: Path) -> None:
     assert json.loads(run("replay", "found.json", "--json").stdout)[0]["refutes"] is True
     assert run("replay", "found.json", "--policy", "drf").exit_code == 1
     data = json.loads((tmp_path / "found.json").read_text())
+    del data["digest"]
     data["findings"][0]["witness"]["instance"]["demands"] = [[1.0], [1.0]]
     data["findings"][0]["witness"]["instance"].update(capacities=[[1.0]], resources=["r"])
     (tmp_path / "found.json").write_text(json.dumps(data))
@@ -70,12 +74,12 @@ def test_ones_own_policy_that_fails_is_reported(run: Any, tmp_path: Path) -> Non
 
 
 def test_ctrl_c_shows_what_is_known(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairopt.properties.audit import _Search
+    from fairopt.properties.hunt import Hunt
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_Search, "_prove", stop)
+    monkeypatch.setattr(Hunt, "_prove", stop)
     done = run("audit", "2df", "--property", "si")
     assert done.exit_code == 130 and "refuted" in done.stdout and "stopped by Ctrl-C" in done.stderr
 
@@ -85,6 +89,8 @@ WRONG = {
     "policy": (["audit", "dfr"], "no policy 'dfr'"),
     "no examples": (["audit", "drf", "--max-examples", "0"], "max_examples is 0"),
     "condition": (["audit", "drf", "--condition", "calm"], "no condition 'calm'"),
+    "no folder": (["audit", "drf", "--save", "nowhere/x.json"], "there is no folder nowhere"),
+    "no servers": (["audit", "drf", "--servers", "0"], "servers is 0"),
     "ending": (["audit", "drf", "--save", "x.csv"], "ends in .json"),
     "no file": (["replay", "nowhere.json"], "no file nowhere.json"),
 }
@@ -95,3 +101,38 @@ def test_what_is_wrong_is_told_in_one_line(run: Any, case: str) -> None:
     arguments, words = WRONG[case]
     done = run(*arguments)
     assert done.exit_code == 2 and words in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_clusters_of_several_servers_are_drawn_on_request(run: Any) -> None:
+    done = run("audit", "drfh", "--property", "ef", "--servers", "2", "--max-examples", "8")
+    assert done.exit_code == 0 and "drawn clusters of 2 to 2 servers" in done.stdout
+    assert "one pool, 2 to 5 users" in run("audit", "drfh", "--property", "ef", "--max-examples", "40").stdout
+
+
+def test_what_is_found_is_kept_when_a_mechanism_does_not_come_back(tmp_path: Path) -> None:
+    """Python hears Ctrl-C only between calls of compiled code; what is known by then is shown and saved."""
+    (tmp_path / "slow.py").write_text(
+        "import fairopt as fo\n"
+        "class Slow:\n"
+        "    name, calls = 'slow', 0\n"
+        "    def allocate(self, instance):\n"
+        "        self.calls += 1\n"
+        "        if self.calls > 120:\n"
+        "            print('here', flush=True)\n"
+        "            import numpy as np\n"
+        "            np.linalg.svd(np.random.default_rng(0).random((6000, 6000)))\n"
+        "        return fo.DRF().allocate(instance)\n"
+        "SLOW = Slow()\n"
+    )
+    command = ["audit", "slow.py:SLOW", "--property", "si", "--property", "pe", "--max-examples", "60"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "fairopt.cli", *command, "--save", "known.json"], cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        while "here" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=120)
+    assert process.returncode == 130 and "sharing-incentive" in out
+    assert json.loads((tmp_path / "known.json").read_text())["findings"][0]["property"] == "sharing-incentive"

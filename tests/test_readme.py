@@ -16,6 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from fairopt.cli import app
+from fairopt.properties.claims import claims, markdown
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
@@ -99,6 +100,13 @@ def test_blocks_marks_and_commands_are_found() -> None:
         ("bash", 16, False, None),
     ]  # fmt: skip
     assert [commands(b) for b in found] == [[], [], [["solve", "here", "-p", "a b"]], [["demo"]]]
+
+
+def test_the_readme_shows_the_claims_as_they_stand() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert markdown() in text
+    total, refuted = len(claims()), sum(c.verdict == "refuted" for c in claims())
+    assert f"Of {total} claims {refuted} are refuted" in " ".join(text.split())
 
 
 def test_the_readme_names_no_path_of_a_machine() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairopt.cli.commands import NOT_CERTIFIED, WHAT_POLICY, AsJson, app, guarded
 from fairopt.cli.progress import STOPPED, complain, console_for, working
+
+if TYPE_CHECKING:
+    from fairopt.properties.findings import AuditReport, Finding
 
 AUDIT = """Search for small instances on which a policy breaks a property, and prove what is found.
 
@@ -18,13 +21,15 @@ AUDIT = """Search for small instances on which a policy breaks a property, and p
   fairopt audit fds:alpha=2 --property sp --positive
   fairopt audit my_notions.py:MINE --property ef --property sp --max-examples 20000
   fairopt audit 2df --property ef --condition "no completely dominant user"
+  fairopt audit ps-dsf --property pe --servers 3 --max-examples 200
   fairopt audit most-tasks --save found.json, and years later: fairopt replay found.json
 
 Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
 (sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm).
 
-What is refuted is shown with a witness that was computed again by other means; a property that is not refuted is not \
-proved. The exit code is 0 either way, and 1 where the policy failed on some instance."""
+Instances are pools of one server unless --servers says otherwise: what drfh, tsf and ps-dsf do on several servers \
+shows there only. What is refuted is shown with a witness that was computed again by other means; a property that is \
+not refuted is not proved. The exit code is 0 either way, and 1 where the policy failed on some instance."""
 REPLAY = """Check the witnesses of a saved audit again, from the numbers alone; nothing in the file is executed.
 
 \b
@@ -47,40 +52,50 @@ def audit(
         help="What instances must fulfil, as 'no completely dominant user'; repeat it.")] = None,
     weights: Annotated[bool, typer.Option("--weights", help="Users have weights from 1 to 4.")] = False,
     limits: Annotated[bool, typer.Option("--limits", help="Some users have task limits.")] = False,
+    servers: Annotated[int, typer.Option(
+        metavar="N", help="Draw clusters of 2 to N servers instead of pools; much slower.")] = 1,
     max_examples: Annotated[int, typer.Option(metavar="N", help="Instances per property.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Where chance comes from.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Write everything to a .json file, for 'fairopt replay'.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Search for instances that break a property."""
-    from fairopt.errors import InvalidBlock
     from fairopt.notions.registry import named_policy
     from fairopt.policy import label
     from fairopt.properties.audit import USUAL
     from fairopt.properties.audit import audit as search
+    from fairopt.properties.findings import AuditReport
     from fairopt.report import files
 
-    if save is not None and save.suffix != ".json":
-        raise InvalidBlock(f"{save}: audits are saved as JSON; give a name that ends in .json")
+    files.check(save, (".json",))
     mechanism = named_policy(policy)
+    name = label(mechanism)
     conditions = [*(condition or ()), *(["boosting only"] if boosting_only else ())]
-    with working(f"audit of {label(mechanism)}") as say:
+    known: list[Finding] = []
+
+    def tell(report: AuditReport) -> None:
+        if as_json:
+            typer.echo(files.as_json(report.to_dict()))
+        else:
+            console_for().print(report)
+        if save is not None:
+            report.save(save)
+            if not as_json:
+                console_for().print(f"written: {save}", markup=False)
+        if report.interrupted:
+            done = sum(not f.interrupted for f in report.findings)
+            complain(f"stopped by Ctrl-C after {done} whole {'property' if done == 1 else 'properties'}")
+
+    def last_words() -> None:  # the mechanism does not come back to Python
+        tell(AuditReport(name, mechanism, tuple(known), tuple(conditions), seed, stopped=True))
+
+    with working(f"audit of {name}", last_words=last_words):
         report = search(
             mechanism, property or USUAL, positive=positive, conditions=conditions, weights=weights, limits=limits,
-            max_examples=max_examples, seed=seed,
-            progress=lambda name, done, of: say(f"audit of {label(mechanism)}: {name}, {done:,} of {of:,} instances"),
+            servers=servers, max_examples=max_examples, seed=seed, found=known.append,
         )  # fmt: skip
-    if save is not None:
-        report.save(save)
-    if as_json:
-        typer.echo(files.as_json(report.to_dict()))
-    else:
-        console = console_for()
-        console.print(report)
-        if save is not None:
-            console.print(f"written: {save}", markup=False)
-    if report.interrupted or not report.findings:
-        complain(f"stopped by Ctrl-C after {len(report)} properties; what is shown is what was known by then")
+    tell(report)
+    if report.interrupted:
         raise typer.Exit(STOPPED)
     faulty = [f for f in report.findings if f.n_faults]
     if faulty:

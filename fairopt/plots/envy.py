@@ -58,7 +58,8 @@ def envy_matrix(envy: Envy, ax: Any = None) -> Any:
     widest = max(float(np.abs(np.clip(percent, -100, None)).max(initial=0.0)), 1e-4)
     # white at 0, orange above and purple below: told apart with any colour vision
     image = ax.imshow(percent, cmap="PuOr_r", vmin=-widest, vmax=widest, interpolation="nearest")
-    ax.figure.colorbar(image, ax=ax, shrink=0.8, label="more tasks on the other's bundle (%)")
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    bar.set_label("more tasks on\nthe other's bundle (%)", fontsize=8)
     if n <= NAMED:
         names = [cut(user, 14) for user in envy.users]
         ax.set_xticks(range(n), names, rotation=45, ha="right", rotation_mode="anchor", fontsize=8)

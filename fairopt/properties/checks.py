@@ -117,6 +117,8 @@ def _pareto(allocation: Allocation, tol: float) -> Verdict:
     found, instance = dominating(allocation, tol), allocation.instance
     if found.margin <= tol:
         words = "nobody can run more tasks unless somebody runs fewer"
+        if found.gains:
+            words += f", but for what comes to {_percent(found.margin)} in the mean over users"
         return Verdict("pareto", True, found.margin, found, words)
     tasks, units = allocation.tasks, own_units(instance, allocation.tasks)
     index = {u: instance.user_index(u) for u in found.gains}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -29,10 +29,12 @@ from fairopt.instance import Instance
 from fairopt.notions.bottleneck import BottleneckFairness
 from fairopt.notions.tradeoff import NashWelfare
 from fairopt.policy import Policy
+from fairopt.properties.exact_margins import MEASURES, Answer, Case, Found, alone, cut, envies
 from fairopt.properties.exact_pool import ExactPool, alpha_fair, ffmra, leximin, mlf_drs, most
-from fairopt.properties.many import checked
+from fairopt.properties.many import checked, doubt
+from fairopt.routes.solvers import installed
 
-__all__ = ["Answer", "Case", "Recomputed", "Verified", "recomputed", "verified"]
+__all__ = ["Answer", "Case", "Recomputed", "Verified", "confirmed", "recomputed", "verified"]
 
 Row = list[Fraction]
 
@@ -42,57 +44,41 @@ ROUTES = ("CLARABEL", "ECOS", "SCS")  # solvers of the general route, which must
 APART = 1e-3  # relative: two routes further apart than this do not confirm each other
 TIMES = 10  # a margin must be so many times what two routes differ by
 AGAIN = Fraction(1, 10**6)  # error granted to mechanisms that cannot be computed in another way
-FULL = Fraction(1, 10**6)  # a resource counts as full if less than this is left over, where answers are not exact
 
 
-@dataclass(frozen=True)
-class Case:
-    """What is said to break a property: an instance, who is concerned, and what changes.
-
-    Attributes
-    ----------
-    property : str
-        By its canonical name.
-    instance : Instance
-        One pool.
-    user : int
-        Who loses, envies, lies or could have more.
-    lie : tuple of float or None
-        What that user states instead of its demands.
-    changed : Instance or None
-        The instance after a user has left or a capacity has grown.
-    """
-
-    property: str
-    instance: Instance
-    user: int
-    lie: tuple[float, ...] | None = None
-    changed: Instance | None = None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Tasks of all users, and what they hold, in fractions."""
-
-    tasks: Row
-    bundles: list[Row]
+class AnswersOtherwiseError(OutOfDomain):
+    """A mechanism that is random, or remembers."""
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """Every answer that a notion allows (corners of them, where there are many), how far off they may be, and how."""
+    """Every answer that a notion allows (corners of them, where there are many), how far off they may be, and how.
+
+    Attributes
+    ----------
+    answers : tuple of Answer
+        At least one.
+    error : list of Fraction
+        By how many tasks each user's may be off, in every answer.
+    how : str
+        How it was computed.
+    """
 
     answers: tuple[Answer, ...]
-    error: Fraction
+    error: Row
     how: str
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A margin that is left when all errors are granted, relative, and how it was computed; believed if positive."""
+    """A margin that is left when all errors are granted, relative, and how it was computed; believed if positive.
+
+    ``random`` says that the mechanism answered otherwise when it was asked again.
+    """
 
     margin: float
     how: str
+    random: bool = False
 
     @property
     def believed(self) -> bool:
@@ -120,8 +106,11 @@ def verified(mechanism: Any, case: Case) -> Verified:
     >>> import fairopt as fo
     >>> pool = fo.Instance([[1, 1], [1, 1]], [1, 1])
     >>> verified(fo.KDF(2), Case("strategy-proof", pool, 0, (0.5, 0.5)))
-    Verified(margin=0.3333333333333333, how='exact fractions')
+    Verified(margin=0.3333333333333333, how='exact fractions', random=False)
     """
+    pool = ExactPool.of(case.instance)
+    if case.instance.n_servers == 1 and not alone(pool, case.user):
+        return Verified(-np.inf, f"user {case.instance.users[case.user]!r} may run no tasks, so nothing is lost to it")
     try:
         truth = recomputed(mechanism, case.instance)
         other = None
@@ -130,15 +119,21 @@ def verified(mechanism: Any, case: Case) -> Verified:
         elif case.changed is not None:
             other = recomputed(mechanism, case.changed)
     except FairoptError as refusal:
-        return Verified(-np.inf, f"could not be computed again: {refusal}")
+        random = isinstance(refusal, AnswersOtherwiseError)
+        return Verified(-np.inf, f"could not be computed again: {refusal}", random)
     how = truth.how if other is None or other.how == truth.how else f"{truth.how}; {other.how}"
     if case.property == "bottleneck" and len(truth.answers) > 1:
         return Verified(-np.inf, f"{how}: there are many optima")
-    measure = _MEASURES[case.property]
-    pool = ExactPool.of(case.instance)
-    error = max(truth.error, other.error if other is not None else Fraction(0))
+    if case.property == "envy-free" and len(truth.answers) > 1:
+        # what a user would run on another's bundle is concave in the tasks, so who envies the same other at all corners
+        # envies it between them; who envies different ones may envy nobody there
+        found = [Found(one, truth.error) for one in truth.answers]
+        others = (k for k in range(case.instance.n_users) if k != case.user)
+        return Verified(float(max(min(envies(pool, case.user, k, one) for one in found) for k in others)), how)
+    measure = MEASURES[case.property]
+    then = other or truth
     margins = [
-        measure(pool, case, one, two, error)
+        measure(pool, case, Found(one, truth.error), Found(two, then.error))
         for one in truth.answers
         for two in (other.answers if other is not None else (one,))
     ]
@@ -206,18 +201,18 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
     single.share.coefficients(instance)  # OutOfDomain, as for the policy itself
     worth, error, how = _per_task(single.share, pool, instance)
     if isinstance(single, (Leximin, MaxMin)):  # of all max-min points fairopt answers the leximin
-        return Recomputed((_multiples(pool, leximin(pool, worth)),), error, how)
+        return Recomputed((_multiples(pool, leximin(pool, worth)),), _parts(pool, error), how)
     if isinstance(single, Total) or single.alpha == 0:
         corners = most(pool, worth)
         if corners is None:
             return None
         many = f", at each of {len(corners)} optimal corners" if len(corners) > 1 else ""
-        return Recomputed(tuple(_multiples(pool, x) for x in corners), error, how + many)
+        return Recomputed(tuple(_multiples(pool, x) for x in corners), _parts(pool, error), how + many)
     near = policy.allocate(instance).tasks
     found = alpha_fair(pool, worth, single.alpha, near.tolist())
     if found is None:
         return None
-    return Recomputed((_multiples(pool, found),), ROOTS, "optimality conditions to 30 digits")
+    return Recomputed((_multiples(pool, found),), _parts(pool, ROOTS), "optimality conditions to 30 digits")
 
 
 def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instance: Instance) -> Recomputed | None:
@@ -234,10 +229,10 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
     else:
         return None
     tasks = [
-        _cut(min(b / d for b, d in zip(bundle, row, strict=True) if d), limit)
+        cut(min(b / d for b, d in zip(bundle, row, strict=True) if d), limit)
         for bundle, row, limit in zip(held, pool.demands, pool.limits, strict=True)
     ]
-    return Recomputed((Answer(tasks, held),), Fraction(0), "exact fractions")
+    return Recomputed((Answer(tasks, held),), _parts(pool, Fraction(0)), "exact fractions")
 
 
 def _per_task(share: Share, pool: ExactPool, instance: Instance) -> tuple[Row, Fraction, str]:
@@ -277,24 +272,56 @@ def _norm(row: Row, p: float) -> Fraction:
 def _again(mechanism: Any, instance: Instance) -> Recomputed:
     """By solvers of the general route that agree, or simply again."""
     first = checked(mechanism, instance.replace())
-    parameters = inspect.signature(mechanism.allocate).parameters
-    if isinstance(mechanism, Policy) and "solver" in parameters:
-        from cvxpy import installed_solvers
+    found = confirmed(mechanism, first)
+    if found is not None:
+        second, how = found
+        apart = _apart(first, second)
+        if apart > APART:
+            raise OutOfDomain(f"two routes differ by {apart:.1g} of what a user could run alone")
+    else:
+        second, how = checked(mechanism, instance.replace()), "run again, and measured in fractions"
+        apart = _apart(first, second)
+        if apart > float(AGAIN):
+            raise AnswersOtherwiseError(
+                f"it answers otherwise when asked again (by {apart:.1g} of what a user runs alone)"
+            )
+    # solvers can stop at the same wrong place of a flat optimum, so the proved gaps bound what is believed too
+    off = np.maximum(doubt(first), doubt(second)) * np.asarray(first.tasks)
+    granted = max(TIMES * Fraction(apart), AGAIN)
+    pool = ExactPool.of(instance)
+    error = [max(granted * alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
+    return Recomputed((_taken(first),), error, how)
 
-        for solver in (s for s in ROUTES if s in installed_solvers()):
-            try:
-                second = mechanism.allocate(instance, method="cone", solver=solver)
-            except FairoptError:
-                continue
-            apart = _apart(first, second)
-            if apart > APART:
-                raise OutOfDomain(f"two routes differ by {apart:.1g} of what a user could run alone")
-            error = Fraction(max(apart, 1e-7)) * TIMES
-            return Recomputed((_taken(first),), error, f"two routes ({first.certificate.method}, {solver}) agree")
-    apart = _apart(first, checked(mechanism, instance.replace()))
-    if apart > float(AGAIN):
-        raise OutOfDomain(f"it answers otherwise when asked again (by {apart:.1g} of what a user could run alone)")
-    return Recomputed((_taken(first),), AGAIN, "run again, and measured in fractions")
+
+def confirmed(mechanism: Any, first: Allocation) -> tuple[Allocation, str] | None:
+    """The answer of a second way than the one that answered first, and its name.
+
+    Parameters
+    ----------
+    mechanism : Policy or other mechanism
+        What answered.
+    first : Allocation
+        Its answer, on any number of servers.
+
+    Returns
+    -------
+    tuple of Allocation and str, or None
+        By the general route with another solver than that of ``first``; None where there is none, as for mechanisms
+        that are no policies.
+    """
+    if not isinstance(mechanism, Policy) or "solver" not in inspect.signature(mechanism.allocate).parameters:
+        return None
+    here = set(installed())
+    for solver in (s for s in ROUTES if s in here and s != first.certificate.solver):
+        with contextlib.suppress(FairoptError):  # the next solver may do
+            second = mechanism.allocate(first.instance, method="cone", solver=solver)
+            return second, f"two routes ({first.certificate.method}, {solver}) agree"
+    return None
+
+
+def _parts(pool: ExactPool, part: Fraction) -> Row:
+    """So much of what each user could run alone."""
+    return [part * alone(pool, j) for j in range(len(pool.demands))]
 
 
 def _apart(one: Allocation, other: Allocation) -> float:
@@ -323,76 +350,8 @@ def _spread(found: Recomputed, part: list[int], instance: Instance) -> Recompute
         )
         for a in found.answers
     )
-    return Recomputed(answers, found.error, found.how)
-
-
-# -- the properties, in fractions; margins when all errors are granted -------------------------------------------------
-
-
-def _pareto(pool: ExactPool, case: Case, answer: Answer, _: Answer, error: Fraction) -> Fraction:
-    j, left = case.user, pool.leftover(answer.tasks)
-    more = min(v / d for v, d in zip(left, pool.demands[j], strict=True) if d)
-    alone = _alone(pool, j)
-    limit = pool.limits[j]
-    more = more if limit is None else min(more, limit - answer.tasks[j])
-    return more / alone - error * len(pool.demands)
-
-
-def _sharing(pool: ExactPool, case: Case, answer: Answer, _: Answer, error: Fraction) -> Fraction:
-    return 1 - answer.tasks[case.user] * (1 + error) / _slice(pool, case.user)
-
-
-def _envy(pool: ExactPool, case: Case, answer: Answer, _: Answer, error: Fraction) -> Fraction:
-    j, best = case.user, Fraction(0)
-    for k, bundle in enumerate(answer.bundles):
-        if k != j:
-            runs = min(b / d for b, d in zip(bundle, pool.demands[j], strict=True) if d)
-            best = max(best, _cut(pool.weights[j] / pool.weights[k] * runs, pool.limits[j]))
-    return (best * (1 - error) - answer.tasks[j] * (1 + error)) / max(_slice(pool, j), answer.tasks[j])
-
-
-def _bottleneck(pool: ExactPool, case: Case, answer: Answer, _: Answer, error: Fraction) -> Fraction:
-    j, left = case.user, pool.leftover(answer.tasks)
-    limit = pool.limits[j]
-    if limit is not None and answer.tasks[j] * (1 + error) >= limit:
-        return Fraction(-1)
-    part, worst = pool.weights[j] / sum(pool.weights), Fraction(1)
-    for c, d, v in zip(pool.capacities, pool.demands[j], left, strict=True):
-        if v / c <= max(FULL, error):
-            worst = min(worst, 1 - d * answer.tasks[j] * (1 + error) / c / part)
-    return worst
-
-
-def _lie(pool: ExactPool, case: Case, answer: Answer, lied: Answer, error: Fraction) -> Fraction | float:
-    j = case.user
-    runs = min(b / d for b, d in zip(lied.bundles[j], pool.demands[j], strict=True) if d)
-    lying, truth, alone = _cut(runs, pool.limits[j]), answer.tasks[j], _alone(pool, j)
-    if lying <= max(error, Fraction(1, 10**9)) * alone:
-        return Fraction(-1)
-    if truth <= error * alone:
-        return np.inf
-    return (lying - error * alone) / (truth + error * alone) - 1
-
-
-def _loss(pool: ExactPool, case: Case, answer: Answer, later: Answer, error: Fraction) -> Fraction:
-    assert case.changed is not None
-    users = case.changed.users
-    name = case.instance.users[case.user]
-    before, after = answer.tasks[case.user], later.tasks[users.index(name)]
-    slack = error * _alone(pool, case.user)
-    return 1 - (after + slack) / (before - slack) if before > slack else Fraction(-1)
-
-
-_MEASURES: dict[str, Callable[[ExactPool, Case, Answer, Answer, Fraction], Fraction | float]] = {
-    "pareto": _pareto,
-    "sharing-incentive": _sharing,
-    "envy-free": _envy,
-    "bottleneck": _bottleneck,
-    "strategy-proof": _lie,
-    "strategy-proof-boosting": _lie,
-    "population-monotone": _loss,
-    "resource-monotone": _loss,
-}
+    error = [found.error[where[j]] if j in where else Fraction(0) for j in range(instance.n_users)]
+    return Recomputed(answers, error, found.how)
 
 
 def _stating(instance: Instance, user: int, lie: tuple[float, ...]) -> Instance:
@@ -403,21 +362,6 @@ def _stating(instance: Instance, user: int, lie: tuple[float, ...]) -> Instance:
 
 def _multiples(pool: ExactPool, tasks: Row) -> Answer:
     return Answer(tasks, [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)])
-
-
-def _alone(pool: ExactPool, j: int) -> Fraction:
-    return _cut(min(c / d for c, d in zip(pool.capacities, pool.demands[j], strict=True) if d), pool.limits[j])
-
-
-def _slice(pool: ExactPool, j: int) -> Fraction:
-    part = pool.weights[j] / sum(pool.weights)
-    return _cut(
-        min(part * c / d for c, d in zip(pool.capacities, pool.demands[j], strict=True) if d), pool.limits[j]
-    )  # fmt: skip
-
-
-def _cut(tasks: Fraction, limit: Fraction | None) -> Fraction:
-    return tasks if limit is None else min(tasks, limit)
 
 
 def _product(numbers: Row) -> Fraction:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.properties.names import ByProperty
+from fairopt.properties.names import ByProperty, given_labels
 
 __all__ = ["AuditReport", "Fault", "Finding", "Witness"]
 
@@ -92,6 +92,8 @@ class Finding:
         How many there were.
     interrupted : bool
         Whether Ctrl-C ended the search early.
+    unverified : int
+        How many instances seemed to break the property, but could not be verified.
     """
 
     property: str
@@ -105,26 +107,33 @@ class Finding:
     faults: tuple[Fault, ...] = ()
     n_faults: int = 0
     interrupted: bool = False
+    unverified: int = 0
 
     @builtins.property
     def verdict(self) -> str:
         """``refuted``, or ``not refuted on N instances``; or that none was answered."""
         if self.refuted:
             return "refuted"
-        if not self.instances and (self.n_faults or self.skipped):
+        if not self.instances:
             return "no instance was answered"
         stopped = " (interrupted)" if self.interrupted else ""
         return f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
 
-    def __str__(self) -> str:
-        words = [f"{self.property}: {self.verdict}"]
-        if self.witness is not None:
-            words.append(str(self.witness))
+    def remarks(self) -> list[str]:
+        """Where was looked, what was left out, and what went wrong, in words."""
+        words = [] if self.refuted or not self.searched else [self.searched]
+        if self.unverified:
+            seemed = "instance seemed" if self.unverified == 1 else "instances seemed"
+            words.append(f"{self.unverified:,} {seemed} to break it, which could not be verified")
         if self.skipped:
-            words.append(f"{self.skipped:,} outside its domain")
+            words.append(f"{self.skipped:,} outside its domain, or not as the conditions ask")
         if self.n_faults:
-            words.append(f"{self.n_faults:,} faults, as {self.faults[0]}")
-        return "; ".join(words)
+            words.append(f"{self.n_faults:,} fault{'s' * (self.n_faults != 1)}, as {self.faults[0]}")
+        return words
+
+    def __str__(self) -> str:
+        shown = [] if self.witness is None else [str(self.witness)]
+        return "; ".join([f"{self.property}: {self.verdict}", *shown, *self.remarks()])
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as plain lists, numbers and strings."""
@@ -132,7 +141,7 @@ class Finding:
         return {
             "property": self.property, "refuted": self.refuted, "verdict": self.verdict, "instances": self.instances,
             "skipped": self.skipped, "searched": self.searched, "seconds": self.seconds,
-            "interrupted": self.interrupted,
+            "interrupted": self.interrupted, "unverified": self.unverified,
             "hits": {k: {"tried": t, "hits": h, "seconds": s} for k, (t, h, s) in self.hits.items()},
             "witness": None if w is None else {
                 "instance": w.instance.to_dict(), "sentence": w.sentence, "margin": plain(w.margin), "user": w.user,
@@ -161,6 +170,8 @@ class AuditReport(ByProperty[Finding]):
         What instances had to fulfil.
     seed : int
         Where chance came from.
+    stopped : bool
+        Whether Ctrl-C came before or between properties.
     """
 
     mechanism: str
@@ -168,6 +179,7 @@ class AuditReport(ByProperty[Finding]):
     findings: tuple[Finding, ...]
     conditions: tuple[str, ...] = ()
     seed: int = 0
+    stopped: bool = False
 
     _done = "audited"
 
@@ -177,7 +189,7 @@ class AuditReport(ByProperty[Finding]):
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended it early."""
-        return any(f.interrupted for f in self.findings)
+        return self.stopped or any(f.interrupted for f in self.findings)
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict per property: ``property``, ``verdict``, ``margin``, ``witness``, ``instances``, ``skipped``, ...
@@ -193,7 +205,8 @@ class AuditReport(ByProperty[Finding]):
                 "witness": "" if f.witness is None else f.witness.sentence,
                 "where": "" if f.witness is None else numbers(f.witness.instance),
                 "verified": "" if f.witness is None else f.witness.verified,
-                "instances": f.instances, "skipped": f.skipped, "faults": f.n_faults, "seconds": f.seconds,
+                "instances": f.instances, "skipped": f.skipped, "unverified": f.unverified, "faults": f.n_faults,
+                "searched": f.searched, "seconds": f.seconds,
             }
             for f in self.findings
         ]  # fmt: skip
@@ -220,13 +233,15 @@ class AuditReport(ByProperty[Finding]):
         Raises
         ------
         InvalidBlock
-            For another ending.
+            For another ending, or where there is no such folder.
         """
         from fairopt.properties.replay import write
 
         where = Path(path)
         if where.suffix != ".json":
             raise InvalidBlock(f"{where}: audits are saved as JSON; give a name that ends in .json")
+        if not where.resolve().parent.is_dir():
+            raise InvalidBlock(f"{where} cannot be written: there is no folder {where.parent}; make it first")
         return write(self, where)
 
     def __str__(self) -> str:
@@ -252,10 +267,7 @@ class AuditReport(ByProperty[Finding]):
             table.add_column(Text(header), no_wrap=header in ("property", "by"))
         for f in self.findings:
             lines = [] if f.witness is None else [f.witness.sentence, numbers(f.witness.instance), f.witness.verified]
-            if f.skipped:
-                lines.append(f"{f.skipped:,} instances outside its domain")
-            if f.n_faults:
-                lines.append(f"{f.n_faults:,} faults, as {f.faults[0]}")
+            lines += f.remarks()
             by = "" if f.witness is None else percent(f.witness.margin)
             table.add_row(
                 Text(f.property), Text(f.verdict, style="bold red" if f.refuted else ""), Text(by),
@@ -265,14 +277,17 @@ class AuditReport(ByProperty[Finding]):
 
 
 def numbers(instance: Instance) -> str:
-    """All the numbers of a small instance in a line."""
+    """All the numbers of a small instance in a line, with the labels that were given."""
 
-    def rows(table: Any) -> str:
-        return ", ".join("(" + ", ".join(f"{v:.6g}" for v in row) + ")" for row in table)
+    def rows(table: Any, labels: tuple[str, ...] = ()) -> str:
+        parts = ["(" + ", ".join(f"{v:.6g}" for v in row) + ")" for row in table]
+        return ", ".join(map(" ".join, zip(map(repr, labels), parts, strict=True)) if labels else parts)
 
-    demands = instance.demands
-    words = [f"demands {rows(demands if demands.ndim == 2 else demands.reshape(len(demands), -1))}"]
-    words.append(f"capacities {rows(instance.capacities)}")
+    demands, users = instance.demands, given_labels(instance.users, "user")
+    resources, servers = given_labels(instance.resources, "resource"), given_labels(instance.servers, "server")
+    words = [f"resources ({', '.join(resources)})"] if resources else []
+    words.append(f"demands {rows(demands if demands.ndim == 2 else demands.reshape(len(demands), -1), users)}")
+    words.append(f"capacities {rows(instance.capacities, servers)}")
     if (instance.weights != 1).any():
         words.append(f"weights {rows([instance.weights])}")
     if (instance.task_limits < float("inf")).any():

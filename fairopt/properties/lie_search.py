@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.progress import Listener, tell
 from fairopt.properties.lie_families import climbs, legal, reports
 from fairopt.properties.many import checked, outcomes
 
@@ -103,7 +104,7 @@ class Search:
 
     def run(
         self, families: tuple[str, ...], tries: int, boosting: bool, positive: bool, rng: np.random.Generator,
-        progress: Callable[[str], None] | None = None,
+        progress: Callable[[str], None] | None = None, say: Listener = tell,
     ) -> None:  # fmt: skip
         """All families, each with an equal part of three quarters of the tries, then the climb."""
         each = max(tries * 3 // 4 // max(len(families), 1), 1)
@@ -117,6 +118,7 @@ class Search:
             tally, start = self.tallies.setdefault(name, Tally()), time.perf_counter()
             step = max(ROWS // most, 1)
             for first in range(0, len(self.truth), step):
+                say(f"lies: {name}, users", first, len(self.truth))
                 where = slice(first, first + step)
                 truth, room = self.truth[where], self.room[where]
                 pays, better = self.judge(

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.instance import Instance
+from fairopt.progress import by_itself
 from fairopt.properties.lie_families import FAMILIES
 from fairopt.properties.lie_search import (
     FLOOR,
@@ -24,6 +25,7 @@ from fairopt.properties.lie_search import (
     true_tasks,
 )
 from fairopt.properties.many import checked, doubt, outcomes
+from fairopt.properties.names import given_labels
 from fairopt.routes.program import require_instance
 
 __all__ = ["Lies", "Misreport", "Tally", "best_lies", "best_misreport", "true_tasks", "verified_misreport"]
@@ -48,13 +50,15 @@ class Misreport:
         True tasks under either.
     family : str
         Which search found it; see `fairopt.properties.lie_families`.
+    resources, servers : tuple of str
+        Labels to say it in; without any, numbers are in the order of the instance.
 
     Examples
     --------
     >>> import fairopt as fo
-    >>> cluster = fo.Instance([[1, 3], [3, 1]], [2, 4], users=["a", "b"])
+    >>> cluster = fo.Instance([[1, 3], [3, 1]], [2, 4], users=["a", "b"], resources=["cpu", "memory"])
     >>> print(fo.best_misreport(fo.FDS(1), cluster, "b"))
-    user 'b' reports (2, 3) and runs 0.444444 tasks instead of 0.333333 (+33.333%)
+    user 'b' reports (cpu 2, memory 3) and runs 0.444444 tasks instead of 0.333333 (+33.333%)
     """
 
     user: str
@@ -63,9 +67,28 @@ class Misreport:
     truthful: float
     lying: float
     family: str
+    resources: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+
+    @classmethod
+    def on(
+        cls, instance: Instance, user: int, demands: tuple[Any, ...], *, gain: float, truthful: float, lying: float,
+        family: str,
+    ) -> Misreport:  # fmt: skip
+        """A lie in the words of an instance."""
+        names = (given_labels(instance.resources, "resource"), given_labels(instance.servers, "server"))
+        return cls(instance.users[user], demands, gain, truthful, lying, family, *names)
+
+    def _row(self, row: tuple[float, ...]) -> str:
+        words = [f"{d:.6g}" for d in row]
+        return ", ".join(map(" ".join, zip(self.resources, words, strict=True)) if self.resources else words)
 
     def __str__(self) -> str:
-        told = ", ".join(str(d) if isinstance(d, tuple) else f"{d:.6g}" for d in self.demands)
+        if self.demands and isinstance(self.demands[0], tuple):
+            rows = [f"({self._row(row)})" for row in self.demands]
+            told = ", ".join(map(" ".join, zip(self.servers, rows, strict=True)) if self.servers else rows)
+        else:
+            told = self._row(self.demands)
         percent = "from none" if np.isinf(self.gain) else f"+{self.gain:.3%}"
         runs = f"{self.lying:.6g} tasks instead of {self.truthful:.6g}"
         return f"user {self.user!r} reports ({told}) and runs {runs} ({percent})"
@@ -179,12 +202,14 @@ def best_misreport(
         )  # fmt: skip
     else:
         search = on_servers(mechanism, instance, j, truthful)
-    search.run(FAMILIES, tries, boosting, positive, np.random.default_rng(seed))
-    for told, family in search.promising():
-        demands = told.reshape(instance.demands.shape[1:])
-        found = verified_misreport(mechanism, instance, j, demands, family)
-        if found is not None:
-            return found
+    with by_itself() as say:
+        search.run(FAMILIES, tries, boosting, positive, np.random.default_rng(seed), say=say)
+        for told, family in search.promising():
+            say(f"a lie of {instance.users[j]!r} is solved again", None, None)
+            demands = told.reshape(instance.demands.shape[1:])
+            found = verified_misreport(mechanism, instance, j, demands, family)
+            if found is not None:
+                return found
     return None
 
 
@@ -227,13 +252,13 @@ def verified_misreport(
     except FairoptError:
         return None
     truthful, lying = tasks_truly(truth, instance, j), tasks_truly(lie, instance, j)
-    unsure = doubt(truth) * truthful + doubt(lie) * lying
+    unsure = doubt(truth)[j] * truthful + doubt(lie)[j] * lying
     if lying - truthful <= max(NOISE * truthful, FLOOR * tasks_of_everything(instance, j), unsure):
         return None
     gain = lying / truthful - 1.0 if truthful > 0 else np.inf
     said: list[Any] = told.tolist()
     row = tuple(tuple(r) if isinstance(r, list) else r for r in said)
-    return Misreport(instance.users[j], row, float(gain), truthful, lying, family)
+    return Misreport.on(instance, j, row, gain=float(gain), truthful=truthful, lying=lying, family=family)
 
 
 def best_lies(
@@ -296,7 +321,8 @@ def best_lies(
     truthful = np.where(truth.ok[:, None], true_tasks(truth.received(need), need, limits), np.nan)
     b, user = np.nonzero(truth.ok[:, None] & (limits > 0))
     search = on_pools(mechanism, need[b], room[b], entitled[b], limits[b], user, truthful[b, user])
-    search.run(families, tries, boosting, positive, np.random.default_rng(seed), progress)
+    with by_itself() as say:
+        search.run(families, tries, boosting, positive, np.random.default_rng(seed), progress, say)
     gain = np.where(np.isnan(truthful), np.nan, 0.0)
     told, family_of = need.copy(), np.full((size, n), "", dtype="<U16")
     gain[b, user], told[b, user], family_of[b, user] = search.gain, search.best, search.family

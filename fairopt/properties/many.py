@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import VIOLATION_TOLERANCE, Allocation, feasibility
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
+from fairopt.blocks.objectives import AlphaFair
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import Policy, label
 from fairopt.routes.batch import allocate_many
 
-__all__ = ["Outcomes", "checked", "differing", "doubt", "outcomes"]
+__all__ = ["Outcomes", "answers_otherwise", "checked", "differing", "doubt", "outcomes"]
 
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
@@ -151,6 +152,8 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
     shape = (instance.n_users, instance.n_servers)
     if not isinstance(answer, Allocation) or np.shape(answer.tasks_by_server) != shape:
         raise InvalidBlock(f"{name} answered {type(answer).__name__}; give an Allocation with tasks of shape {shape}")
+    if answer.instance is not instance:  # what was asked counts, not what the mechanism made of it
+        answer = replace(answer, instance=instance)
     held = answer.bundles
     wrong = ~np.isfinite(held).all(axis=(1, 2)) | ~np.isfinite(answer.tasks_by_server).all(axis=1)
     if wrong.any():
@@ -167,10 +170,13 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
         )
     violation = feasibility(instance, np.asarray(answer.tasks_by_server, dtype=float))
     if violation > VIOLATION_TOLERANCE:
-        raise NotCertified(
-            f"{name} exceeds a capacity or a task limit by {violation:.2g} (or places tasks where they cannot run)",
-            best=answer,
-        )
+        negative = np.argwhere(answer.tasks_by_server < 0)
+        if len(negative):
+            j, s = negative[0].tolist()
+            what = f"gives user {instance.users[j]!r} {answer.tasks_by_server[j, s]:.6g} tasks, fewer than none"
+        else:
+            what = f"exceeds a capacity or a task limit by {violation:.2g} (or places tasks where they cannot run)"
+        raise NotCertified(f"{name} {what}", best=answer)
     if not answer.certificate.ok:
         raise NotCertified(f"{name} answered, but {answer.certificate}", best=answer)
     return answer
@@ -211,21 +217,56 @@ def differing(
     return np.flatnonzero(other)
 
 
-def doubt(answer: Allocation) -> float:
-    """By how much a user's tasks may be off, relative to them, judging by the gap that was proved.
+def answers_otherwise(mechanism: Any, instance: Instance) -> bool:
+    """Whether a mechanism answers otherwise when it is asked again about an instance of any number of servers.
 
-    Optima are flat: the loss is of second order in the tasks, so a gap of 1e-12 leaves about 1e-6 in them.
+    Parameters
+    ----------
+    mechanism : Policy or other mechanism
+        Anything with ``allocate(instance)``. That it raises is another matter: False.
+    instance : Instance
+        Where.
+
+    Returns
+    -------
+    bool
+    """
+    try:
+        first, again = (checked(mechanism, instance.replace()) for _ in range(2))
+    except Exception:  # whatever somebody's own mechanism raises is reported where it is needed
+        return False
+    alone = instance.tasks_alone.sum(axis=1)
+    return bool((np.abs(first.tasks - again.tasks) > SAME * alone).any())
+
+
+def doubt(answer: Allocation) -> Float:
+    """By how much each user's tasks may be off, relative to them, judging by the gap that was proved.
+
+    Optima are flat: to be off by the part e_j of its tasks costs alpha-fairness ``alpha / 2 sum_j r_j e_j**2`` of its
+    power mean, where ``r_j`` is user j's part of ``sum_j w_j s_j**(1 - alpha)``. So a gap of 1e-12 leaves about 1e-6,
+    and more to those who count for little: users of small weight, and for large alpha the rich.
 
     Parameters
     ----------
     answer : Allocation
-        With its certificate.
+        With its certificate. Of other objectives than alpha-fairness users count by their weights.
 
     Returns
     -------
-    float
+    ndarray of shape (n_users,)
+        At most 1.
     """
-    return ROUNDING + 2.0 * float(np.sqrt(answer.instance.n_users * max(answer.certificate.gap, 0.0)))
+    instance, objective = answer.instance, getattr(answer.policy, "objective", None)
+    counts = np.asarray(instance.weights, dtype=float)
+    alpha = 1.0
+    if isinstance(objective, AlphaFair) and objective.alpha > 0:
+        alpha = objective.alpha
+        shares = np.maximum(answer.share(objective.share), np.finfo(float).tiny)
+        logs = np.log(counts) + (1.0 - alpha) * np.log(shares)
+        counts = np.exp(logs - logs.max(initial=-np.inf))
+    with np.errstate(divide="ignore", over="ignore"):
+        off = 2.0 * np.sqrt(max(answer.certificate.gap, 0.0) / (min(alpha, 1.0) * counts / counts.sum()))
+    return np.minimum(ROUNDING + np.nan_to_num(off, nan=1.0), 1.0)
 
 
 class _Found:

@@ -89,7 +89,7 @@ def population_monotone(mechanism: Any, instance: Instance, tol: float = 1e-5) -
             after, beside = _answer(mechanism, instance.select_users(rest))
         except OutOfDomain:
             continue
-        j, loss = _worst(before[rest], after, floor[rest], unsure + beside)
+        j, loss = _worst(before[rest], after, floor[rest], unsure[rest] + beside)
         if worst is None or loss > worst[0]:
             users = instance.users
             worst = loss, Departure(users[k], users[rest[j]], float(before[rest[j]]), float(after[j]))
@@ -258,14 +258,14 @@ def growths(
     return lost
 
 
-def _answer(mechanism: Any, instance: Instance) -> tuple[Float, float]:
+def _answer(mechanism: Any, instance: Instance) -> tuple[Float, Float]:
     """Tasks, and by how much of them they may be off."""
     require_instance(instance)
     answer = checked(mechanism, instance)
     return np.asarray(answer.tasks, dtype=float), doubt(answer)
 
 
-def _worst(before: Float, after: Float, floor: Float, unsure: float) -> tuple[int, float]:
+def _worst(before: Float, after: Float, floor: Float, unsure: Float) -> tuple[int, float]:
     """Who loses most, and how much beyond doubt; negative where everybody gains."""
     lost = _loss(before, after, floor)
     sure = np.where(lost > unsure, lost, np.minimum(lost, 0.0))

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 
 from fairopt.errors import InvalidBlock, nearest
 
-__all__ = ["ALIASES", "OF_ALLOCATIONS", "PROPERTIES", "ByProperty", "canonical", "property_name"]
+__all__ = ["ALIASES", "OF_ALLOCATIONS", "PROPERTIES", "ByProperty", "canonical", "given_labels", "property_name"]
 
 T = TypeVar("T")
 
@@ -73,6 +73,29 @@ def property_name(text: object) -> str:
     if name is None:
         raise InvalidBlock(f"no property {text!r}; {nearest(text, (*PROPERTIES, *ALIASES))}")
     return name
+
+
+def given_labels(labels: tuple[str, ...], kind: str) -> tuple[str, ...]:
+    """Labels that somebody gave, or none where they are those that an instance makes up.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        Of an instance.
+    kind : {"user", "resource", "server"}
+        Of what.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> given_labels(("cpu", "memory"), "resource"), given_labels(("resource1", "resource2"), "resource")
+    (('cpu', 'memory'), ())
+    """
+    made_up = tuple(f"{kind}{k + 1}" for k in range(len(labels)))
+    return () if labels == made_up or (kind == "server" and labels == ("pool",)) else labels
 
 
 class ByProperty(Mapping[str, T]):

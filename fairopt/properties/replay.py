@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import hashlib
 import json
 import platform
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ from fairopt.instance import Instance
 from fairopt.notions.parse import parse_policy
 from fairopt.notions.registry import known_policies
 from fairopt.policy import label
+from fairopt.progress import by_itself
 from fairopt.properties.exact import Case, verified
 from fairopt.properties.findings import AuditReport, Witness, numbers, percent, plain
-from fairopt.properties.given import on_servers, one_pool
+from fairopt.properties.given import of_lie, on_servers, one_pool
+from fairopt.properties.lies import verified_misreport
 from fairopt.properties.names import property_name
 
 __all__ = ["Replayed", "replay", "write"]
@@ -85,8 +88,15 @@ def write(report: AuditReport, path: Path) -> Path:
     except PackageNotFoundError:  # run from a folder
         versions["fairopt"] = "unknown"
     data = {"format": FORMAT, **report.to_dict(), "policy": _policy_text(report.policy), "versions": versions}
+    data["digest"] = _digest(data)
     path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     return path
+
+
+def _digest(data: dict[str, Any]) -> str:
+    """SHA-256 of everything else in a file, however it is laid out: it tells an edited file from a saved one."""
+    rest = {key: value for key, value in data.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
@@ -107,7 +117,8 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     Raises
     ------
     InvalidInstance
-        If it is no such file, or its fields contradict each other: it was changed after it was saved.
+        If it is no such file, or was changed after it was saved: its digest tells. Without a digest the numbers are
+        taken as they are, unless they contradict each other.
 
     Examples
     --------
@@ -125,7 +136,7 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     try:
         findings = list(data["findings"])
         policy = mechanism
-        for finding in findings:
+        for k, finding in enumerate(findings):
             name, given = property_name(finding["property"]), finding["witness"]
             if not isinstance(finding["refuted"], bool) or finding["refuted"] != (given is not None):
                 raise ValueError(f"{name} is refuted without a witness, or has one and is not refuted")
@@ -133,7 +144,9 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
                 continue
             if policy is None:
                 policy = _policy(str(data["policy"]))
-            out.append(_again(policy, name, _witness(given, name)))
+            with by_itself() as say:
+                say("witnesses", k, len(findings))
+                out.append(_again(policy, name, _witness(given, name)))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         if isinstance(error, _UnknownPolicyError):
             raise InvalidInstance(f"{where}: {error}") from error
@@ -199,6 +212,8 @@ def _witness(given: Any, name: str) -> Witness:
         raise ValueError("an instance after a change where none is, or none where one should be")
     if changed is not None:
         _check_change(name, instance, changed, str(user))
+    if np.isnan(margin):
+        raise ValueError("a margin that is no number")
     return Witness(instance, str(given["sentence"]), margin, user, lie, gain, str(given["verified"]), changed)
 
 
@@ -216,29 +231,40 @@ def _check_change(name: str, before: Instance, after: Instance, user: str) -> No
 
 
 def _again(policy: Any, name: str, witness: Witness) -> Replayed:
-    instance = witness.instance
-    if not one_pool(instance):
-        found = on_servers(policy, name, instance, False, 0)
-        margin = -np.inf if found.witness is None else found.witness.margin
-        how = "could not be shown again" if found.witness is None else found.witness.verified
-        return Replayed(name, label(policy), found.witness is not None, margin, witness.margin, how, instance)
-    lie = None if witness.misreport is None else tuple(float(v) for v in witness.misreport)
-    user = instance.users.index(str(witness.user))
-    proof = verified(policy, Case(name, instance, user, lie, witness.changed))
-    how = proof.how
-    near = proof.margin == witness.margin or abs(proof.margin - witness.margin) <= SAME * max(1.0, abs(witness.margin))
-    if not near:
+    instance, margin = witness.instance, -np.inf
+    lie: Any = witness.misreport
+    if one_pool(instance):
+        user = instance.users.index(str(witness.user))
+        proof = verified(policy, Case(name, instance, user, None if lie is None else tuple(lie), witness.changed))
+        margin, how, refutes = proof.margin, proof.how, proof.believed
+    else:
+        if lie is not None:
+            pays = verified_misreport(policy, instance, str(witness.user), lie)
+            found = None if pays is None else of_lie(instance, pays)
+        else:
+            found = on_servers(policy, name, instance, False, 0).witness
+        refutes, how = found is not None, "could not be shown again"
+        if found is not None:
+            margin, how = found.margin, found.verified
+    if margin != witness.margin and not abs(margin - witness.margin) <= SAME * max(1.0, min(abs(margin), 1e300)):
         how += f"; the file says {percent(witness.margin)}, so it or the mechanism has changed"
-    return Replayed(name, label(policy), proof.believed, proof.margin, witness.margin, how, instance)
+    return Replayed(name, label(policy), refutes, margin, witness.margin, how, instance)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise InvalidInstance(f"no file {path}; give one that AuditReport.save wrote") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInstance(f"{path}: cannot be read as a saved audit ({error})") from error
+        raise InvalidInstance(
+            f"{path}: cannot be read as a saved audit ({error}); give one that AuditReport.save wrote"
+        ) from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InvalidInstance(f"{path}: not a saved audit (no format {FORMAT!r}); give one that AuditReport.save wrote")
+    if "digest" in data and data["digest"] != _digest(data):
+        raise InvalidInstance(
+            f"{path}: it was changed after it was saved (its digest is that of something else); save the audit again, "
+            "or take the line of the digest out to have the numbers checked as they are now"
+        )
     return data

@@ -20,8 +20,7 @@ Bool = NDArray[np.bool_]
 Rng = np.random.Generator
 
 LARGEST = 8  # of a number in the families of integers: witnesses that one can check by hand
-# Users and resources of the pools that are drawn; small ones often, since most of what fails, fails there.
-SHAPES = ((2, 2), (3, 2), (2, 3), (3, 3), (2, 2), (4, 2), (3, 3), (4, 3), (2, 4), (5, 4))
+SHAPES = ((2, 2), (3, 2), (2, 3), (3, 3), (4, 2), (4, 3), (2, 4), (5, 4))  # users and resources, as many of each
 NEARLY_FULL = 1e-4  # relative: bottlenecks may be less than full by what numerical routes leave
 FULL = 1e-7  # relative: a resource of which less than this is left over is full
 
@@ -226,7 +225,8 @@ def violations(name: str, pools: Pools, found: Outcomes) -> tuple[Float, NDArray
         tasks, if more); what part of its entitlement
         it lacks on every full resource.
     """
-    by_user = _BY_USER[name](pools, found)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of users with a limit of 0, who lose nothing
+        by_user = _BY_USER[name](pools, found)
     by_user = np.where(found.ok[:, None], np.nan_to_num(by_user, nan=0.0), 0.0)
     user = by_user.argmax(axis=1)
     return by_user[np.arange(len(pools)), user], user

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import fairopt as fo
-from fairopt.properties import audit as module
+from fairopt.properties import hunt as module
 from fairopt.properties.audit import audit
 from fairopt.properties.checks import check
 from fairopt.properties.exact import Case, verified
@@ -155,8 +155,9 @@ def test_given_instances_are_looked_at_as_they_are() -> None:
     witness = report["si"].witness
     assert witness is not None and witness.instance is mine and witness.user == "batch"
     assert "'batch'" in witness.sentence and report["sp"].refuted and not report["pe"].refuted
-    assert report["si"].searched == "1 given instances" and report["pe"].instances == 1
-    assert audit(fo.DRF(), ["si"], [])["si"].instances == 0
+    assert report["si"].searched == "1 given instance" and report["pe"].instances == 1
+    none = audit(fo.DRF(), ["pe", "sp", "pm"], [fo.Instance(np.zeros((0, 2)), [1, 1])])
+    assert not any(f.refuted or f.n_faults for f in none.findings)
 
 
 def test_given_instances_may_have_several_servers(tmp_path: Path) -> None:
@@ -172,6 +173,67 @@ def test_given_instances_may_have_several_servers(tmp_path: Path) -> None:
 def test_counted_servers_are_no_pool() -> None:
     twins = fo.Instance([[1, 2], [2, 1]], [[4, 4]], counts=[2])
     assert not audit(fo.DRF(), ["si", "pe"], [twins])["si"].refuted
+
+
+def test_given_instances_beside_the_conditions_are_skipped_and_counted() -> None:
+    zero, dominated = fo.Instance([[0, 1], [1, 2]], [4, 4]), fo.Instance([[1, 1], [2, 2]], [4, 4])
+    one = audit(fo.NoFairness(), ["si"], [zero], positive=True)["si"]
+    two = audit(fo.NoFairness(), ["si", "sp"], [dominated], conditions="no completely dominant user")["si"]
+    assert (one.skipped, two.skipped) == (1, 1) and not one.refuted and not two.refuted
+    assert one.verdict == "no instance was answered" and "as the conditions ask" in str(one)
+    by_server = fo.Instance([[[1, 0], [1, 1]], [[1, 1], [1, 1]]], [[4, 4], [4, 4]])
+    assert audit(fo.NoFairness(), ["pe"], [by_server], positive=True)["pe"].skipped == 1
+
+
+def test_solver_noise_is_no_envy() -> None:
+    """CEEI is envy-free; of a user of a thousandth of the weight a gap of 1e-11 says little."""
+
+    class Cone:
+        name = "CEEI by cones"
+
+        def allocate(self, instance: fo.Instance) -> fo.Allocation:
+            return fo.FDS(1).allocate(instance, solver="CLARABEL")
+
+    pool = fo.Instance([[5.0], [4.0]], [8.0], weights=[1000, 1])
+    report = audit(Cone(), ["ef", "si"], [pool, fo.Instance([[5.0], [4.0]], [[5.0], [3.0]], weights=[1000, 1])])
+    assert not any(f.refuted for f in report.findings)
+
+
+def test_a_doubled_weight_is_found_on_servers_too() -> None:
+    cluster = fo.Instance([[1, 2]] * 3, [[4, 8], [4, 8.5]])
+    favour = Changed("favour", lambda i: fo.DRF().allocate(i.with_weights([2.0] + [1.0] * (i.n_users - 1))))
+    report = audit(favour, ["si", "ef"], [cluster])
+    assert report["si"].refuted and report["ef"].refuted
+    assert report["si"].witness is not None and report["si"].witness.margin == pytest.approx(1 / 4)
+
+
+def test_drawn_clusters_find_what_pools_cannot_show(tmp_path: Path) -> None:
+    """DRFH can leave a user below its own slices, and PS-DSF can waste: neither on one pool."""
+    for policy, name in ((fo.DRFH(), "si"), (fo.PSDSF(), "pe")):
+        assert not audit(policy, [name], max_examples=40)[name].refuted
+        report = audit(policy, [name], servers=3, max_examples=200, seed=1)
+        witness = report[name].witness
+        assert witness is not None and witness.margin > 1e-3
+        assert witness.instance.n_servers <= 3 and witness.instance.n_users <= 3
+        assert not check(policy.allocate(witness.instance), [name])[name].holds
+        assert replay(report.save(tmp_path / "found.json"))[0].margin == pytest.approx(witness.margin)
+    stands = audit(fo.DRFH(), ["pe", "ef"], servers=3, max_examples=20)
+    assert stands["ef"].verdict == "not refuted on 20 instances"
+    assert "drawn clusters of 2 to 3 servers" in str(stands["ef"])
+
+
+def test_what_was_searched_is_said_and_the_budget_is_spread() -> None:
+    report = audit(fo.DRF(), ["pe"], max_examples=2000)
+    assert "one pool, 2 to 5 users, 2 to 4 resources, equal weights, no task limits" in str(report)
+    tried = {family: report["pe"].hits[family][0] for family in module.FAMILIES}
+    assert min(tried.values()) > 400 and sum(tried.values()) == 2000
+
+
+def test_a_fault_in_large_shapes_only_is_found() -> None:
+    def change(instance: fo.Instance) -> fo.Allocation:
+        return scaled(0.5 if instance.n_resources >= 4 else 1.0)(instance)
+
+    assert audit(Changed("four", change), ["pe"], max_examples=400)["pe"].refuted
 
 
 # -- faults ---------------------------------------------------------------------------------------------------
@@ -192,6 +254,35 @@ def test_a_broken_mechanism_is_reported_with_the_instance(fault: str) -> None:
         assert not finding.refuted and finding.n_faults > 0 and finding.instances == 0
         assert finding.verdict == "no instance was answered"
         assert words in str(finding.faults[0]) and finding.faults[0].instance.n_users > 0
+
+
+def test_a_random_mechanism_is_told_on_given_instances_and_large_pools() -> None:
+    pool = fo.Instance([[1, 2], [2, 1]], [4, 4])
+    finding = audit(Changed("dice", lambda i: scaled(RNG.uniform(0.5, 1))(i)), ["pe"], [pool])["pe"]
+    assert finding.n_faults == 1 and "answers otherwise" in str(finding) and not finding.instances
+    late = Changed("late", lambda i: scaled(RNG.uniform(0.5, 1) if i.n_users >= 4 else 1.0)(i))
+    assert audit(late, ["pe"], max_examples=30)["pe"].n_faults > 0
+
+
+def test_what_could_not_be_verified_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "verified", lambda *_: module.Verified(-1.0, "no"))
+    pool = fo.Instance([[1, 1], [2, 2]], [4, 4])
+    finding = audit(fo.NoFairness(), ["si"], [pool])["si"]
+    assert finding.unverified == 1 and "1 instance seemed to break it, which could not be verified" in str(finding)
+
+
+def test_findings_are_told_as_soon_as_they_are_known() -> None:
+    heard: list[str] = []
+    audit(fo.DRF(), ["si", "pe"], max_examples=20, found=lambda f: heard.append(f.property))
+    assert heard == ["sharing-incentive", "pareto"]
+
+
+def test_ctrl_c_before_the_first_property_is_an_interruption() -> None:
+    def change(instance: fo.Instance) -> fo.Allocation:
+        raise KeyboardInterrupt
+
+    report = audit(Changed("stopped", change), ["pe"])
+    assert report.interrupted and len(report) == 0
 
 
 def test_a_mechanism_that_fails_now_and_then_is_held_to_the_rest() -> None:
@@ -269,11 +360,53 @@ def saved(text: str, tmp_path: Path) -> Any:
 
     def changed(change: Callable[[dict[str, Any]], Any]) -> Path:
         data = json.loads(path.read_text())
-        change(data)
+        if change(data) != "with its digest":
+            data.pop("digest")
         path.write_text(json.dumps(data))
         return path
 
     return changed
+
+
+def test_a_file_that_was_changed_is_told_by_its_digest(saved: Any) -> None:
+    def changed(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], str]:
+        def edit(data: dict[str, Any]) -> str:
+            change(data)
+            return "with its digest"
+
+        return edit
+
+    assert replay(saved(changed(lambda d: None)))[0].refutes  # laid out otherwise, but the same
+    for change in (
+        lambda d: first(d).update(margin="inf", gain="inf"), lambda d: d.update(mechanism="DRF"),
+        lambda d: first(d).update(sentence="nothing"), lambda d: d.update(findings=[]), lambda d: d.pop("seed"),
+    ):  # fmt: skip
+        with pytest.raises(fo.InvalidInstance, match="changed after it was saved"):
+            replay(saved(changed(change)))
+
+
+def test_a_saved_lie_on_servers_is_the_one_that_is_checked(tmp_path: Path) -> None:
+    cluster = fo.Instance([[1, 3], [3, 1], [1, 1]], [[2, 4], [1, 1]])
+    path = audit(fo.FDS(1), ["sp"], [cluster]).save(tmp_path / "found.json")
+    (again,) = replay(path)
+    assert again.refutes and again.margin == again.saved
+    data = json.loads(path.read_text())
+    del data["digest"]
+    witness = first(data)
+    truth = cluster.demands[cluster.users.index(witness["user"])].tolist()
+    path.write_text(
+        json.dumps({**data, "findings": [{**data["findings"][0], "witness": {**witness, "misreport": truth}}]})
+    )
+    assert not replay(path)[0].refutes
+    witness.update(margin=1e6, gain=1e6)
+    path.write_text(json.dumps(data))
+    assert "the file says" in replay(path)[0].verified
+
+
+def test_a_user_who_may_run_nothing_loses_nothing(saved: Any) -> None:
+    path = saved(lambda d: first(d)["instance"].update(task_limits=[0] * len(first(d)["instance"]["users"])))
+    again = replay(path)[0]
+    assert not again.refutes and "may run no tasks" in again.verified
 
 
 def test_replay_holds_a_file_against_the_numbers(saved: Any) -> None:
@@ -340,6 +473,7 @@ def test_a_change_that_does_not_follow_is_refused(name: str, tmp_path: Path) -> 
     assert replay(path)[0].refutes
     data = json.loads(path.read_text())
     first(data)["changed"]["demands"][0][0] += 1
+    del data["digest"]
     path.write_text(json.dumps(data))
     with pytest.raises(fo.InvalidInstance, match="does not follow"):
         replay(path)

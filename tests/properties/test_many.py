@@ -152,7 +152,7 @@ def test_what_raises_is_reported_by_instance_and_the_others_stand():
     [
         (lambda a: with_tasks(a, a.tasks_by_server * np.nan), "no finite number", fo.NotCertified),
         (lambda a: with_tasks(a, a.tasks_by_server * 1.01), "hands out 4.04 of 'resource1'", fo.NotCertified),
-        (lambda a: with_tasks(a, a.tasks_by_server * -1), "exceeds a capacity or a task limit", fo.NotCertified),
+        (lambda a: with_tasks(a, a.tasks_by_server * -1), "'user1' -2 tasks, fewer than none", fo.NotCertified),
         (lambda a: with_tasks(a, [[2.0]]), "give an Allocation with tasks of shape (2, 1)", fo.InvalidBlock),
         (lambda a: a.tasks, "answered ndarray", fo.InvalidBlock),
         (lambda a: None, "answered NoneType", fo.InvalidBlock),
@@ -255,4 +255,27 @@ def test_more_pools_than_stand_side_by_side(monkeypatch):
 def test_doubt_grows_with_the_gap():
     answer = fo.DRF().allocate(fo.Instance([[1, 1], [1, 1]], [4, 4]))
     loose = dataclasses.replace(answer, certificate=dataclasses.replace(answer.certificate, gap=1e-6))
-    assert doubt(answer) < 1e-6 < 1e-3 < doubt(loose)
+    assert (doubt(answer) < 1e-6).all() and (doubt(loose) > 1e-3).all()
+
+
+def test_the_tasks_of_those_who_count_for_little_are_doubted_most():
+    pool = fo.Instance([[5.0], [4.0]], [8.0], weights=[1000, 1])
+    answer = fo.FDS(1).allocate(pool, solver="CLARABEL")
+    right = np.array([8 / 5 * 1000, 8 / 4]) / 1001
+    off = np.abs(answer.tasks / right - 1)
+    large, small = doubt(answer)
+    assert small == pytest.approx(np.sqrt(1000) * large, rel=1e-3) and (off <= [large, small]).all()
+    assert (doubt(fo.FDS(5).allocate(fo.Instance([[1, 4], [4, 1]], [4, 9]), solver="CLARABEL")) > 0).all()
+
+
+class Elsewhere:
+    """Answers for users of other weights than those it is asked about."""
+
+    def allocate(self, instance):
+        return fo.DRF().allocate(instance.with_weights([2.0] + [1.0] * (instance.n_users - 1)))
+
+
+def test_an_answer_is_measured_on_the_instance_that_was_asked_about():
+    for pool in (fo.Instance([[1, 2]] * 3, [8, 16.5]), fo.Instance([[1, 2]] * 3, [[4, 8], [4, 8.5]])):
+        answer = many.checked(Elsewhere(), pool)
+        assert answer.instance is pool and answer.tasks[0] > answer.tasks[1] * 1.9

@@ -259,29 +259,58 @@ class Allocation:
 
     # -- for people -------------------------------------------------------------------------------------------
 
-    def to_frame(self) -> Any:
-        """A pandas frame by user: weight, limit, tasks, share, dominant share, and units of each resource.
+    def to_frame(self, by: str = "user") -> Any:
+        """A pandas frame with a line per user, per server, or per user and server.
+
+        Parameters
+        ----------
+        by : {"user", "server", "placement"}, default "user"
+            ``user``: ``weight``, ``task limit``, ``tasks``, ``share`` (the objective's first), ``dominant share``, the
+            units held of each resource, and ``share of <resource>``, the part of all there is.
+            ``server``: ``type`` (where the instance has types), ``servers`` (how many the row stands for), ``tasks``,
+            the units held, ``capacity of <resource>``, ``used <resource>`` (the part held) and, where there are prices,
+            ``price of <resource>``.
+            ``placement``: ``tasks`` and the units held, of each user on each server where it has something.
 
         Returns
         -------
         pandas.DataFrame
+            By label. Columns of units are named as ``memory (GiB)`` where the instance has units, and prices as
+            ``price of memory (per GiB)``. Where a mechanism decides bundles, ``<resource> of tasks`` is what the tasks
+            use of what is held. A part of nothing is NaN.
 
         Raises
         ------
+        InvalidBlock
+            If ``by`` is none of these.
         MissingExtra
             Without pandas.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[1, 4], [2, 2]], [10, 16], resources=["cpu", "memory"], units={"memory": "GiB"})
+        >>> frame = fo.DRF().allocate(cluster).to_frame()
+        >>> list(frame)[-4:]
+        ['cpu', 'memory (GiB)', 'share of cpu', 'share of memory']
         """
-        from fairopt.report import views
+        from fairopt.report import frames
 
-        return views.frame(self)
+        return frames.frame(self, by)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Stacked shares of each resource by user, as in 000 Figs. 2 and 7; needs the extra ``plots``.
+    def plot(self, ax: Any = None, kind: str = "shares", *, users: Any = None, resources: Any = None) -> Any:
+        """A picture of the allocation; needs the extra ``plots``.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
             Where to draw.
+        kind : str, default "shares"
+            ``shares`` of each resource by user, as in 000 Figs. 2 and 7; ``dominant`` shares sorted; ``utilisation``
+            and ``prices`` by class of servers; as in 003 Fig. 2 ``demands`` in the plane of two resources, and the
+            ``region`` of what two users can run.
+        users, resources : (str, str), optional
+            The two at the axes of ``region`` and of ``demands``, where there are more.
 
         Returns
         -------
@@ -289,7 +318,7 @@ class Allocation:
         """
         from fairopt import plots
 
-        return plots.stacked_shares(self, ax=ax)
+        return plots.draw(self, kind, ax, users, resources)
 
     def __repr__(self) -> str:
         name = getattr(self.policy, "name", None) or repr(self.policy)

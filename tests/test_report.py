@@ -1,12 +1,18 @@
 """Comparisons as data and as tables."""
 
+import csv
+import io
 import json
 import math
+import re
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 import fairopt as fo
@@ -17,13 +23,15 @@ from fairopt.report import (
     demonstration,
     describe,
     files,
+    layout,
     mechanisms,
     outcome,
     policy_rows,
     solver_rows,
     user_rows,
 )  # fmt: skip
-from fairopt.report.tables import Column, Table, numbers
+from fairopt.report.markup import html_text, latex_text, markdown_text, visible
+from fairopt.report.tables import Column, Table, numbers, short, shortened
 
 TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
@@ -358,7 +366,7 @@ def test_markdown_and_the_dict_hold_the_tables_by_type() -> None:
 def test_names_of_types_are_escaped_in_markdown_and_no_markup() -> None:
     cluster = fo.Instance([[1]], [[1], [2]], server_types=["a|b", "[red]"])
     result = compare(["drf"], cluster)
-    assert "| policy | a\\|b | [red] |" in result.to_markdown()
+    assert "| policy | a\\|b | \\[red\\] |" in result.to_markdown()
     assert any("[red]" in line for line in drawn(result.server_type_tables()[0]))
 
 
@@ -432,7 +440,7 @@ def test_no_number_is_ever_cut_or_wrapped(width: int) -> None:
     lines = drawn(result, width)
     text = "\n".join(lines)
     assert max(map(len, lines)) <= width
-    for column in (column for group in result._groups() for column in group):
+    for column in (column for group in layout.groups(result) for column in group):
         if column.header != "policy":
             for cell in column.cells:
                 assert cell in text
@@ -456,7 +464,7 @@ def test_80_columns_show_what_belongs_together_in_one_table() -> None:
 def test_a_long_name_is_explained_below() -> None:
     name = "AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())"
     text = " ".join(drawn(compare([name], TWO), 200))
-    assert f"AlphaFair(1, KDominantS… is {name}" in text
+    assert f"AlphaFair(1, KDo…asks()) is {name}" in text
 
 
 def test_names_are_not_taken_for_markup() -> None:
@@ -519,14 +527,231 @@ def test_columns_go_below_in_whole_groups() -> None:
     assert headers == [["p", "a"], ["p", "b"], ["p", "c"]]
 
 
+# -- names that are none of the usual -------------------------------------------------------------------------
+
+NASTY = [
+    "50% of $x_1 & {y}~^\\",
+    "a|b", "<script>alert('&')</script>", "two\nlines\ttab", "\x1b[31mred", "\u202eright to left",
+    "[bold]b[/bold]", "*star* `code`", "東京都の部署", "👩\u200d💻 ops", "x" * 300, "", "=1+1",
+]  # fmt: skip
+STRANGE = fo.Instance(
+    np.arange(1.0, 1 + 13 * 3).reshape(13, 3), [[90, 80, 70], [70, 90, 80]], users=NASTY,
+    resources=["$_|&", "<b>\n", "記憶" * 30], servers=["s\n1", "<i>"], server_types=["T|4", "<u>"],
+    units=["%", "GiB", "$_h"], notes=["12 pods were left out (as a|b/<i>_1)\nreally"],
+)  # fmt: skip
+
+
+def strange() -> Comparison:
+    return compare({"DRF\n<b>_$|": "drfh", "FDS " + "y" * 90: "fds:alpha=2", "東京": "2df"}, STRANGE)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_strange_names_fit_every_terminal(width: int) -> None:
+    result = strange()
+    tables = [*allocation_tables(next(iter(result.allocations.values()))), result.tasks_table()]
+    for thing in (result, *tables, *result.server_type_tables()):
+        lines = drawn(thing, width)
+        assert max(map(cell_len, lines)) <= width
+        assert all(line.replace("\u200d", "").isprintable() for line in lines)  # which joins two emoji
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_twelve_resources_fit_and_no_number_is_cut(width: int) -> None:
+    rng = np.random.default_rng(0)
+    cluster = fo.Instance(
+        rng.uniform(1, 5, (4, 12)), np.full((3, 12), 1e6), units=["GiB"] * 12,
+        resources=[f"a resource with a name that is very long {i}" for i in range(12)],
+        users=[f"namespace-of-the-team-of-product-{j}" for j in range(4)],
+    )  # fmt: skip
+    users, servers = allocation_tables(fo.DRFH().allocate(cluster))
+    for table in (users, servers):
+        lines = drawn(table, width)
+        text = "\n".join(lines)
+        assert max(map(cell_len, lines)) <= width
+        assert all(cell in text for group in table.groups for column in group for cell in column.cells)
+    headers = [
+        word for line in drawn(users, width) if line.startswith("user") for word in re.split(r"\s{2,}", line)[1:]
+    ]
+    assert len(set(headers)) == len(headers) == 2 + 12
+
+
+def test_long_names_that_end_differently_stay_different() -> None:
+    names = [f"namespace-of-the-team-of-product-{k}" for k in range(3)]
+    assert shortened(names) == [f"namespace-of-the…oduct-{k}" for k in range(3)]
+
+
+def test_names_that_differ_in_the_middle_only_get_numbers() -> None:
+    names = ["x" * 40 + "y" * k + "z" * 40 for k in (1, 2, 3)]
+    cut = shortened([*names, names[0]])
+    assert len(set(cut)) == 3 and cut[3] == cut[0]
+    assert max(map(len, cut)) <= 24
+
+
+@given(st.lists(st.text(max_size=60), unique=True, max_size=12), st.integers(6, 30))
+def test_names_cut_to_a_width_keep_to_it_and_apart(names: list[str], most: int) -> None:
+    cut = shortened(names, most)
+    assert all(cell_len(name) <= most for name in cut)
+    spelt = [visible(name) for name in names]
+    assert len(set(cut)) == len(names) or len(set(spelt)) < len(names)
+    assert [short(name, most) for name, s in zip(names, spelt, strict=True) if cell_len(s) <= most] == [
+        s for s in spelt if cell_len(s) <= most
+    ]
+
+
+@given(st.text(max_size=40))
+def test_no_text_can_break_out_of_its_cell(text: str) -> None:
+    assert "\n" not in visible(text) and "\x1b" not in visible(text)
+    assert not re.search(r"(?<!\\)(\\\\)*\|", markdown_text(text))
+    assert not re.search(r"[<>]", markdown_text(text)) and not re.search(r"[<>\"']", html_text(text))
+    commands = (
+        r"\\(textbackslash|textasciitilde|textasciicircum|textbar|textless|textgreater)\{\}|\\[&%$#_{}]|\{[\[*]\}"
+    )
+    assert not re.search(r"[\\&%$#_{}~^|<>\[*]", re.sub(commands, "", latex_text(text)))
+
+
+def test_markdown_of_strange_names_is_a_table_still() -> None:
+    lines = strange().to_markdown().splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    bars = {len(re.findall(r"(?<!\\)\|", line)) for line in table[:5]}
+    assert len(bars) == 1
+    assert "<" not in "".join(table)
+    assert r"12 pods were left out (as a\|b/&lt;i&gt;\_1) really" in lines
+
+
+def test_html_of_strange_names_holds_no_tag_of_theirs() -> None:
+    result = strange()
+    for page in (result._repr_html_(), next(iter(result.allocations.values()))._repr_html_()):
+        assert not re.search(r"<(script|b>\\n|i>|u>)", page)
+        tags = set(re.findall(r"</?(\w+)", page))
+        assert tags <= {"table", "thead", "tbody", "tr", "th", "td", "p", "b"}
+
+
+def test_latex_is_a_tabular_of_booktabs_with_as_many_cells_in_each_line() -> None:
+    text = strange().to_latex()
+    lines = text.splitlines()
+    assert lines[1] == r"\begin{tabular}{lrrrrrrrlrr}"
+    assert [lines[k] for k in (2, 4)] == [r"\toprule", r"\midrule"]
+    assert text.count(r"\begin{tabular}") == text.count(r"\bottomrule") == text.count(r"\end{tabular}") == 5
+    rows = [line for line in lines if line.endswith(r" \\")]
+    head = lines[3]
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows[:4]} == {len(re.findall(r"(?<!\\)&", head))} == {10}
+    inside = [line for line in lines if not line.startswith(("\\", "%")) and line not in rows]
+    assert inside == [""] * 4  # nothing of a name came out of its comment or cell
+
+
+def test_numbers_of_latex_are_aligned_and_powers_are_set() -> None:
+    big = fo.Instance([[1e-9, 1], [1, 1]], [1e3, 1e9])
+    lines = compare(["drf", "most-tasks"], big).to_latex().splitlines()
+    assert lines[5].index("&") == lines[6].index("&")
+    assert re.search(r"\$\d\.\d+\\cdot 10\^\{\d+\}\$", lines[6])
+    failed = compare(["2df"], SPARSE).to_latex().splitlines()
+    assert failed[5].split("&")[1].strip() == "--"
+    assert any(line.startswith("% 2-DF: OutOfDomain: user 'user1'") for line in failed)
+
+
+def test_csv_gives_back_every_name_and_number() -> None:
+    result = strange()
+    rows = list(csv.DictReader(io.StringIO(result.to_csv())))
+    assert [row["policy"] for row in rows] == [o.policy for o in result.outcomes]
+    for row, flat in zip(rows, result.flat_rows(), strict=True):
+        assert list(row) == list(flat)
+        assert float(row["ntt"]) == flat["ntt"]
+
+
+def test_notes_of_the_reader_are_in_the_dict_and_below_tables() -> None:
+    result = strange()
+    assert result.to_dict()["notes"] == list(STRANGE.notes)
+    assert result.to_dict()["units"] == dict(zip(STRANGE.resources, ["%", "GiB", "$_h"], strict=True))
+    assert any(line.startswith("% 12 pods were left out") for line in result.to_latex().splitlines())
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.csv", "t.md", "t.tex"])
+def test_files_of_strange_names_are_utf8(tmp_path: Any, name: str) -> None:
+    files.write_comparison(strange(), tmp_path / name)
+    assert "東京" in (tmp_path / name).read_bytes().decode("utf-8")
+
+
+# -- frames ---------------------------------------------------------------------------------------------------
+
+UNITS = TYPED.replace(units={"cpu": "cores"})
+
+
+def test_the_frame_by_user_has_units_in_its_columns() -> None:
+    pytest.importorskip("pandas", reason="pandas is in the extra parquet")
+    frame = fo.DRFH().allocate(UNITS).to_frame()
+    assert list(frame)[-4:] == ["cpu (cores)", "gpu", "share of cpu", "share of gpu"]
+    np.testing.assert_allclose(frame["cpu (cores)"], frame["share of cpu"] * 72)
+    assert frame.loc["b", "gpu"] == 0
+
+
+def test_the_frame_by_server_has_what_is_held_of_what_and_prices() -> None:
+    pytest.importorskip("pandas", reason="pandas is in the extra parquet")
+    a = fo.DRFH().allocate(UNITS)
+    frame = a.to_frame("server")
+    assert list(frame) == [
+        "type", "servers", "tasks", "cpu (cores)", "gpu", "capacity of cpu (cores)", "capacity of gpu", "used cpu",
+        "used gpu", "price of cpu (per cores)", "price of gpu",
+    ]  # fmt: skip
+    assert frame["servers"].tolist() == [2, 1, 3]
+    assert frame["capacity of cpu (cores)"].tolist() == [24, 30, 18]
+    assert frame["tasks"].sum() == pytest.approx(a.tasks.sum())
+    np.testing.assert_allclose(frame["cpu (cores)"], frame["used cpu"] * [24, 30, 18])
+    assert math.isnan(frame.loc["server2", "used gpu"])
+    assert "price of gpu" not in Bundles().allocate(UNITS).to_frame("server")
+
+
+def test_the_frame_of_placement_has_a_line_where_somebody_has_something() -> None:
+    pytest.importorskip("pandas", reason="pandas is in the extra parquet")
+    a = fo.DRFH().allocate(UNITS)
+    frame = a.to_frame(by="placement")
+    assert frame.index.names == ["user", "server"]
+    assert ("a", "server2") not in frame.index  # which has no gpu
+    np.testing.assert_allclose(frame.groupby("user")["tasks"].sum().loc[["a", "b"]], a.tasks)
+    np.testing.assert_allclose(frame["cpu (cores)"].sum(), a.usage[:, 0].sum())
+
+
+def test_frames_tell_what_is_held_from_what_tasks_use_of_it() -> None:
+    pytest.importorskip("pandas", reason="pandas is in the extra parquet")
+    a = Bundles().allocate(UNITS)
+    for by in ("user", "server", "placement"):
+        frame = a.to_frame(by)
+        assert frame["cpu (cores)"].sum() == pytest.approx(72)
+        assert frame["cpu (cores) of tasks"].sum() == pytest.approx(34)
+        assert frame["gpu"].sum() == pytest.approx(32)
+
+
+def test_resources_named_like_columns_hide_none() -> None:
+    pytest.importorskip("pandas", reason="pandas is in the extra parquet")
+    names = ["user", "server", "tasks", "servers", "share of user"]
+    a = fo.DRFH().allocate(fo.Instance(np.eye(5) + 1, np.full((2, 5), 9), resources=names))
+    for by in ("user", "server", "placement"):
+        frame = a.to_frame(by)
+        assert frame.columns.is_unique
+        assert sum(column.startswith(tuple(names)) for column in frame.columns) >= 5
+    assert len(user_rows(a)[0]) == 1 + len(a.to_frame().columns)
+
+
+@pytest.mark.parametrize("by", ["user", "server", "placement"])
+def test_frames_of_nobody_are_empty(by: str) -> None:
+    pytest.importorskip("pandas", reason="pandas is in the extra parquet")
+    frame = fo.DRF().allocate(fo.Instance(np.zeros((0, 2)), [1, 1])).to_frame(by)
+    assert len(frame) == (by == "server")
+
+
+def test_a_frame_by_something_else_is_refused() -> None:
+    with pytest.raises(fo.InvalidBlock, match=r"no table by 'users'; did you mean 'user'"):
+        fo.DRF().allocate(TWO).to_frame("users")
+
+
 # -- plain data and files -------------------------------------------------------------------------------------
 
 
 def test_user_rows_hold_what_each_user_holds() -> None:
     batch, web = user_rows(fo.DRF().allocate(TWO))
     assert batch == pytest.approx({
-        "user": "batch", "weight": 1, "task limit": math.inf, "tasks": 2.5, "dominant share": 0.5,
+        "user": "batch", "weight": 1, "task limit": math.inf, "tasks": 2.5, "share": 0.5, "dominant share": 0.5,
         "bandwidth": 100, "memory": 20, "cpu": 20,
+        "share of bandwidth": 0.5, "share of memory": 0.1, "share of cpu": 0.1,
     })  # fmt: skip
     assert web["tasks"] == pytest.approx(12.5)
 

@@ -6,11 +6,12 @@ Nothing here prints; ``rich.print(comparison)`` does, and so does the command li
 from fairopt.report import files
 from fairopt.report.catalogue import policy_rows, solver_rows
 from fairopt.report.comparison import Comparison, compare
-from fairopt.report.outcomes import Outcome, mechanisms, outcome
+from fairopt.report.frames import user_rows
+from fairopt.report.outcomes import Outcome, ask_all, mechanisms, outcome
 from fairopt.report.server_types import PLACEMENT
-from fairopt.report.tables import Table, allocation_tables, describe, user_rows
+from fairopt.report.tables import Table, allocation_tables, describe
 
 __all__ = [
-    "PLACEMENT", "Comparison", "Outcome", "Table", "allocation_tables", "compare", "describe", "files", "mechanisms",
-    "outcome", "policy_rows", "solver_rows", "user_rows",
+    "PLACEMENT", "Comparison", "Outcome", "Table", "allocation_tables", "ask_all", "compare", "describe", "files",
+    "mechanisms", "outcome", "policy_rows", "solver_rows", "user_rows",
 ]  # fmt: skip

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterator, Mapping, Sequence
+import csv
+import io
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
 from fairopt.instance import Instance
-from fairopt.report.outcomes import Outcome, mechanisms, outcome
-from fairopt.report.server_types import PLACEMENT, ByType, by_type, several_types
-from fairopt.report.tables import Column, Table, both_ends, numbers, percents, short, users_column
+from fairopt.report import layout
+from fairopt.report.outcomes import Outcome, ask_all, mechanisms
+from fairopt.report.server_types import ByType, by_type, several_types
+from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, users_column
 from fairopt.routes import solvers
 
 __all__ = ["Comparison", "compare"]
@@ -35,6 +37,8 @@ class Comparison:
         The question that all were asked.
     outcomes : tuple of Outcome
         One per policy, in the order asked for.
+    unanswered : tuple of str
+        The policies that Ctrl-C came before.
 
     Examples
     --------
@@ -49,6 +53,12 @@ class Comparison:
 
     instance: Instance
     outcomes: tuple[Outcome, ...]
+    unanswered: tuple[str, ...] = ()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C stopped it before all policies were asked."""
+        return bool(self.unanswered)
 
     @property
     def allocations(self) -> dict[str, Allocation]:
@@ -96,10 +106,11 @@ class Comparison:
         >>> t4["servers"], round(t4["tasks"], 4), none["tasks"], none["utilisation"]
         (2, 5.3333, 0.0, {'cpu': 0.0, 'gpu': None})
         """
-        return self._by_type.rows()
+        return self.by_type.rows()
 
     @cached_property
-    def _by_type(self) -> ByType:
+    def by_type(self) -> ByType:
+        """Sums over the servers of each type."""
         return by_type(self.instance, self.allocations)
 
     def findings(self) -> list[str]:
@@ -124,12 +135,13 @@ class Comparison:
                 groups.append([name])
             else:
                 same.append(name)
-        return [f"{_listed(g)} give every user the same tasks (to 4 digits)" for g in groups if len(g) > 1]
+        return [f"{layout.listed(g)} give every user the same tasks (to 4 digits)" for g in groups if len(g) > 1]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data for ``json.dumps``: the rows, each with ``tasks`` by user, and the findings.
 
-        Where the instance names more than one type of server, `by_server_type` too, else an empty list.
+        Where the instance names more than one type of server, `by_server_type` too, else an empty list. ``notes`` are
+        those of the instance's reader, ``units`` by resource, or None; ``unanswered`` names who Ctrl-C came before.
         """
         instance = self.instance
         rows = self.rows()
@@ -140,7 +152,11 @@ class Comparison:
             "format": FORMAT,
             "instance": {"users": instance.n_users, "servers": int(instance.counts.sum()),
                          "resources": dict(zip(instance.resources, instance.total_capacities.tolist(), strict=True))},
+            "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
+            "notes": list(instance.notes),
             "findings": self.findings(),
+            "interrupted": self.interrupted,
+            "unanswered": list(self.unanswered),
             "rows": rows,
             "by_server_type": self.by_server_type() if several_types(instance) else [],
         }  # fmt: skip
@@ -151,6 +167,7 @@ class Comparison:
         Returns
         -------
         pandas.DataFrame
+            For Polars: ``polars.DataFrame(comparison.flat_rows())``.
 
         Raises
         ------
@@ -161,7 +178,22 @@ class Comparison:
             import pandas as pd
         except ImportError as error:
             raise MissingExtra("pandas", "parquet", "to_frame()") from error
-        return pd.DataFrame(self.flat_rows()).set_index("policy")
+        rows = self.flat_rows()
+        return pd.DataFrame(rows, columns=None if rows else ["policy"]).set_index("policy")
+
+    def to_csv(self) -> str:
+        """`flat_rows` as CSV with a header, every number in full, and nothing where there is none.
+
+        Returns
+        -------
+        str
+        """
+        rows = self.flat_rows()
+        file = io.StringIO()
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else ["policy"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return file.getvalue()
 
     def flat_rows(self) -> list[dict[str, Any]]:
         """`rows` with a column for each utilisation, as tables want it.
@@ -178,32 +210,47 @@ class Comparison:
                 parts = row.pop(key) or dict.fromkeys(self.instance.resources)
                 row |= {f"{words} {r}": u for r, u in parts.items()}
             if several_types(self.instance):
-                row |= self._by_type.flat(row["policy"])
+                row |= self.by_type.flat(row["policy"])
             flat.append(row)
         return flat
 
     def to_markdown(self) -> str:
-        """A table in Markdown, with the findings under it, and then the tables by type of server, if there are several.
+        """A table in Markdown, and under it the findings, errors, notes of the reader, and tables by type of server.
 
         Returns
         -------
         str
         """
-        rows = _markdown([column for group in self._groups(whole_names=True) for column in group])
-        notes = [*self.findings(), *(f"{n}: {type(e).__name__}: {e}" for n, e in self.errors.items())]
-        parts = [
-            "\n".join(["", table.title, "", *_markdown([table.first, *table.groups[0]])])
-            for table in self.server_type_tables(whole_names=True)
-        ]  # fmt: skip
-        return "\n".join([*rows, *(f"\n{note}" for note in notes), *parts, *([f"\n{PLACEMENT}"] if parts else [])])
+        return layout.markdown(self)
 
-    def plot(self, axes: Any = None) -> Any:
-        """Stacked shares of each resource by user, one panel per policy; needs the extra ``plots``.
+    def to_latex(self) -> str:
+        r"""A tabular with the rules of booktabs; findings, errors and notes are comments under it.
+
+        Returns
+        -------
+        str
+            For a preamble with ``\usepackage{booktabs}``, with a tabular more for each table by type of server. Letters
+            beyond ASCII are kept, for an engine and a font that have them.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> print(fo.compare("drf", fo.Instance([[2, 3], [2, 1]], [6, 4])).to_latex().splitlines()[1])
+        \begin{tabular}{lrrrrrrlrr}
+        """
+        return layout.latex(self)
+
+    def plot(self, axes: Any = None, kind: str = "shares", *, users: Any = None, resources: Any = None) -> Any:
+        """One panel per policy with the same scales and colours; needs the extra ``plots``.
 
         Parameters
         ----------
         axes : sequence of matplotlib.axes.Axes, optional
             Where to draw, one per policy with an answer.
+        kind : str, default "shares"
+            As in `Allocation.plot`; a ``region`` of two users is one panel with a point per policy.
+        users, resources : (str, str), optional
+            The two at the axes of ``region`` and of ``demands``, where there are more.
 
         Returns
         -------
@@ -211,7 +258,7 @@ class Comparison:
         """
         from fairopt import plots
 
-        return plots.comparison(self, axes=axes)
+        return plots.comparison(self, axes, kind, users, resources)
 
     def plot_server_types(self, axes: Any = None) -> Any:
         """Tasks and use of each resource by type of server, bars by policy; needs the extra ``plots``.
@@ -242,7 +289,7 @@ class Comparison:
         list of Table
             Empty where the instance names fewer than two types, or no policy has an answer.
         """
-        return self._by_type.tables(whole_names) if several_types(self.instance) and self.allocations else []
+        return self.by_type.tables(whole_names) if several_types(self.instance) and self.allocations else []
 
     def tasks_table(self) -> Table:
         """Tasks of each user under each policy, for `rich`.
@@ -253,61 +300,19 @@ class Comparison:
         """
         tasks = np.array([a.tasks for a in self.allocations.values()])
         spread = np.ptp(tasks, axis=0) if len(tasks) else np.zeros(self.instance.n_users)
-        return Table(
-            "Tasks of each user", users_column(self.instance, chosen := both_ends(spread)),
-            [[Column(short(name), numbers(a.tasks[chosen])) for name, a in self.allocations.items()]],
-        )  # fmt: skip
-
-    def _groups(self, whole_names: bool = False) -> list[list[Column]]:
-        rows = self.rows()
-
-        def column(header: str, key: str) -> Column:
-            return Column(header, numbers([np.nan if r[key] is None else r[key] for r in rows]))
-
-        names = [r["policy"] if whole_names else short(r["policy"]) for r in rows]
-
-        def used(key: str, words: str = "") -> list[Column]:
-            none = dict.fromkeys(self.instance.resources)
-            return [Column(i + words, percents((r[key] or none)[i] for r in rows)) for i in self.instance.resources]
-
-        by = ["-" if r["method"] is None else " ".join(filter(None, (r["method"], r["solver"]))) for r in rows]
-        gaps = ["-" if r["gap"] is None else f"{r['gap']:.1e}" for r in rows]
-        return [
-            [Column("policy", names, right=False)],
-            [column("tasks", "ntt"), column("AUR", "aur"), column("Jain", "jain"),
-             column("least share", "smallest_dominant_share")],
-            used("utilisation"),
-            used("utilisation_of_tasks", ", by tasks") if self._by_type.bundles else [],
-            [Column("solved by", by, right=False), Column("gap", gaps), column("seconds", "seconds")],
-        ]  # fmt: skip
+        names, chosen = shortened(list(self.allocations)), both_ends(spread)
+        columns = [Column(n, numbers(a.tasks[chosen])) for n, a in zip(names, self.allocations.values(), strict=True)]
+        return Table("Tasks of each user", users_column(self.instance, chosen), [columns])
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        from rich.text import Text
-
-        first, *groups = self._groups()
-        count = len(self.outcomes)
-        yield Table(f"{count} {'policy' if count == 1 else 'policies'} on {self.instance!r}", first[0], groups)
-        yield from (Text(finding, style="bold") for finding in self.findings())
-        yield from (Text(f"{name}: {type(e).__name__}: {e}", style="red") for name, e in self.errors.items())
-        long = [o.policy for o in self.outcomes if short(o.policy) != o.policy]
-        yield from (Text(f"{short(name)} is {name}", style="dim") for name in long)
-        yield Text(
-            "tasks: NTT, all users together. AUR: units left over, resources added up. Jain: index of dominant shares. "
-            "least share: smallest dominant share per weight. Of each resource: the part in use"
-            + (", which is what users hold; by tasks: what their tasks use of it." if self._by_type.bundles else "."),
-            style="dim",
-        )  # fmt: skip
+        yield from layout.console(self)
 
     def __repr__(self) -> str:
-        return f"<Comparison of {_listed([o.policy for o in self.outcomes])} on {self.instance!r}>"
+        stopped = f", interrupted: {len(self.unanswered)} more not answered" if self.interrupted else ""
+        return f"<Comparison of {layout.listed([o.policy for o in self.outcomes])} on {self.instance!r}{stopped}>"
 
     def _repr_html_(self) -> str:
-        table = [column for group in self._groups(whole_names=True) for column in group]
-        head = "".join(f"<th>{html.escape(c.header)}</th>" for c in table)
-        cells = zip(*(c.cells for c in table), strict=True)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(w)}</td>" for w in row) + "</tr>" for row in cells)
-        notes = [*self.findings(), *(f"{n}: {type(e).__name__}: {e}" for n, e in self.errors.items())]
-        return f"<table><tr>{head}</tr>{body}</table>" + "<br>".join(map(html.escape, notes))
+        return layout.page(self)
 
 
 def compare(
@@ -335,7 +340,8 @@ def compare(
     Returns
     -------
     Comparison
-        A policy without an answer (as 2-DF where a user needs one resource only) is a row with the reason.
+        A policy without an answer (as 2-DF where a user needs one resource only) is a row with the reason. Ctrl-C
+        returns what is answered by then: ``interrupted`` is True, and ``unanswered`` names the rest.
 
     Raises
     ------
@@ -358,21 +364,11 @@ def compare(
         solvers.named(solver)
     options = {"method": method, "solver": solver, "solver_options": solver_options,
                "time_limit": time_limit, "verbose": verbose}  # fmt: skip
-    chosen = mechanisms(policies)
-    return Comparison(instance, tuple(outcome(name, made, instance, **options) for name, made in chosen.items()))
-
-
-def _markdown(table: Sequence[Column]) -> list[str]:
-    lines = [[c.header.replace("|", "\\|"), *(cell.replace("|", "\\|") for cell in c.cells)] for c in table]
-    rows = ["| " + " | ".join(words) + " |" for words in zip(*lines, strict=True)]
-    rows.insert(1, "|" + "|".join("---:" if c.right else "---" for c in table) + "|")
-    return rows
+    outcomes: list[Outcome] = []
+    left = ask_all(mechanisms(policies), instance, outcomes, **options)
+    return Comparison(instance, tuple(outcomes), left)
 
 
 def _alike(one: NDArray[np.floating[Any]], other: NDArray[np.floating[Any]]) -> bool:
     largest = float(np.max(one, initial=0.0))
     return bool(np.allclose(one, other, rtol=SAME, atol=SAME * 1e-3 * largest))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -5,18 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
 from fairopt.report.comparison import Comparison
-from fairopt.report.tables import user_rows
+from fairopt.report.frames import user_rows
 
 __all__ = ["ALLOCATIONS", "COMPARISONS", "PICTURES", "as_json", "check", "write_allocation", "write_comparison"]
 
 ALLOCATIONS = (".json", ".parquet", ".csv")
-COMPARISONS = (".json", ".csv", ".md")
+COMPARISONS = (".json", ".csv", ".md", ".tex")
 PICTURES = (".png", ".pdf", ".svg")
 
 
@@ -88,7 +89,7 @@ def write_allocation(allocation: Allocation, path: Path) -> None:
 
 
 def write_comparison(comparison: Comparison, path: Path) -> None:
-    """Write the rows of a comparison, as ``.json``, ``.csv`` or Markdown (``.md``).
+    """Write the rows of a comparison, as ``.json``, ``.csv``, Markdown (``.md``) or LaTeX (``.tex``).
 
     Parameters
     ----------
@@ -97,12 +98,11 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
     path : Path
         The ending decides.
     """
-    if path.suffix.lower() == ".json":
-        path.write_text(as_json(comparison.to_dict()) + "\n", encoding="utf-8")
-    elif path.suffix.lower() == ".md":
-        path.write_text(comparison.to_markdown() + "\n", encoding="utf-8")
-    else:
-        _write_csv(comparison.flat_rows(), path)
+    texts: dict[str, Callable[[], str]] = {
+        ".json": lambda: as_json(comparison.to_dict()) + "\n", ".csv": comparison.to_csv,
+        ".md": lambda: comparison.to_markdown() + "\n", ".tex": lambda: comparison.to_latex() + "\n",
+    }  # fmt: skip
+    path.write_text(texts[path.suffix.lower()](), encoding="utf-8", newline="")
 
 
 def _finite(data: Any) -> Any:

@@ -12,8 +12,9 @@ from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.notions.registry import named_policy
 from fairopt.policy import accepted, label
+from fairopt.progress import tell, within
 
-__all__ = ["Outcome", "mechanisms", "outcome"]
+__all__ = ["Outcome", "ask_all", "mechanisms", "outcome"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,3 +120,34 @@ def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Ou
     except FairoptError as error:
         return Outcome(name, None, error, time.perf_counter() - start)
     return Outcome(name, allocation, None, allocation.certificate.seconds)
+
+
+def ask_all(
+    mechanisms: Mapping[str, Any], instance: Instance, outcomes: list[Outcome], **options: Any
+) -> tuple[str, ...]:
+    """Ask one after the other, until all have answered or Ctrl-C is pressed.
+
+    Parameters
+    ----------
+    mechanisms : dict of str to mechanism
+        As `mechanisms` makes it.
+    instance : Instance
+        Users and servers.
+    outcomes : list of Outcome
+        What each gave is added as soon as it is there, for who cannot wait for the end.
+    **options
+        As for `outcome`.
+
+    Returns
+    -------
+    tuple of str
+        Who was not asked, or was stopped: empty unless Ctrl-C was pressed.
+    """
+    try:
+        for k, (name, mechanism) in enumerate(mechanisms.items()):
+            tell(name, k, len(mechanisms))
+            with within(name):
+                outcomes.append(outcome(name, mechanism, instance, **options))
+    except KeyboardInterrupt:
+        pass
+    return tuple(mechanisms)[len(outcomes) :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
-from fairopt.report.tables import MOST, Column, Table, numbers, percents, short
+from fairopt.report.tables import MOST, NAME, Column, Table, numbers, percents, shortened
 
 __all__ = ["PLACEMENT", "ByType", "by_type", "several_types"]
 
@@ -88,22 +88,23 @@ class ByType:
         """Policies down, types across: one table of tasks, and one of each resource."""
         shown = self.most()
 
-        def label(name: str, most: int) -> str:
-            return name if whole_names else short(name, most)
+        def labels(names: Sequence[str], most: int) -> list[str]:
+            return list(names) if whole_names else shortened(names, most)
 
         def table(title: str, rows: list[str], columns: list[list[str]]) -> Table:
-            headers = [label(self.names[t], ROOM) for t in shown]
+            headers = labels([self.names[t] for t in shown], ROOM)
             group = [Column(h, cells) for h, cells in zip(headers, columns, strict=True)]
             return Table(title, Column("policy", rows, right=False), [group])
 
         policies = list(self.tasks)
+        cut = dict(zip(policies, labels(policies, NAME), strict=True))
         counts = ", ".join(f"{self.names[t]} x {self.servers[t]:,}" for t in shown)
         fewer = f" ({len(shown)} largest of {len(self.names)})" if len(shown) < len(self.names) else ""
-        out = [table(f"Tasks on each type of server{fewer}: {counts}", [label(p, 24) for p in policies],
+        out = [table(f"Tasks on each type of server{fewer}: {counts}", [cut[p] for p in policies],
                      [numbers([self.tasks[p][t] for p in policies]) for t in shown])]  # fmt: skip
         lines: list[tuple[str, Float]] = []
         for p in policies:
-            lines.append((label(p, 24), self.used[p]))
+            lines.append((cut[p], self.used[p]))
             if p in self.bundles:
                 lines.append(("  held", self.held[p]))
         for i, resource in enumerate(self.resources):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,17 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.policy import label
+from fairopt.report.markup import visible
 
 __all__ = [
-    "Column", "Table", "allocation_tables", "both_ends", "describe", "held_units", "numbers", "percents", "short",
-    "user_rows", "users_column",
+    "Column", "Table", "allocation_tables", "both_ends", "describe", "held_units", "numbers", "percents",
+    "price_titles", "short", "shortened", "users_column",
 ]  # fmt: skip
 
 FORMAT = "fairopt.answer/1"
 MOST = 20  # rows of a table by user or server; of more users, both ends are shown
+NAME = 24  # characters of a name that leave room for numbers beside it on 80 columns
+LEAST = 6  # that a name keeps, however narrow the terminal
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,15 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Characters that the widest cell takes."""
+        """Places that the widest cell takes; some letters take two."""
         from rich.cells import cell_len
 
-        return max(map(cell_len, (self.header, *self.cells)))
+        return max(cell_len(visible(text)) for text in (self.header, *self.cells))
+
+    def within(self, most: int) -> Column:
+        """No wider than so many places, as far as that can be had by cutting names; numbers are never cut."""
+        bare = replace(self, header="", cells=self.cells if self.right else shortened(self.cells, most))
+        return replace(bare, header=short(self.header, max(most, bare.width)))
 
 
 @dataclass(frozen=True)
@@ -59,9 +67,10 @@ class Table:
         -------
         list of list of Column
         """
-        room = width - self.first.width
+        first, groups = self._fitted(width)
+        room = width - first.width
         pieces = [
-            piece for group in self.groups
+            piece for group in groups
             for piece in ([group] if sum(c.width + 2 for c in group) <= room else [[c] for c in group]) if piece
         ]  # fmt: skip
         tables: list[list[Column]] = []
@@ -69,24 +78,32 @@ class Table:
         for piece in pieces:
             needed = sum(c.width + 2 for c in piece)
             if needed > left:
-                tables.append([self.first])
+                tables.append([first])
                 left = room
             tables[-1].extend(piece)
             left -= needed
-        return tables or [[self.first]]
+        return tables or [[first]]
+
+    def _fitted(self, width: int) -> tuple[Column, list[list[Column]]]:
+        """Names cut where lines are too short for them beside a column of numbers."""
+        widest = max((replace(c, header="").width for group in self.groups for c in group if c.right), default=0)
+        first = self.first.within(max(width - widest - 2, LEAST))
+        room = max(width - first.width - 2, LEAST)
+        headers = iter(shortened([c.header for group in self.groups for c in group], room))
+        return first, [[replace(c.within(room), header=next(headers)) for c in group] for group in self.groups]
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        yield Text(self.title, style="bold")
+        yield Text(visible(self.title), style="bold")
         for columns in self.packed(options.max_width):
             table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1), show_edge=False)
-            for column in columns:
-                table.add_column(Text(column.header), justify="right" if column.right else "left", no_wrap=True)
+            for c in columns:
+                table.add_column(Text(visible(c.header)), justify="right" if c.right else "left", no_wrap=True)
             for cells in zip(*(column.cells for column in columns), strict=True):
-                table.add_row(*map(Text, cells))
+                table.add_row(*(Text(visible(cell)) for cell in cells))
             yield table
             yield ""
 
@@ -114,7 +131,7 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
         about.append(Column("weight", numbers(instance.weights[chosen])))
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
     held = held_units(allocation, chosen)
-    units = [Column(r, numbers(held[:, i])) for i, r in enumerate(instance.resources)]
+    units = [Column(r, numbers(held[:, i])) for i, r in enumerate(shortened(instance.resource_titles))]
     title = "What each user runs and holds"
     if len(chosen) < instance.n_users:
         title += " (smallest and largest dominant shares)"
@@ -125,7 +142,7 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
 
 
 def _servers_table(allocation: Allocation) -> Table:
-    """What is held, and where bundles were decided what tasks use of it, servers that are alike in one row."""
+    """What is held, where bundles were decided what tasks use of it, and prices; servers that are alike in one row."""
     instance = allocation.instance
     alike = instance.merged()
     full = alike.capacities * alike.counts[:, None]
@@ -137,44 +154,21 @@ def _servers_table(allocation: Allocation) -> Table:
 
     used = part(allocation.usage)
     busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:MOST].tolist())
-    names = [short(alike.servers[s]) + (f" x {q}" if (q := alike.counts[s]) > 1 else "") for s in busiest]
-    groups = [[Column(r, percents(used[busiest, i])) for i, r in enumerate(alike.resources)]]
+    cut = shortened([alike.servers[s] for s in busiest])
+    names = [name + (f" x {q}" if (q := alike.counts[s]) > 1 else "") for name, s in zip(cut, busiest, strict=True)]
+    resources = shortened(alike.resources)
+    groups = [[Column(r, percents(used[busiest, i])) for i, r in enumerate(resources)]]
     if allocation.given_bundles is not None:
         by_tasks = part(allocation.task_usage)[busiest]
-        groups.append([Column(f"{r}, by tasks", percents(by_tasks[:, i])) for i, r in enumerate(alike.resources)])
+        groups.append([Column(f"{r}, by tasks", percents(by_tasks[:, i])) for i, r in enumerate(resources)])
+    if allocation.prices is not None and allocation.prices.any():  # those of identical servers are the same
+        first = np.unique(instance.server_classes, return_index=True)[1]
+        prices, titles = allocation.prices[first][busiest], price_titles(resources, instance)
+        groups.append([Column(t, numbers(prices[:, i])) for i, t in enumerate(titles)])
     title = "In use on each kind of server" if alike.n_servers > 1 else "In use"
     if len(busiest) < alike.n_servers:
         title += f" ({len(busiest)} busiest of {alike.n_servers} kinds)"
     return Table(title, Column("server", names, right=False), groups)
-
-
-def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
-    """One dict per user: weight, task limit, tasks, shares, and the units held of each resource.
-
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-
-    Returns
-    -------
-    list of dict
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> a = fo.DRF().allocate(fo.Instance([[40, 8], [8, 5]], [200, 200], resources=["net", "cpu"]))
-    >>> user_rows(a)[0]
-    {'user': 'user1', 'weight': 1.0, 'task limit': inf, 'tasks': 2.5, 'dominant share': 0.5, 'net': 100.0, 'cpu': 20.0}
-    """
-    instance = allocation.instance
-    columns = [instance.weights, instance.task_limits, allocation.tasks, allocation.share(DominantShare()),
-               *held_units(allocation).T]  # fmt: skip
-    names = ["user", "weight", "task limit", "tasks", "dominant share", *instance.resources]
-    return [
-        dict(zip(names, (user, *values), strict=True))
-        for user, *values in zip(instance.users, *(c.tolist() for c in columns), strict=True)
-    ]
 
 
 def describe(allocation: Allocation) -> dict[str, Any]:
@@ -189,7 +183,8 @@ def describe(allocation: Allocation) -> dict[str, Any]:
     -------
     dict
         ``policy``, ``objective``, ``tasks`` by user, ``placement`` (tasks by user and server, zeros left out),
-        ``metrics``, ``prices`` by server and resource or None, and ``certificate``.
+        ``metrics``, ``prices`` by server and resource or None, ``certificate``, ``units`` by resource or None, and the
+        ``notes`` of the instance's reader.
     """
     instance, prices = allocation.instance, allocation.prices
     placement = {
@@ -210,6 +205,8 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "metrics": allocation.metrics(),
         "prices": by_server,
         "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
+        "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
+        "notes": list(instance.notes),
     }
 
 
@@ -232,12 +229,47 @@ def both_ends(values: NDArray[np.floating[Any]]) -> list[int]:
 def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
     """The names of the chosen users, with a header that says how many there are."""
     header = "user" if len(chosen) == instance.n_users else f"user ({len(chosen)} of {instance.n_users})"
-    return Column(header, [short(instance.users[j]) for j in chosen], right=False)
+    return Column(header, shortened([instance.users[j] for j in chosen]), right=False)
 
 
-def short(name: str, most: int = 24) -> str:
-    """A name that leaves room for numbers beside it."""
-    return name if len(name) <= most else name[: most - 1] + "…"
+def price_titles(names: Sequence[str], instance: Instance) -> list[str]:
+    """What each column of prices is: the objective's units per unit of the resource."""
+    units = instance.units or ("",) * instance.n_resources
+    named = zip(names, units, strict=True)
+    return [f"price of {name}" + (f" (per {unit})" if unit else "") for name, unit in named]
+
+
+def short(name: str, most: int = NAME) -> str:
+    """A name that leaves room for numbers beside it: long names may differ at either end, so the middle is left out."""
+    from rich.cells import cell_len
+
+    name = visible(name)
+    if cell_len(name) <= most:
+        return name
+    tail = _cut(name[::-1], (most - 1) // 3)[::-1]
+    return _cut(name, most - 1 - cell_len(tail)) + "…" + tail
+
+
+def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
+    """Names cut by `short`; of different names that are then alike, the later ones get a number."""
+    taken: dict[str, str] = {}
+    out = []
+    for name in names:
+        cut, k = short(name, most), 1
+        while taken.setdefault(cut, name) != name:
+            k += 1
+            cut = short(name, most - len(f" {k}")) + f" {k}"
+        out.append(cut)
+    return out
+
+
+def _cut(text: str, places: int) -> str:
+    """As much from the beginning as fits."""
+    from rich.cells import cell_len
+
+    while cell_len(text) > places:
+        text = text[: min(places, len(text) - 1)]
+    return text
 
 
 def percents(parts: Iterable[float | None]) -> list[str]:

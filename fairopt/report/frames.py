@@ -1,0 +1,138 @@
+"""One allocation as data with a line per user, per server, or per user and server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.shares import DominantShare
+from fairopt.errors import InvalidBlock, MissingExtra, nearest
+from fairopt.report.tables import held_units, price_titles
+
+if TYPE_CHECKING:
+    from fairopt.allocation import Allocation
+
+__all__ = ["frame", "user_rows"]
+
+Float = NDArray[np.floating[Any]]
+
+
+class _Columns(dict[str, Any]):
+    """Columns by name; a resource whose name is that of another column is told apart."""
+
+    def add(self, name: str, values: Any) -> None:
+        """One more, after those that are there."""
+        while name in self:
+            name += " (resource)"
+        self[name] = values
+
+    def add_each(self, names: Sequence[str], values: Float) -> None:
+        """One for each resource, of an array whose last axis they are."""
+        for i, name in enumerate(names):
+            self.add(name, values[..., i])
+
+
+def frame(allocation: Allocation, by: str) -> Any:
+    """See `Allocation.to_frame`."""
+    if by not in _VIEWS:
+        raise InvalidBlock(f"no table by {by!r}; {nearest(by, _VIEWS)}")
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtra("pandas", "parquet", "to_frame()") from error
+    columns = _VIEWS[by](allocation)
+    index = ["user", "server"] if by == "placement" else by
+    return pd.DataFrame(dict(columns)).set_index(index)
+
+
+def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
+    """One dict per user: weight, task limit, tasks, shares, and the units held of each resource.
+
+    Parameters
+    ----------
+    allocation : Allocation
+        Any.
+
+    Returns
+    -------
+    list of dict
+        The columns of ``allocation.to_frame()``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> a = fo.DRF().allocate(fo.Instance([[40], [8]], [200], resources=["memory"], units=["GiB"]))
+    >>> user_rows(a)[0]
+    {'user': 'user1', 'weight': 1.0, 'task limit': inf, 'tasks': 2.5, 'share': 0.5, 'dominant share': 0.5, \
+'memory (GiB)': 100.0, 'share of memory': 0.5}
+    """
+    columns = by_user(allocation)
+    lists = [c.tolist() if isinstance(c, np.ndarray) else c for c in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def by_user(allocation: Allocation) -> dict[str, Any]:
+    """Columns with a line per user; see `Allocation.to_frame`."""
+    instance, held = allocation.instance, held_units(allocation)
+    out = _Columns(
+        {
+            "user": instance.users, "weight": instance.weights, "task limit": instance.task_limits,
+            "tasks": allocation.tasks, "share": allocation.shares,
+            "dominant share": allocation.share(DominantShare()),
+        }
+    )  # fmt: skip
+    out.add_each(instance.resource_titles, held)
+    if allocation.given_bundles is not None:
+        needed = np.einsum("js,jsi->ji", allocation.tasks_by_server, instance.per_server_demands)
+        out.add_each([f"{r} of tasks" for r in instance.resource_titles], needed)
+    out.add_each([f"share of {r}" for r in instance.resources], _part(held, instance.total_capacities))
+    return out
+
+
+def by_server(allocation: Allocation) -> dict[str, Any]:
+    """Columns with a line per server row; see `Allocation.to_frame`."""
+    instance, names = allocation.instance, allocation.instance.resources
+    capacity = instance.capacities * instance.counts[:, None]
+    out = _Columns({"server": instance.servers})
+    if instance.server_types is not None:
+        out.add("type", instance.server_types)
+    out |= {"servers": instance.counts, "tasks": allocation.tasks_by_server.sum(axis=0)}
+    out.add_each(instance.resource_titles, allocation.usage)
+    if allocation.given_bundles is not None:
+        out.add_each([f"{r} of tasks" for r in instance.resource_titles], allocation.task_usage)
+    out.add_each([f"capacity of {r}" for r in instance.resource_titles], capacity)
+    out.add_each([f"used {r}" for r in names], _part(allocation.usage, capacity))
+    if allocation.prices is not None:
+        out.add_each(price_titles(names, instance), allocation.prices)
+    return out
+
+
+def by_placement(allocation: Allocation) -> dict[str, Any]:
+    """Columns with a line per user and server row where it has something; see `Allocation.to_frame`."""
+    instance, tasks, given = allocation.instance, allocation.tasks_by_server, allocation.given_bundles
+    users, servers = np.nonzero(tasks if given is None else (tasks > 0) | (given > 0).any(axis=2))
+    out = _Columns(
+        {
+            "user": [instance.users[j] for j in users], "server": [instance.servers[s] for s in servers],
+            "tasks": tasks[users, servers],
+        }
+    )  # fmt: skip
+    demands = instance.demands[users] if instance.demands.ndim == 2 else instance.demands[users, servers]
+    needed = demands * tasks[users, servers][:, None]
+    out.add_each(instance.resource_titles, needed if given is None else given[users, servers])
+    if given is not None:
+        out.add_each([f"{r} of tasks" for r in instance.resource_titles], needed)
+    return out
+
+
+def _part(units: Float, whole: Float) -> Float:
+    """Of what there is; NaN where there is nothing."""
+    return np.divide(units, whole, out=np.full(units.shape, np.nan), where=whole > 0)
+
+
+_VIEWS: dict[str, Callable[[Allocation], dict[str, Any]]] = {
+    "user": by_user, "server": by_server, "placement": by_placement,
+}  # fmt: skip

@@ -260,13 +260,18 @@ def test_drawing_leaves_pyplot_alone() -> None:
     code = (
         "import sys, fairopt as fo\n"
         "assert 'matplotlib' not in sys.modules\n"
-        "fo.DRF().allocate(fo.datasets.demo()).plot()\n"
+        "two = fo.Instance([[1, 2], [2, 1]], [6, 6])\n"
+        "for kind in ('shares', 'dominant', 'utilisation', 'prices', 'demands', 'region'):\n"
+        "    fo.compare(['drf', 'nash'], two).plot(kind=kind)\n"
+        "    fo.DRF().allocate(two).plot(kind=kind).figure.draw_without_rendering()\n"
         "assert 'matplotlib.figure' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("draw", [plots.stacked_shares, plots.dominant_shares])
+@pytest.mark.parametrize(
+    "draw", [plots.stacked_shares, plots.dominant_shares, plots.utilisation, plots.prices, plots.feasible_region]
+)
 def test_without_matplotlib_the_pip_line_is_named(draw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

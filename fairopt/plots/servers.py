@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock
-from fairopt.plots.common import COLOURS, HATCHES, cut, matplotlib_or_missing, new_figure, plain
+from fairopt.plots.common import HELD, cut, look, matplotlib_or_missing, new_figure, plain
 from fairopt.report.server_types import ByType, by_type
 
 __all__ = ["server_types"]
 
 Float = NDArray[np.floating[Any]]
 
-HELD = 0.35  # opacity of what is held beyond what tasks use
 BAR, LETTER = 0.11, 0.07  # inches that a bar takes, and a letter of a type's name
 NARROWEST = 0.55  # inches for the bars of one type, so that most names fit under them
 GROUP = 0.84  # of the room of a type, what its bars take
@@ -95,22 +94,16 @@ def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any
 # -- pieces ---------------------------------------------------------------------------------------------------
 
 
-def _look(k: int) -> dict[str, Any]:
-    """Colour of the k-th policy; a hatch tells repeats apart."""
-    hatch = HATCHES[k // len(COLOURS) % len(HATCHES)]
-    return {"facecolor": COLOURS[k % len(COLOURS)], "hatch": hatch, "edgecolor": "white", "linewidth": 0}
-
-
 def _bars(ax: Any, used: Mapping[str, Float], held: Mapping[str, Float]) -> None:
     """Groups of bars by type; a type without any of the resource says so."""
     width = GROUP / len(used)
     at = np.arange(len(next(iter(used.values()))))
     for k, policy in enumerate(used):
         x = at + (k - (len(used) - 1) / 2) * width
-        ax.bar(x, np.nan_to_num(used[policy]), width=0.9 * width, label=policy, **_look(k))
+        ax.bar(x, np.nan_to_num(used[policy]), width=0.9 * width, label=policy, **look(k))
         more = np.maximum(np.nan_to_num(held[policy] - used[policy]), 0.0)
         if more.any():
-            ax.bar(x, more, bottom=np.nan_to_num(used[policy]), width=0.9 * width, alpha=HELD, **_look(k))
+            ax.bar(x, more, bottom=np.nan_to_num(used[policy]), width=0.9 * width, alpha=HELD, **look(k))
     for t in np.flatnonzero(np.isnan(next(iter(used.values())))):
         ax.text(t, 2, "none there", ha="center", va="bottom", fontsize=7, color="#8C8C8C")
     ax.set_xlim(-0.5, len(at) - 0.5)
@@ -126,7 +119,7 @@ def _bars(ax: Any, used: Mapping[str, Float], held: Mapping[str, Float]) -> None
 def _handles(found: ByType) -> list[Any]:
     from matplotlib.patches import Patch
 
-    handles = [Patch(label=cut(policy), **_look(k)) for k, policy in enumerate(found.tasks)]
+    handles = [Patch(label=cut(policy), **look(k)) for k, policy in enumerate(found.tasks)]
     if found.bundles:
         handles.append(Patch(color="#5A5A5A", alpha=HELD, linewidth=0, label="lighter: held, but not\nused by tasks"))
     return handles

@@ -1,0 +1,165 @@
+"""``fairopt plot``: a picture of what one policy gives, or of several side by side."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairopt.cli.commands import WHAT_POLICY, Method, Solver, TimeLimit, Verbose, _code, app, guarded
+from fairopt.cli.inputs import Source, reading
+from fairopt.cli.progress import STOPPED, complain, console_for, working
+from fairopt.errors import InvalidBlock, nearest
+
+if TYPE_CHECKING:
+    from fairopt.instance import Instance
+
+MOST_PIXELS = 20_000  # to a side: larger ones take gigabytes, and viewers refuse them
+AT_AXES = {"region": "users", "demands": "resources"}
+LEAST = 0.1  # inches of axes below which nothing can be seen, a colour bar's width included
+PLOT = """Draw what policies give: one picture, with a panel for each policy.
+
+\b
+[bold]Examples[/]
+  fairopt plot cluster/
+  fairopt plot cluster/ -p drf -p 2df -p most-tasks --out shares.pdf
+  fairopt plot cluster/ -p drf --kind utilisation --width 8 --height 4
+  fairopt plot cluster/ -p nash --kind prices
+  fairopt plot cluster/ -p drf -p nash --kind region --axis web --axis batch
+  fairopt plot cluster/ -p drf --kind demands --axis cpu --axis memory
+
+\b
+[bold]Kinds[/]
+  shares       who holds how much of each resource, stacked
+  dominant     dominant shares of users, sorted
+  utilisation  the part of each resource in use, by class of servers
+  prices       what one more unit of each resource is worth
+  demands      the plane of two resources: users' demands as lines, and how
+               the allocation fills the box of capacities
+  region       the plane of two users: the tasks that fit beside each other,
+               and where policies put them
+
+Without --out the picture is a .png file in this folder, named after INPUT and the kind."""
+
+
+@app.command("plot", no_args_is_help=True, help=PLOT)
+@guarded
+@reading
+def plot(
+    source: Source,
+    policy: Annotated[list[str] | None, typer.Option(
+        "--policy", "-p", help=WHAT_POLICY + " Repeat it for panels side by side. Default: drf.")] = None,
+    kind: Annotated[str, typer.Option(help="What to draw, as listed above.")] = "shares",
+    out: Annotated[Path | None, typer.Option(help="Where to: .png, .pdf or .svg.")] = None,
+    axis: Annotated[list[str] | None, typer.Option(
+        metavar="NAME", help="region: a user at an axis; demands: a resource. Give two.")] = None,
+    width: Annotated[float | None, typer.Option(metavar="INCHES", help="Default: what the panels need.")] = None,
+    height: Annotated[float | None, typer.Option(metavar="INCHES", help="Default: what the panels need.")] = None,
+    dpi: Annotated[int, typer.Option(help="Dots per inch, for .png.")] = 150,
+    solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None, verbose: Verbose = False,
+) -> None:  # fmt: skip
+    """Draw what policies give."""
+    from fairopt import plots
+    from fairopt.plots.common import matplotlib_or_missing
+    from fairopt.report import Comparison, Outcome, ask_all, files, mechanisms
+    from fairopt.routes import solvers
+
+    matplotlib_or_missing()
+    size, path = _size(width, height, dpi), out or _named(source.path, kind)
+    files.check(path, files.PICTURES)
+    two = _two(kind, axis)
+    chosen = mechanisms(policy or ["drf"])
+    if solver is not None:
+        solvers.named(solver)
+    instance = source.read()
+    if not two:
+        _need_axes(instance, kind)
+    plots.check(instance, kind, **two)
+    outcomes: list[Outcome] = []
+    with working(f"{len(chosen)} policies", verbose):
+        left = ask_all(
+            chosen, instance, outcomes, method=None if method == "auto" else method, solver=solver,
+            time_limit=time_limit, verbose=verbose,
+        )  # fmt: skip
+    result = Comparison(instance, tuple(outcomes), left)
+    if result.allocations:
+        with working(f"drawing {path}"):
+            panels = plots.comparison(result, kind=kind, size=size, **two)
+            complaints = _save(panels[0].figure, path, dpi)
+        for line in complaints:
+            console_for(stderr=True).print(f"note: {line}", markup=False, style="dim", soft_wrap=True)
+        console_for().print(f"written: {path}", markup=False, soft_wrap=True)
+    for name, error in result.errors.items():
+        complain(f"{name}: {type(error).__name__}: {error}")
+    if left:
+        complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
+        raise typer.Exit(STOPPED)
+    if result.errors:
+        raise typer.Exit(max(map(_code, result.errors.values())))
+
+
+# -- pieces ---------------------------------------------------------------------------------------------------
+
+
+def _size(width: float | None, height: float | None, dpi: int) -> tuple[float | None, float | None]:
+    """Inches, or an error before anything is solved."""
+    if not 10 <= dpi <= 2400:
+        raise InvalidBlock(f"--dpi {dpi}: give 10 to 2400 dots per inch, as 150")
+    for option, inches in (("--width", width), ("--height", height)):
+        if inches is not None and not 1 <= inches <= MOST_PIXELS / dpi:
+            most = f"{MOST_PIXELS / dpi:.0f} (at {dpi} dots per inch)"
+            raise InvalidBlock(f"{option} {inches:g}: give inches, from 1 to {most}")
+    return width, height
+
+
+def _named(input: str, kind: str) -> Path:
+    """A name for the picture: that of the input, and the kind."""
+    from fairopt import plots
+
+    if kind not in plots.KINDS:  # it would be part of the name
+        raise InvalidBlock(f"--kind {kind}: there is no such picture; {nearest(kind, plots.KINDS)}")
+    whole = Path(input).resolve()
+    return Path(f"{(whole.name if whole.is_dir() else whole.stem) or 'picture'}-{kind}.png")
+
+
+def _two(kind: str, axis: Sequence[str] | None) -> dict[str, Any]:
+    """What `--axis` means for this kind."""
+    if not axis:
+        return {}
+    if kind not in AT_AXES:
+        raise InvalidBlock(f"--axis {axis[0]}: a picture of {kind} has fixed axes; --axis goes with region and demands")
+    if len(axis) != 2:
+        given = ", ".join(axis)
+        raise InvalidBlock(f"--axis {given}: a picture of {kind} has two axes; give two names, each after --axis")
+    return {AT_AXES[kind]: tuple(axis)}
+
+
+def _need_axes(instance: Instance, kind: str) -> None:
+    """Say how to choose, where there is a choice."""
+    names = getattr(instance, AT_AXES[kind]) if kind in AT_AXES else ()
+    if len(names) > 2:
+        how = " ".join(f"--axis {shlex.quote(name)}" for name in names[:2])
+        some = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+        what = AT_AXES[kind]
+        raise InvalidBlock(f"a picture of {kind} has two {what} at its axes; choose two, as {how}, from {some}")
+
+
+def _save(figure: Any, path: Path, dpi: int) -> list[str]:
+    """Write the picture; what matplotlib would have warned of comes back in a sentence each."""
+    inches = figure.get_size_inches()
+    dpi = min(dpi, int(MOST_PIXELS / max(inches)))  # a picture of very many panels
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        figure.savefig(path, dpi=dpi)
+    words = {str(w.message) for w in said}
+    out = []
+    if any("missing from font" in w for w in words):
+        out.append("the font has no sign for some letters of the labels, so they are drawn as boxes")
+    least = min(min(ax.get_window_extent().size) / figure.dpi for ax in figure.axes)
+    if least < LEAST or any("layout not applied" in w for w in words):
+        out.append("the picture is too small for its words; give a larger --width or --height")
+    return out

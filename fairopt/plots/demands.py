@@ -1,0 +1,148 @@
+"""Users' demands as lines in the plane of two resources, and what an allocation makes of them (003 Fig. 2, top)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.instance import Instance
+from fairopt.plots.chosen import two_of
+from fairopt.plots.common import HATCHES, cut, numbered
+from fairopt.plots.layers import Layer, by_largest
+from fairopt.plots.panels import Picture, one
+from fairopt.report.tables import held_units
+
+__all__ = ["DemandLines", "demand_lines"]
+
+Float = NDArray[np.floating[Any]]
+
+DASHED = (0, (2.5, 1.0))
+STROKES = ("-", (0, (6, 2)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))  # as hatches, for users whose colours repeat
+
+
+class DemandLines(Picture):
+    """The box of capacities, a line for each user, and the path of what users hold, one after the other."""
+
+    def __init__(
+        self, instance: Instance, allocations: Sequence[Allocation], resources: Sequence[str] | None = None
+    ) -> None:
+        self.instance = instance
+        self.two = list(two_of(instance.resources, resources, "resources"))
+        self.layers = by_largest(instance, allocations)
+        self.path = bool(allocations)
+        self.size = (2.9, 2.7)
+        self.box = instance.total_capacities[self.two]
+
+    def draw(self, ax: Any, allocation: Allocation | None) -> None:
+        """The box, the lines, and the path where there is an allocation."""
+        from matplotlib.collections import LineCollection
+        from matplotlib.patches import Rectangle
+
+        instance, box = self.instance, self.box
+        held = np.zeros((instance.n_users, 2)) if allocation is None else held_units(allocation)[:, self.two]
+        slopes = self._slopes(allocation)
+        ends = _to_the_box(slopes, box)
+        colours = np.empty(instance.n_users, dtype=object)
+        for layer in self.layers:
+            colours[layer.users] = layer.colour
+        ax.add_patch(Rectangle((0, 0), *box, facecolor="#F6F6F6", edgecolor="black", linewidth=1.0, zorder=0.5))
+        faint = instance.n_users > 2 * len(self.layers)
+        for layer in reversed(self.layers):  # greys below colours
+            alone = len(layer.users) == 1
+            lines = list(np.stack([np.zeros_like(ends[layer.users]), ends[layer.users]], axis=1))
+            ax.add_collection(LineCollection(
+                lines, colors=layer.colour, linestyles=[_stroke(layer)], linewidths=1.4 if alone else 0.4,
+                zorder=2 if alone else 1, alpha=0.35 if faint and not alone else 1.0,
+            ), autolim=False)  # fmt: skip
+        if allocation is not None:
+            order = np.argsort(np.arctan2(slopes[:, 1], slopes[:, 0]), kind="stable")
+            corners = np.vstack([np.zeros(2), np.cumsum(held[order], axis=0)])
+            pieces = list(np.stack([corners[:-1], corners[1:]], axis=1))
+            ax.plot(*corners.T, color="white", linewidth=4.0, zorder=2.5)  # apart from the lines below
+            ax.add_collection(
+                LineCollection(pieces, colors=list(colours[order]), linewidths=2.4, linestyles=[DASHED], zorder=3),
+                autolim=False,
+            )
+            ax.plot(*corners[-1], "o", color="black", markersize=5, zorder=4)
+        names = [cut(instance.resource_titles[i], 36) for i in self.two]
+        ax.set_xlim(0, 1.06 * box[0] or 1.0)
+        ax.set_ylim(0, 1.06 * box[1] or 1.0)
+        ax.set_xlabel(names[0], fontsize=9)
+        ax.set_ylabel(names[1], fontsize=9)
+        numbered(ax, self.size)
+
+    def _slopes(self, allocation: Allocation | None) -> Float:
+        """Units of the two resources in the proportion of each user's line."""
+        if self.instance.demands.ndim == 3 and allocation is not None:
+            return np.asarray(held_units(allocation)[:, self.two])
+        units = self.instance.cheapest_ratios[:, self.two] * self.box
+        return np.where(np.isfinite(units), units, 0.0)  # infinite for who may run nowhere
+
+    def handles(self) -> list[Any]:
+        """Users, the box and the path."""
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Patch
+
+        made: list[Any] = [
+            Line2D([], [], color=x.colour, linestyle=_stroke(x), linewidth=1.4, label=x.label) for x in self.layers
+        ]
+        made.append(Patch(facecolor="#F6F6F6", edgecolor="black", label="all capacity"))
+        if self.path:
+            words = "what users hold, one\nafter the other"
+            made.append(Line2D([], [], color="#404040", linewidth=2.4, linestyle=DASHED, label=words))
+            made.append(Line2D([], [], color="black", marker="o", linestyle="", markersize=5, label="in use"))
+        return made
+
+
+def demand_lines(subject: Allocation | Instance, ax: Any = None, resources: Sequence[str] | None = None) -> Any:
+    """Demands in the plane of two resources, as in 003 Fig. 2 (top): the wider the fan, the more users differ.
+
+    Parameters
+    ----------
+    subject : Allocation or Instance
+        The box is the capacity of all servers together. Each user's line has the ratio of its demands for the two
+        resources as its slope and ends where the user alone would fill the box. The dashed path adds up what an
+        allocation gives, users with the flattest lines first: it is straight where all users are alike, and ends at
+        what is in use. Where demands differ by server, slopes are those of what users hold in the allocation, or of
+        the tasks that take the least if there is none.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; the legend goes beside it. Default: the only axes of a new figure, ``ax.figure``.
+    resources : (str, str), optional
+        Those at the axes; needed where there are more than two.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    MissingExtra
+        Without matplotlib.
+    InvalidBlock
+        If it is not clear which two resources are meant, or there is one only.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[2, 1], [1, 3]], [12, 12], resources=["cpu", "memory"], units={"memory": "GiB"})
+    >>> ax = demand_lines(fo.DRF().allocate(cluster))
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('cpu', 'memory (GiB)')
+    """
+    instance, allocations = (subject, []) if isinstance(subject, Instance) else (subject.instance, [subject])
+    return one(DemandLines(instance, allocations, resources), allocations[0] if allocations else None, ax)
+
+
+def _stroke(layer: Layer) -> Any:
+    return STROKES[HATCHES.index(layer.hatch)]
+
+
+def _to_the_box(slopes: Float, box: Float) -> Float:
+    """Where rays from the origin leave the box; the origin for users who need neither resource."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = np.where(slopes > 0, box / slopes, np.inf).min(axis=1, initial=np.inf)
+    return slopes * np.where(np.isfinite(reach), reach, 0.0)[:, None]

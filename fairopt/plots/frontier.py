@@ -1,0 +1,92 @@
+"""How many tasks of two users fit beside each other: the corners of the region, exactly, without a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["frontier"]
+
+Float = NDArray[np.floating[Any]]
+
+
+def frontier(demands: Float, left: Float, limits: Float) -> Float:
+    """Corners of the most that two users can run together, from the second user alone to the first user alone.
+
+    Parameters
+    ----------
+    demands : ndarray of shape (2, n_servers, n_resources)
+        Units per task on each server; infinite where a user may not run.
+    left : ndarray of shape (n_servers, n_resources)
+        Units there for the two.
+    limits : ndarray of shape (2,)
+        Task limits, infinite for none.
+
+    Returns
+    -------
+    ndarray of shape (n_corners, 2)
+        Tasks of the two users. What is feasible lies left of and below these corners.
+
+    Notes
+    -----
+    On one server the region is a polygon whose upper right edge falls ever more steeply. What runs on all servers
+    together is the sum of such polygons, and the edge of a sum is made of the edges of its parts, sorted by slope.
+
+    Examples
+    --------
+    >>> frontier(np.array([[[1.0]], [[2.0]]]), np.array([[4.0]]), np.array([np.inf, 1.0]))
+    array([[0., 1.],
+           [2., 1.],
+           [4., 0.]])
+    """
+    parts = [_of_server(demands[:, s], left[s]) for s in range(len(left))]
+    start = np.array([0.0, sum(p[0, 1] for p in parts)])
+    steps = np.vstack([np.diff(p, axis=0) for p in parts] or [np.zeros((0, 2))])
+    steps = steps[np.argsort(np.arctan2(steps[:, 1], steps[:, 0]), kind="stable")[::-1]]  # flat ones first
+    return _cut_at(np.vstack([start, start + np.cumsum(steps, axis=0)]), limits)
+
+
+def _of_server(demands: Float, left: Float) -> Float:
+    """Corners of one server's edge, from the second user alone to the first user alone, shape (n_corners, 2)."""
+    a, b = (_alone(d, left) for d in demands)
+    if not (a > 0 and b > 0):
+        return np.array([[0.0, b], [a, 0.0]])
+    needed = (demands > 0).any(axis=0)
+    (r_a, r_b), room = demands[:, needed], left[needed]
+    # resource i is full on the line r_a x + r_b y = room: candidates for corners are where two of these lines cross
+    crossing = r_a[:, None] * r_b[None, :] - r_a[None, :] * r_b[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        x = (room[:, None] * r_b[None, :] - room[None, :] * r_b[:, None]) / crossing
+    x = np.unique(np.concatenate([[0.0, a], x[np.isfinite(x) & (x > 0) & (x < a)]]))
+    uses = r_b > 0
+    y = ((room[uses] - x[:, None] * r_a[uses]) / r_b[uses]).min(axis=1).clip(0.0, b)
+    corners = np.column_stack([x, y])
+    return corners if y[-1] == 0 else np.vstack([corners, [a, 0.0]])
+
+
+def _alone(demand: Float, left: Float) -> float:
+    """Tasks of one user that fit on one server."""
+    needed = demand > 0
+    return float((left[needed] / demand[needed]).min(initial=np.inf)) if np.isfinite(demand).all() else 0.0
+
+
+def _cut_at(corners: Float, limits: Float) -> Float:
+    """The edge within task limits."""
+    x, y = corners.T
+    right, top = min(float(limits[0]), float(x[-1])), min(float(limits[1]), float(y[0]))
+    at_top, at_right = _reach(top, x, y), _reach(right, y[::-1], x[::-1])
+    if at_top >= right:  # both limits hold together
+        return np.array([[0.0, top], [right, top], [right, 0.0]])
+    inside = corners[(x > at_top) & (x < right) & (y < top) & (y > at_right)]
+    ends = [[0.0, top], [at_top, top], *inside.tolist(), [right, at_right], [right, 0.0]]
+    return np.array([p for k, p in enumerate(ends) if k == 0 or p != ends[k - 1]])
+
+
+def _reach(height: float, x: Float, y: Float) -> float:
+    """The largest x at which y, which falls along the edge, is no less than a height."""
+    k = int(np.flatnonzero(y >= height)[-1])
+    if k == len(x) - 1:
+        return float(x[-1])
+    return float(x[k] + (x[k + 1] - x[k]) * (y[k] - height) / (y[k] - y[k + 1]))

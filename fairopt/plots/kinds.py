@@ -1,0 +1,184 @@
+"""The kinds of pictures by name, for one allocation, for an instance and for policies side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fairopt.allocation import Allocation
+from fairopt.errors import InvalidBlock, nearest
+from fairopt.instance import Instance
+from fairopt.plots.chosen import two_of
+from fairopt.plots.demands import DemandLines
+from fairopt.plots.dominant import DominantShares
+from fairopt.plots.panels import Picture, Size, many, one
+from fairopt.plots.prices import Prices
+from fairopt.plots.region import Region
+from fairopt.plots.shares import StackedShares
+from fairopt.plots.utilisation import Utilisation
+from fairopt.policy import label
+
+__all__ = ["KINDS", "check", "comparison", "draw"]
+
+KINDS = {
+    "shares": "who holds how much of each resource, stacked",
+    "dominant": "dominant shares of users, sorted",
+    "utilisation": "the part of each resource in use, by class of servers",
+    "prices": "what one more unit of each resource is worth, by class of servers",
+    "demands": "the plane of two resources: users' demands as lines, and how the allocation fills the box",
+    "region": "the plane of two users: the tasks that fit beside each other, and where policies put them",
+}
+PLANES = {"demands": "resources", "region": "users"}  # what stands at the axes
+
+
+def check(
+    instance: Instance, kind: str, users: Sequence[str] | None = None, resources: Sequence[str] | None = None
+) -> None:
+    """Refuse what cannot be drawn before anything is solved.
+
+    Parameters
+    ----------
+    instance : Instance
+        What allocations will be of.
+    kind : str
+        One of `KINDS`.
+    users, resources : (str, str), optional
+        The two at the axes of ``region`` and of ``demands``.
+
+    Raises
+    ------
+    InvalidBlock
+        If the kind is unknown, or it is not clear what stands at its axes.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> check(fo.Instance([[1]], [2]), "demands")
+    Traceback (most recent call last):
+    fairopt.errors.InvalidBlock: this picture has two resources at its axes, and there is 1 of them
+    """
+    if kind not in KINDS:
+        raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, KINDS)}")
+    asked = {"users": users, "resources": resources}
+    for what, names in asked.items():
+        if names is not None and PLANES.get(kind) != what:
+            right = next(k for k, w in PLANES.items() if w == what)
+            raise InvalidBlock(f"a picture of {kind!r} has no two {what} to choose; {what}= goes with kind={right!r}")
+    if kind in PLANES:
+        what = PLANES[kind]
+        two_of(instance.users if what == "users" else instance.resources, asked[what], what)
+
+
+def draw(
+    subject: Allocation | Instance,
+    kind: str = "shares",
+    ax: Any = None,
+    users: Sequence[str] | None = None,
+    resources: Sequence[str] | None = None,
+) -> Any:
+    """A picture of one allocation, or (``demands`` and ``region``) of an instance that nobody has shared out yet.
+
+    Parameters
+    ----------
+    subject : Allocation or Instance
+        What to draw.
+    kind : str
+        One of `KINDS`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw. Default: the only axes of a new figure, ``ax.figure``.
+    users, resources : (str, str), optional
+        The two at the axes of ``region`` and of ``demands``.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    MissingExtra
+        Without matplotlib.
+    InvalidBlock
+        If there is no such picture of it.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> draw(fo.Instance([[1, 2], [2, 1]], [6, 6], resources=["cpu", "gpu"]), "demands").get_ylabel()
+    'gpu'
+    """
+    if isinstance(subject, Instance):
+        check(subject, kind, users, resources)
+        if kind not in PLANES:
+            raise InvalidBlock(f"{kind!r} is a picture of an allocation; of an instance there are {', '.join(PLANES)}")
+        return one(_picture(subject, kind, {}, users, resources), None, ax)
+    check(subject.instance, kind, users, resources)
+    name = label(subject.policy)
+    return one(_picture(subject.instance, kind, {name: subject}, users, resources), subject, ax)
+
+
+def comparison(
+    comparison: Any,
+    axes: Any = None,
+    kind: str = "shares",
+    users: Sequence[str] | None = None,
+    resources: Sequence[str] | None = None,
+    size: Size = None,
+) -> list[Any]:
+    r"""A panel for each policy, with the same scales and colours and one legend.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What `compare` returns. Policies without an answer are left out.
+    axes : Axes or sequence of Axes, optional
+        One per policy with an answer; the legend goes beside the last. Default: panels of a new figure.
+    kind : str
+        One of `KINDS`. ``region`` of two users is one panel with a point for each policy.
+    users, resources : (str, str), optional
+        The two at the axes of ``region`` and of ``demands``.
+    size : (float or None, float or None), optional
+        Inches of the new figure; None for what its panels need.
+
+    Returns
+    -------
+    list of matplotlib.axes.Axes
+
+    Raises
+    ------
+    MissingExtra
+        Without matplotlib.
+    InvalidBlock
+        If there is nothing to draw, no such kind, or not enough axes to draw it on.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
+    >>> panels = fo.compare(["drf", "2df"], cluster).plot()
+    >>> [panel.get_title() for panel in panels]
+    ['DRF\n15 tasks', '2-DF\n17.31 tasks']
+    """
+    check(comparison.instance, kind, users, resources)
+    found = comparison.allocations
+    if not found:
+        raise InvalidBlock("no policy gave an answer, so there is nothing to draw; see .errors for why")
+    return many(_picture(comparison.instance, kind, found, users, resources), found, axes, size)
+
+
+def _picture(
+    instance: Instance,
+    kind: str,
+    found: Mapping[str, Allocation],
+    users: Sequence[str] | None,
+    resources: Sequence[str] | None,
+) -> Picture:
+    allocations = list(found.values())
+    if kind == "demands":
+        return DemandLines(instance, allocations, resources)
+    if kind == "region":
+        return Region(instance, found, users)
+    usual: dict[str, Any] = {
+        "shares": StackedShares, "dominant": DominantShares, "utilisation": Utilisation, "prices": Prices,
+    }  # fmt: skip
+    made: Picture = usual[kind](instance, allocations)
+    return made

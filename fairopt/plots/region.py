@@ -1,0 +1,193 @@
+"""What two users can run beside each other, and where notions put them (003 Fig. 2, bottom)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.instance import Instance
+from fairopt.plots.chosen import two_of
+from fairopt.plots.common import colour, cut, numbered
+from fairopt.plots.frontier import frontier
+from fairopt.plots.panels import Picture, one
+from fairopt.policy import label
+
+__all__ = ["Region", "feasible_region"]
+
+Float = NDArray[np.floating[Any]]
+
+STROKES = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (4, 1.2, 1.2, 1.2)))  # lines that coincide are both seen
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+SAME = 1e-4  # of the picture: points that nobody can tell apart share a marker
+BEYOND = 1.7  # how much further than the region the picture goes, to show where lines meet the axes
+
+
+class Region(Picture):
+    """Lines of full resources, the region between them, and a point for each allocation."""
+
+    def __init__(
+        self, instance: Instance, allocations: Mapping[str, Allocation], users: Sequence[str] | None = None
+    ) -> None:
+        self.instance = instance
+        self.two = list(two_of(instance.users, users, "users"))
+        self.found = dict(allocations)
+        self.together = instance.n_users == 2  # others would hold something else under each policy
+        capacity = instance.capacities * instance.counts[:, None]
+        demands = np.where(instance.eligible[self.two, :, None], instance.per_server_demands[self.two], np.inf)
+        shown = list(self.found.values())[: 1 if self.together else None]
+        remaining = [np.maximum(capacity - self._by_others(a), 0.0) for a in shown] or [capacity]
+        self._edges = [frontier(demands, left, instance.task_limits[self.two]) for left in remaining]
+        self._keys = [id(a) for a in shown]
+        reach = np.max([edge.max(axis=0) for edge in self._edges], axis=0)
+        self.reach = np.where(reach > 0, reach, 1.0)
+        self._lines = [self._full_lines(left) for left in remaining]
+        meets = np.array([ends.max(axis=0) for lines in self._lines for _, ends in lines] or [self.reach])
+        self.view = 1.04 * np.where(meets <= BEYOND * self.reach, meets, 0.0).max(axis=0).clip(self.reach)
+        self.size = (2.9, 2.7)
+
+    def draw(self, ax: Any, allocation: Allocation | None) -> None:
+        """The region, its lines, and the points."""
+        k = 0 if allocation is None or self.together else self._keys.index(id(allocation))
+        edge = self._edges[k]
+        corners = np.vstack([[0.0, 0.0], edge])
+        ax.fill(*corners.T, facecolor="#DCE9F2", edgecolor="none", zorder=0.5)
+        ax.plot(*edge.T, color="#7F9DB5", linewidth=0.8, zorder=1)
+        for i, ends in self._lines[k]:
+            ax.plot(*ends.T, color=colour(i), linestyle=self._stroke(i), linewidth=1.6, zorder=2)
+        limits = self.instance.task_limits[self.two]
+        for limit, line, most in zip(limits.tolist(), (ax.axvline, ax.axhline), self.view.tolist(), strict=True):
+            if limit <= most:
+                line(limit, color="#8C8C8C", linewidth=1.0, linestyle=(0, (1, 1)), zorder=1.5)
+        if allocation is None or self.together:
+            for n, (_, point) in enumerate(self._points()):
+                ax.plot(*point, MARKERS[n % len(MARKERS)], color=self._shade(n), markersize=7, markeredgecolor="white",
+                        zorder=4, clip_on=False)  # fmt: skip
+        else:
+            ax.plot(*allocation.tasks[self.two], MARKERS[0], color="black", markersize=6, zorder=4, clip_on=False)
+        ax.set_xlim(0, self.view[0])
+        ax.set_ylim(0, self.view[1])
+        names = [cut(self.instance.users[j], 30) for j in self.two]
+        ax.set_xlabel(f"tasks of {names[0]}", fontsize=9)
+        ax.set_ylabel(f"tasks of {names[1]}", fontsize=9)
+        numbered(ax, self.size)
+
+    def handles(self) -> list[Any]:
+        """Resources, the region, limits and points."""
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Patch
+
+        several = self.instance.n_servers > 1
+        words = "possible on these servers" if several else "possible"
+        made: list[Any] = [Patch(facecolor="#DCE9F2", edgecolor="#7F9DB5", label=words)]
+        full = "full everywhere" if several else "full"
+        for i, _ in self._lines[0]:
+            seen = any(self._in_view(ends) for lines in self._lines for k, ends in lines if k == i)
+            words = f"{cut(self.instance.resources[i], 16)} {full}" + ("" if seen else ":\nfurther out")
+            made.append(Line2D([], [], color=colour(i), linestyle=self._stroke(i), linewidth=1.6, label=words))
+        if (self.instance.task_limits[self.two] <= self.view).any():
+            made.append(Line2D([], [], color="#8C8C8C", linestyle=(0, (1, 1)), label="task limit"))
+        if self.together or not self.found:
+            for n, (names, point) in enumerate(self._points()):
+                at = ", ".join(f"{x:.4g}" for x in point)
+                made.append(Line2D([], [], marker=MARKERS[n % len(MARKERS)], color=self._shade(n), linestyle="",
+                                   markersize=6, label="\n= ".join(map(cut, names)) + f"\n({at})"))  # fmt: skip
+        else:
+            made.append(Line2D([], [], marker="o", color="black", linestyle="", label="the allocation"))
+        return made
+
+    def _points(self) -> list[tuple[list[str], Float]]:
+        """Where allocations lie, with the names of all that lie there."""
+        out: list[tuple[list[str], Float]] = []
+        for name, allocation in self.found.items():
+            point = allocation.tasks[self.two]
+            near = next((names for names, other in out if (abs(point - other) <= SAME * self.reach).all()), None)
+            if near is None:
+                out.append(([name], point))
+            else:
+                near.append(name)
+        return out
+
+    def _in_view(self, ends: Float) -> bool:
+        """Whether a line passes through the picture."""
+        across, up = ends.max(axis=0)
+        upright, level = (ends[0] == ends[1]).tolist()
+        if upright or level:
+            return bool((across <= self.view[0] or level) and (up <= self.view[1] or upright))
+        return bool(self.view[0] / across + self.view[1] / up > 1)  # the far corner lies beyond it
+
+    def _full_lines(self, left: Float) -> list[tuple[int, Float]]:
+        """Resources with the ends of the line on which their units on all servers together are gone."""
+        if self.instance.demands.ndim == 3:  # what a task takes depends on the server, so there is no such line
+            return []
+        usable = self.instance.eligible[self.two].any(axis=0)
+        room = left[usable].sum(axis=0)
+        out = []
+        for i, (a, b) in enumerate(self.instance.demands[self.two].T.tolist()):
+            if a > 0 and b > 0:
+                out.append((i, np.array([[0.0, room[i] / b], [room[i] / a, 0.0]])))
+            elif a > 0:
+                out.append((i, np.array([[room[i] / a, 0.0], [room[i] / a, 2 * max(self.reach[1], 1.0)]])))
+            elif b > 0:
+                out.append((i, np.array([[0.0, room[i] / b], [2 * max(self.reach[0], 1.0), room[i] / b]])))
+        return out
+
+    def _by_others(self, allocation: Allocation) -> Float:
+        """Units that the other users hold on each server row."""
+        if allocation.given_bundles is not None:
+            own = allocation.given_bundles[self.two].sum(axis=0)
+        else:
+            tasks = allocation.tasks_by_server[self.two][:, :, None]
+            own = (self.instance.per_server_demands[self.two] * tasks).sum(axis=0)
+        return np.zeros_like(own) if self.instance.n_users == 2 else np.maximum(allocation.usage - own, 0.0)
+
+    @staticmethod
+    def _stroke(i: int) -> Any:
+        return STROKES[i % len(STROKES)]
+
+    @staticmethod
+    def _shade(n: int) -> str:
+        return colour(n + 5)  # not those of the first lines
+
+
+def feasible_region(subject: Allocation | Instance, ax: Any = None, users: Sequence[str] | None = None) -> Any:
+    """The tasks that two users can run beside each other, as in 003 Fig. 2 (bottom), and where an allocation lies.
+
+    Parameters
+    ----------
+    subject : Allocation or Instance
+        Each resource is a line on which its units on all servers together are used up; the more these lines differ in
+        slope, the more the two users differ. The shaded region is exact: on several servers it can be smaller than the
+        lines say, since tasks do not spread over servers; it keeps within task limits. With more than two users the
+        others hold on each server what they hold in the allocation (of an Instance: nothing). Where demands differ by
+        server there are no such lines.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; the legend goes beside it. Default: the only axes of a new figure, ``ax.figure``.
+    users : (str, str), optional
+        Those at the axes; needed where there are more than two.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    MissingExtra
+        Without matplotlib.
+    InvalidBlock
+        If it is not clear which two users are meant, or there is one only.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
+    >>> ax = feasible_region(fo.DRF().allocate(cluster))
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('tasks of batch', 'tasks of web')
+    """
+    if isinstance(subject, Instance):
+        return one(Region(subject, {}, users), None, ax)
+    return one(Region(subject.instance, {label(subject.policy): subject}, users), subject, ax)

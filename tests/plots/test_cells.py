@@ -1,0 +1,247 @@
+"""Utilisation and prices by class of servers: bars, cells, and the numbers in them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt import plots
+from fairopt.plots.common import amount, new_figure
+
+pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+
+CLASSES = fo.Instance(
+    [[2, 1], [1, 0]], [[12, 4], [30, 0], [12, 4]], counts=[2, 1, 3], resources=["cpu", "gpu"],
+    servers=["rack", "plain", "again"], users=["train", "web"],
+)  # fmt: skip
+POOL = fo.Instance([[2, 8], [1, 2]], [16, 64], resources=["cpu", "memory"], units={"memory": "GiB"})
+
+
+def many_classes(n: int) -> fo.Instance:
+    capacities = np.column_stack([np.arange(1, n + 1), np.full(n, 10), np.arange(n, 0, -1)])
+    return fo.Instance([[1, 1, 0], [0, 1, 1]], capacities, counts=np.arange(n) + 1)
+
+
+def bars(ax: Any) -> dict[str, list[float]]:
+    return {c.get_label(): [bar.get_height() for bar in c] for c in ax.containers}
+
+
+def names(axis: Any) -> list[str]:
+    return [text.get_text().replace("\n", " ") for text in axis.get_ticklabels()]
+
+
+def cells(ax: Any) -> np.ndarray:
+    return np.asarray(np.ma.filled(ax.images[0].get_array(), np.nan))
+
+
+# -- utilisation ----------------------------------------------------------------------------------------------
+
+
+def test_identical_servers_are_one_group_of_bars_with_their_number() -> None:
+    a = fo.DRF().allocate(CLASSES)
+    ax = plots.utilisation(a)
+    assert names(ax.xaxis) == ["rack (5)", "plain (1)"]
+    used = a.usage[[0, 2]].sum(axis=0) / [60, 20]
+    assert bars(ax)["cpu"] == pytest.approx([100 * used[0], 100 * a.usage[1, 0] / 30])
+    assert bars(ax)["gpu"] == pytest.approx([100 * used[1], 0])
+    assert [t.get_text() for t in ax.texts][-1] == "none"
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["cpu", "gpu"]
+    assert ax.get_ylabel() == "in use (%)"
+
+
+def test_one_class_has_its_resources_at_the_axis_and_no_legend() -> None:
+    ax = plots.utilisation(fo.DRF().allocate(POOL))
+    assert names(ax.xaxis) == ["cpu", "memory"]
+    assert ax.get_legend() is None
+
+
+def bundles(instance: fo.Instance) -> fo.Allocation:
+    """The first user holds everything, and its tasks use half of it."""
+    held = np.zeros((instance.n_users, instance.n_servers, instance.n_resources))
+    held[0] = instance.capacities * instance.counts[:, None]
+    tasks = np.zeros((instance.n_users, instance.n_servers))
+    needed = instance.demands[0] > 0
+    tasks[0] = (held[0][:, needed] / instance.demands[0][needed]).min(axis=1) / 2
+    return fo.Allocation(instance, fo.DRF(), tasks, fo.Certificate(0, 0, "closed"), 0.0, given_bundles=held)
+
+
+def test_what_is_held_beyond_what_tasks_use_is_lighter_and_on_top() -> None:
+    ax = plots.utilisation(bundles(POOL))
+    used, more = ax.containers[0], ax.containers[1]
+    assert [bar.get_height() for bar in used] == pytest.approx([50])
+    assert more[0].get_y() == pytest.approx(50) and more[0].get_height() == pytest.approx(50)
+    assert more[0].get_alpha() < 1
+    assert ax.get_legend().get_texts()[0].get_text().startswith("lighter: held")
+
+
+def test_many_classes_are_cells_with_their_percent() -> None:
+    instance = many_classes(20)
+    a = fo.DRF().allocate(instance)
+    ax = plots.utilisation(a)
+    expected = 100 * a.usage / (instance.capacities * instance.counts[:, None])
+    assert cells(ax) == pytest.approx(expected, abs=1e-6)
+    assert [t.get_text() for t in ax.texts][:3] == [f"{x:.0f}" for x in expected[0]]
+    assert names(ax.yaxis)[0] == "server1 (1)"
+    assert ax.images[0].get_clim() == (0, 100)
+    assert ax.figure.axes[1].get_ylabel() == "in use (%)"  # the colour bar
+
+
+def test_cells_of_held_and_used_stand_beside_each_other() -> None:
+    instance = many_classes(20)
+    a = bundles(instance)
+    ax = plots.utilisation(a)
+    held, used = np.split(cells(ax), 2, axis=1)
+    assert held == pytest.approx(100 * np.ones((20, 3)))
+    assert used == pytest.approx(100 * a.task_usage / (instance.capacities * instance.counts[:, None]))
+    assert names(ax.xaxis)[::3] == ["resource1 held", "resource1 by tasks"]
+
+
+def test_of_70_classes_the_60_largest_are_drawn_and_said_to_be() -> None:
+    ax = plots.utilisation(fo.DRF().allocate(many_classes(70)))
+    assert cells(ax).shape == (60, 3)
+    assert names(ax.yaxis)[0] == "server11 (11)"
+    assert ax.get_ylabel() == "servers (number): the 60 largest of 70"
+
+
+def test_classes_of_a_type_stand_together() -> None:
+    typed = many_classes(9).replace(server_types=["T4", "A10", "T4"] * 3)
+    ax = plots.utilisation(fo.DRF().allocate(typed))
+    assert [name.split(":")[0] for name in names(ax.yaxis)] == ["T4"] * 6 + ["A10"] * 3
+
+
+def test_no_resource_on_a_server_is_grey_not_zero() -> None:
+    instance = fo.Instance([[1, 1], [1, 0]], np.array([[k + 1, k % 2] for k in range(14)]))
+    a = fo.DRF().allocate(instance)
+    shown = cells(plots.utilisation(a))
+    assert np.isnan(shown[::2, 1]).all() and not np.isnan(shown[1::2]).any()
+
+
+# -- prices ---------------------------------------------------------------------------------------------------
+
+
+def test_bars_compare_the_price_of_all_capacity_and_carry_the_price_per_unit() -> None:
+    a = fo.NashWelfare().allocate(
+        fo.Instance([[2, 1], [1, 2]], [30, 32], resources=["cpu", "gpu"], units=["core", "GPU"])
+    )
+    assert a.prices is not None and (a.prices > 0).all()
+    ax = plots.prices(a)
+    worth = a.prices[0] * [30, 32]
+    assert [bar.get_height() for bar in ax.containers[0]] == pytest.approx(100 * worth / worth.max())
+    assert [t.get_text() for t in ax.texts] == [amount(p, 2) for p in a.prices[0]]
+    assert names(ax.xaxis) == ["cpu per core", "gpu per GPU"]
+
+
+def test_a_price_of_zero_is_written_down_and_rounding_is_zero_too() -> None:
+    for rest in (0.0, 1e-12):
+        a = fo.Allocation(POOL, fo.DRF(), np.ones((2, 1)), fo.Certificate(0, 0, "x"), 0.0, np.array([[0.25, rest]]))
+        ax = plots.prices(a)
+        assert [t.get_text() for t in ax.texts] == ["0.25", "0"]
+        assert names(ax.xaxis) == ["cpu per unit", "memory per GiB"]
+        assert [bar.get_height() for bar in ax.containers[0]] == [100, 0]
+
+
+def test_prices_that_are_all_zero_are_explained() -> None:
+    a = fo.DRF().allocate(POOL.with_task_limits(1))
+    texts = [t.get_text() for t in plots.prices(a).texts]
+    assert texts[:2] == ["0", "0"] and texts[2].startswith("all prices are zero")
+
+
+def test_prices_by_class_are_cells_with_prices_in_them() -> None:
+    instance = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]], resources=["cpu", "gpu"])
+    a = fo.NashWelfare().allocate(instance)
+    assert a.prices is not None
+    ax = plots.prices(a)
+    worth = a.prices * instance.total_capacities
+    assert cells(ax) == pytest.approx(100 * worth / worth.max(), abs=1e-3)
+    shown = [t.get_text() for t in ax.texts]
+    assert shown == [
+        amount(p, 2) if w > 1e-6 * worth.max() else "0" for p, w in zip(a.prices.flat, worth.flat, strict=True)
+    ]
+    assert names(ax.yaxis) == ["server1 (1)", "server2 (1)"]
+
+
+def test_identical_rows_share_a_price() -> None:
+    a = fo.NashWelfare().allocate(CLASSES)
+    assert a.prices is not None
+    shown = cells(plots.prices(a))
+    mean = (2 * a.prices[0] + 3 * a.prices[2]) / 5 * CLASSES.total_capacities
+    assert np.isnan(shown[1, 1])  # there is no gpu
+    assert shown[0] / np.nanmax(shown) == pytest.approx(mean / np.nanmax([*mean, a.prices[1, 0] * 90]), abs=1e-6)
+
+
+def test_without_prices_there_is_an_error_for_one_and_a_line_of_text_among_several() -> None:
+    result = fo.compare(["ps-dsf", "nash"], CLASSES)
+    with pytest.raises(fo.InvalidBlock, match="PS-DSF has none; prices come with"):
+        result.allocations["PS-DSF"].plot(kind="prices")
+    panels = result.plot(kind="prices")
+    assert [t.get_text() for t in panels[0].texts if t.get_text()] == ["no prices"]
+    assert np.isfinite(cells(panels[1])).any()
+    with pytest.raises(fo.InvalidBlock, match="no prices to draw"):
+        fo.compare(["ps-dsf"], CLASSES).plot(kind="prices")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (330, "330"), (99.96, "100"), (12.34, "12.3"), (0.0045, "0.0045"), (2.1e-5, "2.1e-5"), (1e-5, "1e-5"),
+     (4e7, "4e7"), (1234.5, "1,234"), (-0.5, "-0.5"), (1e-12, "1e-12")],
+)  # fmt: skip
+def test_amounts_take_few_letters(value: float, text: str) -> None:
+    assert amount(value) == text
+
+
+# -- panels and given axes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices"])
+def test_panels_have_the_same_scales_names_and_titles(kind: str) -> None:
+    result = fo.compare(["nash", "most-tasks", "fds:alpha=2"], CLASSES)
+    panels = result.plot(kind=kind)
+    assert [p.get_title().split("\n")[0] for p in panels] == list(result.allocations)
+    assert len({(p.get_xlim(), p.get_ylim()) for p in panels}) == 1
+    assert len({p.figure for p in panels}) == 1
+    given = new_figure(9, 3).subplots(1, 3)
+    assert result.plot(given, kind) == list(given)
+    with pytest.raises(fo.InvalidBlock, match="2 axes for 3 policies"):
+        result.plot(given[:2], kind)
+
+
+@pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices"])
+def test_given_axes_are_drawn_on_and_not_replaced(kind: str) -> None:
+    figure = new_figure(6, 3)
+    left, right = figure.subplots(1, 2)
+    a = fo.NashWelfare().allocate(CLASSES)
+    assert a.plot(left, kind=kind) is left
+    assert left.has_data() and not right.has_data()
+    figure.canvas.draw()
+
+
+def test_a_figure_of_a_given_size_keeps_it_and_arranges_its_panels_to_fill_it() -> None:
+    result = fo.compare(["nash", "most-tasks", "fds:alpha=2", "drf"], CLASSES)
+    grids = {}
+    for size in ((12.0, 3.0), (3.0, 12.0), (5.0, 9.0)):
+        panels = plots.comparison(result, size=size)
+        assert panels[0].figure.get_size_inches().tolist() == list(size)
+        grids[size] = panels[0].get_gridspec().get_geometry()
+    assert grids == {(12.0, 3.0): (1, 4), (3.0, 12.0): (4, 1), (5.0, 9.0): (2, 2)}
+
+
+STRANGE = fo.Instance(
+    np.ones((40, 2)), np.arange(1.0, 31.0)[:, None] * [1, 2],
+    users=[f"_用户 $x_{j}$ {'long ' * 12}\n{j}" for j in range(40)], resources=["$cpu_1$\tx", "_" + "mémoire" * 9],
+    units=["$", "Gi%s{0}"], servers=[f"\\rack^{s} {'x' * 60}" for s in range(30)],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices", "demands", "region"])
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_any_label_can_be_drawn_and_is_taken_literally(kind: str) -> None:
+    result = fo.compare({"a $strange^$ name " * 5: fo.NashWelfare(), "_": fo.DRF()}, STRANGE)
+    options = {"users": STRANGE.users[:2]} if kind == "region" else {}
+    figure = result.plot(kind=kind, **options)[0].figure
+    figure.draw_without_rendering()
+    from matplotlib.text import Text
+
+    shown = [t.get_text() for t in figure.findobj(Text)]
+    assert all(len(line) <= 60 for text in shown for line in text.split("\n"))
+    assert not any("\t" in text for text in shown)

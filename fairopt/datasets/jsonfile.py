@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
+from fairopt.datasets.jsontext import read_json_text, shown
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
 
-__all__ = ["read_json", "schema", "write_json"]
+__all__ = ["instance_of_data", "read_json", "schema", "write_json"]
 
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=1, le=2**53)]
+_Item = TypeVar("_Item")
+_Rows = Annotated[list[_Item], Field(fail_fast=True)]  # a fault takes 1 kB: 8 million in one file took 8 GB
+_LARGEST_OBJECT = 1_000_000  # users; pydantic lists every fault in an object
 
 
 def _depth(value: Any) -> str:
@@ -54,47 +58,47 @@ class _File(BaseModel):
     schema_: Annotated[str | None, Field(alias="$schema")] = None
     """Where editors find this schema; not read."""
     demands: Annotated[
-        Annotated[list[list[_Amount]], Tag("<2>")] | Annotated[list[list[list[_Amount]]], Tag("<3>")],
+        Annotated[_Rows[_Rows[_Amount]], Tag("<2>")] | Annotated[_Rows[_Rows[_Rows[_Amount]]], Tag("<3>")],
         Discriminator(_two_or_three),
     ]
     """Units that one task takes: users x resources, or users x servers x resources."""
     capacities: Annotated[
-        Annotated[list[_Amount], Tag("<1>")] | Annotated[list[list[_Amount]], Tag("<2>")], Discriminator(_one_or_two)
+        Annotated[_Rows[_Amount], Tag("<1>")] | Annotated[_Rows[_Rows[_Amount]], Tag("<2>")], Discriminator(_one_or_two)
     ]
     """Units on each server: resources (one pool), or servers x resources."""
-    users: list[str] | None = None
+    users: _Rows[str] | None = None
     """Labels of the users."""
-    resources: list[str] | None = None
+    resources: _Rows[str] | None = None
     """Labels of the resources."""
-    servers: list[str] | None = None
+    servers: _Rows[str] | None = None
     """Labels of the servers."""
-    server_types: list[str] | None = None
+    server_types: _Rows[str] | None = None
     """What kind of server each row of capacities is, as the model of its GPUs, for reports by type."""
     units: Annotated[
-        Annotated[list[str] | None, Tag("<list>")] | Annotated[dict[str, str], Tag("<object>")],
+        Annotated[_Rows[str] | None, Tag("<list>")] | Annotated[dict[str, str], Tag("<object>")],
         Discriminator(_object_or_list),
     ] = None
     """What each resource is counted in, as GiB: a list by resource, or an object by resource's label."""
     weights: Annotated[
         Annotated[_Weight | None, Tag("<one>")]
-        | Annotated[list[_Weight], Tag("<list>")]
+        | Annotated[_Rows[_Weight], Tag("<list>")]
         | Annotated[dict[str, _Weight], Tag("<object>")],
         Discriminator(_kind),
     ] = None
     """Entitlements: one number for all, a list by user, or an object by user's label. Default 1."""
     task_limits: Annotated[
         Annotated[_Amount | None, Tag("<one>")]
-        | Annotated[list[_Amount | None], Tag("<list>")]
+        | Annotated[_Rows[_Amount | None], Tag("<list>")]
         | Annotated[dict[str, _Amount | None], Tag("<object>")],
         Discriminator(_kind),
     ] = None
     """At most so many tasks, null for no limit: one number for all, a list by user, or an object by user's label."""
     eligible: Annotated[
-        Annotated[list[list[bool]] | None, Tag("<list>")] | Annotated[dict[str, list[str]], Tag("<object>")],
+        Annotated[_Rows[_Rows[bool]] | None, Tag("<list>")] | Annotated[dict[str, _Rows[str]], Tag("<object>")],
         Discriminator(_object_or_list),
     ] = None
     """Who may run where: users x servers, or an object of lists of servers' labels by user's label."""
-    counts: list[_Count] | None = None
+    counts: _Rows[_Count] | None = None
     """How many identical servers each row of capacities stands for. Default 1."""
 
 
@@ -150,8 +154,35 @@ def read_json(path: str | os.PathLike[str]) -> Instance:
     InvalidInstance
         Names the file, the line and column or the key, the value and the fix.
     """
-    name = os.fspath(path)
-    data = _parsed(Path(path), name)
+    data = read_json_text(path, "expected one JSON object with the keys demands and capacities")
+    return instance_of_data(data, os.fspath(path))
+
+
+def instance_of_data(data: dict[str, Any], name: str) -> Instance:
+    """The instance that plain data describe, checked against the schema.
+
+    Parameters
+    ----------
+    data : dict
+        What was read from a file.
+    name : str
+        The file, for messages.
+
+    Returns
+    -------
+    Instance
+
+    Raises
+    ------
+    InvalidInstance
+        Names the file, the key, the value and the fix.
+    """
+    unknown = next((key for key in data if key not in _KEYS), None)
+    if unknown is not None and len(data) > len(_KEYS):  # pydantic would list each: 1.5 million keys took 1.2 GB
+        raise InvalidInstance(f"{name}: unknown key {shown(unknown)}; {nearest(unknown[:60], _KEYS)}")
+    for key, value in data.items():
+        if isinstance(value, dict) and len(value) > _LARGEST_OBJECT:
+            raise InvalidInstance(f"{name}: {key} is an object of {len(value):,} users; give a list by user")
     try:
         _File.model_validate(data)
     except ValidationError as error:
@@ -163,54 +194,6 @@ def read_json(path: str | os.PathLike[str]) -> Instance:
         return Instance(**data)
     except InvalidInstance as error:
         raise InvalidInstance(f"{name}: {error}") from error
-
-
-def _parsed(path: Path, name: str) -> dict[str, Any]:
-    expected = "expected one JSON object with the keys demands and capacities"
-    try:
-        with path.open("rb") as file:
-            start = file.peek(4096)[:4096].removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
-            if start and not start.startswith(b"{"):  # told before a large file of something else is read
-                raise InvalidInstance(f"{name}: the file does not start with '{{'; {expected}")
-            text = file.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        problem = f"this is not UTF-8 ({error.reason}); save the file as UTF-8"
-        raise InvalidInstance(f"{name}, line {line}: {problem}") from None
-    except OSError as error:
-        raise InvalidInstance(f"{name} cannot be read ({error.strerror}); {expected}") from error
-    if not text.strip():
-        raise InvalidInstance(f"{name} is empty; {expected}")
-    try:
-        data = json.loads(text, object_pairs_hook=_without_twins)
-    except json.JSONDecodeError as error:
-        cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-        fix = "the file seems to be cut off" if cut else "check the commas, quotes and brackets there"
-        raise InvalidInstance(f"{name}, line {error.lineno}, column {error.colno}: {error.msg}; {fix}") from None
-    except _TwiceError as error:
-        raise InvalidInstance(f"{name}: the key {error.args[0]!r} is given twice in one object; keep one") from None
-    except RecursionError:
-        raise InvalidInstance(f"{name}: the brackets are nested too deep for an instance; {expected}") from None
-    except ValueError as error:  # a number of thousands of digits
-        raise InvalidInstance(f"{name}: a number cannot be read ({error}); give it with fewer digits") from None
-    if not isinstance(data, dict):
-        raise InvalidInstance(f"{name} holds {_shown(data)}; {expected}")
-    return data
-
-
-class _TwiceError(Exception):
-    pass
-
-
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise _TwiceError(key)
-            seen.add(key)
-    return out
 
 
 def _explained(error: ValidationError) -> str:
@@ -226,18 +209,9 @@ def _explained(error: ValidationError) -> str:
         text = f"unknown key {place!r}; {nearest(place, _KEYS)}"
     else:
         fix = _FIXES.get(first["type"], first["msg"]).format(**first.get("ctx", {}))
-        text = f"{place} is {_shown(first['input'])}; {fix}"
+        text = f"{place} is {shown(first['input'])}; {fix}"
     others = len(problems) - 1
     return text + (f" (and {others} more like it)" if others else "")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list"
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _check_equal_rows(rows: Any, place: str, name: str) -> None:

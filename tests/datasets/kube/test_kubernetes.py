@@ -1,0 +1,305 @@
+"""Whole clusters: the reader against the slow oracle, and what it says of what it left out."""
+
+import copy
+import json
+import random
+
+import kube_oracle
+import numpy as np
+import pytest
+from kube_cluster import GPU, cluster, container, node, pod
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fairopt.datasets.kube import kubernetes
+from fairopt.errors import InvalidInstance
+
+RESOURCES = ["cpu", "memory", "ephemeral-storage", GPU]
+SCALE = np.array([1, 2**30, 2**30, 1])
+
+
+def listed(*items):
+    return {"kind": "List", "items": list(items)}
+
+
+def by_namespace(item):
+    return item["metadata"]["namespace"]
+
+
+def by_team(item):
+    return item["metadata"]["labels"].get("team", "(no team)")
+
+
+@pytest.mark.parametrize("tasks", ["mean", "shapes"])
+@pytest.mark.parametrize(("users", "owner_of"), [("namespace", by_namespace), ("label:team", by_team)])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_reader_finds_what_the_oracle_finds(users, owner_of, tasks, seed):
+    nodes, pods = cluster(seed)
+    instance = kubernetes(nodes, pods, users=users, tasks=tasks, merge=False)
+    truth = kube_oracle.answer(nodes, pods, RESOURCES, owner_of, by_shape=tasks == "shapes")
+    assert instance.resources == tuple(RESOURCES)
+    assert set(instance.servers) == set(truth["capacities"]) and len(instance.servers) == 40
+    exact = [[float(truth["capacities"][s][r]) for r in RESOURCES] for s in instance.servers]
+    assert_allclose(instance.capacities * SCALE, exact, rtol=1e-15)
+    total = np.sum(exact, axis=0)
+    expected = []
+    for owner, kinds in truth["users"].items():
+        wishes = [
+            n * max(float(request[r]) / t for r, t in zip(RESOURCES, total, strict=True)) for request, n, _ in kinds
+        ]
+        for (request, n, allowed), wish in zip(kinds, wishes, strict=True):
+            demand = [float(request[r]) for r in RESOURCES]
+            able = [s in allowed and all(truth["capacities"][s][r] > 0 for r in RESOURCES if request[r])
+                    for s in instance.servers]  # fmt: skip
+            expected.append((owner, n, wish / sum(wishes), demand, able))
+    found = [
+        (user.split(" #")[0], limit, weight, demand, able)
+        for user, limit, weight, demand, able in zip(
+            instance.users, instance.task_limits.tolist(), instance.weights.tolist(),
+            (instance.demands * SCALE).tolist(), instance.eligible.tolist(), strict=True,
+        )
+    ]  # fmt: skip
+    for got, wanted in zip(sorted(found, key=repr_key), sorted(expected, key=repr_key), strict=True):
+        assert got[:2] == wanted[:2] and got[4] == wanted[4]
+        assert_allclose([got[2], *got[3]], [wanted[2], *wanted[3]], rtol=1e-13)
+
+
+def repr_key(user):
+    return user[0], user[1], [round(v, 6) for v in user[3]], user[4]
+
+
+def test_files_and_parsed_data_give_the_same(files, documents):
+    nodes, pods = files
+    assert kubernetes(*documents) == kubernetes(nodes, str(pods)) == kubernetes(str(nodes), documents[1])
+
+
+def test_the_order_of_lists_makes_no_difference_but_to_the_order_of_servers(documents):
+    nodes, pods = (copy.deepcopy(d) for d in documents)
+    for seed in range(3):
+        random.Random(seed).shuffle(pods["items"])
+        assert kubernetes(nodes, pods) == kubernetes(*documents)
+    random.Random(0).shuffle(nodes["items"])
+    other, one = kubernetes(nodes, pods, merge=False), kubernetes(*documents, merge=False)
+    order = [other.servers.index(name) for name in one.servers]
+    assert_array_equal(other.capacities[order], one.capacities)
+    assert_array_equal(other.eligible[:, order], one.eligible)
+    assert other.users == one.users and (other.weights == one.weights).all()
+
+
+def test_identical_servers_share_a_row(documents):
+    merged = kubernetes(*documents)
+    assert merged == kubernetes(*documents, merge=False).merged()
+    assert (int(merged.counts.sum()), merged.n_servers) == (40, 6)
+
+
+def test_units_types_and_labels_are_those_of_the_cluster(documents):
+    instance = kubernetes(*documents)
+    assert instance.resource_titles == ("cpu (core)", "memory (GiB)", "ephemeral-storage (GiB)", GPU)
+    assert set(instance.server_types) == {"general.16", "memory.32", "gpu-large.96", "gpu-small.48"}
+    assert instance.users == (
+        "analytics", "api", "ci #1", "ci #2", "ml-serving", "ml-training", "streams", "web",
+    )  # fmt: skip
+
+
+def test_everything_left_out_is_counted_in_notes(documents):
+    assert kubernetes(*documents, users="label:team").notes == (
+        "1 cordoned server was left out (as memory-09)",
+        "45 finished pods were left out (as ci/build-1000)",
+        "20 pods without any request were left out (as default/toy-0)",
+        "3 servers where none of these pods may run were left out (as control-00)",
+        "60 pods of DaemonSets or static: taken off the capacity of the servers (as kube-system/agent-control-00)",
+        "1 pod of DaemonSets or static, on no known server, was left out (as kube-system/agent-gone-01)",
+        "40 pods without the label 'team': counted as those of '(no team)'",
+        "4 pods that fit on no server were left out (as ml-serving/dream-0)",
+        "3 of 5 owners have several kinds of pods: each kind is a user, and the kinds share their owner's entitlement "
+        "by what they ask for",
+    )
+
+
+NODE = node("n1", "general.16", "zone-a")
+POD = pod("web", "site-1", {"containers": [container({"cpu": "1", "memory": "1Gi"})]}, "front")
+
+
+def changed(item, *path, **values):
+    """A copy with some keys changed at a path."""
+    made = copy.deepcopy(item)
+    inner = made
+    for key in path:
+        inner = inner.setdefault(key, {}) if isinstance(inner, dict) else inner[key]
+    inner.update(values)
+    return made
+
+
+def test_named_resources_are_shared_and_no_others():
+    instance = kubernetes(listed(NODE), listed(POD), resources=["memory", "pods"])
+    assert instance.resources == ("memory", "pods")
+    assert_array_equal(instance.demands, [[1, 1]])
+    assert_array_equal(instance.capacities, [[60, 110]])
+
+
+def test_a_pod_counts_as_one_pod_even_if_it_requests_nothing_else():
+    silent = pod("toys", "toy-1", {"containers": [container()]})
+    instance = kubernetes(listed(NODE), listed(POD, silent), resources=["cpu", "pods"])
+    assert instance.users == ("toys", "web")
+    assert_array_equal(instance.demands, [[0, 1], [1, 1]])
+
+
+def test_pods_without_a_request_for_named_resources_are_left_out():
+    other = pod("web", "site-2", {"containers": [container({"memory": "1Gi"})]})
+    instance = kubernetes(listed(NODE), listed(POD, other), resources=["cpu"])
+    assert instance.notes == ("1 pod without a request for cpu was left out (as web/site-2)",)
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_capacity_below_nothing_is_nothing_and_said(bound):
+    where = {"nodeName": "n1"} if bound else {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}}}
+    }  # fmt: skip
+    agent = pod("sys", "agent-1", {"containers": [container({"cpu": "99"})], **where},
+                ownerReferences=[{"kind": "DaemonSet"}])  # fmt: skip
+    other = changed(node("n2", "general.16", "zone-a"))
+    instance = kubernetes(listed(NODE, other), listed(POD, agent), merge=False)
+    assert instance.capacities[:, 0].tolist() == [0, 15.89]
+    assert "1 capacity below 0 after these pods were taken off: set to 0 (as cpu of n1)" in instance.notes
+    assert instance.eligible.tolist() == [[False, True]]
+
+
+def test_a_static_pod_is_known_by_its_annotation_alone():
+    static = pod("sys", "api-1", {"containers": [container({"cpu": "890m"})], "nodeName": "n1"},
+                 annotations={"kubernetes.io/config.mirror": "x"})  # fmt: skip
+    instance = kubernetes(listed(NODE), listed(POD, static))
+    assert (instance.users, instance.capacities[0, 0]) == (("web",), 15)
+
+
+def test_running_pods_have_no_claim_to_their_server():
+    running = changed(POD, "spec", nodeName="n1")
+    nodes = listed(NODE, node("n2", "general.16", "zone-b"))
+    assert kubernetes(nodes, listed(running)) == kubernetes(nodes, listed(POD))
+
+
+def test_a_node_without_allocatable_has_its_capacity_and_one_without_either_is_left_out():
+    capacity = changed(NODE, "status", allocatable=None, capacity={"cpu": "7", "memory": "8Gi"})
+    nothing = changed(node("n0", "general.16", "z"), status=None)
+    instance = kubernetes(listed(capacity, nothing), listed(POD))
+    assert_array_equal(instance.capacities, [[7, 8]])
+    assert instance.notes == (
+        "1 server without status.allocatable was left out (as n0)",
+        "1 server without status.allocatable: taken to have status.capacity",
+    )
+    with pytest.raises(InvalidInstance, match=r"no servers to share; 1 server without status.allocatable was left"):
+        kubernetes(listed(nothing), listed(POD))
+
+
+def test_types_are_given_only_where_all_servers_have_one():
+    bare = changed(node("n2", "general.16", "z"), "metadata", labels={})
+    assert kubernetes(listed(NODE, bare), listed(POD)).server_types is None
+
+
+def test_the_same_name_in_two_namespaces_is_fine_and_twice_in_one_is_not():
+    same = changed(POD, "metadata", namespace="shop")
+    assert kubernetes(listed(NODE), listed(POD, same)).users == ("shop", "web")
+    with pytest.raises(InvalidInstance, match=r"pods: items\[2\] and pods: items\[0\] are both called 'web/site-1'"):
+        kubernetes(listed(NODE), listed(POD, same, POD))
+    with pytest.raises(InvalidInstance, match=r"nodes: items\[1\] and nodes: items\[0\] are both called 'n1'"):
+        kubernetes(listed(NODE, NODE), listed(POD))
+
+
+def test_rules_that_are_not_modelled_are_counted():
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}
+    pods = listed(
+        POD,
+        changed(changed(POD, "spec", affinity={"podAntiAffinity": rule}), "metadata", name="b"),
+        changed(changed(POD, "spec", affinity={"podAffinity": rule}), "metadata", name="c"),
+        changed(changed(POD, "spec", resourceClaims=[{"name": "gpu"}]), "metadata", name="d"),
+        changed(changed(POD, "spec", topologySpreadConstraints=[{"whenUnsatisfiable": "DoNotSchedule"}]), "metadata",
+                name="e"),
+        changed(changed(POD, "spec", topologySpreadConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}]), "metadata",
+                name="f"),
+    )  # fmt: skip
+    (note,) = kubernetes(listed(NODE), pods).notes
+    assert note.startswith("4 pods with required rules") and note.endswith("not modelled (as web/b)")
+
+
+@pytest.mark.parametrize("kind", ["List", "PodList", None])
+def test_lists_of_any_kind_and_single_objects_are_read(kind):
+    pods = {"kind": kind, "items": [changed(POD, kind=None)]}
+    assert kubernetes(NODE, pods) == kubernetes(listed(NODE), POD)
+
+
+# -- what is refused ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "words"),
+    [
+        (listed(POD), listed(NODE), r'nodes: items\[0\].kind is "Pod"; give nodes only, as kubectl get nodes'),
+        ({"kind": "PodList", "items": []}, listed(), 'nodes: kind is "PodList"; give a list of nodes'),
+        (listed(NODE), {"kind": "NodeList"}, 'pods: kind is "NodeList"; give a list of pods, as kubectl get pods -A'),
+        (listed(NODE), listed(POD, NODE), r'pods: items\[1\].kind is "Node"; give pods only'),
+        ({}, listed(POD), "nodes: items is missing; give a list of nodes"),
+        (listed(), listed(POD), "nodes and pods: there are no servers to share"),
+        (listed(NODE), listed(), "nodes and pods: there are no pods to share servers among"),
+        (listed(NODE), listed(changed(POD, "status", phase="Failed")), "no pods .*; 1 finished pod was left out"),
+        (listed(changed(NODE, "spec", unschedulable=True)), listed(POD), "no servers .*; 1 cordoned server was left"),
+        (listed(NODE), listed(changed(POD, "spec", nodeSelector={"x": "y"})), "1 pod that fit on no server was left"),
+        (listed(NODE), listed(changed(POD, "metadata", name="")), r'items\[0\].metadata.name is ""; give a name'),
+        (listed(NODE), listed(changed(POD, "metadata", name="a\nb")), "give a name of printable"),
+        (listed(NODE), listed(changed(POD, metadata=None)), "metadata.name is missing"),
+        (listed(NODE, 7), listed(POD), r"nodes: items\[1\] is 7; give an object"),
+        (listed(NODE), {"items": {"a": POD}}, "pods: items is an object; give a list"),
+        (listed(NODE), listed(changed(POD, "spec", containers="main")), r'spec.containers is "main"; give a list'),
+        (listed(changed(NODE, "spec", unschedulable="yes")), listed(POD), 'unschedulable is "yes"; give true or false'),
+        (listed(changed(NODE, "metadata", labels={"zone": 3})), listed(POD), "metadata.labels.zone is 3; give text"),
+        (listed(changed(NODE, "status", "allocatable", memory="2GiB")), listed(POD),
+         r'nodes: items\[0\].status.allocatable.memory is "2GiB"; write 2Gi'),
+    ],
+)  # fmt: skip
+def test_bad_documents_are_refused_with_place_value_and_fix(nodes, pods, words):
+    with pytest.raises(InvalidInstance, match=words):
+        kubernetes(nodes, pods)
+
+
+def test_a_bad_quantity_names_file_place_value_and_fix(tmp_path):
+    pods = listed(POD, POD, POD, changed(POD, "spec", "containers", 0, "resources", "requests", cpu="-1"))
+    for k, each in enumerate(pods["items"]):
+        pods["items"][k] = {**each, "metadata": {"name": f"p{k}"}}
+    file = tmp_path / "pods.json"
+    file.write_text(json.dumps(pods))
+    with pytest.raises(InvalidInstance) as caught:
+        kubernetes(listed(NODE), file)
+    assert (
+        str(caught.value) == f'{file}: items[3].spec.containers[0].resources.requests.cpu is "-1"; give a quantity >= 0'
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"users": "team"}, "users is \"team\"; give 'namespace', or 'label:'"), ({"users": "label:"}, "users is"),
+        ({"users": None}, "users is null"), ({"users": "label:taem"}, "none of 1 pod has a label 'taem'.*'team'"),
+        ({"tasks": "median"}, "tasks is 'median'"), ({"resources": "cpu"}, "resources is 'cpu'; give a list"),
+        ({"resources": []}, "give a list"), ({"resources": ["cpu", "cpu"]}, "different names"),
+        ({"resources": [3]}, "give a list"), ({"resources": ["cpus"]}, "requests 'cpus'; did you mean 'cpu'"),
+    ],
+)  # fmt: skip
+def test_impossible_options_are_refused(options, words):
+    with pytest.raises(InvalidInstance, match=words):
+        kubernetes(listed(NODE), listed(POD), **options)
+
+
+def test_pods_without_any_labels_are_shared_by_namespace_only():
+    with pytest.raises(InvalidInstance, match=r"has a label 'team'; they have no labels at all"):
+        kubernetes(listed(NODE), listed(changed(POD, "metadata", labels=None)), users="label:team")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"items": [', "\ufeff", "x" * 100])
+def test_files_that_are_no_json_objects_are_refused(tmp_path, content):
+    file = tmp_path / "nodes.json"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(InvalidInstance, match=r"nodes\.json"):
+        kubernetes(file, listed(POD))
+
+
+def test_text_is_no_path():
+    with pytest.raises(InvalidInstance, match=r"nodes is JSON text, not the name of a file; give json.loads"):
+        kubernetes(json.dumps(listed(NODE)), listed(POD))

@@ -1,0 +1,119 @@
+"""Where a job of Slurm may run: lists of hosts, and constraints on features."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable
+
+__all__ = ["hosts", "satisfies"]
+
+_MOST_HOSTS = 65_536  # Slurm itself takes no longer range
+
+
+def hosts(text: str) -> frozenset[str] | None:
+    """Names that a list of hosts stands for, or None if it cannot be understood or stands for too many.
+
+    Parameters
+    ----------
+    text : str
+        As ``n[001-003,7],login1`` or ``rack[1-2]n[1-8]``.
+
+    Examples
+    --------
+    >>> sorted(hosts("n[08-10],login1"))
+    ['login1', 'n08', 'n09', 'n10']
+    """
+    names: set[str] = set()
+    for item in re.split(r",(?![^\[]*\])", text):
+        pieces = re.split(r"\[([^\[\]]*)\]", item.strip())
+        choices: list[list[str]] = []
+        for k, piece in enumerate(pieces):
+            numbers = _range(piece) if k % 2 else [piece]
+            if not numbers or (not k % 2 and re.search(r"[\[\]\s]", piece)):
+                return None
+            choices.append(numbers)
+        if math.prod(map(len, choices)) + len(names) > _MOST_HOSTS:
+            return None
+        names.update(map("".join, itertools.product(*choices)))
+    return frozenset(names - {""})
+
+
+def _range(text: str) -> list[str]:
+    out: list[str] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", part.strip())
+        if match is None:
+            return []
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first or last - first + len(out) >= _MOST_HOSTS:
+            return []
+        out += [f"{k:0{len(match[1])}d}" for k in range(first, last + 1)]
+    return out
+
+
+def satisfies(constraint: str) -> Callable[[frozenset[str]], bool] | None:
+    """Whether a set of features meets a constraint, as ``a100&(ib|roce)``.
+
+    Parameters
+    ----------
+    constraint : str
+        Features joined by ``&`` (or a comma) and ``|``, read strictly from left to right as Slurm does, with
+        parentheses; brackets, which ask that all servers of a job have the same feature, are read as parentheses.
+
+    Returns
+    -------
+    callable or None
+        None if it cannot be understood or counts servers, as ``rack1*2``.
+
+    Examples
+    --------
+    >>> satisfies("a|b&c")({"a"}), satisfies("a&(b|c)")({"a", "c"})
+    (False, True)
+    """
+    tokens = re.findall(r"[&|,()\[\]]|[^&|,()\[\]]+", constraint.replace(" ", ""))
+    if "*" in constraint or not _well_formed(tokens):
+        return None
+
+    def holds(features: frozenset[str]) -> bool:
+        stack: list[tuple[bool, str]] = []  # what stands left of each open parenthesis
+        value, operator = True, "&"
+        for token in tokens:
+            if token in "([":
+                stack.append((value, operator))
+                value, operator = True, "&"
+            elif token in "&|,":
+                operator = token
+            else:
+                if token in ")]":
+                    right = value
+                    value, operator = stack.pop()
+                else:
+                    right = token in features
+                value = value or right if operator == "|" else value and right
+        return value
+
+    return holds
+
+
+def _well_formed(tokens: list[str]) -> bool:
+    closing: list[str] = []
+    operand = False  # whether one stands just before
+    for token in tokens:
+        if token in "([":
+            if operand:
+                return False
+            closing.append(")" if token == "(" else "]")
+        elif token in "&|,":
+            if not operand:
+                return False
+            operand = False
+        else:
+            if token in ")]":
+                if not operand or not closing or closing.pop() != token:
+                    return False
+            elif operand:
+                return False
+            operand = True
+    return operand and not closing

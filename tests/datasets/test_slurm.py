@@ -1,0 +1,429 @@
+"""A Slurm cluster as an instance, from made-up output of several versions of scontrol and squeue."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fairopt.datasets.slurm import slurm
+from fairopt.errors import FairoptError, InvalidInstance
+
+
+def number(value, given=True):
+    """A number as the data parser has written it since v0.0.39."""
+    return {"set": given, "infinite": False, "number": value}
+
+
+def node(name, **fields):
+    return {
+        "name": name,
+        "cpus": 64,
+        "real_memory": 262144,
+        "gres": "",
+        "state": ["IDLE"],
+        "partitions": ["all"],
+    } | fields
+
+
+def job(**fields):
+    return {"job_id": 7, "account": "bio", "job_state": ["PENDING"], "tres_req_str": "cpu=4,mem=16G,node=1"} | fields
+
+
+def cluster(*jobs, nodes=None, **options):
+    return slurm({"nodes": nodes or [node("n1"), node("n2")]}, {"jobs": list(jobs)}, **options)
+
+
+def refusal(*jobs, **options):
+    with pytest.raises(InvalidInstance) as error:
+        cluster(*jobs, **options)
+    return str(error.value)
+
+
+def said(instance, words):
+    return [note for note in instance.notes if words in note]
+
+
+# -- owners and tasks -----------------------------------------------------------------------------------------
+
+
+def test_accounts_are_users_with_the_mean_request_of_their_jobs():
+    made = cluster(job(), job(tres_req_str="cpu=8,mem=32G,node=1"), job(account="cfd"))
+    assert made.users == ("bio", "cfd")
+    assert made.resources == ("cpu", "memory")
+    assert made.resource_titles == ("cpu", "memory (GiB)")
+    assert_array_equal(made.demands, [[6, 24], [4, 16]])
+    assert_array_equal(made.task_limits, [2, 1])
+    assert_array_equal(made.counts, [2])
+    assert_array_equal(made.capacities, [[64, 256]])
+
+
+def test_shapes_make_a_user_of_each_request_and_split_the_entitlement():
+    made = cluster(job(), job(tres_req_str="cpu=8,mem=32G,node=1"), tasks="shapes", merge=False)
+    assert made.users == ("bio #1", "bio #2")
+    assert_array_equal(made.demands, [[8, 32], [4, 16]])
+    assert_allclose(made.weights, [2 / 3, 1 / 3])
+    assert made.servers == ("n1", "n2")
+
+
+@pytest.mark.parametrize(
+    ("users", "names"), [("account", ("bio",)), ("user", ("eve",)), ("partition", ("all",)), ("qos", ("high",))]
+)
+def test_owners_may_be_accounts_users_partitions_or_qos(users, names):
+    assert cluster(job(user_name="eve", partition="all,gpu", qos="high"), users=users).users == names
+
+
+def test_jobs_without_an_account_have_an_owner_of_their_own():
+    made = cluster(job(), job(job_id=5, account="(null)"), job(account=None))
+    assert made.users == ("bio", "no account")
+    assert said(made, "2 jobs without an account count as those of 'no account' (as 5)")
+
+
+def test_a_user_without_a_name_has_a_number():
+    assert cluster(job(user_name="", user_id=1000), users="user").users == ("1000",)
+
+
+def test_finished_held_and_empty_jobs_are_left_out_and_counted():
+    made = cluster(
+        job(), job(job_id=1, job_state=["CANCELLED", "COMPLETING"]), job(job_id=2, job_state="COMPLETED"),
+        job(job_id=3, hold=True), job(job_id=4, state_reason="JobHeldAdmin"), job(job_id=5, tres_req_str="node=1"),
+    )  # fmt: skip
+    assert_array_equal(made.task_limits, [1])
+    assert said(made, "2 jobs had finished and were left out (as 1)")
+    assert said(made, "2 jobs on hold were left out (as 3)")
+    assert said(made, "1 job that requests nothing was left out (as 5)")
+
+
+@pytest.mark.parametrize(
+    "state", ["RUNNING", ["SUSPENDED"], ["PENDING", "REQUEUED"], "CONFIGURING", ["NEW_STATE"], None]
+)
+def test_jobs_that_are_not_over_count(state):
+    assert cluster(job(job_state=state, hold=state == "RUNNING")).n_users == 1
+
+
+def test_a_job_of_two_servers_is_two_tasks_of_half_of_it():
+    made = cluster(job(tres_req_str="cpu=8,mem=33G,node=2", node_count=number(2)))
+    assert_array_equal(made.demands, [[4, 16.5]])
+    assert_array_equal(made.task_limits, [2])
+
+
+def test_an_array_counts_the_tasks_that_wait():
+    made = cluster(job(array_task_string="1-10,15,20-30:2%5"))
+    assert_array_equal(made.task_limits, [17])
+    cut = cluster(job(array_task_string="1-10,15,2..."))
+    assert_array_equal(cut.task_limits, [12])
+    assert said(cut, "1 job has more tasks of an array than Slurm shows")
+
+
+def test_whole_servers_and_licences_are_said_to_be_not_modelled():
+    made = cluster(job(exclusive=["true"]), job(shared="none"), job(licenses="matlab:1"), job(exclusive=0, shared=1))
+    assert said(made, "2 jobs that take whole servers count with what they request only")
+    assert said(made, "1 job that requests licences counts without them")
+
+
+# -- requests of several versions -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "demands"),
+    [
+        ({"cpus": 8, "memory_per_node": 2048}, [8, 2]),
+        ({"cpus": number(8), "memory_per_node": number(0, False), "memory_per_cpu": number(1024)}, [8, 8]),
+        ({"cpus": None, "minimum_cpus_per_node": 2, "memory_per_cpu": 1024, "memory_per_node": None}, [2, 2]),
+        ({"cpus": "8", "memory_per_node": 4294967294, "memory_per_cpu": 2**64 - 2}, [8]),
+        ({"cpus": {"set": True, "infinite": True, "number": 5}, "minimum_cpus_per_node": 3}, [3]),
+        ({"tres_req_str": "cpu=2,mem=1.50T,node=1,billing=7", "cpus": 99}, [2, 1536]),
+        ({"tres_req_str": "cpu=2,mem=1500M"}, [2, 1500 / 1024]),
+        ({"tres_req_str": "cpu=2,mem=2048", "memory_per_node": 77}, [2, 2]),
+        ({"tres_req_str": "cpu=2,mem=1048576K"}, [2, 1]),
+    ],
+)
+def test_requests_are_read_in_the_documented_order(fields, demands):
+    made = cluster(job(**{"tres_req_str": "(null)"} | fields))
+    assert_array_equal(made.demands, [demands])
+
+
+GPUS = [node("a", gres="gpu:a100:8(S:0-1)"), node("v", gres="gpu:v100:4(S:0,1),gpu:t4:2"), node("c", gres="(null)")]
+
+
+def test_gpus_of_any_type_are_one_resource():
+    made = cluster(job(tres_req_str="cpu=1,gres/gpu=2"), nodes=GPUS, merge=False)
+    assert made.resources == ("cpu", "gpu")
+    assert_array_equal(made.capacities[:, 1], [8, 6, 0])
+    assert_array_equal(made.eligible, [[True, True, False]])
+    assert made.server_types == ("a100", "t4|v100", "no GPU")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tres_req_str": "cpu=1,gres/gpu=2,gres/gpu:v100=2"},
+        {"tres_req_str": "cpu=1,gres/gpu:v100=2"},
+        {"tres_req_str": "cpu=1,gres/gpu=2", "tres_per_node": "gres:gpu:v100:2"},
+        {"tres_req_str": "cpu=1", "tres_per_node": "gres/gpu:v100:2"},
+        {"tres_req_str": "cpu=1", "tres_per_job": "gpu:v100:2"},
+        {"tres_req_str": "cpu=1", "tres_per_task": "cpu:1,gres/gpu:v100=1", "tasks": number(2)},
+        {"tres_req_str": "cpu=1", "tres_per_socket": "gres/gpu:v100:1", "sockets_per_node": number(2)},
+        {"tres_req_str": "cpu=1", "tres_per_node": "gpu:v100:2", "tres_per_job": "gpu:v100:2"},
+    ],
+)
+def test_gpus_of_a_type_are_a_resource_besides(fields):
+    made = cluster(job(**fields), job(account="cfd", tres_req_str="gres/gpu=1"), nodes=GPUS, merge=False)
+    assert made.resources == ("cpu", "gpu", "gpu:v100")
+    assert_array_equal(made.demands, [[1, 2, 2], [0, 1, 0]])
+    assert_array_equal(made.capacities[:, 1:], [[8, 0], [6, 4], [0, 0]])
+    assert_array_equal(made.eligible[0], [False, True, False])
+
+
+def test_a_type_without_a_number_is_one_of_it():
+    made = cluster(job(tres_per_job="gres:gpu:v100"), nodes=GPUS)
+    assert_array_equal(made.demands[0, 2:], [1, 1])
+
+
+def test_the_only_type_is_no_resource_of_its_own():
+    made = cluster(job(tres_req_str="cpu=1,gres/gpu=2,gres/gpu:a100=2"), nodes=[GPUS[0], GPUS[2]])
+    assert made.resources == ("cpu", "gpu")
+
+
+def test_a_job_that_needs_a_type_nobody_has_is_left_out():
+    made = cluster(job(), job(job_id=9, tres_per_node="gpu:h100:1"), nodes=GPUS)
+    assert made.n_users == 1
+    assert said(made, "1 job ")[0].endswith("left out (as 9)")
+
+
+def test_requests_by_job_and_by_task_are_spread_over_its_servers():
+    made = cluster(
+        job(tres_req_str="cpu=4,node=2", node_count=2, tres_per_job="gpu:4"),
+        job(account="cfd", tres_req_str="cpu=4,node=2", node_count=2, tres_per_task="gres/gpu:1", tasks=6),
+        nodes=GPUS,
+    )
+    assert_array_equal(made.demands, [[2, 2], [2, 3]])
+
+
+def test_other_generic_resources_are_read_too():
+    nodes = [node("n1", gres="tmp:2K,cpu:24,gpu:no_consume:4", gres_drained="tmp:24")]
+    made = cluster(job(tres_per_node="gres/tmp:1K,gres:cpu:2,gpu:1"), job(), nodes=nodes)
+    assert made.n_users == 1
+    made = cluster(job(tres_per_node="gres/tmp:1K,gres:cpu:2"), nodes=nodes)
+    assert made.resources == ("cpu", "memory", "gres/cpu", "tmp")
+    assert_array_equal(made.demands, [[4, 16, 2, 1024]])
+    assert_array_equal(made.capacities, [[64, 256, 24, 2024]])
+
+
+# -- servers --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "cpu", "memory"),
+    [
+        ({"effective_cpus": 60, "specialized_cores": 2, "threads": 2}, 60, 256),
+        ({"specialized_cores": 2, "threads": 2, "specialized_memory": 2048}, 60, 254),
+        ({"cpus": number(64), "real_memory": number(1024)}, 64, 1),
+        ({"real_memory": 100, "specialized_memory": 200}, 64, 0),
+    ],
+)
+def test_servers_have_what_is_not_set_aside(fields, cpu, memory):
+    made = cluster(job(tres_req_str="cpu=1"), job(), nodes=[node("n1", **fields), node("n2")], merge=False)
+    assert_array_equal(made.capacities[0], [cpu, memory])
+
+
+@pytest.mark.parametrize(
+    "state",
+    [["DOWN", "NOT_RESPONDING"], ["IDLE", "DRAIN"], "idle+drain", "drained*", "MIXED*+DRAIN", "MAINT", "FUTURE"],
+)
+def test_servers_that_can_start_no_jobs_are_left_out(state):
+    made = cluster(job(), nodes=[node("n1"), node("n2", state=state)], merge=False)
+    assert made.servers == ("n1",)
+    assert said(made, "1 server that can start no jobs was left out (as n2: ")
+
+
+@pytest.mark.parametrize("state", [["ALLOCATED"], "mixed", ["IDLE", "PLANNED"], ["MIXED", "RESERVED"], None, "idle"])
+def test_servers_in_use_count(state):
+    assert cluster(job(), nodes=[node("n1", state=state)]).notes == ()
+
+
+def test_older_versions_have_flags_of_states_in_a_list_of_their_own():
+    made = cluster(job(), nodes=[node("n1"), node("n2", state="idle", state_flags=["DRAIN"])], merge=False)
+    assert made.servers == ("n1",)
+
+
+def test_servers_that_sleep_count():
+    made = cluster(job(), nodes=[node("n1", state=["IDLE", "CLOUD", "POWERED_DOWN"])])
+    assert said(made, "1 server is powered down and counts as there")
+
+
+def test_identical_servers_are_merged_and_of_different_partitions_not():
+    made = cluster(
+        job(partition="gpu"), job(account="cfd"), nodes=[node("n1"), node("n2"), node("n3", partitions="gpu")]
+    )
+    assert made.servers == ("n1", "n3")
+    assert_array_equal(made.counts, [2, 1])
+    assert_array_equal(made.eligible, [[False, True], [True, True]])
+
+
+# -- placement ------------------------------------------------------------------------------------------------
+
+PLACES = [
+    node("n01", features=["ib", "a100"], active_features=["ib"]), node("n02", features="roce,v100"),
+    node("n03", features=["ib", "v100"]), node("x", partitions=["other"], features=[]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "allowed"),
+    [
+        ({}, "1111"), ({"partition": "all"}, "1110"), ({"partition": "all,other"}, "1111"),
+        ({"features": "ib"}, "1010"), ({"features": "a100"}, "0000"), ({"features": "ib&v100"}, "0010"),
+        ({"features": "ib,v100"}, "0010"), ({"features": "ib|roce&v100"}, "0110"),
+        ({"features": "ib|(roce&v100)"}, "1110"), ({"features": "[ib|roce]", "partition": "all"}, "1110"),
+        ({"required_nodes": "n[01-02]"}, "1100"), ({"required_nodes": "n01,x"}, "1001"),
+        ({"excluded_nodes": "n[01-02],x"}, "0010"), ({"required_nodes": ["n01", "n03"]}, "1010"),
+    ],
+)  # fmt: skip
+def test_placement_follows_from_partitions_constraints_and_lists(fields, allowed):
+    made = cluster(job(account="free"), job(**fields), nodes=PLACES, merge=False)
+    if allowed == "0000":
+        assert made.users == ("free",)
+    else:
+        assert_array_equal(made.eligible[made.users.index("bio")], [c == "1" for c in allowed])
+    assert not said(made, "constraint")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"features": "ib*2"}, {"features": "ib&"}, {"features": "(ib"}, {"excluded_nodes": "n[1-"},
+     {"required_nodes": "n01", "node_count": 2}, {"excluded_nodes": "n[1-999999]"}],
+)  # fmt: skip
+def test_what_is_not_understood_of_a_placement_restricts_nothing_and_is_said(fields):
+    made = cluster(job(**fields), nodes=PLACES, merge=False)
+    assert made.eligible.all()
+    assert said(made, "1 job with a constraint or list of servers that is not modelled may run more widely (as 7)")
+
+
+def test_servers_of_an_old_version_have_no_partitions_and_count_as_in_all():
+    old = node("n1")
+    del old["partitions"]
+    made = cluster(job(partition="gpu"), nodes=[old, node("n2")], merge=False)
+    assert_array_equal(made.eligible, [[True, False]])
+    assert said(made, "1 server without a list of partitions counts as in all of them")
+
+
+# -- files and errors -----------------------------------------------------------------------------------------
+
+
+def test_files_and_parsed_data_give_the_same(tmp_path):
+    nodes, jobs = {"nodes": GPUS}, {"jobs": [job(tres_per_node="gpu:a100:1"), job(account="cfd")]}
+    (tmp_path / "nodes.json").write_text("\ufeff" + json.dumps(nodes), encoding="utf-8")
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
+    assert slurm(tmp_path / "nodes.json", str(tmp_path / "jobs.json")) == slurm(nodes, jobs)
+
+
+def test_the_order_of_jobs_makes_no_difference():
+    jobs = [job(account=a, tres_req_str=f"cpu={c},mem={m}M") for a, c, m in (("x", 1, 3), ("y", 2, 7), ("x", 5, 10))]
+    assert cluster(*jobs) == cluster(*reversed(jobs))
+
+
+def test_errors_name_file_place_value_and_fix(tmp_path):
+    (tmp_path / "nodes.json").write_text(json.dumps({"nodes": [node("n1", cpus=-1)]}))
+    with pytest.raises(InvalidInstance, match=r"nodes\.json: nodes\[0\]\.cpus is -1; give a whole number >= 0"):
+        slurm(tmp_path / "nodes.json", {"jobs": []})
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"tres_req_str": "cpu=4,mem=16GiB"}, 'jobs[0].tres_req_str is "cpu=4,mem=16GiB"; give a number for "mem"'),
+        ({"tres_req_str": "cpu=\u0664"}, "tres_req_str"),
+        ({"tres_req_str": "cpu=1,mem=4\u212a"}, "tres_req_str"),
+        ({"tres_req_str": 5}, "jobs[0].tres_req_str is 5; give text"),
+        ({"node_count": 1.5}, "jobs[0].node_count is 1.5; give a whole number"),
+        ({"node_count": True}, "jobs[0].node_count is true"),
+        ({"tres_req_str": "", "cpus": number(float("nan"))}, "jobs[0].cpus.number is NaN"),
+        ({"array_task_string": "5-1"}, 'jobs[0].array_task_string is "5-1"; give ranges'),
+        ({"account": "a\nb"}, "jobs[0].account"),
+        ({"account": ["a", 1]}, "jobs[0].account is a list; give text"),
+    ],
+)
+def test_values_that_cannot_be_read_are_refused_with_their_place(fields, words):
+    assert words in refusal(job(**fields))
+
+
+def test_what_is_no_output_of_slurm_is_refused():
+    with pytest.raises(InvalidInstance, match="nodes has no list 'nodes' but sinfo; expected the output of scontrol"):
+        slurm({"sinfo": []}, {"jobs": []})
+    with pytest.raises(InvalidInstance, match="jobs has no list 'jobs' but nothing; expected the output of squeue"):
+        slurm({"nodes": [node("n1")]}, {})
+    with pytest.raises(InvalidInstance, match=r"nodes\[0\] is 5; give an object"):
+        slurm({"nodes": [5]}, {"jobs": []})
+    with pytest.raises(InvalidInstance, match=r"cannot be read"):
+        slurm("nowhere/nodes.json", {"jobs": []})
+
+
+def test_an_empty_cluster_and_an_empty_queue_are_refused_and_say_why():
+    with pytest.raises(InvalidInstance, match="the list of nodes is empty"):
+        slurm({"nodes": []}, {"jobs": []})
+    with pytest.raises(InvalidInstance, match="no servers to share: 1 server that can start no jobs"):
+        slurm({"nodes": [node("n1", state="DOWN")]}, {"jobs": []})
+    assert "no jobs to share servers among; 1 job had finished" in refusal(job(job_state="FAILED"))
+
+
+def test_a_server_twice_is_refused():
+    assert 'nodes[1].name is "n1"; give each node once' in refusal(job(), nodes=[node("n1"), node("n1")])
+
+
+def test_options_that_are_not_there_are_refused():
+    assert "did you mean 'account'?" in refusal(job(), users="acount")
+    assert "tasks is 'means'" in refusal(job(), tasks="means")
+    with pytest.raises(InvalidInstance, match="users is"):
+        cluster(job(), users=["account"])
+
+
+# -- fuzz -----------------------------------------------------------------------------------------------------
+
+LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(-2, 2**70), st.floats(), st.text(max_size=8),
+    st.sampled_from(["cpu=1,mem=2G", "gpu:a100:2(S:0)", "gres/gpu=1", "n[1-3]", "a&(b|c)", "1-5%2", "PENDING"]),
+)  # fmt: skip
+VALUES = st.recursive(
+    LEAVES, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=3), max_leaves=6
+)
+NODE_KEYS = ["name", "cpus", "effective_cpus", "real_memory", "gres", "gres_drained", "state", "partitions", "features"]
+JOB_KEYS = [
+    "job_id", "account", "partition", "job_state", "hold", "tres_req_str", "tres_per_node", "tres_per_task", "tasks",
+    "node_count", "cpus", "memory_per_node", "array_task_string", "features", "required_nodes", "excluded_nodes",
+    "exclusive", "shared", "licenses",
+]  # fmt: skip
+
+
+@given(
+    st.dictionaries(st.sampled_from(NODE_KEYS), VALUES, max_size=3),
+    st.dictionaries(st.sampled_from(JOB_KEYS), VALUES, max_size=3),
+)
+def test_any_values_give_an_instance_or_an_error_of_ours(of_node, of_job):
+    try:
+        made = cluster(job(), job(**of_job), nodes=[node("n1"), node("n2") | of_node])
+    except FairoptError as error:
+        assert len(str(error)) < 2000
+    else:
+        assert np.isfinite(made.demands).all()
+        assert made.weights.sum() == pytest.approx(len({name.partition(" #")[0] for name in made.users}))
+
+
+@given(VALUES, VALUES)
+def test_any_documents_give_an_instance_or_an_error_of_ours(nodes, jobs):
+    for given_nodes, given_jobs in ((nodes, jobs), ({"nodes": nodes}, {"jobs": jobs})):
+        with pytest.raises(FairoptError):
+            slurm(given_nodes, given_jobs)
+
+
+@given(st.binary(max_size=60), st.integers(0, 300), st.integers(0, 300))
+def test_any_bytes_give_an_instance_or_an_error_of_ours(tmp_path_factory, rubbish, start, stop):
+    raw = json.dumps({"jobs": [job(), job(account="cfd", features="a|b")]}).encode()
+    file = tmp_path_factory.mktemp("slurm") / "jobs.json"
+    file.write_bytes(raw[:start] + rubbish + raw[max(start, stop) :])
+    try:
+        slurm({"nodes": [node("n1")]}, file)
+    except FairoptError as error:
+        assert str(error)

@@ -1,0 +1,97 @@
+"""Values as Slurm writes them, against independent readings."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairopt.datasets.slurm_fields import array_tasks
+from fairopt.datasets.slurm_places import hosts, satisfies
+
+RANGES = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(1, 7)), min_size=1, max_size=5)
+
+
+@given(RANGES, st.booleans())
+def test_tasks_of_an_array_are_those_of_its_ranges(ranges, throttled):
+    parts = [f"{a}-{a + n}:{step}" if n else str(a) for a, n, step in ranges]
+    text = ",".join(parts) + ("%5" if throttled else "")
+    assert array_tasks(text) == (sum(len(range(a, a + n + 1, step)) if n else 1 for a, n, step in ranges), False)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("1-3,...", (3, True)), ("1-3,4-...", (4, True)), ("0xFF", (8, False)), ("[3]", (1, False))]
+)
+def test_cut_and_hexadecimal_arrays_are_counted(text, count):
+    assert array_tasks(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1-5:0", "1--3", "\u0663", "1,,2", "-1", "0x", "9999999999"])
+def test_other_texts_are_no_arrays(text):
+    assert array_tasks(text) is None
+
+
+@given(st.lists(st.tuples(st.text("nab", max_size=2), st.integers(1, 3), RANGES), min_size=1, max_size=3))
+def test_a_list_of_hosts_stands_for_its_names(items):
+    texts, names = [], set()
+    for prefix, width, ranges in items:
+        texts.append(f"{prefix}[{','.join(f'{a:0{width}d}-{a + n}' for a, n, _ in ranges)}]")
+        names |= {prefix + str(k).rjust(width, "0") for a, n, _ in ranges for k in range(a, a + n + 1)}
+    assert hosts(",".join([*texts, "login"])) == names | {"login"}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("rack[1-2]n[08-09]", {"rack1n08", "rack1n09", "rack2n08", "rack2n09"}),
+        ("a[1]b", {"a1b"}), ("a, b", {"a", "b"}), ("", set()), ("n[9-10]", {"n9", "n10"}),
+    ],
+)  # fmt: skip
+def test_hosts_of_several_dimensions(text, names):
+    assert hosts(text) == names
+
+
+@pytest.mark.parametrize(
+    "text", ["n[", "n]", "n[]", "n[3-1]", "n[a]", "n[[1]]", "n[0-99999]", "n[1-999][1-999]", "a b", "n[1-\u0663]"]
+)
+def test_lists_that_are_wrong_or_too_long_are_not_understood(text):
+    assert hosts(text) is None
+
+
+NAMES = "abc"
+EXPRESSIONS = st.recursive(
+    st.sampled_from(NAMES),
+    lambda inner: st.lists(st.tuples(st.sampled_from("&|,"), inner), min_size=2, max_size=4),
+    max_leaves=8,
+)
+
+
+def written(expression):
+    if isinstance(expression, str):
+        return expression
+    first, *others = expression
+    return "(" + written(first[1]) + "".join(op + written(part) for op, part in others) + ")"
+
+
+def true_for(expression, features):
+    if isinstance(expression, str):
+        return expression in features
+    value = true_for(expression[0][1], features)
+    for op, part in expression[1:]:
+        right = true_for(part, features)
+        value = (value or right) if op == "|" else (value and right)
+    return value
+
+
+@given(EXPRESSIONS, st.sets(st.sampled_from(NAMES)))
+def test_constraints_are_read_from_left_to_right(expression, features):
+    meets = satisfies(written(expression))
+    assert meets is not None
+    assert meets(frozenset(features)) == true_for(expression, features)
+
+
+@pytest.mark.parametrize("text", ["", "a&", "&a", "(a", "a)", "a(b)", "(a]", "a*2", "()", "(a)(b)", "a&&b"])
+def test_other_texts_are_no_constraints(text):
+    assert satisfies(text) is None
+
+
+def test_deep_parentheses_are_no_trouble():
+    assert satisfies("(" * 10_000 + "a" + ")" * 10_000)(frozenset("a"))

@@ -48,10 +48,12 @@ from fairopt.notions.psdsf import PSDSF
 from fairopt.notions.registry import known_policies, named_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
+from fairopt.progress import progress
 from fairopt.properties.audit import audit
 from fairopt.properties.checks import check
 from fairopt.properties.findings import AuditReport, Finding, Witness
 from fairopt.properties.lies import Misreport, best_misreport
+from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.replay import replay
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.report import Comparison, compare
@@ -142,6 +144,9 @@ __all__ = [
     "known_policies",
     "metrics",
     "named_policy",
+    "population_monotone",
+    "progress",
     "read",
     "replay",
+    "resource_monotone",
 ]  # fmt: skip

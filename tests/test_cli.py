@@ -447,8 +447,8 @@ from fairopt.cli import progress
 
 progress.GRACE = 0.05
 signal.signal(signal.SIGINT, lambda number, frame: None)  # as if the main thread never came back to Python
-threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 with progress.working("something long"):
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     threading.Event().wait(60)
 """
 

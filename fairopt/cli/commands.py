@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from fairopt.instance import Instance
 
 # What is heavy (cvxpy) or optional (matplotlib) is imported by the command that needs it.
 
@@ -72,18 +71,8 @@ app = typer.Typer(
 )  # fmt: skip
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-Input = Annotated[str, typer.Argument(
-    show_default=False, metavar="INPUT",
-    help="A folder with users.csv and servers.csv, a .json file, or a folder of the openb trace.",
-)]  # fmt: skip
 Solver = Annotated[str | None, typer.Option(help="Solve by cones with this solver only; see 'fairopt solvers'.")]
 Method = Annotated[str, typer.Option(help="'auto' takes the first exact route, 'cone' the general one.")]
-Pooled = Annotated[bool, typer.Option("--pooled", help="Take the walls between servers away: one pool.")]
-Pods = Annotated[str | None, typer.Option(help="openb: which list of tasks, as 'default' or 'gpuspec33'.")]
-Scale = Annotated[float | None, typer.Option(help="openb: factor on all capacities, as 0.5.")]
-Equal = Annotated[bool, typer.Option(
-    "--equal-weights", help="Give everybody the same entitlement; h-ffmra and mlf-drs know no other.")]  # fmt: skip
-Backlog = Annotated[bool, typer.Option("--backlog", help="openb: no task limits.")]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for each policy.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what solvers say (on stderr).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
@@ -129,12 +118,11 @@ def _options(
 
 @app.command(no_args_is_help=True, help=SOLVE)
 @guarded
+@reading
 def solve(
-    input: Input,
+    source: Source,
     policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
-    solver: Solver = None, method: Method = "auto", pooled: Pooled = False,
-    equal_weights: Equal = False, pods: Pods = None, capacity_scale: Scale = None, backlog: Backlog = False,
-    time_limit: TimeLimit = None,
+    solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None,
     out: Annotated[Path | None, typer.Option(
         help="Write the allocation: .json or .parquet with everything, .csv by user.")] = None,
     as_json: AsJson = False, verbose: Verbose = False,
@@ -146,8 +134,8 @@ def solve(
 
     files.check(out, files.ALLOCATIONS)
     mechanism = named_policy(policy)
-    instance = _read(input, pooled, equal_weights, pods, capacity_scale, backlog)
-    with working(f"{label(mechanism)} on {instance!r}", verbose):
+    instance = source.read()
+    with working(label(mechanism), verbose):
         options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
         allocation = mechanism.allocate(instance, **options)
     if out is not None:
@@ -168,21 +156,20 @@ def solve(
 
 @app.command(no_args_is_help=True, help=COMPARE)
 @guarded
+@reading
 def compare(
-    input: Input,
+    source: Source,
     policy: Annotated[list[str], typer.Option("--policy", "-p", help="One to compare; repeat it.")],
-    solver: Solver = None, method: Method = "auto", pooled: Pooled = False,
-    equal_weights: Equal = False, pods: Pods = None, capacity_scale: Scale = None, backlog: Backlog = False,
-    time_limit: TimeLimit = None,
+    solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None,
     plot: Annotated[Path | None, typer.Option(
         help="Draw who holds how much of each resource, as .png, .pdf or .svg.")] = None,
     plot_types: Annotated[Path | None, typer.Option(
         help="Draw tasks, and use of each resource, by type of server, as .png, .pdf or .svg.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the table: .json, .csv or .md.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the table: .json, .csv, .md or .tex.")] = None,
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Put policies side by side on one cluster."""
-    from fairopt.report import PLACEMENT, Comparison, Outcome, files, mechanisms, outcome
+    from fairopt.report import PLACEMENT, Comparison, Outcome, ask_all, files, mechanisms
     from fairopt.routes import solvers
 
     files.check(out, files.COMPARISONS)
@@ -195,17 +182,18 @@ def compare(
     chosen = mechanisms(policy)
     if solver is not None:
         solvers.named(solver)
-    instance = _read(input, pooled, equal_weights, pods, capacity_scale, backlog)
+    instance = source.read()
     outcomes: list[Outcome] = []
 
     def tell() -> Comparison:
-        result = Comparison(instance, tuple(outcomes))
+        result = Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :])
         if outcomes and out is not None:
             files.write_comparison(result, out)
         drawings = {plot: result.plot, plot_types: result.plot_server_types} if result.allocations else {}
         drawings.pop(None, None)
         for path, draw in drawings.items():
-            draw()[0].figure.savefig(path, dpi=150)
+            with working(f"drawing {path}"):
+                draw()[0].figure.savefig(path, dpi=150)
         if as_json:
             typer.echo(files.as_json(result.to_dict()))
         elif outcomes:
@@ -227,16 +215,12 @@ def compare(
         tell()
         complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
 
-    try:
-        for k, (name, mechanism) in enumerate(chosen.items(), 1):
-            with working(f"{name} ({k} of {len(chosen)}) on {instance!r}", verbose, last_words):
-                outcomes.append(outcome(
-                    name, mechanism, instance,
-                    method=None if method == "auto" else method, solver=solver, time_limit=time_limit, verbose=verbose,
-                ))  # fmt: skip
-    except KeyboardInterrupt:
+    with working(f"{len(chosen)} policies", verbose, last_words):
+        options = {"method": method, "solver": solver, "time_limit": time_limit, "verbose": verbose}
+        left = ask_all(chosen, instance, outcomes, **options)
+    if left:
         last_words()
-        raise typer.Exit(STOPPED) from None
+        raise typer.Exit(STOPPED)
     result = tell()
     if result.errors:
         failed = ", ".join(result.errors)
@@ -333,16 +317,6 @@ def _words(console: Console, header: tuple[str, ...], rows: Sequence[tuple[str, 
     for row in rows:
         table.add_row(*map(Text, row))
     console.print(table)
-
-
-def _read(
-    path: str, pooled: bool, equal_weights: bool, pods: str | None, capacity_scale: float | None, backlog: bool
-) -> Instance:
-    from fairopt.datasets import read
-
-    instance = read(path, pods=pods, capacity_scale=capacity_scale, backlog=backlog or None)
-    instance = instance.with_weights(1) if equal_weights else instance
-    return instance.pooled() if pooled else instance
 
 
 def _has_matplotlib() -> bool:

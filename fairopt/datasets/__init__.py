@@ -1,15 +1,18 @@
 """Readers of the files people have, and generators of instances.
 
-`read` and `write`, `demo` (ships with the package), `openb` (a production GPU cluster), `log_uniform` (random),
+`read` and `write`, `demo` (ships with the package), `kubernetes` and `slurm` (what a cluster says of itself),
+`clusterdata2019` and `openb` (traces of production clusters), `log_uniform` (random),
 the instances of Jiang and Wu (000): `jiang_wu`, `heavy_light`, `google_cluster`, and random rounds in the manner of
 Hamzeh et al. (004): `RequestRounds`.
 """
 
 from fairopt.datasets.alibaba import openb
+from fairopt.datasets.clusterdata import clusterdata2019
 from fairopt.datasets.files import demo, read, write
 from fairopt.datasets.generators import log_uniform
 from fairopt.datasets.hffmra import RequestRounds
 from fairopt.datasets.jsonfile import schema
+from fairopt.datasets.kube import kubernetes
 from fairopt.datasets.scenarios import (
     REQUEST_TYPES,
     GoogleServers,
@@ -20,11 +23,13 @@ from fairopt.datasets.scenarios import (
     jiang_wu,
     jiang_wu_demands,
 )
+from fairopt.datasets.slurm import slurm
 
 __all__ = [
     "REQUEST_TYPES",
     "GoogleServers",
     "RequestRounds",
+    "clusterdata2019",
     "demo",
     "google_cluster",
     "google_servers",
@@ -32,9 +37,11 @@ __all__ = [
     "heavy_light_demands",
     "jiang_wu",
     "jiang_wu_demands",
+    "kubernetes",
     "log_uniform",
     "openb",
     "read",
     "schema",
+    "slurm",
     "write",
 ]

@@ -1,56 +1,89 @@
-"""CSV files as columns of text that remember their line, so that every error can name file, line, column and value."""
+"""Tables whose errors name table, row, column and value, and the one read from CSV files."""
 
 from __future__ import annotations
 
 import codecs
 import csv
 import os
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 
-__all__ = ["Table", "read_table"]
+__all__ = ["LONGEST_CELL", "MOST_CELLS", "MOST_CHARACTERS", "Rows", "Table", "check_columns", "read_table", "short"]
 
 _LONGEST_LINE = 1 << 24  # characters; a longer line is no table, and reading it would take memory without end
+LONGEST_CELL = 131_072  # characters; the csv module reads no longer ones
+MOST_CELLS = 20_000_000  # a cell of a CSV file takes some 65 bytes once read, so that memory stays within 2 GiB
+MOST_CHARACTERS = 1 << 28  # of a whole table, at 1 to 4 bytes each in memory
+_TOO_LARGE = "so much is not read at once; for many users on one pool see `fairopt shards`"
+_MOST_COLUMNS = 10_000  # a resource each: far more than any cluster has
 _LARGEST_WHOLE = 2.0**53  # beyond it floats skip whole numbers
 
 
-@dataclass(frozen=True)
-class Table:
-    """A CSV file: its columns as lists of text without surrounding blanks, and the line that each row starts on."""
+class Rows(ABC):
+    """A table from a file or a frame whose errors name table, row, column and value.
+
+    Attributes
+    ----------
+    path : str
+        What messages call the table: its file, or ``users`` for a frame.
+    columns : Mapping
+        By name; what they hold is the table's own affair.
+    """
 
     path: str
-    columns: dict[str, list[str]]
-    lines: list[int]
+    columns: Mapping[str, Any]
 
-    def __len__(self) -> int:
-        return len(self.lines)
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def place(self, row: int) -> str:
+        """Where a row is, as ``line 3``."""
+
+    @abstractmethod
+    def texts(self, column: str) -> list[str]:
+        """A column as text, ``""`` where a cell is blank."""
+
+    @abstractmethod
+    def lists(self, column: str) -> list[list[str] | None]:
+        """A column of lists of names, None where a cell is blank."""
+
+    @abstractmethod
+    def floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.floating[Any]]:
+        """A column as numbers of any sign, with ``blank`` where a cell is blank; refused if that is None."""
+
+    @abstractmethod
+    def shown(self, column: str, row: int) -> str:
+        """A cell for a message."""
 
     def refuse(self, row: int, column: str, problem: str) -> NoReturn:
         """Raise the error about one cell."""
-        raise InvalidInstance(f"{self.path}, line {self.lines[row]}, column {column!r}: {problem}")
+        raise InvalidInstance(f"{self.path}, {self.place(row)}, column {column!r}: {problem}")
 
     def labels(self, column: str) -> list[str]:
         """A column of names: none empty, none twice."""
-        names = self.columns[column]
+        names = self.texts(column)
         first: dict[str, int] = {}
         for row, name in enumerate(names):
             if not name:
                 self.refuse(row, column, f"the name is empty; give every {column} a name of its own")
             if first.setdefault(name, row) != row:
-                self.refuse(row, column, f"{name!r} is given on line {self.lines[first[name]]} too; names must differ")
+                there = self.place(first[name])
+                self.refuse(row, column, f"{short(name)} is given on {there} too; names must differ")
         return names
 
     def numbers(
         self, column: str, fix: str, *, blank: float | None = None, positive: bool = False, whole: bool = False,
         infinite: bool = False,
-    ) -> NDArray[np.float64]:  # fmt: skip
+    ) -> NDArray[np.floating[Any]]:  # fmt: skip
         """A column of numbers, none negative.
 
         Parameters
@@ -71,13 +104,9 @@ class Table:
         Raises
         ------
         InvalidInstance
-            Names file, line, column, value and fix.
+            Names table, row, column, value and fix.
         """
-        cells = self.columns[column]
-        try:
-            values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
-        except ValueError:
-            values = np.fromiter((self._number(row, column, fix, blank) for row in range(len(cells))), dtype=np.float64)
+        values = self.floats(column, fix, blank)
         good = values > 0 if positive else values >= 0
         if not infinite:
             good &= values < np.inf
@@ -85,8 +114,44 @@ class Table:
             good &= (values == np.floor(values)) & (values <= _LARGEST_WHOLE)
         if not good.all():
             row = int(np.argmin(good))
-            self.refuse(row, column, f"the value is {cells[row]}; {fix}")
+            self.refuse(row, column, f"the value is {self.shown(column, row)}; {fix}")
         return values
+
+
+@dataclass(frozen=True)
+class Table(Rows):
+    """A CSV file: its columns as lists of text without surrounding blanks, and the line that each row starts on."""
+
+    path: str
+    columns: dict[str, list[str]]
+    lines: list[int]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def place(self, row: int) -> str:
+        """The line that a row starts on."""
+        return f"line {self.lines[row]}"
+
+    def texts(self, column: str) -> list[str]:
+        """A column as it is."""
+        return self.columns[column]
+
+    def lists(self, column: str) -> list[list[str] | None]:
+        """Names joined by ``|`` as lists."""
+        return [cell.split("|") if cell else None for cell in self.columns[column]]
+
+    def shown(self, column: str, row: int) -> str:
+        """A cell as it is."""
+        return self.columns[column][row]
+
+    def floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.float64]:
+        """A column of text as numbers."""
+        cells = self.columns[column]
+        try:
+            return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
+        except ValueError:
+            return np.fromiter((self._number(row, column, fix, blank) for row in range(len(cells))), dtype=np.float64)
 
     def _number(self, row: int, column: str, fix: str, blank: float | None) -> float:
         cell = self.columns[column][row]
@@ -97,7 +162,7 @@ class Table:
         try:
             return float(cell)
         except ValueError:
-            self.refuse(row, column, f"{_short(cell)} is no number; {fix}")
+            self.refuse(row, column, f"{short(cell)} is no number; {fix}")
 
 
 def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
@@ -123,6 +188,8 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
     name = os.fspath(path)
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
+            if os.fstat(file.fileno()).st_size > MOST_CHARACTERS:
+                raise InvalidInstance(f"{name} has more than {MOST_CHARACTERS:,} bytes; {_TOO_LARGE}")
             return _parse(file, name, required)
     except UnicodeDecodeError as error:
         line = _undecodable_line(Path(path))
@@ -150,12 +217,14 @@ def _parse(file: TextIO, name: str, required: Sequence[str]) -> Table:
                 elif len(row) != len(header):
                     raise InvalidInstance(
                         f"{name}, line {start}: the row has {len(row)} cells where the header has {len(header)} "
-                        f"({', '.join(header)}); give one cell per column, in double quotes if it holds a comma"
+                        f"({_some(header)}); give one cell per column, in double quotes if it holds a comma"
                     )
                 else:
                     for column, cell in zip(columns, row, strict=True):
                         column.append(cell)
                     lines.append(start)
+                    if len(lines) * len(header) > MOST_CELLS:
+                        raise InvalidInstance(f"{name} has more than {MOST_CELLS:,} cells; {_TOO_LARGE}")
             start = reader.line_num + 1
     except csv.Error as error:
         raise InvalidInstance(
@@ -167,23 +236,45 @@ def _parse(file: TextIO, name: str, required: Sequence[str]) -> Table:
 
 
 def _checked_header(header: list[str], place: str, required: Sequence[str]) -> list[str]:
-    for k, name in enumerate(header):
-        if not name:
-            raise InvalidInstance(f"{place}: column {k + 1} has no name; name it in the header or remove it")
-        if name in header[:k]:
-            raise InvalidInstance(f"{place}: the column {name!r} is there twice; names of columns must differ")
-    for name in required:
-        if name not in header:
-            separator = next((s for s in (";", "\t") if len(header) == 1 and s in header[0]), None)
-            hint = f"separate the columns by commas, not by {separator!r}" if separator else nearest(name, header)
-            raise InvalidInstance(f"{place}: there is no column {name!r}; {hint}")
+    if len(header) == 1 and header[0] not in required:
+        separator = next((s for s in (";", "\t") if s in header[0]), None)
+        if separator:
+            raise InvalidInstance(
+                f"{place}: there is no column {required[0]!r}; separate the columns by commas, not by {separator!r}"
+            )
+    check_columns(header, place, required)
     return header
 
 
+def check_columns(header: Sequence[str], place: str, required: Sequence[str]) -> None:
+    """Names of columns: none empty, none twice, and those that must be there are.
+
+    Raises
+    ------
+    InvalidInstance
+        Starts with ``place``.
+    """
+    if len(header) > _MOST_COLUMNS:
+        raise InvalidInstance(f"{place}: there are {len(header):,} columns; give at most {_MOST_COLUMNS:,}")
+    seen: set[str] = set()
+    for k, name in enumerate(header):
+        if not name:
+            raise InvalidInstance(f"{place}: column {k + 1} has no name; name it in the header or remove it")
+        if name in seen:
+            raise InvalidInstance(f"{place}: the column {short(name)} is there twice; names of columns must differ")
+        seen.add(name)
+    for name in required:
+        if name not in seen:
+            raise InvalidInstance(f"{place}: there is no column {name!r}; {nearest(name, header)}")
+
+
 def _bounded_lines(file: TextIO, name: str) -> Iterator[str]:
-    number = 0
+    number = characters = 0
     while line := file.readline(_LONGEST_LINE):
         number += 1
+        characters += len(line)
+        if characters > MOST_CHARACTERS:
+            raise InvalidInstance(f"{name} has more than {MOST_CHARACTERS:,} characters; {_TOO_LARGE}")
         if len(line) == _LONGEST_LINE:
             raise InvalidInstance(f"{name}, line {number} is longer than {_LONGEST_LINE} characters; this is no table")
         yield line
@@ -202,5 +293,10 @@ def _undecodable_line(path: Path) -> int:
     return line
 
 
-def _short(text: str) -> str:
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+
+
+def short(text: str) -> str:
+    """A text for a message, in quotes, and not too long."""
     return repr(text if len(text) <= 40 else text[:37] + "...")

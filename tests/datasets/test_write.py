@@ -152,9 +152,10 @@ def test_a_bar_in_a_servers_name_is_fine_where_nobody_is_bound_to_servers(tmp_pa
     assert read(tmp_path) == instance
 
 
-def test_demands_by_server_do_not_fit_a_table(tmp_path):
-    with pytest.raises(InvalidInstance, match=r"demands differ by server.*\.json"):
-        write(Instance([[[1], [2]]], [[1], [1]]), tmp_path / "folder")
+def test_demands_by_server_take_a_third_table(tmp_path):
+    write(Instance([[[1], [2]]], [[1], [1]], users=["a"], resources=["cpu"], servers=["s", "t"]), tmp_path)
+    assert (tmp_path / "users.csv").read_text() == "user\na\n"
+    assert (tmp_path / "demands.csv").read_text() == "user,server,cpu\na,s,1\na,t,2\n"
 
 
 def test_lists_of_servers_that_a_cell_cannot_hold_are_refused(tmp_path):

@@ -1,0 +1,76 @@
+"""``fairopt convert``: what some tool gives, as files that fairopt and people read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairopt.cli.commands import app, guarded
+from fairopt.cli.inputs import Source, reading
+from fairopt.cli.progress import console_for, working
+from fairopt.errors import InvalidInstance
+
+CONVERT = """Read a cluster of any kind and write it as tables, JSON or YAML.
+
+\b
+[bold]From Kubernetes[/]
+  mkdir now
+  kubectl get nodes -o json > now/nodes.json
+  kubectl get pods -A -o json > now/pods.json
+  fairopt convert now/ cluster/ --users namespace
+
+\b
+[bold]From Slurm[/]: nodes.json of "scontrol show node --json", jobs.json of "squeue --json"
+  fairopt convert slurm/ cluster.yaml --users account
+
+\b
+[bold]From ClusterData 2019[/]: instance_events and machine_events, as .parquet, .csv or .csv.gz
+  fairopt convert borg/ cluster.json --users tier --at 86400000000
+
+\b
+[bold]Between files of fairopt[/]
+  fairopt convert cluster/ cluster.json
+  fairopt convert cluster.json tables/ --to parquet
+  fairopt convert openb/ contended/ --pods gpuspec33 --capacity-scale 0.5
+
+\b
+[bold]What is read[/]
+  a folder  users.csv + servers.csv, or .parquet    tables
+            nodes.json + pods.json                  Kubernetes
+            nodes.json + jobs.json                  Slurm
+            instance_events + machine_events        ClusterData 2019
+            openb_node_list_all_node.csv            the openb trace
+  a file    .json, .yaml
+
+Numbers are kept to the last bit, and a header as "memory \\[GiB]" keeps the unit of a resource. What a reader leaves \
+out or assumes is told as notes, which are not written."""
+
+
+@app.command(no_args_is_help=True, help=CONVERT)
+@guarded
+@reading
+def convert(
+    source: Source,
+    output: Annotated[Path, typer.Argument(
+        show_default=False, metavar="OUTPUT", help="A name that ends in .json or .yaml, or a folder for tables.")],
+    to: Annotated[str | None, typer.Option(
+        metavar="KIND", help="csv, parquet, json or yaml. Default after the name of OUTPUT; of folders csv.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+) -> None:  # fmt: skip
+    """Read a cluster of any kind and write it."""
+    from fairopt.datasets import write
+    from fairopt.datasets.files import files_to_write
+
+    kind, files = files_to_write(output, to)
+    there = [str(file) for file in files if file.exists()]
+    if there and not force:
+        raise InvalidInstance(f"{' and '.join(there)} would be replaced; give --force, or another name")
+    instance = source.read()
+    console = console_for()
+    console.print(f"read: {instance!r}", markup=False, soft_wrap=True)
+    with working(f"writing {output}"):
+        write(instance, output, kind)
+    written = files if instance.demands.ndim == 3 else files[:2]
+    console.print(f"written: {', '.join(map(str, written))}", markup=False, soft_wrap=True)

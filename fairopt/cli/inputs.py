@@ -1,0 +1,96 @@
+"""What commands read: INPUT, the options that go with it, and the notes of its reader."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from fairopt.cli.progress import console_for, working
+
+if TYPE_CHECKING:
+    from fairopt.instance import Instance
+
+__all__ = ["Source", "reading"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_PANEL = "Options of the input"
+_INPUT = (
+    "A .json or .yaml file, or a folder: tables (users.csv and servers.csv, or .parquet), Kubernetes, Slurm, "
+    "ClusterData 2019, openb; see 'fairopt convert --help'."
+)
+
+
+def _option(name: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(name, help=help, metavar=metavar, rich_help_panel=_PANEL)
+
+
+_PATH = Annotated[str, typer.Argument(show_default=False, metavar="INPUT", help=_INPUT)]
+_OPTIONS: dict[str, Any] = {
+    "users": Annotated[str | None, _option(
+        "--users", "Whose the tasks are. Kubernetes: 'namespace', 'label:team'; Slurm: 'account' ...", "WHO")],
+    "tasks": Annotated[str | None, _option(
+        "--tasks", "Kubernetes, Slurm, ClusterData: 'mean' request of an owner's tasks, or their 'shapes'.", "HOW")],
+    "at": Annotated[int | None, _option("--at", "ClusterData: the time to look at, in microseconds.", "TIME")],
+    "pods": Annotated[str | None, _option("--pods", "openb: which list of tasks, as 'gpuspec33'.", "NAME")],
+    "capacity_scale": Annotated[float | None, _option("--capacity-scale", "openb: factor on all capacities.", "X")],
+    "backlog": Annotated[bool | None, _option("--backlog", "openb: no task limits.")],
+    "equal_weights": Annotated[bool | None, _option(
+        "--equal-weights", "Give everybody the same entitlement; h-ffmra and mlf-drs know no other.")],
+    "pooled": Annotated[bool | None, _option("--pooled", "Take the walls between servers away: one pool.")],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """INPUT as a command was given it."""
+
+    path: str
+    options: dict[str, Any]
+    equal_weights: bool = False
+    pooled: bool = False
+
+    def read(self) -> Instance:
+        """The instance; what its reader left out or assumed is told on stderr."""
+        from fairopt.datasets import read
+
+        with working(f"reading {self.path}"):
+            instance = read(self.path, **self.options)
+        _tell(instance.notes)
+        instance = instance.with_weights(1) if self.equal_weights else instance
+        return instance.pooled() if self.pooled else instance
+
+
+def reading(command: _Command) -> _Command:
+    """A command whose first parameter is a `Source`, with INPUT and its options on the command line instead.
+
+    Stands below ``@guarded``, so that every command takes every kind of input in the same words.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    _, *others = signature.parameters.values()
+
+    @functools.wraps(command)
+    def run(input: str, **given: Any) -> Any:
+        options = {name: given.pop(name) for name in _OPTIONS}
+        changes = {name: options.pop(name) for name in ("equal_weights", "pooled")}
+        asked = {name: value for name, value in options.items() if value is not None and value is not False}
+        return command(Source(input, asked, **changes), **given)
+
+    path = inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY, annotation=_PATH)
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=None)
+        for name, kind in _OPTIONS.items()
+    ]
+    kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in others]
+    run.__signature__ = signature.replace(parameters=[path, *kept, *added])  # type: ignore[attr-defined]
+    return run  # type: ignore[return-value]
+
+
+def _tell(notes: tuple[str, ...]) -> None:
+    console = console_for(stderr=True)
+    for note in notes:
+        console.print(f"note: {note}", markup=False, style="dim", soft_wrap=not console.is_terminal)

@@ -1,0 +1,129 @@
+"""``fairopt convert``, and the options of the input that all commands share."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import fairopt as fo
+from fairopt.cli import app
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A terminal of 80 columns in a folder with a small cluster, and one with notes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    fo.datasets.write(fo.datasets.demo(), tmp_path / "cluster")
+    nodes = [{"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "64Gi"}}}]
+    pods = [
+        {"metadata": {"namespace": name, "name": "p", "labels": {"team": "all"}}, "spec": {"containers": [
+            {"resources": {"requests": requests}}]}}
+        for name, requests in (("web", {"cpu": "1"}), ("batch", {"cpu": "2", "memory": "1Gi"}), ("x", {}))
+    ]  # fmt: skip
+    (tmp_path / "kube").mkdir()
+    (tmp_path / "kube" / "nodes.json").write_text(json.dumps({"kind": "List", "items": nodes}))
+    (tmp_path / "kube" / "pods.json").write_text(json.dumps({"kind": "List", "items": pods}))
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(app, list(arguments))
+
+    return invoke
+
+
+def test_what_was_read_and_what_was_written_is_told(run: Any) -> None:
+    result = run("convert", "cluster", "out.json")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [f"read: {fo.datasets.demo()!r}", "written: out.json"]
+    assert result.stderr == ""
+    assert fo.read("out.json") == fo.datasets.demo()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (["out"], ["out/users.csv", "out/servers.csv"]),
+        (["out", "--to", "parquet"], ["out/users.parquet", "out/servers.parquet"]),
+        (["out.yaml"], ["out.yaml"]),
+        (["out.yml", "--to", "yaml"], ["out.yml"]),
+    ],
+)
+def test_the_name_or_the_option_says_what_is_written(run: Any, arguments: list[str], files: list[str]) -> None:
+    result = run("convert", "cluster", *arguments)
+    assert result.stdout.splitlines()[-1] == f"written: {', '.join(files)}"
+    assert all(Path(file).is_file() for file in files)
+    assert fo.read(arguments[0]) == fo.datasets.demo()
+
+
+def test_a_third_table_is_told_where_demands_differ_by_server(run: Any) -> None:
+    fo.datasets.write(fo.Instance([[[1], [2]]], [[5], [5]]), "differs.json")
+    assert "out/demands.csv" in run("convert", "differs.json", "out").stdout
+
+
+def test_nothing_is_replaced_without_force(run: Any) -> None:
+    before = Path("cluster/users.csv").read_text()
+    fo.datasets.write(fo.Instance([[1]], [1]), "one.json")
+    result = run("convert", "one.json", "cluster")
+    assert result.exit_code == 2
+    assert "cluster/users.csv and cluster/servers.csv would be replaced; give --force" in result.stderr
+    assert Path("cluster/users.csv").read_text() == before
+    assert run("convert", "one.json", "cluster", "--force").exit_code == 0
+    assert fo.read("cluster").n_users == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("convert nowhere out.json", "InvalidInstance: nowhere does not exist"),
+        ("convert cluster out --to xml", "InvalidInstance: kind is 'xml'; did you mean 'yaml'?"),
+        ("convert cluster out --to json", "out is no name for a file of json; give one that ends in .json"),
+        ("convert cluster out.csv", "out.csv would be one file"),
+        ("convert cluster out.json --users namespace", "'users' is an option for folders of Kubernetes"),
+        ("convert cluster out.json --at 3", "'at' is an option for folders of ClusterData 2019"),
+        ("convert cluster/users.csv out.json", "give the folder that it is in"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(run: Any, command: str, words: str) -> None:
+    result = run(*command.split())
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+    assert not Path("out.json").exists() and not Path("out").exists()
+
+
+@pytest.mark.parametrize("command", [["convert", "kube", "out.json"], ["solve", "kube", "-p", "drf"]])
+def test_notes_of_a_reader_are_told_on_stderr(run: Any, command: list[str]) -> None:
+    result = run(*command)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("note: ")
+    assert "x/p" in result.stderr
+    assert "note:" not in result.stdout
+
+
+def test_notes_leave_json_alone(run: Any) -> None:
+    result = run("solve", "kube", "--json", "--users", "label:team", "--tasks", "shapes")
+    assert set(json.loads(result.stdout)["tasks"]) == {"all #1", "all #2"}
+    assert result.stderr.startswith("note: ")
+
+
+def test_the_other_options_of_the_input_are_kept(run: Any) -> None:
+    fo.datasets.write(fo.Instance([[1], [1]], [[5], [6]], weights=[1, 2]), "two.json")
+    assert run("convert", "two.json", "pool.json", "--pooled", "--equal-weights").exit_code == 0
+    pool = fo.read("pool.json")
+    assert (pool.n_servers, pool.weights.tolist()) == (1, [1, 1])
+
+
+def test_help_teaches_where_files_come_from(run: Any) -> None:
+    result = run("convert", "--help")
+    text = " ".join(result.stdout.split())
+    for words in (
+        "kubectl get pods -A -o json > now/pods.json",
+        "scontrol show node --json",
+        "memory [GiB]",
+        "--force",
+    ):
+        assert words in text
+    assert max(map(len, result.stdout.splitlines())) <= 80

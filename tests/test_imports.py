@@ -91,7 +91,8 @@ def wrong_direction(importer: str, target: str) -> str | None:
     if there == "":
         return "imports the package itself; import from the room that has the name"
     if here == "datasets":
-        return None if there in ("errors", "progress", "instance") else "datasets needs errors, progress and instance only"
+        needed = ("errors", "progress", "instance")
+        return None if there in needed else f"datasets needs {', '.join(needed)} only"
     if there == "datasets":
         return None if LEVEL[here] >= LEVEL["metrics"] else "only later rooms may read data sets"
     return None if LEVEL[there] <= LEVEL[here] else f"{there} comes after {here}"

@@ -24,7 +24,10 @@ ORDER = (
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
-OPTIONAL = {"matplotlib", "pandas", "pyarrow", "dask", "distributed", "nbclient", "nbformat", "ecos", "pytest"}
+OPTIONAL = {
+    "matplotlib", "pandas", "pyarrow", "narwhals", "polars", "yaml", "dask", "distributed", "nbclient", "nbformat", "ecos",
+    "pytest",
+}  # fmt: skip
 NEEDS_ITS_EXTRA = {"testing": {"hypothesis"}}  # the whole room is for those who have it
 
 

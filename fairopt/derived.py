@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -199,6 +200,43 @@ class Derived:
         Weights are relative to everybody's (`total_weight`): shape (n_users,).
         """
         return np.minimum(self.weights / self.total_weight * self.tasks_alone.sum(axis=1), self.task_limits)
+
+    @cached_property
+    def server_classes(self) -> NDArray[np.int64]:
+        """Class of each server: servers alike in capacities, eligibility and demands share one, shape (n_servers,)."""
+        ordered = self.capacities[np.lexsort(self.capacities.T)]
+        if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all different, so nothing else needs a look
+            return frozen(np.arange(self.n_servers))
+        keys: dict[bytes, int] = {}
+        capacities = [row.tobytes() for row in np.ascontiguousarray(self.capacities + 0.0)]
+        alike = Counter(capacities)
+        # when everybody may run everywhere (or on one row), the columns cannot differ
+        same = len(alike) == self.n_servers or bool(self.eligible.all())
+        columns = None if same else np.ascontiguousarray(self.eligible.T)
+        classes = np.empty(self.n_servers, dtype=np.int64)
+        for s, key in enumerate(capacities):
+            if alike[key] > 1:  # users' columns are looked at only where capacities do not tell servers apart
+                if columns is not None:
+                    key += columns[s].tobytes()
+                if self.demands.ndim == 3:
+                    key += (self.demands[:, s, :] + 0.0).tobytes()
+            classes[s] = keys.setdefault(key, len(keys))
+        return frozen(classes)
+
+    def spread(self, tasks_by_class: Float) -> Float:
+        """Tasks on `merged` server rows spread equally over the identical servers they stand for.
+
+        Parameters
+        ----------
+        tasks_by_class : ndarray of shape (n_users, n_classes)
+
+        Returns
+        -------
+        ndarray of shape (n_users, n_servers)
+        """
+        classes = self.server_classes
+        portion = self.counts / np.bincount(classes, weights=self.counts)[classes]
+        return tasks_by_class[:, classes] * portion
 
     # -- values by user ---------------------------------------------------------------------------------------
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.derived import Derived
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.exchange import Exchange
 from fairopt.validation import (
     as_floats,
     check_numbers,
@@ -32,7 +30,7 @@ __all__ = ["Instance"]
 Float = NDArray[np.floating[Any]]
 
 
-class Instance(Derived):
+class Instance(Exchange):
     """Users' demands per task, servers' capacities, entitlements, task limits, and who may run where.
 
     Parameters
@@ -314,28 +312,6 @@ class Instance(Derived):
         one = dict.fromkeys(("eligible", "counts", "servers", "server_types"))
         return self.replace(capacities=self.total_capacities, **one)
 
-    @cached_property
-    def server_classes(self) -> NDArray[np.int64]:
-        """Class of each server: servers alike in capacities, eligibility and demands share one, shape (n_servers,)."""
-        ordered = self.capacities[np.lexsort(self.capacities.T)]
-        if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all different, so nothing else needs a look
-            return frozen(np.arange(self.n_servers))
-        keys: dict[bytes, int] = {}
-        capacities = [row.tobytes() for row in np.ascontiguousarray(self.capacities + 0.0)]
-        alike = Counter(capacities)
-        # when everybody may run everywhere (or on one row), the columns cannot differ
-        same = len(alike) == self.n_servers or bool(self.eligible.all())
-        columns = None if same else np.ascontiguousarray(self.eligible.T)
-        classes = np.empty(self.n_servers, dtype=np.int64)
-        for s, key in enumerate(capacities):
-            if alike[key] > 1:  # users' columns are looked at only where capacities do not tell servers apart
-                if columns is not None:
-                    key += columns[s].tobytes()
-                if self.demands.ndim == 3:
-                    key += (self.demands[:, s, :] + 0.0).tobytes()
-            classes[s] = keys.setdefault(key, len(keys))
-        return frozen(classes)
-
     def merged(self) -> Instance:
         """Identical servers as one row with a count: exact for divisible tasks, and done by default when solving.
 
@@ -366,140 +342,6 @@ class Instance(Derived):
         )
         merged._parent = self._parent
         return merged
-
-    def spread(self, tasks_by_class: Float) -> Float:
-        """Tasks on `merged` server rows spread equally over the identical servers they stand for.
-
-        Parameters
-        ----------
-        tasks_by_class : ndarray of shape (n_users, n_classes)
-
-        Returns
-        -------
-        ndarray of shape (n_users, n_servers)
-        """
-        classes = self.server_classes
-        portion = self.counts / np.bincount(classes, weights=self.counts)[classes]
-        return tasks_by_class[:, classes] * portion
-
-    def plot(self, ax: Any = None, kind: str = "demands", *, users: Any = None, resources: Any = None) -> Any:
-        """How much users differ, as in 003 Fig. 2; needs the extra ``plots``.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw.
-        kind : str, default "demands"
-            ``demands`` as lines in the plane of two resources, or the ``region`` of what two users can run.
-        users, resources : (str, str), optional
-            The two at the axes, where there are more.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
-        from fairopt import plots
-
-        return plots.draw(self, kind, ax, users, resources)
-
-    # -- plain data -------------------------------------------------------------------------------------------
-
-    def to_dict(self) -> dict[str, Any]:
-        """The instance as plain lists, numbers and strings, as `from_dict` and the JSON schema take it."""
-        limits = [None if np.isinf(t) else float(t) for t in self.task_limits]
-        return {
-            "users": list(self.users), "resources": list(self.resources), "servers": list(self.servers),
-            "server_types": None if self.server_types is None else list(self.server_types),
-            "units": None if self.units is None else list(self.units),
-            "demands": self.demands.tolist(), "capacities": self.capacities.tolist(),
-            "weights": self.weights.tolist(), "task_limits": limits,
-            "eligible": None if self.eligible.all() else self.eligible.tolist(), "counts": self.counts.tolist(),
-        }  # fmt: skip
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Instance:
-        """An instance from what `to_dict` gives."""
-        try:
-            return cls(**data)
-        except TypeError as error:
-            raise InvalidInstance(f"this is no instance as to_dict gives it: {error}") from error
-
-    @classmethod
-    def from_frames(cls, users: Any, servers: Any, demands: Any = None) -> Instance:
-        """An instance from data frames of pandas, Polars or pyarrow, or of what else narwhals reads.
-
-        Parameters
-        ----------
-        users : data frame
-            A row per user: ``user``, optionally ``weight`` (null or NaN: 1), ``task_limit`` (null or NaN: none) and
-            ``servers`` (names as a list or joined by ``|``, null: everywhere); every other column is a resource, in
-            units per task. Names are text or whole numbers; pandas may have them as an index called ``user``.
-        servers : data frame
-            A row per server: ``server``, optionally ``count`` and ``type``; every other column is a resource, in units
-            on each server. A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both frames.
-        demands : data frame, optional
-            Where demands differ by server: a row for each user and server where it may run, with ``user``, ``server``
-            and the resources, which ``users`` then has not.
-
-        Returns
-        -------
-        Instance
-            Demands in single precision where all columns of resources are, else in double; so are capacities.
-
-        Raises
-        ------
-        InvalidInstance
-            Names the frame, the row (counted from 0), the column, the value and the fix. Text is not taken for numbers.
-        MissingExtra
-            If narwhals is not installed.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> import fairopt as fo
-        >>> users = pd.DataFrame({"user": ["batch", "web"], "cpu": [4, 1], "memory [GiB]": [8.0, 2.5]})
-        >>> servers = pd.DataFrame({"server": ["small", "large"], "count": [10, 2], "cpu": 16, "memory [GiB]": 64})
-        >>> cluster = fo.Instance.from_frames(users, servers)
-        >>> cluster
-        Instance(2 users x 2 resources on 12 servers in 2 rows)
-        >>> cluster.resource_titles
-        ('cpu', 'memory (GiB)')
-        """
-        from fairopt.datasets.frames import from_frames
-
-        return from_frames(users, servers, demands)
-
-    def to_frames(self, backend: str = "pandas") -> tuple[Any, ...]:
-        """The instance as data frames, which `from_frames` turns into an equal one, to the last bit.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}, default "pandas"
-            Of what library.
-
-        Returns
-        -------
-        tuple of data frames
-            Users and servers, and demands if they differ by server. Columns that would say nothing are not there, as
-            weights of 1; no task limit is infinity, servers are lists of names and None for everywhere. Numbers in
-            single precision stay so.
-
-        Raises
-        ------
-        InvalidInstance
-            If a label cannot be in a table, as a resource called ``weight``, or the library is not installed.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> users, servers = fo.Instance([[1, 2]], [4, 4], resources=["cpu", "memory"]).to_frames()
-        >>> users
-            user  cpu  memory
-        0  user1  1.0     2.0
-        """
-        from fairopt.datasets.frames import to_frames
-
-        return to_frames(self, backend)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):

@@ -13,6 +13,7 @@ ORDER = (
     ("errors", "progress"),
     ("validation", "groups"),
     ("derived",),
+    ("exchange",),
     ("instance",),
     ("allocation",),
     ("blocks",),
@@ -25,8 +26,8 @@ ORDER = (
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 OPTIONAL = {
-    "matplotlib", "pandas", "pyarrow", "narwhals", "polars", "yaml", "dask", "distributed", "nbclient", "nbformat", "ecos",
-    "pytest",
+    "matplotlib", "pandas", "pyarrow", "narwhals", "polars", "yaml", "dask", "distributed", "nbclient", "nbformat",
+    "ecos", "pytest",
 }  # fmt: skip
 NEEDS_ITS_EXTRA = {"testing": {"hypothesis"}}  # the whole room is for those who have it
 

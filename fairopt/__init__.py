@@ -1,7 +1,7 @@
 """fairopt: fairness notions as one line of blocks, solved exactly and proved right."""
 
 from fairopt import datasets, metrics
-from fairopt.allocation import Allocation, Certificate, Try
+from fairopt.allocation import Allocation
 from fairopt.blocks.bundles import AtMostRequested, BundleBase, FairShareBase, GlobalAggregateResource, WeightedLog
 from fairopt.blocks.constraints import (
     Constraint,
@@ -26,6 +26,7 @@ from fairopt.blocks.shares import (
     StandAloneShare,
     Tasks,
 )
+from fairopt.certificate import Certificate, Try
 from fairopt.datasets import read
 from fairopt.errors import (
     FairoptError,

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import VIOLATION_TOLERANCE, Allocation, Certificate, Try, feasibility
+from fairopt.allocation import Allocation, feasibility
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_within
 from fairopt.blocks.model import Point
+from fairopt.certificate import VIOLATION_TOLERANCE, Certificate, Try
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.instance import Instance
 from fairopt.notions.parse import policy_or_text

@@ -14,7 +14,7 @@ ORDER = (
     ("validation", "groups"),
     ("derived",),
     ("exchange",),
-    ("instance",),
+    ("instance", "certificate"),
     ("allocation",),
     ("blocks",),
     ("routes",),

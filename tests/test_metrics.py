@@ -15,7 +15,8 @@ from oracle.instances import cluster, clusters
 
 import fairopt as fo
 from fairopt import metrics
-from fairopt.allocation import Allocation, Certificate
+from fairopt.allocation import Allocation
+from fairopt.certificate import Certificate
 
 
 def made(instance, tasks=None, bundles=None):

@@ -16,7 +16,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 
 if TYPE_CHECKING:
-    from fairopt.blocks.constraints import AtLeast
+    from fairopt.blocks.levels import AtLeast
 
 __all__ = ["Objective", "Sum", "Tiers"]
 
@@ -151,7 +151,7 @@ class Objective(Block):
         raise InvalidBlock(f"minus {self!r} is not concave; only add, or multiply by numbers >= 0")
 
     def __ge__(self, level: object) -> AtLeast:
-        from fairopt.blocks.constraints import AtLeast
+        from fairopt.blocks.levels import AtLeast
 
         self._refuse_arithmetic()
         return AtLeast(

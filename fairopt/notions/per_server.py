@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, Certificate, Try, feasibility
+from fairopt.allocation import Allocation, feasibility
 from fairopt.blocks.base import ByUser
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share
+from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import accepted, label

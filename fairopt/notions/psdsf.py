@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairopt.allocation import Allocation, Certificate, feasibility
+from fairopt.allocation import Allocation, feasibility
+from fairopt.certificate import Certificate
 from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.instance import Instance
 from fairopt.routes.program import require_instance

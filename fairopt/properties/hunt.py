@@ -19,7 +19,8 @@ from fairopt.properties.exact import Case, Verified, verified
 from fairopt.properties.findings import Fault, Finding, Witness
 from fairopt.properties.given import on_servers, one_pool, sentence_of
 from fairopt.properties.many import answers_otherwise, differing
-from fairopt.properties.search import FAMILIES, SHAPES, Measured, Pools, drawn, measured
+from fairopt.properties.pools import FAMILIES, SHAPES, Pools, drawn
+from fairopt.properties.search import Measured, measured
 from fairopt.properties.shrink import Shrinker, case_of
 
 __all__ = ["Hunt", "Setting"]

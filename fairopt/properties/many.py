@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.allocation import VIOLATION_TOLERANCE, Allocation, feasibility
+from fairopt.allocation import Allocation, feasibility
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
 from fairopt.blocks.objectives import AlphaFair
+from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import Policy, label

@@ -22,7 +22,8 @@ from fairopt.errors import FairoptError
 from fairopt.properties.exact import Case, Verified, verified
 from fairopt.properties.lie_families import legal
 from fairopt.properties.lies import true_tasks
-from fairopt.properties.search import LARGEST, Measured, Pools, drawn, measured
+from fairopt.properties.pools import LARGEST, Pools, drawn
+from fairopt.properties.search import Measured, measured
 
 __all__ = ["Shrinker", "case_of", "size_of"]
 

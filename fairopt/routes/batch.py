@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.allocation import GAP_TOLERANCE, VIOLATION_TOLERANCE, Allocation, Certificate
+from fairopt.allocation import Allocation
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
+from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE, Certificate
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.progress import by_itself
 from fairopt.routes import batch_level, batch_most, batch_prices, choose

@@ -9,11 +9,12 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, Certificate, feasibility
+from fairopt.allocation import Allocation, feasibility
 from fairopt.blocks.algebra import fall
 from fairopt.blocks.bundle_model import BundleModel, cut_at_limits, tasks_within
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Tiers
+from fairopt.certificate import Certificate
 from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.instance import Instance
 from fairopt.routes import certify

@@ -17,13 +17,14 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import BLOCK_TOLERANCE, Allocation, Certificate, Try, feasibility, within_tolerance
+from fairopt.allocation import Allocation, feasibility
 from fairopt.blocks.algebra import fall
 from fairopt.blocks.bundle_model import BundleModel, BundlePoint, Triples, cut_at_limits, tasks_within
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, EnvyFree
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Leximin, Objective, Tiers
+from fairopt.certificate import BLOCK_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.errors import Infeasible, InvalidBlock, OutOfDomain, Unbounded
 from fairopt.instance import Instance
 from fairopt.progress import tell

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.allocation import feasibility
-from fairopt.blocks.constraints import AtLeast
+from fairopt.blocks.levels import AtLeast
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, Certificate, Try
+from fairopt.allocation import Allocation
 from fairopt.blocks.base import ByUser
 from fairopt.blocks.bundle_model import BundlePoint
-from fairopt.blocks.constraints import AtLeast, Constraint, Kept, MinShare, MinTasks
+from fairopt.blocks.constraints import Constraint, MinShare, MinTasks
 from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.levels import AtLeast, Kept
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
+from fairopt.certificate import Certificate, Try
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.routes import bundles, certify, cone, leximin, parametric, pool, server_leximin, server_prices, solvers

@@ -12,10 +12,10 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import GAP_TOLERANCE, Try, within_tolerance
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective
+from fairopt.certificate import GAP_TOLERANCE, Try, within_tolerance
 from fairopt.errors import NotConcave, Unbounded
 from fairopt.progress import tell
 from fairopt.routes import certify, conflict, solvers

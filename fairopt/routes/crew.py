@@ -22,8 +22,9 @@ from fairopt.instance import Instance
 from fairopt.progress import tell
 from fairopt.routes.chunks import Pool
 from fairopt.routes.evidence import Bottlenecks, Worth
-from fairopt.routes.prices import Responding, Response
+from fairopt.routes.prices import Response
 from fairopt.routes.program import Program
+from fairopt.routes.responding import Responding
 from fairopt.routes.shards import ArrayShard, BlockShard, Shard
 from fairopt.routes.waterfill import Filling
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import boxcox
 
-from fairopt.allocation import GAP_TOLERANCE
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
+from fairopt.certificate import GAP_TOLERANCE
 from fairopt.routes.program import Program
 
 Float = NDArray[np.floating[Any]]

@@ -17,8 +17,8 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Try
 from fairopt.blocks.objectives import Leximin
+from fairopt.certificate import Try
 from fairopt.progress import tell
 from fairopt.routes import certify, conflict, solvers
 from fairopt.routes.chunks import Pool

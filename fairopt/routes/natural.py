@@ -10,11 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.allocation import GAP_TOLERANCE, Allocation, Certificate
+from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import fall
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.objectives import Leximin, MaxMin, Objective, Tiers
+from fairopt.certificate import GAP_TOLERANCE, Certificate
 from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.instance import Instance
 from fairopt.routes import certify

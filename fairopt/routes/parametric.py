@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from fairopt.allocation import Try
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
+from fairopt.certificate import Try
 from fairopt.progress import tell
 from fairopt.routes import cone, solvers
 from fairopt.routes.cone import Answer, Settings

@@ -12,17 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import GAP_TOLERANCE, Try
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import Share
+from fairopt.certificate import GAP_TOLERANCE, Try
 from fairopt.errors import NotCertified
 from fairopt.routes import conflict
 from fairopt.routes.chunks import Pool
 from fairopt.routes.cone import Answer, Settings
-from fairopt.routes.linear import Totalling, find_mix, sums
-from fairopt.routes.prices import Responding, judged_prices, natural_prices
+from fairopt.routes.linear import find_mix
+from fairopt.routes.prices import judged_prices, natural_prices
 from fairopt.routes.program import Program
+from fairopt.routes.responding import Responding
+from fairopt.routes.totalling import Totalling, sums
 from fairopt.routes.waterfill import Filling, fill
 
 Float = NDArray[np.floating[Any]]

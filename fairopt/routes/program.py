@@ -15,8 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.blocks.constraints import AtLeast, Constraint
+from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.levels import AtLeast
 from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share

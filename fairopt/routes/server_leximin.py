@@ -21,9 +21,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.allocation import GAP_TOLERANCE, VIOLATION_TOLERANCE, Try
 from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.objectives import Leximin
+from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE, Try
 from fairopt.progress import tell
 from fairopt.routes import certify
 from fairopt.routes.cone import Answer, Settings

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import boxcox
 
-from fairopt.allocation import Try
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
+from fairopt.certificate import Try
 from fairopt.progress import tell
 from fairopt.routes import certify
 from fairopt.routes.cone import Answer, Settings

@@ -19,18 +19,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Certificate
 from fairopt.blocks.constraints import Constraint, MaxShare, MaxTasks, MinShare, MinTasks, Reserve
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
 from fairopt.blocks.shares import Share
+from fairopt.certificate import Certificate
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.progress import tell, within
 from fairopt.routes.chunks import Pool
 from fairopt.routes.crew import Crew, Held, OnDask, Question, Streaming
 from fairopt.routes.evidence import Bottlenecks, Feasibility, Worth
-from fairopt.routes.prices import Priced, Responding, Response, judged_prices, natural_prices, unit_level
+from fairopt.routes.prices import Priced, Response, judged_prices, natural_prices, unit_level
+from fairopt.routes.responding import Responding
 from fairopt.routes.sharded_allocation import ShardedAllocation, new_folder
 from fairopt.routes.shards import ParquetShard, Shard, named_capacities, shards_of
 from fairopt.routes.waterfill import Event, Filled, Filling, Loads, Start, fill

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Certificate
+from fairopt.certificate import Certificate
 from fairopt.errors import InvalidBlock
 
 __all__ = ["ShardedAllocation"]

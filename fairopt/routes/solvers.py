@@ -11,7 +11,7 @@ from typing import Any
 import cvxpy as cp
 from scipy.optimize import OptimizeWarning
 
-from fairopt.allocation import Try
+from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 
 # Asked for tightly and judged by the certificate: Clarabel's default leaves about 1e-4 in x for logarithms.

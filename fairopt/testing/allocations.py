@@ -9,7 +9,8 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.allocation import Allocation, Certificate, feasibility
+from fairopt.allocation import Allocation, feasibility
+from fairopt.certificate import Certificate
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.testing.instances import instances, whole

@@ -6,7 +6,8 @@ import pytest
 import fairopt as fo
 from fairopt.properties.checks import check
 from fairopt.properties.exact import verified
-from fairopt.properties.search import FAMILIES, Pools, drawn, measured, violations
+from fairopt.properties.pools import FAMILIES, Pools, drawn
+from fairopt.properties.search import measured, violations
 from fairopt.properties.shrink import Shrinker, case_of, size_of
 
 POLICIES = [fo.DRF(), fo.KDF(2, short="positive"), fo.FDS(0.5), fo.NoFairness(), fo.MLFDRS(), fo.HFFMRA()]

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from oracle.instances import log_uniform, pools
 
 import fairopt as fo
-from fairopt.allocation import within_tolerance
 from fairopt.blocks.model import Point
+from fairopt.certificate import within_tolerance
 from fairopt.routes import certify, chunks
 from fairopt.routes.chunks import Pool
 from fairopt.routes.evidence import Bottlenecks, Feasibility, Worth, bottlenecks, worth
-from fairopt.routes.prices import Responding, find_prices
+from fairopt.routes.prices import find_prices
 from fairopt.routes.program import Program
+from fairopt.routes.responding import Responding
 
 ALPHAS = (0.1, 0.5, 0.95, 1.0, 1.05, 2.0, 5.0, 20.0)
 SHARES = (fo.DominantShare(), fo.Tasks(), fo.PNormShare(2))

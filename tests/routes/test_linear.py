@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.errors import Infeasible
-from fairopt.routes import linear
+from fairopt.routes import linear, totalling
 from fairopt.routes import pool as pool_module
 from fairopt.routes.chunks import Chunk, Pool
 from fairopt.routes.cone import Answer, Settings
@@ -268,7 +268,7 @@ def test_no_prices_prove_less_than_the_optimum(instance: fo.Instance, prices: li
     pool = Pool(program, fo.DominantShare())
     charged = np.array(prices[: pool.m], dtype=float)
     with np.errstate(all="ignore"):
-        found = linear.sums(linear.Totalling(pool), np.zeros(pool.n), charged)
+        found = totalling.sums(totalling.Totalling(pool), np.zeros(pool.n), charged)
     assert float(charged @ pool.usable) + found.gain >= by_duality(program, fo.DominantShare()) * (1 - 1e-14)
     assert found.gap(float(charged @ pool.usable)) == 1.0
 
@@ -279,8 +279,8 @@ class Groups:
     def __init__(self, instance: fo.Instance) -> None:
         half = instance.n_users // 2
         parts = [instance.window(slice(0, half)), instance.window(slice(half, None))]
-        self.parts = [linear.Totalling(Pool(Program(part, fo.Total(), ()), fo.DominantShare())) for part in parts]
-        self.whole = linear.Totalling(Pool(Program(instance, fo.Total(), ()), fo.DominantShare()))
+        self.parts = [totalling.Totalling(Pool(Program(part, fo.Total(), ()), fo.DominantShare())) for part in parts]
+        self.whole = totalling.Totalling(Pool(Program(instance, fo.Total(), ()), fo.DominantShare()))
         self.n, self.usable, self.least = self.whole.n, self.whole.usable, self.whole.least
 
     def wanted(self, prices: Float, within: float) -> linear.Wanted:
@@ -290,7 +290,7 @@ class Groups:
         shifted = second._replace(users=second.users + self.parts[0].n)
         return linear.Wanted.of_all([answers[0], answers[1]._replace(near=shifted)])
 
-    def sample(self) -> linear.Totalling | None:
+    def sample(self) -> totalling.Totalling | None:
         """Of all."""
         return self.whole.sample()
 
@@ -312,7 +312,7 @@ def test_users_may_be_held_in_parts() -> None:
         groups.whole.settle(chunk, apart, tasks)
 
     with np.errstate(all="ignore"):
-        found = linear.sums(groups.whole, tasks, apart.prices, settle)
+        found = totalling.sums(groups.whole, tasks, apart.prices, settle)
     assert found.gap(float(apart.prices @ groups.usable)) <= 1e-12
     assert (found.feasible.load <= 1 + 1e-12).all()
 

@@ -137,7 +137,8 @@ def test_it_is_exact_with_lower_bounds_and_reserves(instance: fo.Instance, data:
 def test_it_agrees_with_highs_when_few_users_are_looked_at_by_themselves(
     name: str, limits: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linear, "FEW", 30)
+    for room in (linear, totalling):
+        monkeypatch.setattr(room, "FEW", 30)
     monkeypatch.setattr(linear, "MOST", 90)
     rng = np.random.default_rng(7)
     for n, m in ((61, 1), (300, 2), (1000, 4), (3000, 3)):

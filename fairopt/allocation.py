@@ -17,6 +17,8 @@ __all__ = ["Allocation"]
 
 Float = NDArray[np.floating[Any]]
 
+ROUNDING = 1e-12  # of a capacity: less left over is none
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Allocation:
@@ -129,7 +131,8 @@ class Allocation:
             ``ntt`` (number of tasks), ``aur`` (units left over, all resources added up as 000 does), ``jain``
             (Jain's index of the dominant shares per weight), ``smallest_dominant_share`` (per weight, among users
             who take part), ``utilisation`` (the part of all capacity that users hold) and ``utilisation_of_tasks``
-            (the part that their tasks use: less where a mechanism decides bundles), two dicts by resource.
+            (the part that their tasks use: less where a mechanism decides bundles), two dicts by resource; NaN where
+            there is none of it.
 
         Examples
         --------
@@ -144,14 +147,15 @@ class Allocation:
         part = instance.task_limits > 0
         dominant = (self.share(DominantShare()) / instance.weights)[part]
         squares = float((dominant**2).sum())
+        room = instance.capacities * instance.counts[:, None]
 
         def part_of_total(used: Float) -> dict[str, float]:
             units = zip(instance.resources, used.sum(axis=0).tolist(), instance.total_capacities.tolist(), strict=True)
-            return {r: u / c if c > 0 else 0.0 for r, u, c in units}
+            return {r: u / c if c > 0 else float("nan") for r, u, c in units}
 
         return {
             "ntt": float(self.tasks.sum()),
-            "aur": float(self.leftover.sum()),
+            "aur": float(np.where(self.leftover > ROUNDING * room, self.leftover, 0.0).sum()),
             "jain": float(dominant.sum() ** 2 / (len(dominant) * squares)) if squares > 0 else 1.0,
             "smallest_dominant_share": float(dominant.min(initial=np.inf)) if len(dominant) else 0.0,
             "utilisation": part_of_total(self.usage),

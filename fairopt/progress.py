@@ -27,7 +27,8 @@ def progress(callback: Listener) -> Iterator[None]:
     Notes
     -----
     What the callback raises ends the work, and comes out of the call that was at work: a way to stop it. What raises
-    ``KeyboardInterrupt`` does as Ctrl-C does: ``compare`` and ``audit`` return what they have.
+    ``KeyboardInterrupt`` does as Ctrl-C does: ``compare`` and ``audit`` return what they have. Only a `FairoptError`
+    is taken for one of the policy that was at work.
 
     Blocks may be nested; the innermost hears. The callback is called in the thread that works. As every context
     variable, a listener is known to the thread and the asyncio task that it was set in and to tasks made there, not to

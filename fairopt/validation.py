@@ -88,6 +88,13 @@ def units_of_resources(instance: Instance, given: Iterable[str] | Mapping[str, s
     for name, unit in zip(instance.resources, named, strict=True):
         if unit != unit.strip() or not unit.isprintable() or set(unit) & set("[]"):
             raise InvalidInstance(f"the unit of {name!r} is {unit!r}; give a short text as 'GiB', without brackets")
+    titles: dict[str, str] = {}
+    for name, unit in zip(instance.resources, named, strict=True):
+        title = f"{name} ({unit})" if unit else name
+        if titles.setdefault(title, name) != name:
+            raise InvalidInstance(
+                f"the resources {titles[title]!r} and {name!r} would both read {title!r} with their units; rename one"
+            )
     return named if any(named) else None
 
 

@@ -489,3 +489,26 @@ def test_a_reader_that_stops_early_sees_no_traceback(tmp_path: Path, run: Any) -
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.startswith("policy")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--out", "--plot"])
+def test_what_cannot_be_written_is_told_before_anything_is_solved(run: Any, option: str, tmp_path: Path) -> None:
+    name = "d.json" if option == "--out" else "d.png"
+    (tmp_path / name).mkdir()
+    done = run("compare", "cluster", "-p", "drf", option, str(tmp_path / name))
+    assert done.exit_code == 2 and "it is a folder" in done.stderr
+
+
+def test_a_disk_that_is_full_does_not_cost_the_answers(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairopt.report import files
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write_comparison", full)
+    monkeypatch.setattr(files, "write_allocation", full)
+    for command in (("compare", "cluster", "-p", "drf"), ("solve", "cluster")):
+        done = run(*command, "--out", str(tmp_path / "x.json"))
+        assert done.exit_code == 2 and "No space left" in done.stderr and "DRF" in done.stdout

@@ -631,3 +631,8 @@ def test_notes_of_a_reader_stay_with_the_instance_and_are_no_part_of_the_questio
     assert noted.with_weights(2).notes == noted.merged().notes == ("12 tasks that request nothing were left out",)
     with pytest.raises(InvalidInstance, match="notes hold 1; give text only"):
         bare.replace(notes=[1])
+
+
+def test_units_must_not_make_two_resources_look_alike():
+    with pytest.raises(InvalidInstance, match=r"'m' and 'm \(GiB\)' would both read 'm \(GiB\)'"):
+        Instance([[1, 2]], [8, 64], resources=["m", "m (GiB)"], units={"m": "GiB"})

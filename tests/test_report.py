@@ -834,3 +834,28 @@ def test_the_story_fits_80_columns(shown: Comparison) -> None:
     lines = [line for part in demonstration.story(shown) for line in drawn(part)]
     assert max(map(len, lines)) <= 80
     assert any("Why believe it?" in line for line in lines)
+
+
+def test_columns_of_resources_with_confusing_names_are_all_there():
+    """A resource called as another's use on a type of server once took its place."""
+    cluster = fo.Instance(
+        [[1, 2], [2, 1]], [[10, 4], [6, 10]], resources=["cpu", "cpu on T4"], server_types=["T4", "x"]
+    )
+    (row,) = fo.compare("nash", cluster).flat_rows()
+    part = fo.NashWelfare().allocate(cluster).metrics()["utilisation"]
+    assert row["used cpu on T4"] == pytest.approx(part["cpu on T4"])
+    assert "used cpu on T4 (resource)" in row
+    bundles = fo.compare("h-ffmra", cluster.replace(resources=["cpu", "by tasks cpu"], server_types=None)).flat_rows()
+    assert len([name for name in bundles[0] if name.startswith("used ")]) == 4
+
+
+def test_a_part_of_nothing_is_no_number_everywhere():
+    result = fo.compare("drf", fo.Instance([[2, 0], [1, 0]], [400, 0], resources=["cpu", "gpu"]))
+    assert result.flat_rows()[0]["used gpu"] is None
+    assert "100.0% | -" in result.to_markdown().replace("  ", " ")
+    assert json.loads(files.as_json(result.to_dict()))["rows"][0]["utilisation"] == {"cpu": 1.0, "gpu": None}
+
+
+def test_what_is_left_over_by_rounding_is_nothing():
+    cluster = fo.Instance([[0.1, 0.3], [0.3, 0.1]], [[0.7, 0.7], [0.9, 1.1]])
+    assert fo.HFFMRA().allocate(cluster).metrics()["aur"] == 0

@@ -73,7 +73,7 @@ def audit(
     conditions = [*(condition or ()), *(["boosting only"] if boosting_only else ())]
     known: list[Finding] = []
 
-    def tell(report: AuditReport) -> None:
+    def show(report: AuditReport) -> None:
         if as_json:
             typer.echo(files.as_json(report.to_dict()))
         else:
@@ -87,14 +87,14 @@ def audit(
             complain(f"stopped by Ctrl-C after {done} whole {'property' if done == 1 else 'properties'}")
 
     def last_words() -> None:  # the mechanism does not come back to Python
-        tell(AuditReport(name, mechanism, tuple(known), tuple(conditions), seed, stopped=True))
+        show(AuditReport(name, mechanism, tuple(known), tuple(conditions), seed, stopped=True))
 
     with working(f"audit of {name}", last_words=last_words):
         report = search(
             mechanism, property or USUAL, positive=positive, conditions=conditions, weights=weights, limits=limits,
             servers=servers, max_examples=max_examples, seed=seed, found=known.append,
         )  # fmt: skip
-    tell(report)
+    show(report)
     if report.interrupted:
         raise typer.Exit(STOPPED)
     faulty = [f for f in report.findings if f.n_faults]

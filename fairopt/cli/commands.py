@@ -138,20 +138,19 @@ def solve(
     with working(label(mechanism), verbose):
         options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
         allocation = mechanism.allocate(instance, **options)
-    if out is not None:
-        files.write_allocation(allocation, out)
+    console = console_for()
     if as_json:
         typer.echo(files.as_json(describe(allocation)))
-        return
-    console = console_for()
-    for table in allocation_tables(allocation):
-        console.print(table)
-    _say(console, f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
-    if verbose:
-        for attempt in allocation.certificate.tried:
+    else:
+        for table in allocation_tables(allocation):
+            console.print(table)
+        _say(console, f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
+        for attempt in allocation.certificate.tried if verbose else ():
             _say(console, f"  tried {attempt}")
-    if out is not None:
-        _say(console, f"written: {out}")
+    if out is not None:  # after it is shown: a disk that is full must not cost the answer
+        files.write_allocation(allocation, out)
+        if not as_json:
+            _say(console, f"written: {out}")
 
 
 @app.command(no_args_is_help=True, help=COMPARE)
@@ -185,19 +184,13 @@ def compare(
     instance = source.read()
     outcomes: list[Outcome] = []
 
-    def tell() -> Comparison:
+    def show() -> Comparison:
+        """On the screen first: what cannot be written or drawn must not cost the answers."""
         result = Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :])
-        if outcomes and out is not None:
-            files.write_comparison(result, out)
-        drawings = {plot: result.plot, plot_types: result.plot_server_types} if result.allocations else {}
-        drawings.pop(None, None)
-        for path, draw in drawings.items():
-            with working(f"drawing {path}"):
-                draw()[0].figure.savefig(path, dpi=150)
+        console = console_for()
         if as_json:
             typer.echo(files.as_json(result.to_dict()))
         elif outcomes:
-            console = console_for()
             console.print(result)
             if result.allocations and instance.n_users <= FEW_USERS:
                 console.print("")
@@ -207,12 +200,22 @@ def compare(
                 console.print(table)
             if by_type:
                 console.print(PLACEMENT, style="dim")
-            for path in filter(None, (out, *drawings)):
-                _say(console, f"written: {path}")
+        made: dict[Path | None, Callable[[Path], Any]] = {}
+        if outcomes:
+            made[out] = lambda path: files.write_comparison(result, path)
+        if result.allocations:
+            made[plot] = lambda path: result.plot()[0].figure.savefig(path, dpi=150)
+            made[plot_types] = lambda path: result.plot_server_types()[0].figure.savefig(path, dpi=150)
+        for path, make in made.items():
+            if path is not None:
+                with working(f"writing {path}"):
+                    make(path)
+                if not as_json:
+                    _say(console, f"written: {path}")
         return result
 
     def last_words() -> None:  # what is done is not lost
-        tell()
+        show()
         complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
 
     with working(f"{len(chosen)} policies", verbose, last_words):
@@ -221,7 +224,7 @@ def compare(
     if left:
         last_words()
         raise typer.Exit(STOPPED)
-    result = tell()
+    result = show()
     if result.errors:
         failed = ", ".join(result.errors)
         complain(f"no certified answer from {len(result.errors)} of {len(chosen)} policies: {failed}")

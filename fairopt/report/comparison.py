@@ -16,6 +16,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
 from fairopt.instance import Instance
 from fairopt.report import layout
+from fairopt.report.frames import Columns
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 from fairopt.report.server_types import ByType, by_type, several_types
 from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, users_column
@@ -202,16 +203,20 @@ class Comparison:
         -------
         list of dict
             ``used <resource>`` and ``used by tasks <resource>``; where there is more than one type of server
-            ``tasks on <type>``, ``used <resource> on <type>`` and ``used by tasks <resource> on <type>`` too.
+            ``tasks on <type>``, ``used <resource> on <type>`` and ``used by tasks <resource> on <type>`` too. Where a
+            resource's name makes two names alike, as ``cpu on T4`` would, the second gets " (resource)" after it.
         """
-        flat = []
+        flat: list[dict[str, Any]] = []
         for row in self.rows():
-            for key, words in (("utilisation", "used"), ("utilisation_of_tasks", "used by tasks")):
-                parts = row.pop(key) or dict.fromkeys(self.instance.resources)
-                row |= {f"{words} {r}": u for r, u in parts.items()}
-            if several_types(self.instance):
-                row |= self.by_type.flat(row["policy"])
-            flat.append(row)
+            keys = (("utilisation", "used"), ("utilisation_of_tasks", "used by tasks"))
+            parts = {words: row.pop(key) or dict.fromkeys(self.instance.resources) for key, words in keys}
+            line = Columns(row)
+            for words, of in parts.items():
+                for resource, part in of.items():
+                    line.add(f"{words} {resource}", None if part is None or np.isnan(part) else part)
+            for name, value in self.by_type.flat(row["policy"]).items() if several_types(self.instance) else ():
+                line.add(name, value)
+            flat.append(dict(line))
         return flat
 
     def to_markdown(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def check(path: Path | None, endings: tuple[str, ...]) -> None:
     Raises
     ------
     InvalidBlock
-        If the ending is another, or the folder is not there.
+        If the ending is another, the folder is not there, or nothing can be written there.
 
     Examples
     --------
@@ -48,6 +49,10 @@ def check(path: Path | None, endings: tuple[str, ...]) -> None:
         raise InvalidBlock(f"cannot write {path}; give a name that ends in {' or '.join(endings)}")
     if not path.resolve().parent.is_dir():
         raise InvalidBlock(f"cannot write {path}: there is no folder {path.parent}; make it first")
+    if path.is_dir():
+        raise InvalidBlock(f"cannot write {path}: it is a folder; give another name")
+    if not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
+        raise InvalidBlock(f"cannot write {path}: writing is not allowed there; give another place")
 
 
 def as_json(data: Any) -> str:

@@ -5,12 +5,14 @@ Three tables. The verdicts on one pool: a row per notion, property and kind of d
 row per notion, property and family of instances or of lies. Random small clusters of two or three servers: the verdicts
 there.
 
-Run: python benchmarks/audit.py [--examples 2000 --drf 100000 --clusters 100]
+Run: python benchmarks/audit.py [--examples 2000 --drf 100000 --clusters 100 --workers 2]
 """
 
 from __future__ import annotations
 
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 from common import arguments, show
@@ -19,6 +21,7 @@ import fairopt as fo
 from fairopt.properties.findings import numbers
 
 NOTIONS: dict[str, Any] = {
+    "DRF": fo.DRF(), "DRFH": fo.DRFH(),
     "2-DF": fo.KDF(2), "3-DF": fo.KDF(3), "FDS 0.5": fo.FDS(0.5), "FDS 1": fo.FDS(1), "FDS 2": fo.FDS(2),
     "FDS 5": fo.FDS(5), "FDS beta 2, lam -0.6": fo.FDS(beta=2, lam=-0.6), "GFJ 0.5": fo.GFJ(0.5), "GFJ 2": fo.GFJ(2),
     "p-norm 1, alpha 2": fo.PNormFairness(1, 2), "p-norm 2, alpha 2": fo.PNormFairness(2, 2),
@@ -34,12 +37,12 @@ NOTHING = float("nan")
 
 
 def audited(
-    name: str, policy: Any, examples: int, positive: bool, weights: bool = False, servers: int = 1
+    name: str, examples: int, positive: bool, weights: bool = False, servers: int = 1
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows of one notion: verdicts, and where hits came from."""
     start = time.perf_counter()
     report = fo.audit(
-        policy, properties=PROPERTIES, servers=servers, max_examples=examples, positive=positive, weights=weights
+        NOTIONS[name], properties=PROPERTIES, servers=servers, max_examples=examples, positive=positive, weights=weights
     )
     verdicts, families = [], []
     for finding in report.values():
@@ -66,22 +69,25 @@ def audited(
 
 
 def main() -> None:
-    """DRF first and longest: it is the one that has to stand."""
-    options = arguments(str(__doc__), examples=2000, drf=100_000, clusters=100)
-    start = time.perf_counter()
-    found = [audited("DRF", fo.DRF(), options.drf, False, weights) for weights in (False, True)]
-    for name, policy in NOTIONS.items():
+    """Every notion in turn, as many at a time as there are workers; DRF is the one that has to stand."""
+    options = arguments(str(__doc__), examples=2000, drf=100_000, clusters=100, workers=2)
+    both = (True, False)
+    jobs = [("DRF", options.drf, False, weights) for weights in both]
+    for name in NOTIONS.keys() - {"DRF", "DRFH"}:
         examples = max(options.examples // 10, 1) if name in ONE_BY_ONE else options.examples
-        found += [audited(name, policy, examples, positive) for positive in (True, False)]
-    show("The audit of every notion", [row for verdicts, _ in found for row in verdicts], "audit")
-    show("Where hits came from", [row for _, families in found for row in families], "audit_families")
-    print(f"one pool: {time.perf_counter() - start:.0f} s", flush=True)
-    rows = []
-    for positive in (True, False):
-        for name in ON_SERVERS:
-            rows += audited(name, NOTIONS.get(name, fo.DRFH()), options.clusters, positive, servers=3)[0]
-    show("The audit on several servers", rows, "audit_servers")
-    print(f"everything: {time.perf_counter() - start:.0f} s", flush=True)
+        jobs += [(name, examples, positive) for positive in both]
+    jobs += [(name, options.clusters, positive, False, 3) for name in ON_SERVERS for positive in both]
+    jobs.sort(key=lambda job: (job[0] not in ("DRF", *ONE_BY_ONE), list(NOTIONS).index(job[0])))  # the longest first
+    start = time.perf_counter()
+    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+        found = list(pool.map(audited, *zip(*(job + (False, 1)[len(job) - 3 :] for job in jobs), strict=True)))
+    seconds = time.perf_counter() - start
+    on_pools = [rows for job, rows in zip(jobs, found, strict=True) if len(job) < 5]
+    on_servers = [rows for job, rows in zip(jobs, found, strict=True) if len(job) == 5]
+    show("The audit of every notion", [row for verdicts, _ in on_pools for row in verdicts], "audit")
+    show("Where hits came from", [row for _, families in on_pools for row in families], "audit_families")
+    show("The audit on several servers", [row for verdicts, _ in on_servers for row in verdicts], "audit_servers")
+    print(f"{options.workers} workers: {seconds:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

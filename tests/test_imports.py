@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 
 # Each line may import from the lines above it, and from its own.
 ORDER = (
-    ("errors", "progress"),
+    ("errors", "progress", "wording"),
     ("validation", "groups"),
     ("derived",),
     ("exchange",),

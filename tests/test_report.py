@@ -30,8 +30,9 @@ from fairopt.report import (
     solver_rows,
     user_rows,
 )  # fmt: skip
-from fairopt.report.markup import html_text, latex_text, markdown_text, visible
+from fairopt.report.markup import html_text, latex_text, markdown_text
 from fairopt.report.tables import Column, Table, numbers, short, shortened
+from fairopt.wording import visible
 
 TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]

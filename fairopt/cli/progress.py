@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from fairopt.progress import Listener, progress
-from fairopt.report.markup import sentence
+from fairopt.wording import sentence
 
 if TYPE_CHECKING:
     from rich.console import Console

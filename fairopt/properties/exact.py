@@ -46,7 +46,7 @@ TIMES = 10  # a margin must be so many times what two routes differ by
 AGAIN = Fraction(1, 10**6)  # error granted to mechanisms that cannot be computed in another way
 
 
-class AnswersOtherwiseError(OutOfDomain):
+class _AnswersOtherwiseError(OutOfDomain):
     """A mechanism that is random, or remembers."""
 
 
@@ -119,7 +119,7 @@ def verified(mechanism: Any, case: Case) -> Verified:
         elif case.changed is not None:
             other = recomputed(mechanism, case.changed)
     except FairoptError as refusal:
-        random = isinstance(refusal, AnswersOtherwiseError)
+        random = isinstance(refusal, _AnswersOtherwiseError)
         return Verified(-np.inf, f"could not be computed again: {refusal}", random)
     how = truth.how if other is None or other.how == truth.how else f"{truth.how}; {other.how}"
     if case.property == "bottleneck" and len(truth.answers) > 1:
@@ -282,7 +282,7 @@ def _again(mechanism: Any, instance: Instance) -> Recomputed:
         second, how = checked(mechanism, instance.replace()), "run again, and measured in fractions"
         apart = _apart(first, second)
         if apart > float(AGAIN):
-            raise AnswersOtherwiseError(
+            raise _AnswersOtherwiseError(
                 f"it answers otherwise when asked again (by {apart:.1g} of what a user runs alone)"
             )
     # solvers can stop at the same wrong place of a flat optimum, so the proved gaps bound what is believed too

@@ -10,6 +10,7 @@ import numpy as np
 from fairopt.report import markup
 from fairopt.report.server_types import PLACEMENT, several_types
 from fairopt.report.tables import Column, Table, numbers, percents, short, shortened
+from fairopt.wording import sentence, visible
 
 if TYPE_CHECKING:
     from fairopt.report.comparison import Comparison
@@ -59,11 +60,11 @@ def console(comparison: Comparison) -> Iterator[Any]:
     done, asked = len(comparison.outcomes), len(comparison.outcomes) + len(comparison.unanswered)
     count = f"{done} {'policy' if asked == 1 else 'policies'}" if done == asked else f"{done} of {asked} policies"
     yield Table(f"{count} on {comparison.instance!r}", first[0], others)
-    yield from (Text(markup.sentence(finding), style="bold") for finding in comparison.findings())
-    yield from (Text(markup.sentence(line), style="red") for line in _failures(comparison))
+    yield from (Text(sentence(finding), style="bold") for finding in comparison.findings())
+    yield from (Text(sentence(line), style="red") for line in _failures(comparison))
     names = [o.policy for o in comparison.outcomes]
     long = [(cut, name) for cut, name in zip(first[0].cells, names, strict=True) if cut != name]
-    yield from (Text(f"{cut} is {markup.visible(name)}", style="dim") for cut, name in long)
+    yield from (Text(f"{cut} is {visible(name)}", style="dim") for cut, name in long)
     yield Text(LEGEND + (HELD if comparison.by_type.bundles else "."), style="dim")
 
 
@@ -79,10 +80,10 @@ def markdown(comparison: Comparison) -> str:
 
 def latex(comparison: Comparison) -> str:
     """See `Comparison.to_latex`."""
-    lines = [rf"% \usepackage{{booktabs}}; {markup.sentence(repr(comparison))}", *markup.latex_table(_all(comparison))]
-    lines += [f"% {markup.sentence(line)}" for line in _sentences(comparison)]
+    lines = [rf"% \usepackage{{booktabs}}; {sentence(repr(comparison))}", *markup.latex_table(_all(comparison))]
+    lines += [f"% {sentence(line)}" for line in _sentences(comparison)]
     for table in _by_type(comparison):
-        lines += ["", f"% {markup.sentence(table.title)}", *markup.latex_table([table.first, *table.groups[0]])]
+        lines += ["", f"% {sentence(table.title)}", *markup.latex_table([table.first, *table.groups[0]])]
     return "\n".join([*lines, f"% {PLACEMENT}"] if _by_type(comparison) else lines)
 
 

@@ -7,14 +7,15 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from fairopt.wording import visible
+
 if TYPE_CHECKING:
     from fairopt.report.tables import Column
 
 __all__ = [
-    "html_table", "html_text", "latex_table", "latex_text", "markdown_table", "markdown_text", "sentence", "visible",
+    "html_table", "html_text", "latex_table", "latex_text", "markdown_table", "markdown_text",
 ]  # fmt: skip
 
-_JOINERS = "\u200c\u200d"  # that no letter is printed for, but which words of some scripts and emoji need
 _MARKDOWN = {c: "\\" + c for c in "\\`*_[]|$~"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _LATEX = {c: "\\" + c for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}",
@@ -22,43 +23,6 @@ _LATEX = {c: "\\" + c for c in "&%$#_{}"} | {
     "[": "{[}", "*": "{*}",  # a row that begins with one would be an option of the end of the row before
 }  # fmt: skip
 _POWER = re.compile(r"(-?[\d.]+)e([+-]\d+)")
-
-
-def visible(text: str) -> str:
-    r"""A name on one line, with what no terminal should be sent (control and direction characters) spelt out.
-
-    Parameters
-    ----------
-    text : str
-        Anything.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> print(visible("two\nlines and a colour: \x1b[31m"))
-    two\nlines and a colour: \x1b[31m
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode() for c in text)
-
-
-def sentence(text: str) -> str:
-    """A sentence, as of an error, on one line.
-
-    Parameters
-    ----------
-    text : str
-        Anything.
-
-    Returns
-    -------
-    str
-    """
-    return visible(" ".join(text.split()))
 
 
 def markdown_text(text: str) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
+from fairopt.report.parts import part_of, sum_by
 from fairopt.report.tables import MOST, NAME, Column, Table, numbers, percents, shortened
 
 __all__ = ["PLACEMENT", "ByType", "by_type", "several_types"]
@@ -136,22 +137,11 @@ def by_type(instance: Instance, allocations: Mapping[str, Allocation]) -> ByType
     types = instance.server_types or (ONE_TYPE,) * instance.n_servers
     position = {name: t for t, name in enumerate(dict.fromkeys(types))}
     of_row = np.array([position[name] for name in types])
-
-    def summed(by_row: Float) -> Float:
-        out = np.zeros((len(position), *by_row.shape[1:]))
-        np.add.at(out, of_row, by_row)
-        return out
-
-    capacity = summed(instance.capacities * instance.counts[:, None])
-
-    def part(units: Float) -> Float:
-        return np.divide(summed(units), capacity, out=np.full_like(capacity, np.nan), where=capacity > 0)
-
     return ByType(
         names=tuple(position), resources=instance.resources,
-        servers=summed(instance.counts.astype(float)).astype(np.int64),
-        tasks={name: summed(a.tasks_by_server.sum(axis=0)) for name, a in allocations.items()},
-        used={name: part(a.task_usage) for name, a in allocations.items()},
-        held={name: part(a.usage) for name, a in allocations.items()},
+        servers=sum_by(of_row, instance.counts.astype(float)).astype(np.int64),
+        tasks={name: sum_by(of_row, a.tasks_by_server.sum(axis=0)) for name, a in allocations.items()},
+        used={name: part_of(instance, of_row, a.task_usage) for name, a in allocations.items()},
+        held={name: part_of(instance, of_row, a.usage) for name, a in allocations.items()},
         bundles=frozenset(name for name, a in allocations.items() if a.given_bundles is not None),
     )  # fmt: skip

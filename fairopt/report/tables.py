@@ -13,7 +13,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.report.markup import visible
+from fairopt.wording import visible
 
 __all__ = [
     "Column", "Table", "allocation_tables", "both_ends", "describe", "held_units", "numbers", "percents",

@@ -177,9 +177,9 @@ class Hunt:
         self.each = s.each_answer * (2 * TRIES if self.name.startswith("strategy-proof") else 1)
         asked: dict[tuple[int, int], tuple[int, int]] = {}
         for family, pools in self._drawn_pools():
-            before = self.tried
-            for first in range(0, len(pools), self._step):
-                self._measure(family, pools[first : first + self._step])
+            before, step = self.tried, self._step
+            for first in range(0, len(pools), step):
+                self._measure(family, pools[first : first + step])
                 s.told(self.name, min(self.looked_at, s.max_examples), s.max_examples)
                 if self._late:
                     break

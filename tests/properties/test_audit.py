@@ -229,6 +229,15 @@ def test_what_was_searched_is_said_and_the_budget_is_spread() -> None:
     assert min(tried.values()) > 400 and sum(tried.values()) == 2000
 
 
+def test_a_mechanism_whose_speed_varies_is_tried_on_each_pool_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many pools are measured between two looks at the clock follows their speed, and must not lose or repeat any."""
+    steps = iter([1, 40, 3, 17, 1, 5] * 1000)
+    monkeypatch.setattr(module.Hunt, "_step", property(lambda self: next(steps)))
+    finding = audit(fo.DRF(), ["pe"], max_examples=640)["pe"]
+    assert finding.instances == 640
+    assert {finding.hits[family][0] for family in module.FAMILIES} == {160}
+
+
 def test_a_fault_in_large_shapes_only_is_found() -> None:
     def change(instance: fo.Instance) -> fo.Allocation:
         return scaled(0.5 if instance.n_resources >= 4 else 1.0)(instance)

@@ -230,7 +230,7 @@ def test_what_was_searched_is_said_and_the_budget_is_spread() -> None:
 
 
 def test_a_mechanism_whose_speed_varies_is_tried_on_each_pool_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many pools are measured between two looks at the clock follows their speed, and must not lose or repeat any."""
+    """How many are measured between two looks at the clock follows their speed, and must not lose or repeat any."""
     steps = iter([1, 40, 3, 17, 1, 5] * 1000)
     monkeypatch.setattr(module.Hunt, "_step", property(lambda self: next(steps)))
     finding = audit(fo.DRF(), ["pe"], max_examples=640)["pe"]

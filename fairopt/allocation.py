@@ -212,8 +212,8 @@ class Allocation:
             Where to draw.
         kind : str, default "shares"
             ``shares`` of each resource by user, as in 000 Figs. 2 and 7; ``dominant`` shares sorted; ``utilisation``
-            and ``prices`` by class of servers; as in 003 Fig. 2 ``demands`` in the plane of two resources, and the
-            ``region`` of what two users can run.
+            and ``prices`` by class of servers; the ``envy`` matrix; as in 003 Fig. 2 ``demands`` in the plane of two
+            resources, and the ``region`` of what two users can run.
         users, resources : (str, str), optional
             The two at the axes of ``region`` and of ``demands``, where there are more.
 

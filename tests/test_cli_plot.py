@@ -1,5 +1,6 @@
 """``fairopt plot``: pictures from the command line, and every way to ask for the wrong one."""
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def test_two_users_are_chosen_by_axis(run: Any) -> None:
         (["--out", "a.gif"], "cannot write a.gif; give a name that ends in .png or .pdf or .svg"),
         (["--out", "nowhere/a.png"], "there is no folder nowhere"),
         (["--kind", "pries"], "did you mean 'prices'"),
-        (["--kind", "region"], "choose two, as --axis a --axis 'b b', from 'a', 'b b'"),
+        (["--kind", "region"], "choose two of the 3, as --axis a --axis 'b b', from 'a', 'b b'"),
         (["--kind", "region", "--axis", "a"], "two axes; give two names, each after --axis"),
         (["--kind", "region", "--axis", "a", "--axis", "x"], "there is no 'x' among the users"),
         (["--kind", "shares", "--axis", "a"], "--axis goes with region and demands"),
@@ -139,6 +140,10 @@ def test_a_picture_that_is_too_small_and_letters_without_a_sign_are_notes(run: A
     assert result.exit_code == 0
     assert "note: the picture is too small for its words" in result.stderr
     assert "the font has no sign for some letters" in result.stderr
+    assert "lies over" in result.stderr or "leaves the picture" in result.stderr or "inches small" in result.stderr
+    assert "note" not in run("three.json", "--width", "5", "--height", "3", "--kind", "dominant").stderr.replace(
+        "note: the font has no sign", ""
+    )
     assert "Warning" not in result.stderr
 
 
@@ -154,3 +159,37 @@ def test_without_matplotlib_the_pip_line_is_named(run: Any, monkeypatch: pytest.
     result = run("cluster")
     assert result.exit_code == 2 and "pip install 'fairopt[plots]'" in one_line(result)
     assert calls == []
+
+
+STUCK = """
+import os, signal, threading, time
+import fairopt as fo
+
+class Stuck:
+    name = "stuck"
+
+    def allocate(self, instance):
+        signal.signal(signal.SIGINT, lambda number, frame: None)  # as if the main thread never came back to Python
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        time.sleep(60)
+        return fo.DRF().allocate(instance)
+
+STUCK = Stuck()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
+@pytest.mark.parametrize(("kind", "first", "written"), [("shares", "drf", True), ("prices", "ps-dsf", False)])
+def test_ctrl_c_in_compiled_code_draws_the_policies_that_are_done(
+    run: Any, kind: str, first: str, written: bool
+) -> None:
+    Path("stuck.py").write_text(STUCK)
+    command = [sys.executable, "-m", "fairopt.cli", "plot", "cluster", "-p", first, "-p", "stuck.py:STUCK",
+               "--kind", kind, "--out", "a.png"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 130, done.stderr
+    assert done.stdout == ("written: a.png\n" if written else "")
+    assert Path("a.png").exists() is written
+    lines = done.stderr.splitlines()
+    assert lines[-1] == "stopped by Ctrl-C after 1 of 2 policies"
+    assert len(lines) == (1 if written else 2) and "Traceback" not in done.stderr

@@ -136,6 +136,12 @@ def test_dominant_shares_of_many_users_span_decades_and_keep_zeros_in_sight() ->
     assert heights[0] == 0
 
 
+def test_a_resource_that_nobody_has_is_none_and_not_left_over() -> None:
+    ax = plots.stacked_shares(fo.DRF().allocate(fo.Instance([[2, 0], [1, 0]], [400, 0])))
+    assert [t.get_text() for t in ax.texts] == ["100", "none"]
+    assert bars(ax)["left over"] == pytest.approx([0, 0])
+
+
 def test_no_user_at_all_can_be_drawn() -> None:
     empty = fo.DRF().allocate(fo.Instance(np.zeros((0, 2)), [1, 1]))
     assert bars(plots.stacked_shares(empty))["left over"] == pytest.approx([100, 100])
@@ -261,7 +267,7 @@ def test_drawing_leaves_pyplot_alone() -> None:
         "import sys, fairopt as fo\n"
         "assert 'matplotlib' not in sys.modules\n"
         "two = fo.Instance([[1, 2], [2, 1]], [6, 6])\n"
-        "for kind in ('shares', 'dominant', 'utilisation', 'prices', 'demands', 'region'):\n"
+        "for kind in ('shares', 'dominant', 'utilisation', 'prices', 'demands', 'region', 'envy'):\n"
         "    fo.compare(['drf', 'nash'], two).plot(kind=kind)\n"
         "    fo.DRF().allocate(two).plot(kind=kind).figure.draw_without_rendering()\n"
         "assert 'matplotlib.figure' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"

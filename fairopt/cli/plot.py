@@ -6,21 +6,17 @@ import shlex
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from fairopt.cli.commands import WHAT_POLICY, Method, Solver, TimeLimit, Verbose, _code, app, guarded
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import STOPPED, complain, console_for, working
-from fairopt.errors import InvalidBlock, nearest
-
-if TYPE_CHECKING:
-    from fairopt.instance import Instance
+from fairopt.errors import FairoptError, InvalidBlock, nearest
 
 MOST_PIXELS = 20_000  # to a side: larger ones take gigabytes, and viewers refuse them
-AT_AXES = {"region": "users", "demands": "resources"}
-LEAST = 0.1  # inches of axes below which nothing can be seen, a colour bar's width included
+SHOWN = 3  # of what cannot be read, so much is listed
 PLOT = """Draw what policies give: one picture, with a panel for each policy.
 
 \b
@@ -42,6 +38,8 @@ PLOT = """Draw what policies give: one picture, with a panel for each policy.
                the allocation fills the box of capacities
   region       the plane of two users: the tasks that fit beside each other,
                and where policies put them
+  envy         how many more tasks each user would run on what each other
+               user holds
 
 Without --out the picture is a .png file in this folder, named after INPUT and the kind."""
 
@@ -76,28 +74,38 @@ def plot(
     if solver is not None:
         solvers.named(solver)
     instance = source.read()
-    if not two:
-        _need_axes(instance, kind)
-    plots.check(instance, kind, **two)
+    plots.check(instance, kind, how=_how, **two)
     outcomes: list[Outcome] = []
-    with working(f"{len(chosen)} policies", verbose):
+
+    def tell() -> Comparison:
+        result = Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :])
+        if result.allocations:
+            with working(f"drawing {path}"):
+                panels = plots.comparison(result, kind=kind, size=size, **two)
+                complaints = _save(panels[0].figure, path, dpi)
+            for line in complaints:
+                console_for(stderr=True).print(f"note: {line}", markup=False, style="dim", soft_wrap=True)
+            console_for().print(f"written: {path}", markup=False, soft_wrap=True)
+        for name, error in result.errors.items():
+            complain(f"{name}: {type(error).__name__}: {error}")
+        return result
+
+    def last_words() -> None:  # what is done is not lost
+        try:
+            tell()
+        except (FairoptError, OSError) as error:  # it may be said in a thread of its own, where nobody would hear it
+            complain(f"{type(error).__name__}: {error}")
+        complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
+
+    with working(f"{len(chosen)} policies", verbose, last_words):
         left = ask_all(
             chosen, instance, outcomes, method=None if method == "auto" else method, solver=solver,
             time_limit=time_limit, verbose=verbose,
         )  # fmt: skip
-    result = Comparison(instance, tuple(outcomes), left)
-    if result.allocations:
-        with working(f"drawing {path}"):
-            panels = plots.comparison(result, kind=kind, size=size, **two)
-            complaints = _save(panels[0].figure, path, dpi)
-        for line in complaints:
-            console_for(stderr=True).print(f"note: {line}", markup=False, style="dim", soft_wrap=True)
-        console_for().print(f"written: {path}", markup=False, soft_wrap=True)
-    for name, error in result.errors.items():
-        complain(f"{name}: {type(error).__name__}: {error}")
     if left:
-        complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
+        last_words()
         raise typer.Exit(STOPPED)
+    result = tell()
     if result.errors:
         raise typer.Exit(max(map(_code, result.errors.values())))
 
@@ -128,38 +136,39 @@ def _named(input: str, kind: str) -> Path:
 
 def _two(kind: str, axis: Sequence[str] | None) -> dict[str, Any]:
     """What `--axis` means for this kind."""
+    from fairopt import plots
+
     if not axis:
         return {}
-    if kind not in AT_AXES:
+    if kind not in plots.PLANES:
         raise InvalidBlock(f"--axis {axis[0]}: a picture of {kind} has fixed axes; --axis goes with region and demands")
     if len(axis) != 2:
         given = ", ".join(axis)
         raise InvalidBlock(f"--axis {given}: a picture of {kind} has two axes; give two names, each after --axis")
-    return {AT_AXES[kind]: tuple(axis)}
+    return {plots.PLANES[kind]: tuple(axis)}
 
 
-def _need_axes(instance: Instance, kind: str) -> None:
-    """Say how to choose, where there is a choice."""
-    names = getattr(instance, AT_AXES[kind]) if kind in AT_AXES else ()
-    if len(names) > 2:
-        how = " ".join(f"--axis {shlex.quote(name)}" for name in names[:2])
-        some = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-        what = AT_AXES[kind]
-        raise InvalidBlock(f"a picture of {kind} has two {what} at its axes; choose two, as {how}, from {some}")
+def _how(one: str, other: str) -> str:
+    """How two names are chosen."""
+    return f"--axis {shlex.quote(one)} --axis {shlex.quote(other)}"
 
 
 def _save(figure: Any, path: Path, dpi: int) -> list[str]:
-    """Write the picture; what matplotlib would have warned of comes back in a sentence each."""
+    """Write the picture; what cannot be read in it, or matplotlib would have warned of, comes back as sentences."""
+    from fairopt import plots
+
     inches = figure.get_size_inches()
     dpi = min(dpi, int(MOST_PIXELS / max(inches)))  # a picture of very many panels
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         figure.savefig(path, dpi=dpi)
+        found = plots.unreadable(figure)
     words = {str(w.message) for w in said}
     out = []
     if any("missing from font" in w for w in words):
         out.append("the font has no sign for some letters of the labels, so they are drawn as boxes")
-    least = min(min(ax.get_window_extent().size) / figure.dpi for ax in figure.axes)
-    if least < LEAST or any("layout not applied" in w for w in words):
-        out.append("the picture is too small for its words; give a larger --width or --height")
+    if found or any("layout not applied" in w for w in words):
+        said_of = "; ".join(found[:SHOWN]) + ("; ..." if len(found) > SHOWN else "")
+        about = f" ({said_of})" if found else ""
+        out.append(f"the picture is too small for its words{about}; give a larger --width or --height")
     return out

@@ -177,7 +177,7 @@ class NaivePerServer:
             demands = np.broadcast_to(demands, (len(first), *demands.shape))
         limits = np.where(takes_part, np.inf, 0.0)
         try:
-            with within("kinds of servers"):
+            with within("classes of servers"):
                 found = allocate_many(
                     self.policy, demands, instance.capacities[first], weights=instance.weights, task_limits=limits,
                     progress=watch,
@@ -204,7 +204,7 @@ class NaivePerServer:
             if deadline < np.inf:
                 given |= accepted(self.policy, time_limit=max(deadline - time.perf_counter(), 1e-3))
             failed = None
-            tell("kinds of servers", c, len(first))
+            tell("classes of servers", c, len(first))
             try:
                 with by_itself():
                     answer = self.policy.allocate(_alone(instance, int(s), users), **given)

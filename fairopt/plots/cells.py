@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.instance import Instance
-from fairopt.plots.common import cut, ticks_below
+from fairopt.plots.words import lines_high, shorter, ticks_below, ticks_beside
+from fairopt.report.parts import capacity_of, part_of, sum_by
 
-__all__ = ["NONE_THERE", "Classes", "cells", "classes_of", "size_of_cells"]
+__all__ = ["NONE_THERE", "Classes", "cells", "classes_of", "fit_cells", "size_of_cells"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -20,7 +21,8 @@ MOST = 60  # classes in a picture; of more, those with the most servers
 NAME = 26  # letters of a class's name
 NONE_THERE = "#DDDDDD"
 COLOUR_MAP = "Blues"  # one hue from light to dark, so that no colour vision is needed
-ROOM_FOR_NUMBERS = 0.11  # inches that a row must have for numbers in its cells, and each name at the axis
+NUMBERS = (7.0, 6.0)  # points of numbers in cells
+WIDE = 0.22  # inches that a cell must have for a number, which has up to four letters at 6 points
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,19 +45,16 @@ class Classes:
     counts: NDArray[np.int64]
     capacities: Float
     n_classes: int
-    _of_row: NDArray[np.int64]
+    _instance: Instance
     _shown: NDArray[np.int64]
 
     def add_up(self, by_row: Float) -> Float:
         """Sums over the server rows of each shown class."""
-        out = np.zeros((self.n_classes, *by_row.shape[1:]))
-        np.add.at(out, self._of_row, by_row)
-        return out[self._shown]
+        return sum_by(self._instance.server_classes, by_row)[self._shown]
 
     def part(self, units: Float) -> Float:
         """Percent of each shown class's capacity that units by server row are, NaN where there is none."""
-        none = np.full(self.capacities.shape, np.nan)
-        return 100 * np.divide(self.add_up(units), self.capacities, out=none, where=self.capacities > 0)
+        return 100 * part_of(self._instance, self._instance.server_classes, units)[self._shown]
 
     def labels(self, between: str) -> list[str]:
         """Names with the number of servers."""
@@ -79,9 +78,9 @@ def classes_of(instance: Instance) -> Classes:
         largest = np.array(sorted(largest.tolist(), key=lambda s: position[types[s]]))
         names = [f"{kind}: {name}" for kind, name in zip(types, names, strict=True)]
     return Classes(
-        names=tuple(cut(names[s], NAME) for s in largest), counts=alike.counts[largest],
-        capacities=(alike.capacities * alike.counts[:, None])[largest], n_classes=alike.n_servers,
-        _of_row=instance.server_classes, _shown=largest,
+        names=tuple(shorter(names[s], NAME) for s in largest), counts=alike.counts[largest],
+        capacities=capacity_of(instance, instance.server_classes)[largest], n_classes=alike.n_servers,
+        _instance=instance, _shown=largest,
     )  # fmt: skip
 
 
@@ -90,8 +89,6 @@ def cells(
     percent: Float,
     texts: Sequence[Sequence[str]],
     classes: Classes,
-    columns: Sequence[str],
-    size: tuple[float, float],
 ) -> Any:  # fmt: skip
     """A row of cells for each class, coloured from 0 to 100 percent; grey where there is none of the resource.
 
@@ -106,16 +103,11 @@ def cells(
     shown = np.ma.masked_invalid(percent)
     image = ax.imshow(shown, cmap=shades, vmin=0, vmax=100, aspect="auto", interpolation="nearest")
     n_rows, n_columns = percent.shape
-    high = size[1] / n_rows
-    if min(high, size[0] / n_columns / 2) >= ROOM_FOR_NUMBERS:
-        for row in range(n_rows):
-            for column in range(n_columns):
-                dark = not np.isnan(percent[row, column]) and percent[row, column] > 55
-                ax.text(column, row, texts[row][column], ha="center", va="center", fontsize=7 if high > 0.15 else 6,
-                        color="white" if dark else "black", in_layout=False)  # fmt: skip
-    step = max(1, int(np.ceil(ROOM_FOR_NUMBERS / high)))
-    ax.set_yticks(range(0, n_rows, step), classes.labels(" ")[::step], fontsize=8 if high > 0.15 else 6)
-    ticks_below(ax, columns, size[0])
+    for row in range(n_rows):
+        for column in range(n_columns):
+            dark = not np.isnan(percent[row, column]) and percent[row, column] > 55
+            ax.text(column, row, texts[row][column], ha="center", va="center", fontsize=NUMBERS[0],
+                    color="white" if dark else "black", in_layout=False)  # fmt: skip
     ax.set_ylabel(classes.title, fontsize=8)
     ax.set_xticks(np.arange(n_columns - 1) + 0.5, minor=True)
     ax.set_yticks(np.arange(n_rows - 1) + 0.5, minor=True)
@@ -123,6 +115,19 @@ def cells(
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
     return image
+
+
+def fit_cells(
+    ax: Any, classes: Classes, columns: Sequence[str], size: tuple[float, float], names: tuple[float, float]
+) -> None:
+    """Names of rows and columns, and numbers in cells that have room for them."""
+    high, wide = size[1] / len(classes.names), size[0] / len(columns)
+    points = next((p for p in NUMBERS if lines_high(1, p) <= high), 0.0)
+    for text in ax.texts[: len(classes.names) * len(columns)]:
+        text.set_visible(points > 0 and wide >= WIDE)
+        text.set_fontsize(points or NUMBERS[-1])
+    ticks_beside(ax, classes.labels(" "), size[1], names[0])
+    ticks_below(ax, columns, size[0], names[1])
 
 
 def size_of_cells(classes: Classes, n_columns: int, wide: float = 0.42) -> tuple[float, float]:

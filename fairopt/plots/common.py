@@ -1,4 +1,4 @@
-"""The look of all pictures: colours, sizes, names; and the error without matplotlib."""
+"""The look of all pictures: colours, sizes, numbers; and the error without matplotlib."""
 
 from __future__ import annotations
 
@@ -6,33 +6,38 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairopt.errors import MissingExtra
+from fairopt.plots.words import cut, inches
 
 __all__ = [
     "COLOURS",
     "GREYS",
+    "GROUP",
     "HATCHES",
     "HELD",
-    "LETTER",
+    "NOISE",
     "amount",
     "beside",
     "colour",
     "cut",
+    "lighter",
     "look",
     "matplotlib_or_missing",
     "new_figure",
     "numbered",
+    "percent_ticks",
     "plain",
     "room_for",
-    "ticks_below",
+    "say_none",
 ]
 
 # Okabe and Ito's palette, told apart with any colour vision; black is for text, and repeats get a hatch.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 HATCHES = ("", "////", "....", "xxxx")
 GREYS = ("#5A5A5A", "#8C8C8C", "#B4B4B4", "#D2D2D2")
-ROOM_ASLANT = 0.17  # inches between names that are aslant, for each line of theirs
+GROUP = 0.84  # of the room of a group of bars, what its bars take
 HELD = 0.35  # opacity of what is held beyond what tasks use
-LETTER = 0.072  # inches that a letter of a legend takes, at 8 points
+NOISE = 1e-6  # of the largest: what a certificate (relative gap 1e-6) cannot tell from zero
+TICK = 0.15  # inches that a number at an upright axis needs
 
 
 def matplotlib_or_missing() -> Any:
@@ -55,15 +60,6 @@ def plain(ax: Any) -> None:
     ax.tick_params(length=2)
 
 
-def cut(name: str, most: int = 26) -> str:
-    """A name on one line that leaves room for the picture, taken literally; long ones lose their middle."""
-    shown = "".join(c if c.isprintable() else " " for c in name)
-    if len(shown) > most:  # names that begin alike often end differently
-        end = (most - 1) // 2
-        shown = shown[: most - 1 - end] + "…" + shown[len(shown) - end :]
-    return shown.replace("$", r"\$")  # matplotlib would read mathematics
-
-
 def colour(k: int) -> str:
     """Colour of the k-th thing; see `look` for a hatch that tells repeats apart."""
     return COLOURS[k % len(COLOURS)]
@@ -73,6 +69,18 @@ def look(k: int) -> dict[str, Any]:
     """Colour and hatch of the k-th kind of bar."""
     hatch = HATCHES[k // len(COLOURS) % len(HATCHES)]
     return {"facecolor": colour(k), "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+
+
+def lighter() -> Any:
+    """The entry of a legend that says what lighter parts of bars are."""
+    from matplotlib.patches import Patch
+
+    return Patch(color=GREYS[0], alpha=HELD, linewidth=0, label="lighter: held, but not\nused by tasks")
+
+
+def say_none(ax: Any, at: float) -> None:
+    """Where a bar would stand, that there is nothing to hold."""
+    ax.text(at, 1.5, "none", ha="center", va="bottom", fontsize=6.5, rotation=90, color="#707070", in_layout=False)
 
 
 def amount(value: float, digits: int = 3) -> str:
@@ -85,32 +93,25 @@ def amount(value: float, digits: int = 3) -> str:
 
 def numbered(ax: Any, size: tuple[float, float]) -> None:
     """Axes in natural units: ticks for which so many inches have room, numbers of the size of everything else."""
-    for axis, inches in zip("xy", size, strict=True):
-        ax.locator_params(axis=axis, nbins=min(max(int(inches / 0.5), 1), 5))
+    for axis, room in zip("xy", size, strict=True):
+        ax.locator_params(axis=axis, nbins=min(max(int(room / 0.5), 1), 5))
     ax.tick_params(labelsize=8)
     for axis in (ax.xaxis, ax.yaxis):
         axis.get_offset_text().set_size(8)
     plain(ax)
 
 
+def percent_ticks(axis: Any, room: float) -> None:
+    """Ticks from 0 to 100 for which so many inches have room."""
+    step = next((s for s in (20, 25, 50) if 100 / s * TICK <= room), 100)
+    axis.set_ticks(range(0, 101, step))
+
+
 def room_for(names: Sequence[str]) -> float:
-    """Inches that the longest of these lines takes."""
-    return 0.5 + LETTER * max((len(line) for name in names for line in name.split("\n")), default=0)
-
-
-def ticks_below(ax: Any, names: Sequence[str], width: float) -> None:
-    """Names at the axis, aslant or upright where axes of so many inches have no room for them side by side."""
-    longest = max((len(line) for name in names for line in name.split("\n")), default=0)
-    each = width / max(len(names), 1)
-    if longest * LETTER <= each:
-        ax.set_xticks(range(len(names)), names, fontsize=8)
-    elif each > ROOM_ASLANT * (1 + max(name.count("\n") for name in names)):
-        ax.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor", fontsize=8)
-    else:
-        upright = [name.replace("\n", " ") for name in names]
-        ax.set_xticks(range(len(names)), upright, rotation=90, fontsize=7)
+    """Inches that the longest of these lines takes, with what stands beside it."""
+    return 0.5 + max(map(inches, names), default=0.0)
 
 
 def beside(handles: list[Any]) -> float:
     """Inches that a legend of these entries takes."""
-    return room_for([str(h.get_label()) for h in handles]) if handles else 0.0
+    return room_for([str(h.get_label()).replace(r"\$", "$") for h in handles]) if handles else 0.0

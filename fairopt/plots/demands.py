@@ -13,7 +13,7 @@ from fairopt.instance import Instance
 from fairopt.plots.chosen import two_of
 from fairopt.plots.common import HATCHES, cut, numbered
 from fairopt.plots.layers import Layer, by_largest
-from fairopt.plots.panels import Picture, one
+from fairopt.plots.panels import Inches, Picture, one
 from fairopt.report.tables import held_units
 
 __all__ = ["DemandLines", "demand_lines"]
@@ -73,7 +73,10 @@ class DemandLines(Picture):
         ax.set_ylim(0, 1.06 * box[1] or 1.0)
         ax.set_xlabel(names[0], fontsize=9)
         ax.set_ylabel(names[1], fontsize=9)
-        numbered(ax, self.size)
+
+    def fit(self, ax: Any, size: Inches, names: Inches) -> None:
+        """Numbers at the axes."""
+        numbered(ax, size)
 
     def _slopes(self, allocation: Allocation | None) -> Float:
         """Units of the two resources in the proportion of each user's line."""

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
-from fairopt.plots.common import COLOURS, cut, plain, room_for
-from fairopt.plots.panels import Picture, one
+from fairopt.plots.common import COLOURS, NOISE, plain, room_for
+from fairopt.plots.panels import Inches, Picture, one
+from fairopt.plots.words import lines_high, shorter, ticks_beside
 
 __all__ = ["DominantShares", "dominant_shares"]
 
 NAMED = 30  # users up to whom each has a bar and its name
 DECADES = 100.0  # how often the smallest positive share fits into the largest before the axis is logarithmic
-NOISE = 1e-6  # of the largest: what a certificate (relative gap 1e-6) cannot tell from zero
+NUMBERS = (7.0, 6.0, 5.0)  # points of numbers beside bars
 TITLE = "dominant share per weight (%)"
 
 
@@ -36,7 +37,8 @@ class DominantShares(Picture):
         self.limited = any(_done(a).any() for a in allocations)
         self.size = (2.4, 0.2 * max(instance.n_users, 4)) if self.few else (2.9, 2.7)
         if self.few:
-            self.left = room_for([cut(u) for u in instance.users])
+            self.users = [shorter(instance.users[j]) for j in self.order]
+            self.left = room_for(self.users)
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
         """The bars with their numbers, or the curve."""
@@ -50,7 +52,6 @@ class DominantShares(Picture):
             for y, share in zip(at, shares[order].tolist(), strict=True):
                 ax.annotate(f"{share:.3g}", (share, y), xytext=(2, 0), textcoords="offset points",
                             va="center", fontsize=7, color="#404040")  # fmt: skip
-            ax.set_yticks(at, [cut(self.instance.users[j]) for j in order], fontsize=8)
             ax.set_xlabel(TITLE, fontsize=9)
             ax.set_xlim(0, 1.18 * self.largest or 1.0)  # with room for the numbers
             ax.set_ylim(-0.6, max(len(at), 1) - 0.4)
@@ -66,6 +67,18 @@ class DominantShares(Picture):
             ax.set_ylim(top=self.largest * (1.05 if self.from_log is None else 1.5) or 1.0)
         ax.tick_params(labelsize=8)
         plain(ax)
+
+    def fit(self, ax: Any, size: Inches, names: Inches) -> None:
+        """Names of users, and numbers beside bars that have room for them."""
+        if not self.few:
+            ax.locator_params(axis="x", nbins=min(max(int(size[0] / 0.4), 1), 5))
+            return
+        ax.locator_params(axis="x", nbins=min(max(int(size[0] / 0.4), 1), 9))
+        points = next((p for p in NUMBERS if lines_high(1, p) <= size[1] / max(len(self.users), 1)), 0.0)
+        for text in ax.texts:
+            text.set_visible(points > 0)
+            text.set_fontsize(points or NUMBERS[-1])
+        ticks_beside(ax, self.users, size[1], names[0])
 
     def handles(self) -> list[Any]:
         """Who wants more and who does not, where somebody does not."""

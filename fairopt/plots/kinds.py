@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairopt.allocation import Allocation
@@ -11,14 +11,16 @@ from fairopt.instance import Instance
 from fairopt.plots.chosen import two_of
 from fairopt.plots.demands import DemandLines
 from fairopt.plots.dominant import DominantShares
+from fairopt.plots.envy import EnvyMatrix, check_users
 from fairopt.plots.panels import Picture, Size, many, one
-from fairopt.plots.prices import Prices
+from fairopt.plots.price_bars import Prices
 from fairopt.plots.region import Region
 from fairopt.plots.shares import StackedShares
-from fairopt.plots.utilisation import Utilisation
+from fairopt.plots.use_bars import Utilisation
 from fairopt.policy import label
+from fairopt.properties.envy import envy
 
-__all__ = ["KINDS", "check", "comparison", "draw"]
+__all__ = ["KINDS", "PLANES", "check", "comparison", "draw"]
 
 KINDS = {
     "shares": "who holds how much of each resource, stacked",
@@ -27,12 +29,17 @@ KINDS = {
     "prices": "what one more unit of each resource is worth, by class of servers",
     "demands": "the plane of two resources: users' demands as lines, and how the allocation fills the box",
     "region": "the plane of two users: the tasks that fit beside each other, and where policies put them",
+    "envy": "how many more tasks each user would run on what each other user holds",
 }
 PLANES = {"demands": "resources", "region": "users"}  # what stands at the axes
 
 
 def check(
-    instance: Instance, kind: str, users: Sequence[str] | None = None, resources: Sequence[str] | None = None
+    instance: Instance,
+    kind: str,
+    users: Sequence[str] | None = None,
+    resources: Sequence[str] | None = None,
+    how: Callable[[str, str], str] | None = None,
 ) -> None:
     """Refuse what cannot be drawn before anything is solved.
 
@@ -44,11 +51,13 @@ def check(
         One of `KINDS`.
     users, resources : (str, str), optional
         The two at the axes of ``region`` and of ``demands``.
+    how : callable, optional
+        How two names are chosen where this is asked, as an error says it. Default: ``users=('a', 'b')``.
 
     Raises
     ------
     InvalidBlock
-        If the kind is unknown, or it is not clear what stands at its axes.
+        If the kind is unknown, it is not clear what stands at its axes, or there are too many users for a matrix.
 
     Examples
     --------
@@ -66,7 +75,9 @@ def check(
             raise InvalidBlock(f"a picture of {kind!r} has no two {what} to choose; {what}= goes with kind={right!r}")
     if kind in PLANES:
         what = PLANES[kind]
-        two_of(instance.users if what == "users" else instance.resources, asked[what], what)
+        two_of(instance.users if what == "users" else instance.resources, asked[what], what, how)
+    if kind == "envy":
+        check_users(instance.n_users)
 
 
 def draw(
@@ -177,6 +188,8 @@ def _picture(
         return DemandLines(instance, allocations, resources)
     if kind == "region":
         return Region(instance, found, users)
+    if kind == "envy":
+        return EnvyMatrix([envy(a) for a in allocations], allocations)
     usual: dict[str, Any] = {
         "shares": StackedShares, "dominant": DominantShares, "utilisation": Utilisation, "prices": Prices,
     }  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -12,32 +10,34 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
-from fairopt.plots.common import LETTER, beside, cut, matplotlib_or_missing, new_figure
+from fairopt.plots.arrange import BETWEEN, Size, around, arrange, below, one_size
+from fairopt.plots.common import matplotlib_or_missing, new_figure, percent_ticks
+from fairopt.plots.measure import measured, settled
+from fairopt.plots.words import axis_name, inches, title
 
 __all__ = ["Picture", "Size", "many", "one"]
 
-Size: TypeAlias = "tuple[float | None, float | None] | None"
-
-PER_ROW = 4  # panels beside each other
-TITLE_LETTER = 0.075  # inches of a letter of a title, at 9 points
-BETWEEN = 0.15  # inches between panels
-LINE = 0.18  # inches of a line of the legend
-TITLE = 0.5  # inches above a panel
-SCALE = 0.9  # inches for a colour bar
+Inches: TypeAlias = tuple[float, float]
 
 
 class Picture(ABC):
     """What is drawn of an allocation, with everything that panels have in common decided beforehand."""
 
-    size: tuple[float, float]  # inches between the axes of one panel: what is wanted, and then what there is
+    size: Inches  # between the axes of one panel: what is wanted, and then what there is
     left: float = 0.75  # inches for what stands left of the first panel
-    below: float = 0.6  # inches for what stands below a panel
+    below: float = 0.6  # inches for what stands below a panel, names of `names` left out
+    names: Sequence[str] = ()  # at the axis below, where there are names
     together: bool = False  # one panel shows all allocations
     scale_title: str = ""  # of the colour bar, where colours stand for numbers
+    scale_beyond: bool = False  # some numbers are larger than its end
 
     @abstractmethod
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
         """Draw on the axes; gives what a colour bar explains, if anything."""
+
+    @abstractmethod
+    def fit(self, ax: Any, size: Inches, names: Inches) -> None:
+        """Give words the room there is: inches between the axes, and for names left of them and below."""
 
     def handles(self) -> list[Any]:
         """Entries of the legend, from the top down."""
@@ -49,12 +49,14 @@ def one(picture: Picture, allocation: Allocation | None, ax: Any = None) -> Any:
     handles = picture.handles() if matplotlib_or_missing() else []
     if ax is None:
         width, height = picture.size
-        ax = new_figure(width + _around(picture, handles), height + picture.below + BETWEEN).subplots()
+        ax = new_figure(width + around(picture, handles), height + below(picture, width) + BETWEEN).subplots()
     else:
-        picture.size = _room(ax)
+        picture.size = measured(ax)
     image = picture.draw(ax, allocation)
     _legend(ax, handles)
     _scale(picture, image, [ax])
+    for _ in settled([ax]):
+        _fit(picture, ax)
     return ax
 
 
@@ -78,29 +80,27 @@ def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, si
     """
     handles = picture.handles() if matplotlib_or_missing() else []
     count = 1 if picture.together else len(found)
-    figure, columns = None, 1
+    columns = 0
     if axes is not None:
         panels = list(np.asarray(axes, dtype=object).ravel())
         if len(panels) < count:
             raise InvalidBlock(f"{len(panels)} axes for {count} policies with an answer; give one each")
         panels = panels[:count]
-        picture.size = min(map(_room, panels))
+        picture.size = min(map(measured, panels))
     else:
-        panels, figure, columns = _new_panels(picture, count, size or (None, None), handles)
-    image = None
-    if picture.together:
-        image = picture.draw(panels[0], None)
-    else:
-        letters = max(int(picture.size[0] / TITLE_LETTER), 13)  # room for 1,000,000 tasks
-        for panel, (name, allocation) in zip(panels, found.items(), strict=True):
-            drawn = picture.draw(panel, allocation)
-            image = image if drawn is None else drawn
-            panel.set_title(_title(name, allocation, letters), fontsize=9)
-    if figure is None:
+        panels, columns = _new_panels(picture, count, size or (None, None), handles)
+    shown = {panels[0]: ("", None)} if picture.together else dict(zip(panels, found.items(), strict=True))
+    images = [picture.draw(panel, allocation) for panel, (_, allocation) in shown.items()]
+    if columns == 0:
         _legend(panels[-1], handles)
-    else:
-        _labels_at_the_edge(panels, columns, picture.size)
-    _scale(picture, image, panels)
+    _scale(picture, next((image for image in images if image is not None), None), panels)
+    for last in settled(panels):
+        for panel, (name, allocation) in shown.items():
+            _fit(picture, panel)
+            if allocation is not None:
+                title(panel, name, _tasks(allocation), measured(panel)[0] + BETWEEN / 3)
+        if columns and last:
+            _labels_at_the_edge(panels, columns)
     return panels
 
 
@@ -109,73 +109,41 @@ def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, si
 
 def _new_panels(
     picture: Picture, count: int, size: tuple[float | None, float | None], handles: list[Any]
-) -> tuple[list[Any], Any, int]:
-    """Panels of a new figure with its legend, the figure, and how many panels stand beside each other."""
-    wide, high = size
-    above = picture.below + (BETWEEN if picture.together else TITLE)
-    around, legend = _around(picture, handles), beside(handles)
-    in_a_row = max(int((wide or legend) / legend), 1) if handles else 1
-    on_top = 0.1 + LINE * math.ceil(len(handles) / in_a_row)  # inches of a legend above the panels
-
-    def room(columns: int, top: bool) -> tuple[float, float]:
-        """What there is for each panel, of a size that is given or wanted."""
-        rows = math.ceil(count / columns)
-        width, height = picture.size
-        if wide is not None:
-            width = (wide - around + legend * top - BETWEEN * (columns - 1)) / columns
-        if high is not None:
-            height = (high - on_top * top) / rows - above
-        return max(width, 0.1), max(height, 0.1)
-
-    def fit(way: tuple[int, bool]) -> float:
-        return min(there / wanted for there, wanted in zip(room(*way), picture.size, strict=True))
-
-    way = math.ceil(count / math.ceil(count / PER_ROW)), False
-    if wide is not None or high is not None:
-        full = dict.fromkeys(math.ceil(count / rows) for rows in range(1, count + 1))  # with the fewest gaps
-        way = max(((columns, top) for top in (False, True) for columns in full), key=fit)
-    columns, top = way
-    rows, (width, height) = math.ceil(count / columns), picture.size
-    picture.size = room(columns, top)
-    figure = new_figure(
-        wide or columns * width + BETWEEN * (columns - 1) + around - legend * top,
-        high or rows * (height + above) + on_top * top,
-    )
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+) -> tuple[list[Any], int]:
+    """Panels of a new figure with its legend, and how many stand beside each other."""
+    way = arrange(picture, count, size, handles)
+    picture.size = way.panel
+    figure = new_figure(*way.figure)
+    grid = figure.subplots(way.rows, way.columns, sharex=True, sharey=True, squeeze=False).ravel()
     for unused in grid[count:]:
         unused.set_axis_off()
     if handles:
-        where = {"loc": "outside upper center", "ncols": in_a_row} if top else {"loc": "outside right center"}
-        figure.legend(handles=handles, frameon=False, fontsize=8, **where)
-    return list(grid[:count]), figure, columns
+        figure.legend(handles=handles, frameon=False, **way.legend)
+    return list(grid[:count]), way.columns
 
 
-def _around(picture: Picture, handles: list[Any]) -> float:
-    """Inches of width for what is not panels."""
-    return picture.left + beside(handles) + (SCALE if picture.scale_title else BETWEEN)
+def _fit(picture: Picture, ax: Any) -> None:
+    """Words of the picture and of its axes, as there is room for them."""
+    size = measured(ax)
+    whole, under = ax.figure.bbox.width / ax.figure.dpi, ax.xaxis.get_tightbbox()
+    high = size[1] + (0.0 if under is None else under.height / ax.figure.dpi)
+    picture.fit(ax, size, (0.3 * whole, 0.45 * high))
+    for axis, room in zip((ax.xaxis, ax.yaxis), size, strict=True):
+        axis_name(axis, room + 2 * BETWEEN)
 
 
-def _room(ax: Any) -> tuple[float, float]:
-    """Inches between given axes."""
-    if not hasattr(ax, "get_window_extent"):
-        raise InvalidBlock(f"{ax!r} given as axes; give matplotlib Axes, or none; what to draw is kind=...")
-    box = ax.get_window_extent()
-    return box.width / ax.figure.dpi, box.height / ax.figure.dpi
-
-
-def _title(name: str, allocation: Allocation, letters: int) -> str:
-    lines = textwrap.wrap(cut(name, 2 * letters), letters)[:2] or [" "]
+def _tasks(allocation: Allocation) -> str:
     tasks = allocation.tasks.sum()
-    return "\n".join([*lines, f"{tasks:{',.0f' if tasks >= 100 else '.4g'}} tasks"])
+    return f"{tasks:{',.0f' if tasks >= 100 else '.4g'}} tasks"
 
 
-def _labels_at_the_edge(panels: Sequence[Any], columns: int, size: tuple[float, float]) -> None:
+def _labels_at_the_edge(panels: Sequence[Any], columns: int) -> None:
     """Names of axes at the left and at the bottom only, where a column may end early; one where they have no room."""
     figure, names = panels[0].figure, (panels[0].get_xlabel(), panels[0].get_ylabel())
     several = columns > 1, len(panels) > columns
-    crowded = [s and len(name) * LETTER > inches for s, name, inches in zip(several, names, size, strict=True)]
-    for one, write, name in zip(crowded, (figure.supxlabel, figure.supylabel), names, strict=True):
-        if one:
+    crowded = [s and inches(name, 9) > room for s, name, room in zip(several, names, measured(panels[0]), strict=True)]
+    for wanted, write, name in zip(crowded, (figure.supxlabel, figure.supylabel), names, strict=True):
+        if wanted:
             write(name, fontsize=9)
     for k, ax in enumerate(panels):
         if k % columns or crowded[1]:
@@ -193,7 +161,11 @@ def _legend(ax: Any, handles: list[Any]) -> None:
 
 def _scale(picture: Picture, image: Any, panels: Sequence[Any]) -> None:
     if image is not None and picture.scale_title:
-        bar = panels[0].figure.colorbar(image, ax=list(panels), shrink=0.6 if picture.size[1] > 3 else 1.0, aspect=30)
+        high = picture.size[1]
+        beyond = "max" if picture.scale_beyond else "neither"
+        bar = panels[0].figure.colorbar(image, ax=list(panels), shrink=one_size(high), aspect=30, extend=beyond)
+        if image.get_clim() == (0, 100):
+            percent_ticks(bar, high)
         bar.set_label(picture.scale_title, fontsize=8)
         bar.ax.tick_params(labelsize=8, length=2)
         bar.outline.set_visible(False)

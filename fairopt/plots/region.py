@@ -13,7 +13,7 @@ from fairopt.instance import Instance
 from fairopt.plots.chosen import two_of
 from fairopt.plots.common import colour, cut, numbered
 from fairopt.plots.frontier import frontier
-from fairopt.plots.panels import Picture, one
+from fairopt.plots.panels import Inches, Picture, one
 from fairopt.policy import label
 
 __all__ = ["Region", "feasible_region"]
@@ -73,7 +73,10 @@ class Region(Picture):
         names = [cut(self.instance.users[j], 30) for j in self.two]
         ax.set_xlabel(f"tasks of {names[0]}", fontsize=9)
         ax.set_ylabel(f"tasks of {names[1]}", fontsize=9)
-        numbered(ax, self.size)
+
+    def fit(self, ax: Any, size: Inches, names: Inches) -> None:
+        """Numbers at the axes."""
+        numbered(ax, size)
 
     def handles(self) -> list[Any]:
         """Resources, the region, limits and points."""

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock
-from fairopt.plots.common import HELD, cut, look, matplotlib_or_missing, new_figure, plain
+from fairopt.plots.common import GROUP, HELD, cut, lighter, look, matplotlib_or_missing, new_figure, plain
+from fairopt.plots.measure import measured, settled
+from fairopt.plots.words import shorter, ticks_below
 from fairopt.report.server_types import ByType, by_type
 
 __all__ = ["server_types"]
 
 Float = NDArray[np.floating[Any]]
 
-BAR, LETTER = 0.11, 0.07  # inches that a bar takes, and a letter of a type's name
+BAR = 0.11  # inches that a bar takes
 NARROWEST = 0.55  # inches for the bars of one type, so that most names fit under them
-GROUP = 0.84  # of the room of a type, what its bars take
 
 
 def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any]:
@@ -58,7 +59,6 @@ def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any
     count = 1 + len(found.resources)
     width = max(BAR * len(found.tasks) / GROUP, NARROWEST) * len(shown)
     width = max(width, 3.0)  # inches, of all bars
-    longest = max(len(cut(found.names[t], 14)) for t in shown)
     if axes is None:
         figure = new_figure(width + 2.6, 0.5 + 1.7 * count)
         panels = list(figure.subplots(count, 1, sharex=True, squeeze=False).ravel())
@@ -76,11 +76,7 @@ def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any
         ax.set_ylim(0, 104)
         ax.set_yticks(range(0, 101, 25))
         ax.set_ylabel(f"{cut(resource, 16)} in use (%)", fontsize=8)
-    crowded = longest * LETTER * len(shown) > width
-    between = " " if crowded else "\n"
-    names = [f"{cut(found.names[t], 14)}{between}({found.servers[t]:,})" for t in shown]
-    panels[-1].set_xticks(range(len(shown)), names, rotation=35 if crowded else 0, ha="right" if crowded else "center",
-                          rotation_mode="anchor" if crowded else "default", fontsize=8)  # fmt: skip
+    names = [f"{shorter(found.names[t], 14)}\n({found.servers[t]:,})" for t in shown]
     panels[-1].set_xlabel("type of server (number of servers)", fontsize=8)
     options: dict[str, Any] = {"handles": _handles(found), "frameon": False, "fontsize": 8}
     if axes is None:
@@ -88,6 +84,8 @@ def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any
         figure.legend(loc="outside right upper", **options)
     else:
         panels[0].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), **options)
+    for _ in settled(panels):
+        ticks_below(panels[-1], names, measured(panels[-1])[0])
     return panels
 
 
@@ -121,5 +119,5 @@ def _handles(found: ByType) -> list[Any]:
 
     handles = [Patch(label=cut(policy), **look(k)) for k, policy in enumerate(found.tasks)]
     if found.bundles:
-        handles.append(Patch(color="#5A5A5A", alpha=HELD, linewidth=0, label="lighter: held, but not\nused by tasks"))
+        handles.append(lighter())
     return handles

@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
-from fairopt.plots.common import cut, plain, ticks_below
+from fairopt.plots.common import percent_ticks, plain, say_none
 from fairopt.plots.layers import by_largest, patches
-from fairopt.plots.panels import Picture, one
+from fairopt.plots.panels import Inches, Picture, one
+from fairopt.plots.words import inches, shorter, ticks_below
 from fairopt.report.tables import held_units
 
 __all__ = ["StackedShares", "stacked_shares"]
 
 Float = NDArray[np.floating[Any]]
 
+NUMBERS = (7.0, 6.0, 5.0)  # points of numbers above bars
 LEFT: dict[str, Any] = {
     "label": "left over", "facecolor": "white", "edgecolor": "#D2D2D2", "hatch": "\\\\\\", "linewidth": 0.5,
 }  # fmt: skip
@@ -31,6 +33,8 @@ class StackedShares(Picture):
         self.instance = instance
         self.layers = by_largest(instance, allocations)
         self.size = (max(1.5, 0.5 * instance.n_resources), 2.6)
+        self.names = [shorter(r, 14) for r in instance.resources]
+        self.below = 0.15
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
         """The bars, with the percent in use above each."""
@@ -43,15 +47,27 @@ class StackedShares(Picture):
             ax.bar(at, height, bottom=bottom, width=0.75, color=layer.colour, hatch=layer.hatch,
                    edgecolor="white", linewidth=0.4, label=layer.label)  # fmt: skip
             bottom = bottom + height
-        ax.bar(at, np.maximum(100 - bottom, 0), bottom=bottom, width=0.75, **LEFT)
-        for x, used in zip(at, bottom, strict=True):
-            ax.text(x, 101.5, f"{used:.0f}", ha="center", va="bottom", fontsize=7, color="#404040")
+        there = self.instance.total_capacities > 0
+        ax.bar(at, np.where(there, np.maximum(100 - bottom, 0), 0), bottom=bottom, width=0.75, **LEFT)
+        for x, used, some in zip(at, bottom, there, strict=True):
+            if some:
+                ax.text(x, 101.5, f"{used:.0f}", ha="center", va="bottom", fontsize=7, color="#404040")
+            else:
+                say_none(ax, float(x))
         ax.set_ylim(0, 108)
-        ax.set_yticks(range(0, 101, 20))
         ax.tick_params(axis="y", labelsize=8)
-        ax.set_ylabel("share of capacity (%)")
-        ticks_below(ax, [cut(r, 14) for r in self.instance.resources], self.size[0])
+        ax.set_ylabel("share of capacity (%)", fontsize=9)
         plain(ax)
+
+    def fit(self, ax: Any, size: Inches, names: Inches) -> None:
+        """Names of resources, and numbers above bars that have room for them."""
+        each = size[0] / max(len(self.names), 1)
+        points = next((p for p in NUMBERS if inches("100", p) < each), 0.0)
+        for text in ax.texts:
+            text.set_visible(points > 0)
+            text.set_fontsize(points or NUMBERS[-1])
+        percent_ticks(ax.yaxis, size[1])
+        ticks_below(ax, self.names, size[0], names[1])
 
     def handles(self) -> list[Any]:
         """Users from the top of the stack down."""

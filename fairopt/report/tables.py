@@ -13,6 +13,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.policy import label
+from fairopt.report.parts import part_of
 from fairopt.wording import visible
 
 __all__ = [
@@ -119,7 +120,7 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
     Returns
     -------
     list of Table
-        By user (from both ends of the dominant shares where there are many), and by kind of server.
+        By user (from both ends of the dominant shares where there are many), and by class of servers.
     """
     instance, dominant = allocation.instance, allocation.share(DominantShare())
     limits = instance.task_limits
@@ -145,29 +146,22 @@ def _servers_table(allocation: Allocation) -> Table:
     """What is held, where bundles were decided what tasks use of it, and prices; servers that are alike in one row."""
     instance = allocation.instance
     alike = instance.merged()
-    full = alike.capacities * alike.counts[:, None]
-
-    def part(units: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-        usage = np.zeros(full.shape)
-        np.add.at(usage, instance.server_classes, units)
-        return np.divide(usage, full, out=np.full_like(full, np.nan), where=full > 0)
-
-    used = part(allocation.usage)
+    used = part_of(instance, instance.server_classes, allocation.usage)
     busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:MOST].tolist())
     cut = shortened([alike.servers[s] for s in busiest])
     names = [name + (f" x {q}" if (q := alike.counts[s]) > 1 else "") for name, s in zip(cut, busiest, strict=True)]
     resources = shortened(alike.resources)
     groups = [[Column(r, percents(used[busiest, i])) for i, r in enumerate(resources)]]
     if allocation.given_bundles is not None:
-        by_tasks = part(allocation.task_usage)[busiest]
+        by_tasks = part_of(instance, instance.server_classes, allocation.task_usage)[busiest]
         groups.append([Column(f"{r}, by tasks", percents(by_tasks[:, i])) for i, r in enumerate(resources)])
     if allocation.prices is not None and allocation.prices.any():  # those of identical servers are the same
         first = np.unique(instance.server_classes, return_index=True)[1]
         prices, titles = allocation.prices[first][busiest], price_titles(resources, instance)
         groups.append([Column(t, numbers(prices[:, i])) for i, t in enumerate(titles)])
-    title = "In use on each kind of server" if alike.n_servers > 1 else "In use"
+    title = "In use on each class of servers" if alike.n_servers > 1 else "In use"
     if len(busiest) < alike.n_servers:
-        title += f" ({len(busiest)} busiest of {alike.n_servers} kinds)"
+        title += f" ({len(busiest)} busiest of {alike.n_servers} classes)"
     return Table(title, Column("server", names, right=False), groups)
 
 

@@ -21,7 +21,7 @@ def page(allocation: Allocation) -> str:
     Returns
     -------
     str
-        Of many users those at both ends of the dominant shares; of many kinds of servers the busiest.
+        Of many users those at both ends of the dominant shares; of many classes of servers the busiest.
     """
     parts = [f"<p><b>{html_text(label(allocation.policy))}</b> on {html_text(repr(allocation.instance))}</p>"]
     for table in allocation_tables(allocation):

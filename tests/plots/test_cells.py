@@ -147,6 +147,28 @@ def test_prices_that_are_all_zero_are_explained() -> None:
     assert texts[:2] == ["0", "0"] and texts[2].startswith("all prices are zero")
 
 
+def sentences(ax: Any) -> list[str]:
+    return [t.get_text().replace("\n", " ") for t in ax.texts if "all prices" in t.get_text()]
+
+
+def test_prices_that_are_all_zero_are_explained_in_cells_too() -> None:
+    limited = CLASSES.with_task_limits([0.5, None])
+    assert sentences(plots.prices(fo.DRF().allocate(limited))) == [
+        "all prices are zero: they are of the first level, and a task limit sets it"
+    ]
+    assert sentences(plots.prices(fo.DRF().allocate(CLASSES.with_task_limits(0.1)))) == [
+        "all prices are zero: all tasks run"
+    ]
+    assert sentences(plots.prices(fo.NashWelfare().allocate(limited))) == []
+    zeros = np.zeros((3, 2))
+    for policy, why in ((fo.DRF(), "they are of the first level, and more of one resource alone does not raise it"),
+                        (fo.NashWelfare(), "more of one resource alone raises nothing")):  # fmt: skip
+        a = fo.Allocation(CLASSES, policy, np.ones((2, 3)), fo.Certificate(0, 0, "x"), 0.0, zeros)
+        ax = plots.prices(a)
+        assert sentences(ax) == [f"all prices are zero: {why}"]
+        assert {t.get_text() for t in ax.texts if "all" not in t.get_text()} == {""}
+
+
 def test_prices_by_class_are_cells_with_prices_in_them() -> None:
     instance = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]], resources=["cpu", "gpu"])
     a = fo.NashWelfare().allocate(instance)
@@ -193,7 +215,7 @@ def test_amounts_take_few_letters(value: float, text: str) -> None:
 # -- panels and given axes ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices"])
+@pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices", "envy"])
 def test_panels_have_the_same_scales_names_and_titles(kind: str) -> None:
     result = fo.compare(["nash", "most-tasks", "fds:alpha=2"], CLASSES)
     panels = result.plot(kind=kind)
@@ -206,7 +228,7 @@ def test_panels_have_the_same_scales_names_and_titles(kind: str) -> None:
         result.plot(given[:2], kind)
 
 
-@pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices"])
+@pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices", "envy"])
 def test_given_axes_are_drawn_on_and_not_replaced(kind: str) -> None:
     figure = new_figure(6, 3)
     left, right = figure.subplots(1, 2)
@@ -233,7 +255,7 @@ STRANGE = fo.Instance(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices", "demands", "region"])
+@pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices", "demands", "region", "envy"])
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_any_label_can_be_drawn_and_is_taken_literally(kind: str) -> None:
     result = fo.compare({"a $strange^$ name " * 5: fo.NashWelfare(), "_": fo.DRF()}, STRANGE)

@@ -9,15 +9,16 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
-from fairopt.plots.cells import cells, classes_of, size_of_cells
-from fairopt.plots.common import HELD, cut, look, plain, room_for, ticks_below
-from fairopt.plots.panels import Picture, one
+from fairopt.plots.cells import cells, classes_of, fit_cells, size_of_cells
+from fairopt.plots.common import GROUP, HELD, cut, lighter, look, percent_ticks, plain, room_for, say_none
+from fairopt.plots.panels import Inches, Picture, one
+from fairopt.plots.words import inches, lines_high, shorter, ticks_below
 
 __all__ = ["Utilisation", "utilisation"]
 
 BARS = 24  # up to so many bars, else cells
-LOW, ACROSS = 0.08, 0.17  # inches of a bar's width for a number above it: upright, and across
-GROUP = 0.84  # of the room of a class, what its bars take
+NUMBER = 6.5  # points of a number above a bar
+LOW = 0.09  # inches of a bar for a number that stands upright above it
 
 
 class Utilisation(Picture):
@@ -32,10 +33,15 @@ class Utilisation(Picture):
         self.by_resource = n_classes == 1  # one class: resources stand at the axis, and need no legend
         if self.bars:
             self.size = (max(1.5, 0.25 * n_classes * m, 0.62 * max(n_classes, m * self.by_resource)), 2.4)
+            self.names = [shorter(r, 14) for r in instance.resources] if self.by_resource else self.classes.labels("\n")
+            self.below = 0.15 if self.by_resource else 0.35
         else:
             self.scale_title = "in use (%)"
-            self.size = size_of_cells(self.classes, m * (1 + self.bundles))
-            self.below = 0.8
+            self.names = [shorter(r, 14) for r in instance.resources]
+            if self.bundles:
+                self.names = [f"{name}\n{words}" for words in ("held", "by tasks") for name in self.names]
+            self.size = size_of_cells(self.classes, len(self.names), wide=0.48 if self.bundles else 0.42)
+            self.below = 0.15
             self.left = room_for(self.classes.labels(" "))
 
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
@@ -44,12 +50,10 @@ class Utilisation(Picture):
         used, held = self.classes.part(allocation.task_usage), self.classes.part(allocation.usage)
         if self.bars:
             return self._bars(ax, used, held)
-        columns = [cut(r, 14) for r in self.instance.resources]
         if self.bundles:
-            columns = [f"{c}\n{words}" for words in ("held", "by tasks") for c in columns]
             used = np.hstack([held, used])
         texts = [["-" if np.isnan(x) else f"{x:.0f}" for x in row] for row in used.tolist()]
-        image = cells(ax, used, texts, self.classes, columns, self.size)
+        image = cells(ax, used, texts, self.classes)
         if self.bundles:
             ax.axvline(self.instance.n_resources - 0.5, color="white", linewidth=4)
         return image
@@ -66,24 +70,37 @@ class Utilisation(Picture):
             more = np.maximum(np.nan_to_num(held[:, i] - used[:, i]), 0.0)
             if more.max(initial=0.0) > 1e-6:  # percent: what rounding leaves is not drawn
                 ax.bar(x, more, bottom=there, width=wide, alpha=HELD, **style)
-            room = self.size[0] / (m if self.by_resource else len(used)) * wide  # inches of a bar
-            for place, amount in zip(x, held[:, i].tolist(), strict=True) if room > LOW else ():
-                none = bool(np.isnan(amount))
-                ax.text(place, 1.5 if none else amount + 1.5, "none" if none else f"{amount:.0f}", ha="center",
-                        va="bottom", fontsize=6.5, rotation=90 if none or room < ACROSS else 0, color="#707070",
-                        in_layout=False)  # fmt: skip
-        ax.set_ylim(0, 108)
-        ax.set_yticks(range(0, 101, 20))
+            for place, amount in zip(x, held[:, i].tolist(), strict=True):
+                if np.isnan(amount):
+                    say_none(ax, place)
+                else:
+                    ax.text(place, amount + 1.5, f"{amount:.0f}", ha="center", va="bottom", fontsize=NUMBER,
+                            color="#707070", in_layout=False)  # fmt: skip
         ax.set_axisbelow(True)
         ax.grid(axis="y", color="#E6E6E6", linewidth=0.6)
         ax.set_ylabel("in use (%)", fontsize=9)
-        names = [cut(r, 14) for r in self.instance.resources] if self.by_resource else self.classes.labels("\n")
-        ticks_below(ax, names, self.size[0])
-        ax.set_xlim(-0.6, len(names) - 0.4)
+        ax.set_xlim(-0.6, len(self.names) - 0.4)
         if not self.by_resource:
             ax.set_xlabel("class of servers (number of servers)", fontsize=9)
         ax.tick_params(axis="y", labelsize=8)
         plain(ax)
+
+    def fit(self, ax: Any, size: Inches, names: Inches) -> None:
+        """Names, and numbers above bars or in cells that have room for them."""
+        if not self.bars:
+            fit_cells(ax, self.classes, self.names, size, names)
+            return
+        percent_ticks(ax.yaxis, size[1])
+        ticks_below(ax, self.names, size[0], names[1])
+        room = size[0] / len(self.names) * (1.0 if self.by_resource else GROUP / self.instance.n_resources)
+        upright = inches("100", NUMBER) > room
+        above = inches("100", NUMBER) if upright else lines_high(1, NUMBER)
+        numbers = room > LOW and size[1] > 3 * above
+        for text in ax.texts:
+            text.set_visible(numbers)
+            text.set_rotation(90 if upright or text.get_text() == "none" else 0)
+        top = 100 * size[1] / (size[1] - above) if numbers else 100.0
+        ax.set_ylim(0, max(top + 3, 108))  # numbers above full bars are within the axes
 
     def handles(self) -> list[Any]:
         """Resources, and what lighter means."""
@@ -94,7 +111,7 @@ class Utilisation(Picture):
         named = () if self.by_resource else self.instance.resources
         made = [Patch(label=cut(r), **look(i)) for i, r in enumerate(named)]
         if self.bundles:
-            made.append(Patch(color="#5A5A5A", alpha=HELD, linewidth=0, label="lighter: held, but not\nused by tasks"))
+            made.append(lighter())
         return made
 
 

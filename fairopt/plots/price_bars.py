@@ -9,20 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.objectives import Leximin
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.plots.cells import cells, classes_of, size_of_cells
-from fairopt.plots.common import COLOURS, amount, cut, plain, room_for, ticks_below
-from fairopt.plots.panels import Picture, one
+from fairopt.plots.cells import cells, classes_of, fit_cells, size_of_cells
+from fairopt.plots.common import COLOURS, NOISE, amount, percent_ticks, plain, room_for
+from fairopt.plots.panels import Inches, Picture, one
+from fairopt.plots.words import block, inches, shorter, ticks_below
 from fairopt.policy import label
 
 __all__ = ["Prices", "prices"]
 
 Float = NDArray[np.floating[Any]]
 
-NOISE = 1e-6  # of the dearest: what a certificate (relative gap 1e-6) cannot tell from zero
-NOTHING = "all prices are zero:\nmore of one resource\nalone raises nothing"
-WIDE = 1.5  # inches that this takes
+NUMBERS = (8.0, 7.0, 6.0, 5.0)  # points of prices above bars
+SENTENCE = "a sentence on prices"  # marks the text that says what the numbers do not
+LEAST = (0.3, 0.3)  # inches of axes for a sentence
 TITLE = "price of the whole capacity\n(% of the dearest)"
 
 
@@ -41,12 +43,15 @@ class Prices(Picture):
         m = instance.n_resources
         self.per = [f"per {unit or 'unit'}" for unit in instance.units or [""] * m]
         self.bars = len(self.classes.names) == 1
+        self.names = [
+            f"{shorter(r, 14)}\n{shorter(per, 14)}" for r, per in zip(instance.resources, self.per, strict=True)
+        ]
+        self.below = 0.15
         if self.bars:
             self.size = (max(1.5, 0.75 * m), 2.4)
         else:
             self.scale_title = TITLE
             self.size = size_of_cells(self.classes, m, wide=0.6)
-            self.below = 0.8
             self.left = room_for(self.classes.labels(" "))
 
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
@@ -60,23 +65,42 @@ class Prices(Picture):
         dearest = float(worth.max(initial=0.0))
         percent = np.where(np.isnan(found), np.nan, 100 * worth / (dearest or 1.0))
         noise = np.abs(percent) <= 100 * NOISE
-        none = "" if missing else "-"
-        texts = [[none if np.isnan(p) else "0" if n else amount(p, 2) for p, n in zip(ps, ns, strict=True)]
+        words = "no prices" if missing else _why_zero(allocation) if dearest == 0 else ""
+        none = "" if words else "-"
+        zero = "" if words and not self.bars else "0"  # the sentence says it
+        texts = [[none if np.isnan(p) else zero if n else amount(p, 2) for p, n in zip(ps, ns, strict=True)]
                  for ps, ns in zip(found.tolist(), noise.tolist(), strict=True)]  # fmt: skip
         percent = np.where(noise, 0.0, percent)
-        columns = [f"{cut(r, 14)}\n{cut(per, 14)}" for r, per in zip(self.instance.resources, self.per, strict=True)]
         if self.bars:
-            self._bars(ax, percent[0], texts[0], columns)
+            self._bars(ax, percent[0], texts[0])
             image = None
         else:
-            image = cells(ax, percent, texts, self.classes, columns, self.size)
-        nothing = self.bars and dearest == 0 and self.size[0] >= WIDE
-        words = "no prices" if missing else NOTHING if nothing else ""
+            image = cells(ax, percent, texts, self.classes)
         if words:
-            ax.text(0.5, 0.5, words, transform=ax.transAxes,
-                    ha="center", va="center", fontsize=8, color="#404040",
-                    bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8})  # fmt: skip
+            ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center", color="#404040",
+                    gid=SENTENCE, in_layout=False,
+                    bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 1})  # fmt: skip
         return image
+
+    def fit(self, ax: Any, size: Inches, names: Inches) -> None:
+        """Names, numbers that have room, and a sentence on as many lines as it needs."""
+        for text in ax.texts:
+            if text.get_gid() == SENTENCE:
+                words, points = block(text.get_text().replace("\n", " "), (0.96 * size[0], 0.8 * size[1]))
+                text.set_text(words)
+                text.set_fontsize(points)
+                text.set_visible(all(there >= least for there, least in zip(size, LEAST, strict=True)))
+        if not self.bars:
+            fit_cells(ax, self.classes, self.names, size, names)
+            return
+        percent_ticks(ax.yaxis, size[1])
+        ticks_below(ax, self.names, size[0], names[1])
+        numbers = [text for text in ax.texts if text.get_gid() != SENTENCE]
+        each = size[0] / max(len(numbers), 1)
+        points = next((p for p in NUMBERS if all(inches(t.get_text(), p) < each for t in numbers)), 0.0)
+        for text in numbers:
+            text.set_visible(points > 0)
+            text.set_fontsize(points or NUMBERS[-1])
 
     def _of_classes(self, by_row: Float) -> Float:
         """Prices of each class, by the number of servers where rows differ; NaN where there is none of a resource."""
@@ -84,15 +108,13 @@ class Prices(Picture):
         mean = self.classes.add_up(by_row * counts) / self.classes.counts[:, None]
         return np.where(self.classes.capacities > 0, mean, np.nan)
 
-    def _bars(self, ax: Any, percent: Float, texts: Sequence[str], names: Sequence[str]) -> None:
-        at = np.arange(len(names))
+    def _bars(self, ax: Any, percent: Float, texts: Sequence[str]) -> None:
+        at = np.arange(len(texts))
         ax.bar(at, np.nan_to_num(percent), width=0.7, color=COLOURS[0])
         for x, (height, text) in enumerate(zip(np.nan_to_num(percent).tolist(), texts, strict=True)):
             ax.text(x, height + 1.5, text, ha="center", va="bottom", fontsize=8, color="#404040")
-        ticks_below(ax, names, self.size[0])
-        ax.set_xlim(-0.6, len(names) - 0.4)
+        ax.set_xlim(-0.6, len(texts) - 0.4)
         ax.set_ylim(0, 110)
-        ax.set_yticks(range(0, 101, 20))
         ax.set_ylabel(TITLE, fontsize=9)
         ax.tick_params(axis="y", labelsize=8)
         plain(ax)
@@ -135,3 +157,17 @@ def prices(allocation: Allocation, ax: Any = None) -> Any:
     ['cpu per unit', 'memory per GiB']
     """
     return one(Prices(allocation.instance, [allocation]), allocation, ax)
+
+
+def _why_zero(allocation: Allocation) -> str:
+    """What it means that no resource has a price: more of one alone raises nothing."""
+    limits, objective = allocation.instance.task_limits, getattr(allocation.policy, "objective", None)
+    done = allocation.tasks >= limits * (1 - NOISE)
+    if done.all():
+        return "all prices are zero: all tasks run"
+    if not isinstance(objective, Leximin):
+        return "all prices are zero: more of one resource alone raises nothing"
+    level = np.where(limits > 0, allocation.share(objective.share) / allocation.instance.weights, np.inf)
+    lowest = level <= level.min() * (1 + NOISE)
+    why = "a task limit sets it" if done[lowest].any() else "more of one resource alone does not raise it"
+    return f"all prices are zero: they are of the first level, and {why}"

@@ -48,7 +48,8 @@ class Exchange(Derived):
         users : data frame
             A row per user: ``user``, optionally ``weight`` (null or NaN: 1), ``task_limit`` (null or NaN: none) and
             ``servers`` (names as a list or joined by ``|``, null: everywhere); every other column is a resource, in
-            units per task. Names are text or whole numbers; pandas may have them as an index called ``user``.
+            units per task. Names are text or whole numbers. Levels of an index of
+            pandas that have a name count as columns.
         servers : data frame
             A row per server: ``server``, optionally ``count`` and ``type``; every other column is a resource, in units
             on each server. A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both frames.
@@ -102,7 +103,9 @@ class Exchange(Derived):
         Raises
         ------
         InvalidInstance
-            If a label cannot be in a table, as a resource called ``weight``, or the library is not installed.
+            If a label cannot be in a table, as a resource called ``weight``.
+        MissingExtra
+            If the library is not installed.
 
         Examples
         --------

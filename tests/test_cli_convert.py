@@ -94,6 +94,27 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Any, command: str, words: st
     assert not Path("out.json").exists() and not Path("out").exists()
 
 
+def test_an_empty_name_is_no_folder(run: Any) -> None:
+    for arguments in (["cluster", ""], ["", "out.json"]):
+        result = run("convert", *arguments)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("InvalidInstance: the path is ''; give the name of a file or a folder")
+    assert not Path("users.csv").exists() and not Path("out.json").exists()
+
+
+@pytest.mark.parametrize("output", ["no/out.json", "cluster/users.csv/out", "cluster/users.csv/out.yaml"])
+def test_where_nothing_can_be_written_is_said_in_one_line(run: Any, output: str) -> None:
+    result = run("convert", "cluster", output)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("InvalidInstance: ") and "cannot be written" in result.stderr
+
+
+def test_help_lists_the_users_of_every_kind(run: Any) -> None:
+    text = " ".join(run("convert", "--help").stdout.replace("│", " ").split())
+    for who in ("namespace", "label:team", "account", "partition", "qos", "collection", "priority", "tier"):
+        assert f"'{who}'" in text
+
+
 @pytest.mark.parametrize("command", [["convert", "kube", "out.json"], ["solve", "kube", "-p", "drf"]])
 def test_notes_of_a_reader_are_told_on_stderr(run: Any, command: list[str]) -> None:
     result = run(*command)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -53,7 +52,7 @@ out or assumes is told as notes, which are not written."""
 @reading
 def convert(
     source: Source,
-    output: Annotated[Path, typer.Argument(
+    output: Annotated[str, typer.Argument(
         show_default=False, metavar="OUTPUT", help="A name that ends in .json or .yaml, or a folder for tables.")],
     to: Annotated[str | None, typer.Option(
         metavar="KIND", help="csv, parquet, json or yaml. Default after the name of OUTPUT; of folders csv.")] = None,

@@ -32,7 +32,8 @@ def _option(name: str, help: str, metavar: str | None = None) -> Any:
 _PATH = Annotated[str, typer.Argument(show_default=False, metavar="INPUT", help=_INPUT)]
 _OPTIONS: dict[str, Any] = {
     "users": Annotated[str | None, _option(
-        "--users", "Whose the tasks are. Kubernetes: 'namespace', 'label:team'; Slurm: 'account' ...", "WHO")],
+        "--users", "Whose the tasks are. Kubernetes: 'namespace', 'label:team'; Slurm: 'account', 'user', 'partition', "
+        "'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.", "WHO")],
     "tasks": Annotated[str | None, _option(
         "--tasks", "Kubernetes, Slurm, ClusterData: 'mean' request of an owner's tasks, or their 'shapes'.", "HOW")],
     "at": Annotated[int | None, _option("--at", "ClusterData: the time to look at, in microseconds.", "TIME")],

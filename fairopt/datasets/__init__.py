@@ -7,7 +7,7 @@ Hamzeh et al. (004): `RequestRounds`.
 """
 
 from fairopt.datasets.alibaba import openb
-from fairopt.datasets.clusterdata import clusterdata2019
+from fairopt.datasets.borg import clusterdata2019
 from fairopt.datasets.files import demo, read, write
 from fairopt.datasets.generators import log_uniform
 from fairopt.datasets.hffmra import RequestRounds
@@ -23,7 +23,7 @@ from fairopt.datasets.scenarios import (
     jiang_wu,
     jiang_wu_demands,
 )
-from fairopt.datasets.slurm import slurm
+from fairopt.datasets.scontrol import slurm
 
 __all__ = [
     "REQUEST_TYPES",

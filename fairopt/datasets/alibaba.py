@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.datasets.opening import about
 from fairopt.datasets.tables import Table, read_table
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
@@ -85,15 +86,13 @@ def openb(
     requests = _requests(tasks)
     demands = np.array([key[:3] for key in requests], dtype=np.float64).reshape(-1, 3)
     limits = None if backlog else np.array(list(requests.values()), dtype=np.float64)
-    try:
+    with about(tasks.path, servers.path):
         return Instance(
             demands, capacities * scale, task_limits=limits,
             eligible=_eligibility([key[3] for key in requests], models), server_types=types,
             users=[_label(key) for key in requests], resources=["cpu_milli", "memory_mib", "gpu_milli"],
             servers=servers.labels("sn"),
         )  # fmt: skip
-    except InvalidInstance as error:
-        raise InvalidInstance(f"{tasks.path} and {servers.path}: {error}") from error
 
 
 _Request = tuple[float, float, float, tuple[str, ...]]

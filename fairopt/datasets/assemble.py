@@ -9,11 +9,14 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.datasets.opening import about
 from fairopt.datasets.tables import MOST_CELLS, Rows, short
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
 
-__all__ = ["ABOUT_DEMANDS", "Columns", "check_tables", "instance_of", "joined", "named", "refuse_name", "tables_of"]
+__all__ = [
+    "ABOUT_DEMANDS", "Columns", "check_tables", "instance_of_tables", "joined", "named", "refuse_name", "tables_of",
+]  # fmt: skip
 
 # A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
 Columns = dict[str, Any]
@@ -23,11 +26,12 @@ _ABOUT_SERVERS = ("server", "count", "type")
 ABOUT_DEMANDS = ("user", "server")
 _RESERVED = {*_ABOUT_USERS, *_ABOUT_SERVERS}
 _WITH_UNIT = re.compile(r"(.+) \[([^\[\]]*)\]", re.DOTALL)
+_LIKE_A_UNIT = re.compile(r"(.*\S)\s*[\[(][^\[\]()]*[\])]", re.DOTALL)  # as people write it, and our own tables
 _MOST_ENTRIES = 1 << 30  # of an array of users x servers x resources: 8 GiB
 _AMOUNT = "give a finite number >= 0"
 
 
-def instance_of(users: Rows, servers: Rows, demands: Rows | None = None, notes: Sequence[str] = ()) -> Instance:
+def instance_of_tables(users: Rows, servers: Rows, demands: Rows | None = None, notes: Sequence[str] = ()) -> Instance:
     """The instance that two or three tables describe, wherever they come from.
 
     Parameters
@@ -81,14 +85,13 @@ def instance_of(users: Rows, servers: Rows, demands: Rows | None = None, notes: 
             _refuse_nothing(users, int(row), f"{short(user_labels[row])} demands nothing at all")
     else:
         amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers))
-    try:
+    said = list(notes) if len(users) else [*notes, f"there are no users: {users.path} has no rows"]
+    with about(users.path, servers.path):
         return Instance(
             amounts, _matrix(servers, headers), weights=weights, task_limits=limits, counts=counts,
             eligible=eligible, users=user_labels, resources=resources, servers=server_labels,
-            server_types=_types(servers), units=units, notes=notes,
+            server_types=_types(servers), units=units, notes=said,
         )  # fmt: skip
-    except InvalidInstance as error:
-        raise InvalidInstance(f"{users.path} and {servers.path}: {error}") from error
 
 
 def header_of(resource: str, unit: str) -> str:
@@ -99,6 +102,12 @@ def header_of(resource: str, unit: str) -> str:
 def _resource_of(header: str) -> tuple[str, str]:
     found = _WITH_UNIT.fullmatch(header)
     return (found[1], found[2]) if found else (header, "")
+
+
+def _bare(header: str) -> str:
+    """A header without what may be meant as a unit."""
+    found = _LIKE_A_UNIT.fullmatch(header)
+    return found[1] if found else header
 
 
 def _resources_and_units(path: str, headers: list[str]) -> tuple[list[str], list[str]]:
@@ -124,12 +133,12 @@ def _check_same_resources(demanding: Rows, servers: Rows, headers: list[str], by
     theirs = [column for column in demanding.columns if column not in about]
     for header in headers:
         if header not in demanding.columns:
-            name = _resource_of(header)[0]
-            twin = next((column for column in theirs if _resource_of(column)[0] == name), None)
+            name = _bare(header)
+            twin = next((column for column in theirs if _bare(column) == name), None)
             if twin is not None:
                 raise InvalidInstance(
                     f"{demanding.path} has the column {twin!r} where {servers.path} has {header!r}; nothing is "
-                    "converted: give both in the same unit, under the same header"
+                    "converted: give both in the same unit, under the same header, as 'memory [GiB]'"
                 )
             raise InvalidInstance(
                 f"{demanding.path}: there is no column {header!r}, which {servers.path} has as a resource; "
@@ -193,8 +202,10 @@ def _eligibility(users: Rows, servers_path: str, labels: list[str]) -> NDArray[n
         for name in names:
             s = position.get(name, position.get(name.strip()))
             if s is None:
-                short_name = short(name.strip())
-                users.refuse(row, "servers", f"{servers_path} has no server {short_name}; {nearest(name, labels)}")
+                problem = f"{servers_path} has no server {short(name.strip())}; {nearest(name, labels)}"
+                if names[0].startswith("[") and names[-1].endswith("]"):
+                    problem = f"{short('|'.join(names))} is a list as Python writes it; join the names by '|'"
+                users.refuse(row, "servers", problem)
             allowed[row, s] = True
     return allowed
 

@@ -12,6 +12,7 @@ from typing import Any
 from fairopt.datasets.alibaba import SERVERS_FILE, openb
 from fairopt.datasets.folder import read_tables, write_tables
 from fairopt.datasets.jsonfile import read_json, write_json
+from fairopt.datasets.opening import is_path
 from fairopt.datasets.parquet import read_parquet, write_parquet
 from fairopt.datasets.yamlfile import read_yaml, write_yaml
 from fairopt.errors import InvalidInstance, nearest
@@ -61,13 +62,13 @@ def _kubernetes(nodes: Path, pods: Path, **options: Any) -> Instance:
 
 
 def _slurm(nodes: Path, jobs: Path, **options: Any) -> Instance:
-    from fairopt.datasets.slurm import slurm
+    from fairopt.datasets.scontrol import slurm
 
     return slurm(nodes, jobs, **options)
 
 
 def _clusterdata(instances: Path, machines: Path, collections: Path | None = None, **options: Any) -> Instance:
-    from fairopt.datasets.clusterdata import clusterdata2019
+    from fairopt.datasets.borg import clusterdata2019
 
     return clusterdata2019(instances, machines, collections, **options)
 
@@ -113,7 +114,8 @@ def read(
         * a folder with ``users.csv`` (columns ``user``, optionally ``weight``, ``task_limit`` and ``servers``, the
           names of servers joined by ``|``; every other column is a resource, in units per task) and ``servers.csv``
           (``server``, optionally ``count`` and ``type``; every other column is a resource, in units on each server).
-          A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both tables; nothing is converted. Where
+          A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both tables, while ``memory (GiB)`` and
+          ``memory[GiB]`` are names of resources without a unit; nothing is converted. Where
           demands differ by server, ``users.csv`` has no resources and a third table ``demands.csv`` has ``user``,
           ``server`` and the resources, with a line for each server that a user may run on,
         * a folder with the same tables as ``users.parquet`` and ``servers.parquet``, see `Instance.from_frames`,
@@ -155,7 +157,7 @@ def read(
     options = {"users": users, "tasks": tasks, "at": at,
                "pods": pods, "capacity_scale": capacity_scale, "backlog": backlog}  # fmt: skip
     given = {key: value for key, value in options.items() if value is not None}
-    place = Path(path)
+    place = _place(path)
     if place.is_dir():
         kind, parts = _kind_of(place)
         _check_options(given, kind.options, f"{place} is one of {kind.name}")
@@ -170,6 +172,20 @@ def read(
     raise InvalidInstance(
         f"{place} is no kind of file that can be read; {'give the folder that it is in' if part else _EXPECTED}"
     )
+
+
+def _place(path: object) -> Path:
+    """A path that a look at does not fail."""
+    if not is_path(path):
+        shown = repr(path) if isinstance(path, (str, bytes)) else f"of type {type(path).__name__}"
+        raise InvalidInstance(f"the path is {shown[:100]}; give the name of a file or a folder, '.' for this folder")
+    place = Path(path)
+    try:
+        place.exists()
+    except (OSError, ValueError) as error:  # too long a name, a folder that may not be entered, half of a pair
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInstance(f"{str(place)[:200]!r} cannot be looked at ({reason}); give another name") from error
+    return place
 
 
 def _hinted(reader: Callable[[Path], Instance], place: Path) -> Instance:
@@ -247,14 +263,16 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
         What to write. Its notes are not written.
     path : path-like
         A file if it ends in ``.json``, ``.yaml`` or ``.yml``, else a folder for two tables, or three where demands
-        differ by server, made if it is not there. What was there under these names is replaced.
+        differ by server, made if it is not there. What was there under these names is replaced, once the new
+        files are complete.
     kind : {"csv", "parquet", "json", "yaml"}, optional
         Default after the ending of the path; of folders ``"csv"``.
 
     Raises
     ------
     InvalidInstance
-        If such a file could not hold it, as CSV the name ``" a"``, or `read` would not find it there.
+        If such a file could not hold it, as CSV the name ``" a"``, or `read` would not find it there, or it cannot be
+        written there.
     MissingExtra
         If what writes Parquet or YAML is not installed.
 
@@ -271,7 +289,10 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     KINDS_TO_WRITE[chosen](instance, Path(path))
     if instance.demands.ndim == 2:
         for stale in files[2:]:  # the third table of what was there before
-            stale.unlink(missing_ok=True)
+            try:
+                stale.unlink(missing_ok=True)
+            except OSError as error:
+                raise InvalidInstance(f"{stale} cannot be removed ({error.strerror}); remove it") from error
 
 
 def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:
@@ -293,7 +314,7 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
     InvalidInstance
         If `read` would not find there what is written.
     """
-    place = Path(path)
+    place = _place(path)
     ending = place.suffix.lower()
     if kind is not None and kind not in KINDS_TO_WRITE:
         raise InvalidInstance(f"kind is {kind!r}; {nearest(kind, KINDS_TO_WRITE)}")
@@ -306,6 +327,8 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
     if not place.is_dir() and (of_file or ending in _OF_ONE_TABLE):
         raise InvalidInstance(f"{place} would be one file and tables are two or three; give a folder, as {place.stem}")
     files = [place / f"{title}.{chosen}" for title in ("users", "servers", "demands")]
+    if place.exists() and not place.is_dir():
+        raise InvalidInstance(f"{place} is no folder, and tables are two or three files; give another name")
     if place.is_dir():
         ours = {file.name for file in files}
         strange = sorted({name for other in _FOLDERS for name in other.names} & (_listed(place) - ours))
@@ -317,7 +340,7 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
 
 
 def demo() -> Instance:
-    """A small cluster of our own, made up: ten users who want more than four kinds of servers have.
+    """A small cluster of our own, made up: ten users who want more than four classes of servers have.
 
     Returns
     -------

@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.datasets.assemble import ABOUT_DEMANDS, check_tables, instance_of, joined, named, refuse_name, tables_of
+from fairopt.datasets.assemble import (
+    ABOUT_DEMANDS,
+    check_tables,
+    instance_of_tables,
+    joined,
+    named,
+    refuse_name,
+    tables_of,
+)
+from fairopt.datasets.saving import replacing
 from fairopt.datasets.tables import LONGEST_CELL, read_table
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
@@ -22,7 +31,7 @@ def read_tables(
     users_path: str | os.PathLike[str], servers_path: str | os.PathLike[str],
     demands_path: str | os.PathLike[str] | None = None,
 ) -> Instance:  # fmt: skip
-    """Read an instance from CSV files, see `instance_of`.
+    """Read an instance from CSV files, see `instance_of_tables`.
 
     Parameters
     ----------
@@ -43,7 +52,7 @@ def read_tables(
     servers = read_table(servers_path, required=("server",))
     users = read_table(users_path, required=("user",))
     demands = None if demands_path is None else read_table(demands_path, required=ABOUT_DEMANDS)
-    return instance_of(users, servers, demands)
+    return instance_of_tables(users, servers, demands)
 
 
 def write_tables(instance: Instance, folder: Path) -> None:
@@ -74,12 +83,12 @@ def write_tables(instance: Instance, folder: Path) -> None:
                 "merge identical servers with .merged(), or write to a .json file"
             )
     lines = {title: [_cells(column) for column in columns.values()] for title, columns in tables.items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    for title, columns in tables.items():
-        with (folder / f"{title}.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows(zip(*lines[title], strict=True))
+    with replacing([folder / f"{title}.csv" for title in tables], folder) as parts:
+        for part, (title, columns) in zip(parts, tables.items(), strict=True):
+            with part.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(columns)
+                writer.writerows(zip(*lines[title], strict=True))
 
 
 def _cells(column: Any) -> Iterable[str]:

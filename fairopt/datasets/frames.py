@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.datasets.assemble import ABOUT_DEMANDS, check_tables, instance_of, tables_of
+from fairopt.datasets.assemble import ABOUT_DEMANDS, check_tables, instance_of_tables, tables_of
 from fairopt.datasets.tables import Rows, check_columns, short
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.instance import Instance
@@ -115,24 +115,25 @@ class Frame(Rows):
 
 def from_frames(users: Any, servers: Any, demands: Any = None) -> Instance:
     """What `fairopt.Instance.from_frames` does."""
-    return instance_of(
+    return instance_of_tables(
         rows_of(users, "users", ("user",)), rows_of(servers, "servers", ("server",)),
         None if demands is None else rows_of(demands, "demands", ABOUT_DEMANDS),
     )  # fmt: skip
 
 
-def rows_of(frame: Any, name: str, required: Sequence[str]) -> Frame:
-    """A data frame as a table for `instance_of`.
+def rows_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> Frame:
+    """A data frame as a table for `instance_of_tables`.
 
     Parameters
     ----------
     frame : data frame
-        Eager, or lazy and then collected. Of a pandas frame, levels of the index that have a name in ``required``
-        count as columns.
+        Eager, or lazy and then collected. Of a pandas frame, levels of the index that have a name count as columns.
     name : str
         What messages call it.
     required : sequence of str
         Columns that must be there.
+    extra : str, default "frames"
+        Which extra of fairopt holds what reads it.
 
     Returns
     -------
@@ -148,10 +149,12 @@ def rows_of(frame: Any, name: str, required: Sequence[str]) -> Frame:
     try:
         import narwhals as nw
     except ImportError as error:
-        raise MissingExtra("narwhals", "frames", "reading data frames") from error
+        what = "Parquet files" if extra == "parquet" else "data frames"
+        raise MissingExtra("narwhals", extra, f"reading {what}") from error
     try:
-        found = nw.from_native(_with_index(frame, required))
-        eager = found.collect() if isinstance(found, nw.LazyFrame) else found
+        found = nw.from_native(frame)
+        eager = _collected(found, name) if isinstance(found, nw.LazyFrame) else found
+        eager = nw.from_native(_with_index(eager.to_native(), name), eager_only=True)
         columns = list(eager.columns)
     except TypeError as error:
         kind = type(frame).__name__
@@ -166,13 +169,25 @@ def rows_of(frame: Any, name: str, required: Sequence[str]) -> Frame:
     return Frame(name, {column: eager[column] for column in columns}, len(eager))
 
 
-def _with_index(frame: Any, names: Sequence[str]) -> Any:
-    """A frame of pandas or the like with the named levels of its index as columns."""
+def _collected(frame: Any, name: str) -> Any:
+    """What a lazy frame gives; what goes wrong then is an affair of whoever made its plan."""
+    try:
+        return frame.collect()
+    except Exception as error:
+        words = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InvalidInstance(f"{name}: the lazy frame cannot be collected ({words[:300]}); mend its plan") from error
+
+
+def _with_index(frame: Any, name: str) -> Any:
+    """A frame of pandas or the like with the levels of its index that have a name, and are no columns, as columns."""
     levels = getattr(getattr(frame, "index", None), "names", None)
     if levels is None or not hasattr(frame, "reset_index"):
         return frame
-    wanted = [level for level in levels if isinstance(level, str) and level in names and level not in frame.columns]
-    return frame.reset_index(level=wanted) if wanted else frame
+    given = [k for k, level in enumerate(levels) if level is not None and level not in frame.columns]
+    named = [levels[k] for k in given]
+    if len(set(named)) < len(named):
+        raise InvalidInstance(f"{name}: levels of the index have one name in {named!r}; names of columns must differ")
+    return frame.reset_index(level=given) if given else frame
 
 
 def to_frames(instance: Instance, backend: str = "pandas") -> tuple[Any, ...]:
@@ -197,7 +212,7 @@ def _maker(backend: str) -> Callable[[dict[str, Any]], Any]:
             return lambda columns: pl.DataFrame(columns)
         import pyarrow as pa
     except ImportError as error:
-        raise InvalidInstance(f"backend={backend!r} needs {backend}: pip install {backend}") from error
+        raise MissingExtra(backend, "test" if backend == "polars" else "parquet", f"to_frames({backend!r})") from error
     return lambda columns: pa.table(columns)
 
 

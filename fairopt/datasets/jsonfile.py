@@ -10,6 +10,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from fairopt.datasets.jsontext import read_json_text, shown
+from fairopt.datasets.opening import about
+from fairopt.datasets.saving import replacing
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
 
@@ -190,10 +192,8 @@ def instance_of_data(data: dict[str, Any], name: str) -> Instance:
     data.pop("$schema", None)
     for key in ("demands", "capacities", "eligible"):
         _check_equal_rows(data.get(key), key, name)
-    try:
+    with about(name):
         return Instance(**data)
-    except InvalidInstance as error:
-        raise InvalidInstance(f"{name}: {error}") from error
 
 
 def _explained(error: ValidationError) -> str:
@@ -236,7 +236,8 @@ def write_json(instance: Instance, path: Path) -> None:
         The file, replaced if it is there.
     """
     parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in instance.to_dict().items() if value is not None]
-    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+    with replacing([path]) as (part,):
+        part.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 
 
 def _lines(value: Any) -> str:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NoReturn
 
+from fairopt.datasets.opening import is_path, opened, texts
 from fairopt.errors import InvalidInstance
 
 __all__ = ["LARGEST_FILE", "Entry", "entry_of", "read_json_text", "shown"]
 
 LARGEST_FILE = 1 << 28  # bytes: some 35,000 pods of 7 kB in `kubectl -o json`; reading takes up to ten times as much
-_CHUNK = 1 << 20
 _LONGEST_TEXT = 1 << 24  # characters of one string, or of blanks in a row: no list of servers or tasks has such
 _LONGEST_NUMBER = 4300  # characters of one number: Python reads no longer whole ones
 _MOST_VALUES = 1 << 24  # each takes 30 to 150 bytes once read, so that memory stays within some 2 GiB
@@ -27,7 +25,6 @@ _KINDS = bytes(  # of the characters outside strings: letters a, those of number
     if c < 128 else ord("x")
     for c in range(256)
 )  # fmt: skip
-_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"{\0": "UTF-16", b"\0{": "UTF-16"}
 
 
 def read_json_text(path: str | os.PathLike[str], expected: str, *, largest: int = LARGEST_FILE) -> dict[str, Any]:
@@ -63,7 +60,7 @@ def read_json_text(path: str | os.PathLike[str], expected: str, *, largest: int 
     {'kind': 'List', 'items': []}
     """
     name = os.fspath(path)
-    text = _text_of(Path(path), name, expected, largest)
+    text = _text_of(path, name, expected, largest)
     if not text.strip():
         raise InvalidInstance(f"{name} is empty; {expected}")
     try:
@@ -98,64 +95,26 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def _text_of(path: Path, name: str, expected: str, largest: int) -> str:
+def _text_of(path: str | os.PathLike[str], name: str, expected: str, largest: int) -> str:
     """The text of a file, or of its beginning if that shows already that the file cannot be JSON."""
     parts: list[str] = []
     look = _Look(name, expected)
     length = 0
-    try:
-        with path.open("rb") as file:
-            for chunk in _decoded(file, name, expected):
-                parts.append(chunk)
-                if not look.may_go_on(chunk):
-                    break  # the parser says best what is wrong with what was read
-                length += len(chunk)
-                if max(length, os.fstat(file.fileno()).st_size) > largest:
-                    raise InvalidInstance(
-                        f"{name} has more than {largest:,} bytes, the most that is read at once; {expected}, of a part "
-                        "of the cluster, or read the file with json.load and give the data"
-                    )
-    except OSError as error:
-        raise InvalidInstance(f"{name} cannot be read ({error.strerror}); {expected}") from error
-    except ValueError as error:
-        if isinstance(error, InvalidInstance):
-            raise
-        raise InvalidInstance(f"{name!r} is no name of a file ({error}); {expected}") from error
+    with opened(path, expected) as file:
+        size = os.fstat(file.fileno()).st_size
+        for chunk in texts(file, name, expected):
+            if not parts and chunk.strip() and not chunk.lstrip(" \t\r\n").startswith("{"):
+                raise InvalidInstance(f"{name}: the file does not start with '{{'; {expected}")
+            parts.append(chunk)
+            if not look.may_go_on(chunk):
+                break  # the parser says best what is wrong with what was read
+            length += len(chunk)
+            if max(length, size) > largest:
+                raise InvalidInstance(
+                    f"{name} has more than {largest:,} bytes, the most that is read at once; {expected}, of a part "
+                    "of the cluster, or read the file with json.load and give the data"
+                )
     return "".join(parts)
-
-
-def _decoded(file: Any, name: str, expected: str) -> Iterator[str]:
-    """The chunks of a file as text."""
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    lines = 1
-    first = True
-    while True:
-        raw = file.read(_CHUNK)
-        if first:
-            _check_start(raw, name, expected)
-            first = False
-        try:
-            text = decoder.decode(raw, final=not raw)
-        except UnicodeDecodeError as error:
-            line = lines + error.object[: error.start].count(b"\n")
-            problem = f"this is not UTF-8 ({error.reason}); save the file as UTF-8"
-            raise InvalidInstance(f"{name}, line {line}: {problem}") from None
-        if not raw:
-            return
-        lines += raw.count(b"\n")
-        yield text
-
-
-def _check_start(raw: bytes, name: str, expected: str) -> None:
-    start = raw.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n")
-    encoding = _ENCODINGS.get(start[:2])
-    if encoding:
-        raise InvalidInstance(
-            f"{name}, line 1: the file does not start with '{{' in UTF-8, it seems to be {encoding} (as PowerShell's "
-            f"'>' writes); save it as UTF-8, in PowerShell with '| Out-File -Encoding utf8'; {expected}"
-        )
-    if start and not start.startswith(b"{"):
-        raise InvalidInstance(f"{name}: the file does not start with '{{'; {expected}")
 
 
 class _Look:
@@ -216,18 +175,24 @@ class Entry:
         The plain data; None if there is none.
     """
 
-    __slots__ = ("_key", "_up", "value")
+    __slots__ = ("_key", "_name", "_up", "value")
 
     def __init__(self, value: Any, key: str | int, up: Entry | None = None) -> None:
         self.value, self._key, self._up = value, key, up
+        self._name = ""
+
+    def called(self, name: str) -> None:
+        """Let places name this value, besides its number in a list."""
+        self._name = f" ({shown_key(name)})"
 
     @property
     def place(self) -> str:
-        """Where it is, as ``nodes.json: items[3].spec.taints``."""
+        """Where it is, as ``nodes.json: items[3] (n4).spec.taints``."""
         keys: list[str] = []
         entry = self
         while entry._up is not None:
-            keys.append(f"[{entry._key}]" if isinstance(entry._key, int) else f".{shown_key(entry._key)}")
+            key = f"[{entry._key}]" if isinstance(entry._key, int) else f".{shown_key(entry._key)}"
+            keys.append(key + entry._name)
             entry = entry._up
         inner = "".join(reversed(keys)).removeprefix(".")
         return f"{entry._key}: {inner}" if inner else str(entry._key)
@@ -316,7 +281,7 @@ def entry_of(source: object, argument: str, expected: str) -> Entry:
         return Entry(source, argument)
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         raise InvalidInstance(f"{argument} is JSON text, not the name of a file; give json.loads(text); {expected}")
-    if not isinstance(source, (str, os.PathLike)) or not isinstance(os.fspath(source), str) or not os.fspath(source):
+    if not is_path(source):
         raise InvalidInstance(f"{argument} is {shown(source)}; give the name of a file, or what json.load gave")
     return Entry(read_json_text(source, expected), os.fspath(source))
 

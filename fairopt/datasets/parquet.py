@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.datasets.assemble import ABOUT_DEMANDS, Columns, check_tables, instance_of, joined, tables_of
+from fairopt.datasets.assemble import ABOUT_DEMANDS, Columns, check_tables, instance_of_tables, joined, tables_of
 from fairopt.datasets.frames import Frame, rows_of
+from fairopt.datasets.opening import opened
+from fairopt.datasets.saving import replacing
 from fairopt.datasets.tables import MOST_CELLS, MOST_CHARACTERS
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.instance import Instance
@@ -19,7 +21,11 @@ __all__ = ["read_parquet", "write_parquet"]
 
 _LARGEST_FOOTER = 1 << 26  # bytes: metadata of 10,000 columns take some MB
 _LARGEST = 1 << 31  # bytes of all columns, decompressed: MOST_CELLS names of 100 characters
-_FIX = "give plain columns of numbers or text, names of servers joined by '|', or read it and use Instance.from_frames"
+_ROWS = 1024  # of lists that are looked at at once: a small file can hold very many names
+_FIX = (
+    "give plain columns of numbers or text, names of servers as lists or joined by '|', or read it and use "
+    "Instance.from_frames"
+)
 
 
 def read_parquet(
@@ -31,7 +37,8 @@ def read_parquet(
     Parameters
     ----------
     users_path, servers_path : path-like
-        Files of plain columns, none of them nested; rows are counted from 0 in messages.
+        Files of plain columns, none of them nested but ``servers``, which may hold lists of names; rows are counted
+        from 0 in messages.
     demands_path : path-like, optional
         A third, where demands differ by server.
 
@@ -48,12 +55,12 @@ def read_parquet(
     """
     servers = _rows(servers_path, ("server",))
     users = _rows(users_path, ("user",))
-    return instance_of(users, servers, None if demands_path is None else _rows(demands_path, ABOUT_DEMANDS))
+    return instance_of_tables(users, servers, None if demands_path is None else _rows(demands_path, ABOUT_DEMANDS))
 
 
 def _rows(path: str | os.PathLike[str], required: Sequence[str]) -> Frame:
     name = os.fspath(path)
-    _check_ends(Path(path), name, required)
+    _check_ends(path, name, required)
     pa, pq = _pyarrow("reading Parquet files")
     try:
         with pq.ParquetFile(path) as file:
@@ -65,7 +72,7 @@ def _rows(path: str | os.PathLike[str], required: Sequence[str]) -> Frame:
         texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
         checked = {"page_checksum_verification": True, "read_dictionary": texts}
         with pq.ParquetFile(path, metadata=metadata, **checked) as file:
-            table = file.read(use_threads=False)
+            table = _table(pa, file, name)
         table.validate(full=True)
         _check_expanded(pa, table, name)
     except InvalidInstance:
@@ -75,7 +82,26 @@ def _rows(path: str | os.PathLike[str], required: Sequence[str]) -> Frame:
         raise InvalidInstance(
             f"{name} cannot be read as Parquet ({words[:200]}); it is damaged or of an unknown kind: write it again"
         ) from error
-    return rows_of(table, name, required)
+    return rows_of(table, name, required, extra="parquet")
+
+
+def _table(pa: Any, file: Any, name: str) -> Any:
+    """The columns, as long as their lists hold no more than can be read at once."""
+    schema = file.schema_arrow
+    lists = [k for k, field in enumerate(schema) if pa.types.is_nested(field.type)]
+    if not lists:
+        return file.read(use_threads=False)
+    batches, values = [], 0
+    for batch in file.iter_batches(batch_size=_ROWS, use_threads=False):
+        batch.validate(full=True)
+        batches.append(batch)
+        values += sum(len(batch.column(k).flatten()) for k in lists)
+        if values > MOST_CELLS:
+            raise InvalidInstance(
+                f"{name}: the lists of servers hold more than {MOST_CELLS:,} names, the most that are read at once; "
+                "give identical servers one row with a count"
+            )
+    return pa.Table.from_batches(batches) if batches else schema.empty_table()
 
 
 def _pyarrow(purpose: str) -> tuple[Any, Any]:
@@ -87,18 +113,15 @@ def _pyarrow(purpose: str) -> tuple[Any, Any]:
     return pa, pq
 
 
-def _check_ends(path: Path, name: str, required: Sequence[str]) -> None:
+def _check_ends(path: str | os.PathLike[str], name: str, required: Sequence[str]) -> None:
     """The first and last bytes: told before a large file of something else is read."""
     expected = f"expected a Parquet file with the columns {', '.join(required)}, ..."
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
-            start = file.read(4)
-            file.seek(max(size - 8, 0))
-            end = file.read(8)
-    except OSError as error:
-        raise InvalidInstance(f"{name} cannot be read ({error.strerror}); {expected}") from error
+    with opened(path, expected) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        start = file.read(4)
+        file.seek(max(size - 8, 0))
+        end = file.read(8)
     if not size:
         raise InvalidInstance(f"{name} is empty; {expected}")
     if start == b"PARE" or (start == b"PAR1" and end[-4:] == b"PARE"):
@@ -115,13 +138,15 @@ def _check_ends(path: Path, name: str, required: Sequence[str]) -> None:
 def _check_types(pa: Any, schema: Any, name: str) -> None:
     for field in schema:
         kind, types = field.type, pa.types
+        if field.name == "servers" and (types.is_list(kind) or types.is_large_list(kind)):
+            kind = kind.value_type
         if types.is_dictionary(kind):
             kind = kind.value_type
         text = types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind)
         number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
-        if not (text or number):
-            nested = "nested, of" if types.is_nested(kind) else "of"
-            raise InvalidInstance(f"{name}, column {field.name!r}: it is {nested} type {str(kind)[:100]}; {_FIX}")
+        if not (text or (number and kind is field.type)):
+            nested = "nested, of" if types.is_nested(field.type) else "of"
+            raise InvalidInstance(f"{name}, column {field.name!r}: it is {nested} type {str(field.type)[:100]}; {_FIX}")
 
 
 def _check_size(metadata: Any, name: str) -> None:
@@ -143,7 +168,7 @@ def _check_expanded(pa: Any, table: Any, name: str) -> None:
 
     for field, column in zip(table.schema, table.columns, strict=True):
         characters = 0
-        for chunk in column.chunks:
+        for chunk in (part.flatten() if pa.types.is_nested(part.type) else part for part in column.chunks):
             if pa.types.is_dictionary(chunk.type) and not pa.types.is_null(chunk.type.value_type):
                 lengths = pc.binary_length(chunk.dictionary).cast(pa.int64())
                 characters += pc.sum(lengths.take(chunk.indices)).as_py() or 0
@@ -175,9 +200,9 @@ def write_parquet(instance: Instance, folder: Path) -> None:
     check_tables(instance, tables)
     pa, pq = _pyarrow("writing Parquet files")
     arrow = {title: _arrow(pa, columns) for title, columns in tables.items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    for title, table in arrow.items():
-        pq.write_table(table, folder / f"{title}.parquet", write_page_checksum=True)
+    with replacing([folder / f"{title}.parquet" for title in arrow], folder) as parts:
+        for part, table in zip(parts, arrow.values(), strict=True):
+            pq.write_table(table, part, write_page_checksum=True)
 
 
 def _arrow(pa: Any, columns: Columns) -> Any:

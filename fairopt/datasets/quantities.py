@@ -23,6 +23,7 @@ _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 _LONGEST = 64  # characters; the longest that Kubernetes itself writes has 20
 _LARGEST_EXPONENT = 30  # Kubernetes cuts quantities off at 2**63, and at a billionth
 _LARGEST = Fraction(2**63 - 1)
+_HUGE = ("9" * 30, "-" + "9" * 30)  # for whole numbers of more digits than are looked at
 
 
 def quantity(value: object) -> Fraction:
@@ -56,7 +57,7 @@ def quantity_of(entry: Entry) -> Fraction:
     """`quantity` of a value in a document; nothing there is an error."""
     value = entry.value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        text = repr(value) if isinstance(value, float) or abs(value) < 10**_LONGEST else "1e99"
+        text = repr(value) if isinstance(value, float) or abs(value) < 10**_LONGEST else _HUGE[value < 0]
     elif isinstance(value, str):
         text = value
     else:
@@ -100,7 +101,7 @@ def _fix(text: str) -> str:
         return "give a quantity, as '500m' or '2Gi'"
     closed = "".join(text.split())
     parts = _NUMBER.fullmatch(closed)
-    if parts:
+    if parts and not re.match("[eE][+-]?[0-9]", parts[3]):  # 1e3Gi could be meant as 1e3 or as 1000Gi
         number, suffix = closed[: parts.start(3)], parts[3]
         bare = suffix.removesuffix("B").removesuffix("b")
         known = {name.lower(): name for name in _SUFFIXES if name not in ("m", "E")}  # "mb" is meant as M, "e" as e3

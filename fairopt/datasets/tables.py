@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.datasets.opening import decimal_only, lines, opened, texts
 from fairopt.errors import InvalidInstance, nearest
 
 __all__ = ["LONGEST_CELL", "MOST_CELLS", "MOST_CHARACTERS", "Rows", "Table", "check_columns", "read_table", "short"]
@@ -24,6 +25,7 @@ MOST_CELLS = 20_000_000  # a cell of a CSV file takes some 65 bytes once read, s
 MOST_CHARACTERS = 1 << 28  # of a whole table, at 1 to 4 bytes each in memory
 _TOO_LARGE = "so much is not read at once; for many users on one pool see `fairopt shards`"
 _MOST_COLUMNS = 10_000  # a resource each: far more than any cluster has
+_BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")
 _LARGEST_WHOLE = 2.0**53  # beyond it floats skip whole numbers
 
 
@@ -148,10 +150,10 @@ class Table(Rows):
     def floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.float64]:
         """A column of text as numbers."""
         cells = self.columns[column]
-        try:
-            return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
-        except ValueError:
-            return np.fromiter((self._number(row, column, fix, blank) for row in range(len(cells))), dtype=np.float64)
+        if decimal_only(cells):
+            with suppress(ValueError):
+                return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
+        return np.fromiter((self._number(row, column, fix, blank) for row in range(len(cells))), dtype=np.float64)
 
     def _number(self, row: int, column: str, fix: str, blank: float | None) -> float:
         cell = self.columns[column][row]
@@ -159,10 +161,10 @@ class Table(Rows):
             if blank is None:
                 self.refuse(row, column, f"the cell is empty; {fix}")
             return blank
-        try:
-            return float(cell)
-        except ValueError:
-            self.refuse(row, column, f"{short(cell)} is no number; {fix}")
+        if decimal_only([cell]):
+            with suppress(ValueError):
+                return float(cell)
+        self.refuse(row, column, f"{short(cell)} is no number; {fix}")
 
 
 def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
@@ -186,32 +188,26 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
         If the file cannot be opened, is empty, is no UTF-8, or has rows that do not fit the header.
     """
     name = os.fspath(path)
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            if os.fstat(file.fileno()).st_size > MOST_CHARACTERS:
-                raise InvalidInstance(f"{name} has more than {MOST_CHARACTERS:,} bytes; {_TOO_LARGE}")
-            return _parse(file, name, required)
-    except UnicodeDecodeError as error:
-        line = _undecodable_line(Path(path))
-        problem = f"this is not UTF-8 ({error.reason}); save the file as UTF-8"
-        raise InvalidInstance(f"{name}, line {line}: {problem}") from error
-    except OSError as error:
-        raise InvalidInstance(
-            f"{name} cannot be read ({error.strerror}); expected a CSV file with the columns {', '.join(required)}"
-        ) from error
+    expected = f"expected a CSV file with the columns {', '.join(required)}, ..."
+    with opened(path, expected) as file:
+        if os.fstat(file.fileno()).st_size > MOST_CHARACTERS:
+            raise InvalidInstance(f"{name} has more than {MOST_CHARACTERS:,} bytes; {_TOO_LARGE}")
+        text = _bounded(texts(file, name, expected), name)
+        return _parse(lines(text, name, _LONGEST_LINE), name, required)
 
 
-def _parse(file: TextIO, name: str, required: Sequence[str]) -> Table:
-    reader = csv.reader(_bounded_lines(file, name), strict=True)
+def _parse(text: Iterator[str], name: str, required: Sequence[str]) -> Table:
+    reader = csv.reader(text, strict=True)
     columns: list[list[str]] = []
     header: list[str] | None = None
-    lines: list[int] = []
+    starts: list[int] = []
     start = 1
     try:
         for raw in reader:
             row = [cell.strip() for cell in raw]
             if any(row):
                 if header is None:
+                    row = [_BEFORE_UNIT.sub(" ", cell) for cell in row]
                     header = _checked_header(row, f"{name}, line {start}", required)
                     columns = [[] for _ in header]
                 elif len(row) != len(header):
@@ -222,8 +218,8 @@ def _parse(file: TextIO, name: str, required: Sequence[str]) -> Table:
                 else:
                     for column, cell in zip(columns, row, strict=True):
                         column.append(cell)
-                    lines.append(start)
-                    if len(lines) * len(header) > MOST_CELLS:
+                    starts.append(start)
+                    if len(starts) * len(header) > MOST_CELLS:
                         raise InvalidInstance(f"{name} has more than {MOST_CELLS:,} cells; {_TOO_LARGE}")
             start = reader.line_num + 1
     except csv.Error as error:
@@ -232,7 +228,7 @@ def _parse(file: TextIO, name: str, required: Sequence[str]) -> Table:
         ) from error
     if header is None:
         raise InvalidInstance(f"{name} is empty; expected a header line with the columns {', '.join(required)}, ...")
-    return Table(name, dict(zip(header, columns, strict=True)), lines)
+    return Table(name, dict(zip(header, columns, strict=True)), starts)
 
 
 def _checked_header(header: list[str], place: str, required: Sequence[str]) -> list[str]:
@@ -268,29 +264,13 @@ def check_columns(header: Sequence[str], place: str, required: Sequence[str]) ->
             raise InvalidInstance(f"{place}: there is no column {name!r}; {nearest(name, header)}")
 
 
-def _bounded_lines(file: TextIO, name: str) -> Iterator[str]:
-    number = characters = 0
-    while line := file.readline(_LONGEST_LINE):
-        number += 1
-        characters += len(line)
+def _bounded(chunks: Iterator[str], name: str) -> Iterator[str]:
+    characters = 0
+    for chunk in chunks:
+        characters += len(chunk)
         if characters > MOST_CHARACTERS:
             raise InvalidInstance(f"{name} has more than {MOST_CHARACTERS:,} characters; {_TOO_LARGE}")
-        if len(line) == _LONGEST_LINE:
-            raise InvalidInstance(f"{name}, line {number} is longer than {_LONGEST_LINE} characters; this is no table")
-        yield line
-
-
-def _undecodable_line(path: Path) -> int:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    line = 1
-    with path.open("rb") as file:
-        try:
-            while chunk := file.read(1 << 20):
-                line += decoder.decode(chunk).count("\n")
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError as error:
-            line += error.object[: error.start].count(b"\n")
-    return line
+        yield chunk
 
 
 def _some(names: Sequence[str]) -> str:

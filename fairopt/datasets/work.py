@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.errors import InvalidInstance, nearest
+from fairopt.datasets.notes import Notes, check_choice, counted
 from fairopt.instance import Instance
 
-__all__ = ["Work", "check_tasks", "counted", "instance_of", "left_out"]
+__all__ = ["TASKS", "Work", "instance_of_work"]
+
+TASKS = ("mean", "shapes")
 
 Float = NDArray[np.float64]
 
@@ -53,10 +55,10 @@ class _Kind:
     wish: float
 
 
-def instance_of(
+def instance_of_work(
     work: Iterable[Work], *, resources: Sequence[str], capacities: ArrayLike, servers: Sequence[str],
     tasks: str = "mean", server_types: Sequence[str] | None = None, units: dict[str, str] | None = None,
-    notes: Iterable[str] = (), word: str = "task",
+    notes: Notes | None = None, word: str = "task",
 ) -> Instance:  # fmt: skip
     """The instance in which owners share servers by what their tasks ask for.
 
@@ -75,8 +77,8 @@ def instance_of(
         whose demand is their mean request. ``"shapes"``: only tasks with equal requests do.
     server_types, units : optional
         As in `Instance`.
-    notes : iterable of str, optional
-        What the reader left out already.
+    notes : Notes, optional
+        What the reader left out already; more is added.
     word : str, default "task"
         What a task is called in notes, as ``"pod"``.
 
@@ -101,7 +103,7 @@ def instance_of(
 
     Examples
     --------
-    >>> made = instance_of(
+    >>> made = instance_of_work(
     ...     [Work("ml", (4, 1), count=2), Work("ml", (2, 0)), Work("web", (1, 0), count=8)],
     ...     resources=["cpu", "gpu"], capacities=[[16, 2], [16, 0]], servers=["s1", "s2"],
     ... )
@@ -110,27 +112,25 @@ def instance_of(
     >>> made.weights.sum(), made.task_limits.tolist()
     (np.float64(2.0), [2.0, 1.0, 8.0])
     """
-    check_tasks(tasks)
+    check_choice("tasks", tasks, TASKS)
     caps = np.asarray(capacities, dtype=np.float64).reshape(len(servers), len(resources))
-    said = list(notes)
+    notes = Notes() if notes is None else notes
     fitting, unfit = _fitting(list(work), caps)
-    if unfit:
-        number = math.fsum(w.count for w in unfit)
-        said.append(f"{counted(number, word)} that fit on no server {_was(number)} left out{_example(unfit)}")
+    names = [w.name for w in unfit]
+    notes.add(f"{{{word}}} that fit on no server {{was}} left out", *names, number=math.fsum(w.count for w in unfit))
     if not fitting:
-        raise InvalidInstance("; ".join([f"there are no {word}s to share servers among", *said]))
+        raise notes.nothing_left(f"there are no {word}s to share servers among")
     total = caps.sum(axis=0)
     kinds = _kinds(fitting, total, len(servers), by_shape=tasks == "shapes")
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
-    if several:
-        said.append(
-            f"{several} of {counted(len(kinds), 'owner')} {'has' if several == 1 else 'have'} several kinds of "
-            f"{word}s: each kind is a user, and the kinds share their owner's entitlement by what they ask for"
-        )
+    notes.add(
+        "{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the kinds share their owner's "
+        "entitlement by what they ask for",
+        number=several, several=f"{several:,}", owners=counted(len(kinds), "owner"), tasks=f"{word}s",
+    )  # fmt: skip
     kept = np.flatnonzero(total > 0).tolist()
-    if len(kept) < len(resources):
-        gone = [name for name, amount in zip(resources, total, strict=True) if not amount]
-        said.append(f"{counted(len(gone), 'resource')} that no server has {_was(len(gone))} left out: {_listed(gone)}")
+    gone = [name for name, amount in zip(resources, total, strict=True) if not amount]
+    notes.add("{resource} that no server has {was} left out: {gone}", number=len(gone), gone=_listed(gone))
     users = _users(kinds)
     of_users = [kind for _, kind, _ in users]
     return Instance(
@@ -138,15 +138,9 @@ def instance_of(
         weights=[weight for _, _, weight in users], task_limits=[kind.count for kind in of_users],
         eligible=np.array([kind.servers for kind in of_users]),
         users=[name for name, _, _ in users], resources=[resources[i] for i in kept], servers=servers,
-        server_types=server_types, notes=said,
+        server_types=server_types, notes=notes.sentences(),
         units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
     )  # fmt: skip
-
-
-def check_tasks(tasks: object) -> None:
-    """Refuse any other way of making users of tasks, before anything is read."""
-    if tasks not in ("mean", "shapes"):
-        raise InvalidInstance(f"tasks is {tasks!r}; {nearest(tasks, ['mean', 'shapes'])}")
 
 
 def _fitting(work: list[Work], capacities: Float) -> tuple[list[Work], list[Work]]:
@@ -199,43 +193,6 @@ def _users(kinds: dict[str, list[_Kind]]) -> list[tuple[str, _Kind, float]]:
             name = owner if len(of_owner) == 1 else f"{owner}{mark}{k}"
             users.append((name, kind, kind.wish / wished))
     return users
-
-
-def counted(number: float, word: str) -> str:
-    """A number of things, as ``"1 pod"`` or ``"1,200 pods"``."""
-    return f"{number:,.12g} {word}{'s' * (number != 1)}"
-
-
-def left_out(what: str, names: Sequence[str]) -> list[str]:
-    """A note about things that were left out, with an example, or no note if there are none.
-
-    Parameters
-    ----------
-    what : str
-        What they are, with ``{s}`` for the plural, as ``"pod{s} without any request"``.
-    names : sequence of str
-        What they are called.
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
-    >>> left_out("finished pod{s}", ["web/b", "web/a"])
-    ['2 finished pods were left out (as web/a)']
-    """
-    n = len(names)
-    return [f"{n:,} {what.format(s='s' * (n != 1))} {_was(n)} left out (as {min(names)})"] if n else []
-
-
-def _was(number: float) -> str:
-    return "was" if number == 1 else "were"
-
-
-def _example(works: list[Work]) -> str:
-    names = [w.name for w in works if w.name]
-    return f" (as {min(names)})" if names else ""
 
 
 def _listed(names: Sequence[str]) -> str:

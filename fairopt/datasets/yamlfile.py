@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 from collections.abc import Iterable
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fairopt.datasets.jsonfile import instance_of_data
+from fairopt.datasets.opening import opened, texts
+from fairopt.datasets.saving import replacing
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.instance import Instance
 
@@ -51,7 +52,7 @@ def read_yaml(path: str | os.PathLike[str]) -> Instance:
     """
     yaml = _pyyaml("reading YAML files")
     name = os.fspath(path)
-    text = _text_of(Path(path), name)
+    text = _text_of(path, name)
     try:
         data = _built(yaml, yaml.parse(text, Loader=getattr(yaml, "CLoader", yaml.Loader)), name)
     except yaml.MarkedYAMLError as error:
@@ -79,22 +80,13 @@ def _pyyaml(purpose: str) -> Any:
     return yaml
 
 
-def _text_of(path: Path, name: str) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_LARGEST_FILE + 1)
-    except OSError as error:
-        raise InvalidInstance(f"{name} cannot be read ({error.strerror}); {_EXPECTED}") from error
-    if len(raw) > _LARGEST_FILE:
-        raise InvalidInstance(
-            f"{name} has more than {_LARGEST_FILE:,} bytes, the most that is read of YAML; give .json or a folder"
-        )
-    try:
-        return raw.removeprefix(codecs.BOM_UTF8).decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        problem = f"this is not UTF-8 ({error.reason}); save the file as UTF-8"
-        raise InvalidInstance(f"{name}, line {line}: {problem}") from None
+def _text_of(path: str | os.PathLike[str], name: str) -> str:
+    with opened(path, _EXPECTED) as file:
+        if os.fstat(file.fileno()).st_size > _LARGEST_FILE:
+            raise InvalidInstance(
+                f"{name} has more than {_LARGEST_FILE:,} bytes, the most that is read of YAML; give .json or a folder"
+            )
+        return "".join(texts(file, name, _EXPECTED))
 
 
 def _place(name: str, mark: Any) -> str:
@@ -203,4 +195,5 @@ def write_yaml(instance: Instance, path: Path) -> None:
     for k, pattern in enumerate(_NO_TEXT):
         Dumper.add_implicit_resolver(f"!{k}", re.compile(f"({pattern.pattern})$"), None)
     text = yaml.dump(data, Dumper=Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True, width=100)
-    path.write_bytes(text.encode())
+    with replacing([path]) as (part,):
+        part.write_bytes(text.encode())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fairopt.datasets.clusterdata import clusterdata2019
+from fairopt.datasets.borg import clusterdata2019, rows, state
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.progress import progress
 
@@ -109,6 +109,48 @@ def test_the_last_request_counts_even_if_later_events_have_none(read):
     assert_array_equal(made.demands, [[0.5, 0.125]])
 
 
+def test_amounts_are_looked_up_each_by_itself(read):
+    events = [event(0, "SUBMIT"), event(1, "UPDATE_PENDING", cpus=0.5, memory=""), event(2, "SCHEDULE", cpus="")]
+    servers = [[0, 1, "ADD", 0.5, 0.25, ""], [1, 1, "UPDATE", 0.75, "", ""]]
+    made = read(events, servers)
+    assert_array_equal(made.demands, [[0.5, 0.125]])
+    assert_array_equal(made.capacities, [[0.75, 0.25]])
+    assert not said(made, "0 of it")
+
+
+def test_instances_that_request_one_resource_only_count_and_are_told(read):
+    made = read([event(0, 0, index=0, memory=""), event(0, 0, index=1, memory=""), event(0, 0, 2, cpus="", memory=1)])
+    assert_array_equal(made.demands, [[0.25, 0], [0, 1]])
+    assert said(made, "2 instances that request cpu but no memory count with 0 of it (as 1/0)")
+    assert said(made, "1 instance that requests memory but no cpu counts with 0 of it (as 2/0)")
+
+
+def test_amounts_given_at_different_times_are_kept_over_many_batches(read, monkeypatch):
+    monkeypatch.setattr(rows, "_ROWS", 2)
+    monkeypatch.setattr(state, "_WAITING", 1)
+    events = [event(t, "SUBMIT", cpus=t + 1 if t == 0 else "", memory=0.5 if t == 1 else "") for t in range(9)]
+    assert_array_equal(read(events).demands, [[1, 0.5]])
+
+
+def test_errors_name_the_whole_path(read, tmp_path):
+    for options, words in (
+        ({"events": [event(0, "KILL")]}, "instance_events.csv and "), ({"events": []}, "instance_events.csv has no ev"),
+        ({"events": [event(0, 0)], "servers": [[0, 1, "REMOVE", 1, 1, ""]]}, "machine_events.csv leaves no server"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInstance) as error:
+            read(**options)
+        assert str(error.value).startswith(f"{tmp_path}/{words}")
+
+
+@pytest.mark.parametrize("column", ["time", "instance_index", "cpus"])
+@pytest.mark.parametrize("cell", ["1_0", "\u0661"])
+def test_only_plain_decimal_numbers_are_numbers(read, column, cell):
+    row = event(0, 0)
+    row[{"time": 0, "instance_index": 3, "cpus": 4}[column]] = cell
+    with pytest.raises(InvalidInstance, match=r"instance_events\.csv, line 2, column .*: the value is"):
+        read([row])
+
+
 def test_events_after_the_time_do_not_count(read):
     events = [event(0, "SUBMIT"), event(10, "SUBMIT", collection=2), event(20, "KILL")]
     assert read(events, at=5).users == ("1",)
@@ -128,12 +170,14 @@ def test_servers_are_those_added_and_not_removed_with_their_last_capacity(read):
         [2, 2, "REMOVE", "", "", ""], [4, 3, "ADD", 0.125, 0.25, ""], [0, 4, "ADD", "", 0.25, ""],
         [9, 5, "ADD", 1, 1, ""],
         [0, 6, "ADD", 0.5, 0.5, "a"], [4, 6, "REMOVE", "", "", "a"], [4, 6, "ADD", "", "", "a"],
+        [0, 7, "ADD", "", "", ""],
     ]  # fmt: skip
     made = read([event(0, "SUBMIT"), event(4, "SCHEDULE")], servers, merge=False)
-    assert made.servers == ("1", "3", "6")
-    assert_array_equal(made.capacities, [[0.75, 0.5], [0.125, 0.25], [0.5, 0.5]])
-    assert made.server_types == ("a", "unnamed platform", "a")
-    assert said(made, "1 server without any capacity was left out (as 4)")
+    assert made.servers == ("1", "3", "4", "6")
+    assert_array_equal(made.capacities, [[0.75, 0.5], [0.125, 0.25], [0, 0.25], [0.5, 0.5]])
+    assert made.server_types == ("a", "unnamed platform", "unnamed platform", "a")
+    assert said(made, "1 server without any capacity was left out (as 7)")
+    assert said(made, "1 server with memory but no cpu counts with 0 of it (as 4)")
 
 
 def test_identical_servers_are_merged(read):
@@ -148,7 +192,7 @@ def test_identical_servers_are_merged(read):
 def test_rows_with_missing_data_are_left_out_and_counted(read):
     made = read([
         event(0, 0), event("", 0, index=2), event(0, "", index=3), event(0, 0, "", 4), event(0, 0, index=""),
-        event(0, 0, index=6, cpus=""), event(0, 0, index=7, cpus=0, memory=0),
+        event(0, 0, index=6, cpus="", memory=""), event(0, 0, index=7, cpus=0, memory=0),
         event(0, 0, index=8, machine_id=-1), event(0, 0, index=9, machine_id=0),
     ])  # fmt: skip
     assert_array_equal(made.task_limits, [2])
@@ -219,7 +263,7 @@ def test_options_that_are_not_there_are_refused(read):
 
 
 def naive(events, at):
-    """Who counts, and with what, by going through the events in time one by one."""
+    """Who counts, and with what, by going through the events in time one by one; all of them have memory."""
     alive, asked = {}, {}
     rank = ["EVICT", "FAIL", "SUBMIT", "QUEUE", "ENABLE", "SCHEDULE", "UPDATE_PENDING", "UPDATE_RUNNING", "FINISH"]
     for time, kind, collection, index, cpus, *_ in sorted(events, key=lambda e: (e[0], rank.index(e[1]))):
@@ -227,7 +271,7 @@ def naive(events, at):
             alive[collection, index] = kind not in ("EVICT", "FAIL", "FINISH")
             if cpus != "":
                 asked[collection, index] = cpus
-    return {key: asked[key] for key, on in alive.items() if on and key in asked}
+    return {key: asked.get(key, 0) for key, on in alive.items() if on}
 
 
 @given(
@@ -265,8 +309,8 @@ def test_many_batches_give_the_same_as_one(read, monkeypatch):
     events = [event(t, shuffler.choice(EVENTS[:8]), shuffler.randrange(9), shuffler.randrange(3)) for t in range(400)]
     shuffler.shuffle(events)
     whole = read(events, at=380)
-    monkeypatch.setattr("fairopt.datasets.clusterdata_rows._ROWS", 7)
-    monkeypatch.setattr("fairopt.datasets.clusterdata_state._WAITING", 20)
+    monkeypatch.setattr("fairopt.datasets.borg.rows._ROWS", 7)
+    monkeypatch.setattr("fairopt.datasets.borg.state._WAITING", 20)
     assert read(events, at=380) == whole
 
 
@@ -355,7 +399,7 @@ def test_gzipped_files_are_known_by_their_content(tmp_path):
     (tmp_path / "m").write_bytes(as_csv(SERVERS, TWO))
     assert clusterdata2019(tmp_path / "i", tmp_path / "m").users == ("1",)
     (tmp_path / "i").write_bytes((tmp_path / "i").read_bytes()[:-9])
-    with pytest.raises(InvalidInstance, match="cannot be read"):
+    with pytest.raises(InvalidInstance, match="cannot be unpacked"):
         clusterdata2019(tmp_path / "i", tmp_path / "m")
 
 

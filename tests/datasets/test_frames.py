@@ -94,6 +94,36 @@ def test_an_index_of_pandas_called_user_holds_the_names():
     assert Instance.from_frames(users, servers) == EXPECTED
 
 
+@pytest.mark.parametrize(
+    ("of_users", "of_servers"),
+    [(["user", "weight"], ["server", "count"]), (["task_limit"], ["type", "server"]), (["memory", "user"], ["cpu"]),
+     (["weight", "task_limit", "user", "cpu"], ["count", "server", "cpu"])],
+)  # fmt: skip
+def test_every_level_of_an_index_that_has_a_name_is_a_column(of_users, of_servers):
+    full = EXPECTED.replace(weights=[2, 3], task_limits=[4, 5], counts=[6, 7], server_types=["x", "y"])
+    users, servers = full.to_frames()
+    assert Instance.from_frames(users.set_index(of_users), servers.set_index(of_servers)) == full
+
+
+def test_an_index_without_a_name_or_with_the_name_of_a_column_says_nothing():
+    users, servers = EXPECTED.to_frames()
+    assert Instance.from_frames(users.set_index("user", drop=False), servers.set_axis(["a", "b"])) == EXPECTED
+
+
+def test_levels_of_one_name_are_refused():
+    users, servers = EXPECTED.to_frames()
+    twice = users.set_index(["user", "cpu"])
+    twice.index.names = ["user", "user"]
+    with pytest.raises(InvalidInstance, match="users: levels of the index have one name"):
+        Instance.from_frames(twice, servers)
+
+
+def test_a_lazy_frame_that_cannot_be_collected_is_an_error_of_ours():
+    lazy = pl.LazyFrame(USERS).with_columns(pl.col("nothing") + 1)
+    with pytest.raises(InvalidInstance, match=r"users: the lazy frame cannot be collected .*nothing.*; mend its plan"):
+        Instance.from_frames(lazy, pd.DataFrame(SERVERS))
+
+
 def test_an_index_over_user_and_server_holds_both_names_of_demands():
     instance = Instance([[[1, 2], [3, 4]]], [[9, 9], [9, 9]])
     users, servers, demands = instance.to_frames()
@@ -203,8 +233,12 @@ def test_an_unknown_library_and_names_that_a_table_cannot_hold_are_refused():
 
 def test_a_library_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "polars", None)
-    with pytest.raises(InvalidInstance, match="backend='polars' needs polars: pip install polars"):
+    with pytest.raises(MissingExtra, match=r"to_frames\('polars'\) needs polars"):
         EXPECTED.to_frames("polars")
+    with monkeypatch.context() as without:
+        without.setitem(__import__("sys").modules, "pandas", None)
+        with pytest.raises(MissingExtra, match=r"needs pandas.*pip install 'fairopt\[parquet\]'"):
+            EXPECTED.to_frames()
     monkeypatch.setitem(__import__("sys").modules, "narwhals", None)
     with pytest.raises(MissingExtra, match=r"pip install 'fairopt\[frames\]'"):
         Instance.from_frames(pd.DataFrame(USERS), pd.DataFrame(SERVERS))

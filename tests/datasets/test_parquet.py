@@ -190,3 +190,46 @@ def test_no_change_of_a_file_raises_anything_but_invalid_instance(folder, at, ne
         assert isinstance(read(folder(GOOD[:at] + new + GOOD[at + drop :])), Instance)
     except InvalidInstance as error:
         assert "users.parquet" in str(error)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.large_list(pa.large_string())])
+@pytest.mark.parametrize("size", [1, 100])
+def test_servers_may_be_lists_of_names_as_frames_have_them(folder, kind, size):
+    users = pa.table({**USERS, "servers": pa.array([["s2"], None], kind)})
+    assert read(folder(users, row_group_size=size)) == EXPECTED.replace(eligible=[[0, 1], [1, 1]])
+
+
+def test_what_pandas_writes_of_frames_is_read(tmp_path):
+    pytest.importorskip("pandas", reason="pandas is in the extra parquet")
+    for name, frame in zip(("users", "servers"), demo().to_frames(), strict=True):
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    assert read(tmp_path) == demo()
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [(pa.array([[1], None]), "column 'servers': it is nested, of type list<"),
+     (pa.array([["s1", None], None]), "row 0, column 'servers': .* is no list of names"),
+     (pa.array([[["s1"]], None]), "column 'servers': it is nested"),
+     (pa.array([["s3"], None]), "servers.parquet has no server 's3'")],
+)  # fmt: skip
+def test_other_lists_are_refused(folder, column, words):
+    with pytest.raises(InvalidInstance, match=words):
+        read(folder(pa.table({**USERS, "servers": column})))
+
+
+def test_lists_of_other_columns_are_refused(folder):
+    with pytest.raises(InvalidInstance, match="column 'user': it is nested, of type list"):
+        read(folder(pa.table({**USERS, "user": pa.array([["a"], ["b"]])})))
+
+
+def test_more_names_in_lists_than_are_read_at_once_are_refused(folder, monkeypatch):
+    monkeypatch.setattr("fairopt.datasets.parquet.MOST_CELLS", 9)
+    with pytest.raises(InvalidInstance, match="the lists of servers hold more than 9 names"):
+        read(folder(pa.table({**USERS, "servers": pa.array([["s1"] * 10, None])})))
+
+
+def test_without_narwhals_the_extra_of_parquet_is_named(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "narwhals", None)
+    with pytest.raises(MissingExtra, match=r"reading Parquet files needs narwhals.*pip install 'fairopt\[parquet\]'"):
+        read(folder())

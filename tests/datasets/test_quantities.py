@@ -63,3 +63,17 @@ def test_any_text_is_a_quantity_or_refused(value):
 )
 def test_a_suffix_multiplies(number, power):
     assert quantity(f"{number}{power[0]}") == number * power[1]
+
+
+@pytest.mark.parametrize("text", ["1e3Gi", "1E3k", "2e-3Mi", "1e3m"])
+def test_a_suffix_after_an_exponent_could_mean_two_things_and_neither_is_suggested(text):
+    with pytest.raises(InvalidInstance, match="give a number with a suffix of") as error:
+        quantity(text)
+    assert "write" not in str(error.value)
+
+
+def test_whole_numbers_of_very_many_digits_are_too_large_or_negative():
+    with pytest.raises(InvalidInstance, match=r"give at most 2\*\*63 - 1"):
+        quantity(10**400)
+    with pytest.raises(InvalidInstance, match="give a quantity >= 0"):
+        quantity(-(10**400))

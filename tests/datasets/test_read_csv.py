@@ -234,3 +234,25 @@ def test_reading_needs_no_pandas():
 
     code = "import sys; sys.modules['pandas'] = None; import fairopt.datasets as d; d.demo()"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("cell", ["1_000", "\u0661", "\uff11", "1_0.5", "1e1_0"])
+def test_only_plain_decimal_numbers_are_numbers(tables, cell):
+    with pytest.raises(InvalidInstance, match=r"users\.csv, line 3, column 'cpu': .* is no number"):
+        read(tables(users=f"user,cpu,memory\nweb,1,2\nbatch,{cell},1\n"))
+
+
+def test_a_name_with_nul_is_refused_with_its_line(tables):
+    with pytest.raises(InvalidInstance, match=r"users\.csv, line 3 holds a NUL character"):
+        read(tables(users="user,cpu,memory\nweb,1,2\nba\0tch,1,1\n"))
+
+
+def test_a_table_without_users_is_told(tables):
+    made = read(tables(users="user,cpu,memory\n"))
+    assert made.n_users == 0
+    assert [note for note in made.notes if "there are no users" in note and "users.csv has no rows" in note]
+
+
+def test_a_list_as_python_writes_it_is_refused_with_the_fix(tables):
+    with pytest.raises(InvalidInstance, match=r"line 2, column 'servers': .*as Python writes it; join the names by"):
+        read(tables(users="user,servers,cpu,memory\nweb,\"['s1', 's2']\",1,2\n"))

@@ -83,7 +83,7 @@ def test_the_suffix_may_be_in_capitals(file):
         (b"[[1, 2]]", ["does not start with '{'", "one JSON object"]),
         (b"user,cpu\nweb,1\n", ["does not start with '{'"]),
         (b'{"demands": [["\xff"]]}', ["line 1", "UTF-8", "save"]),
-        (json.dumps(SMALL).encode("utf-16"), ["does not start with '{'"]),
+        (json.dumps(SMALL).encode("utf-16"), ["UTF-16", "save it as UTF-8"]),
         (b'{"demands": ' + b"[" * 100_000, ["nested too deep"]),
         (b'{"demands": [[1]], "capacities": [' + b"9" * 5000 + b"]}", ["cannot be read", "digits"]),
         (b'{"demands": [[1]], "demands": [[2]], "capacities": [1]}', ["the key 'demands' is given twice"]),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fairopt.datasets.slurm import slurm
+from fairopt.datasets.scontrol import slurm
 from fairopt.errors import FairoptError, InvalidInstance
 
 
@@ -53,7 +53,7 @@ def test_accounts_are_users_with_the_mean_request_of_their_jobs():
     made = cluster(job(), job(tres_req_str="cpu=8,mem=32G,node=1"), job(account="cfd"))
     assert made.users == ("bio", "cfd")
     assert made.resources == ("cpu", "memory")
-    assert made.resource_titles == ("cpu", "memory (GiB)")
+    assert made.resource_titles == ("cpu (core)", "memory (GiB)")
     assert_array_equal(made.demands, [[6, 24], [4, 16]])
     assert_array_equal(made.task_limits, [2, 1])
     assert_array_equal(made.counts, [2])
@@ -239,6 +239,83 @@ def test_servers_that_can_start_no_jobs_are_left_out(state):
     assert said(made, "1 server that can start no jobs was left out (as n2: ")
 
 
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [("down*", "DOWN"), (["idle*"], "NOT_RESPONDING"), ("IDLE$", "MAINTENANCE"), ("drng", "DRAINING"),
+     ("inval", "INVALID_REG"), (["unk"], "UNKNOWN"), ("mix$,unk", "MAINTENANCE"), ("futr", "FUTURE"),
+     ("drain@", "DRAIN"), ("npc", "PERFCTRS")],
+)  # fmt: skip
+def test_states_may_be_written_as_sinfo_shortens_them(state, shown):
+    made = cluster(job(), nodes=[node("n1"), node("n2", state=state)], merge=False)
+    assert made.servers == ("n1",)
+    assert said(made, f"1 server that can start no jobs was left out (as n2: {shown})")
+
+
+@pytest.mark.parametrize("state", ["alloc", "idle~", "mix#", "resv", "plnd", "idle@", "comp", "mix-"])
+def test_short_states_of_servers_in_use_count(state):
+    made = cluster(job(), nodes=[node("n1", state=state)])
+    assert made.notes == () if state != "idle~" else said(made, "powered down")
+
+
+def test_states_that_are_not_known_count_and_are_told():
+    made = cluster(job(), nodes=[node("n1"), node("n2", state=["IDLE", "WEIRD"])])
+    assert made.counts.tolist() == [2]
+    assert said(made, "1 server in a state that is not known here counts as usable (as n2: WEIRD)")
+
+
+@pytest.mark.parametrize("state", [["PENDING", "REVOKED"], ["REVOKED"], "RV"])
+def test_jobs_that_another_cluster_runs_are_left_out(state):
+    made = cluster(job(), job(job_id=8, job_state=state))
+    assert_array_equal(made.task_limits, [1])
+    assert said(made, "1 job that another cluster of the federation runs was left out (as 8)")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [({"set": True}, "node_count.number is missing; give a whole number >= 0, or set as false"),
+     ({"set": True, "infinite": False, "number": None}, "node_count.number is missing"),
+     ({"set": "no", "number": 1}, 'node_count.set is "no"; give true or false'),
+     ({"infinite": 1, "number": 1}, "node_count.infinite is 1; give true or false")],
+)  # fmt: skip
+def test_a_number_that_is_set_must_be_there(value, words):
+    assert words in refusal(job(node_count=value))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"memory_per_node": number(0)}, {"memory_per_node": 0}, {"tres_req_str": "cpu=4,mem=0,node=1"}],
+)  # fmt: skip
+def test_all_memory_of_a_server_is_said_not_to_count(fields):
+    made = cluster(job(), job(job_id=9, account="cfd", **({"tres_req_str": "cpu=4"} | fields)))
+    assert_array_equal(made.demands, [[4, 16], [4, 0]])
+    what = "1 job that asks for all the memory of a server, as --mem=0 does, counts without memory (as 9)"
+    assert said(made, what)
+    assert not said(cluster(job(), job(tres_req_str="cpu=4", memory_per_node=number(0, False))), "all the memory")
+
+
+def test_a_type_that_is_a_number_is_a_count_as_in_slurm_and_told_if_no_server_has_so_many():
+    nodes = [node("n1", gres="gpu:4090:8")]
+    made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090"), nodes=nodes)
+    assert_array_equal(made.demands, [[1, 4090]])
+    assert said(
+        made, "1 job that asks for more of a generic resource on a server than any has counts all the same "
+        "(as 7: 4090 of gpu)"
+    )  # fmt: skip
+    made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090:1"), nodes=nodes)
+    assert_array_equal(made.demands, [[1, 1]])
+    assert made.notes == ()
+
+
+def test_numbers_of_16_bits_that_say_nothing_are_not_set():
+    fields = {"tres_req_str": "cpu=1", "tres_per_socket": "gpu:2"}
+    for value in (65534, 65535, 4294967294, number(65534)):
+        made = cluster(job(**fields, sockets_per_node=value), nodes=[node("n1", gres="gpu:8", effective_cpus=value)])
+        assert_array_equal(made.demands, [[1, 2]])
+        assert_array_equal(made.capacities, [[64, 8]])
+    made = cluster(job(tres_req_str="", cpus=1, memory_per_node=65534))
+    assert_array_equal(made.demands, [[1, 65534 / 1024]])
+
+
 @pytest.mark.parametrize("state", [["ALLOCATED"], "mixed", ["IDLE", "PLANNED"], ["MIXED", "RESERVED"], None, "idle"])
 def test_servers_in_use_count(state):
     assert cluster(job(), nodes=[node("n1", state=state)]).notes == ()
@@ -327,23 +404,23 @@ def test_the_order_of_jobs_makes_no_difference():
 
 def test_errors_name_file_place_value_and_fix(tmp_path):
     (tmp_path / "nodes.json").write_text(json.dumps({"nodes": [node("n1", cpus=-1)]}))
-    with pytest.raises(InvalidInstance, match=r"nodes\.json: nodes\[0\]\.cpus is -1; give a whole number >= 0"):
+    with pytest.raises(InvalidInstance, match=r"nodes\.json: nodes\[0\] \(n1\)\.cpus is -1; give a whole number >= 0"):
         slurm(tmp_path / "nodes.json", {"jobs": []})
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"tres_req_str": "cpu=4,mem=16GiB"}, 'jobs[0].tres_req_str is "cpu=4,mem=16GiB"; give a number for "mem"'),
+        ({"tres_req_str": "cpu=4,mem=16GiB"}, 'jobs[0] (job 7).tres_req_str is "cpu=4,mem=16GiB"; give a number for'),
         ({"tres_req_str": "cpu=\u0664"}, "tres_req_str"),
         ({"tres_req_str": "cpu=1,mem=4\u212a"}, "tres_req_str"),
-        ({"tres_req_str": 5}, "jobs[0].tres_req_str is 5; give text"),
-        ({"node_count": 1.5}, "jobs[0].node_count is 1.5; give a whole number"),
-        ({"node_count": True}, "jobs[0].node_count is true"),
-        ({"tres_req_str": "", "cpus": number(float("nan"))}, "jobs[0].cpus.number is NaN"),
-        ({"array_task_string": "5-1"}, 'jobs[0].array_task_string is "5-1"; give ranges'),
-        ({"account": "a\nb"}, "jobs[0].account"),
-        ({"account": ["a", 1]}, "jobs[0].account is a list; give text"),
+        ({"tres_req_str": 5}, "jobs[0] (job 7).tres_req_str is 5; give text"),
+        ({"node_count": 1.5}, "jobs[0] (job 7).node_count is 1.5; give a whole number"),
+        ({"node_count": True}, "jobs[0] (job 7).node_count is true"),
+        ({"tres_req_str": "", "cpus": number(float("nan"))}, "jobs[0] (job 7).cpus.number is NaN"),
+        ({"array_task_string": "5-1"}, 'jobs[0] (job 7).array_task_string is "5-1"; give ranges'),
+        ({"account": "a\nb"}, "jobs[0] (job 7).account"),
+        ({"account": ["a", 1]}, "jobs[0] (job 7).account is a list; give text"),
     ],
 )
 def test_values_that_cannot_be_read_are_refused_with_their_place(fields, words):
@@ -364,13 +441,13 @@ def test_what_is_no_output_of_slurm_is_refused():
 def test_an_empty_cluster_and_an_empty_queue_are_refused_and_say_why():
     with pytest.raises(InvalidInstance, match="the list of nodes is empty"):
         slurm({"nodes": []}, {"jobs": []})
-    with pytest.raises(InvalidInstance, match="no servers to share: 1 server that can start no jobs"):
+    with pytest.raises(InvalidInstance, match="no servers to share; 1 server that can start no jobs"):
         slurm({"nodes": [node("n1", state="DOWN")]}, {"jobs": []})
     assert "no jobs to share servers among; 1 job had finished" in refusal(job(job_state="FAILED"))
 
 
 def test_a_server_twice_is_refused():
-    assert 'nodes[1].name is "n1"; give each node once' in refusal(job(), nodes=[node("n1"), node("n1")])
+    assert 'nodes[1] (n1).name is "n1"; give each node once' in refusal(job(), nodes=[node("n1"), node("n1")])
 
 
 def test_options_that_are_not_there_are_refused():

@@ -66,3 +66,15 @@ def test_such_a_name_with_a_unit_of_its_own_is_written(tmp_path):
     instance = Instance([[1]], [2], resources=["memory [old]"], units=["GiB"])
     write(instance, tmp_path)
     assert read(tmp_path) == instance
+
+
+@pytest.mark.parametrize("header", ["memory[GiB]", "memory (GiB)", "memory(GiB)", "memory [MiB]"])
+def test_headers_that_may_mean_the_same_unit_are_told_apart_with_the_fix(tables, header):
+    with pytest.raises(InvalidInstance) as error:
+        read(tables(f"user,cpu,{header}\nweb,1,2\n", SERVERS))
+    for part in (f"users.csv has the column {header!r}", "servers.csv has 'memory [GiB]'", "as 'memory [GiB]'"):
+        assert part in str(error.value)
+
+
+def test_more_blanks_before_a_unit_are_as_good_as_one(tables):
+    assert read(tables(USERS, SERVERS.replace(" [", "   ["))) == read(tables(USERS, SERVERS))

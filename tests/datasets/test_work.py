@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fairopt.datasets.work import Work, counted, instance_of
+from fairopt.datasets.notes import Notes, counted
+from fairopt.datasets.work import Work, instance_of_work
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 
@@ -16,7 +17,7 @@ LAST = np.array([False, False, True])
 
 
 def made(*work, **more):
-    return instance_of(work, **{**CLUSTER, **more})
+    return instance_of_work(work, **{**CLUSTER, **more})
 
 
 def test_an_owner_with_one_kind_of_tasks_is_one_user_with_their_mean_request():
@@ -60,7 +61,7 @@ def test_no_name_of_a_kind_is_an_owners_name():
 def test_tasks_that_fit_on_no_server_are_left_out_and_counted():
     work = (Work("a", (1, 0)), Work("b", (0, 1), ~FIRST, 2, "b/y"), Work("c", (1, 0), LAST, 1, "c/x"),
             Work("d", (1, 0), np.zeros(3, bool), 1.5))  # fmt: skip
-    instance = made(*work, notes=["one"], word="job")
+    instance = made(*work, notes=Notes("one"), word="job")
     assert instance.users == ("a",)
     assert instance.notes == ("one", "4.5 jobs that fit on no server were left out (as b/y)")
 
@@ -83,7 +84,7 @@ def test_labels_types_and_units_are_passed_on():
 
 def test_nothing_to_share_is_refused_with_the_reasons():
     with pytest.raises(InvalidInstance, match=r"no tasks to share servers among; two; 1 task that fit on no server"):
-        made(Work("a", (1, 0), LAST), notes=["two"])
+        made(Work("a", (1, 0), LAST), notes=Notes("two"))
     with pytest.raises(InvalidInstance, match=r"there are no jobs to share servers among$"):
         made(word="job")
 
@@ -115,14 +116,14 @@ def test_the_order_of_tasks_makes_no_difference(work, seed, tasks):
 
 def instance_or_reason(work, tasks):
     try:
-        return instance_of(work, **CLUSTER, tasks=tasks)
+        return instance_of_work(work, **CLUSTER, tasks=tasks)
     except InvalidInstance as error:
         return str(error)
 
 
 @given(work=works, tasks=st.sampled_from(["mean", "shapes"]))
 def test_totals_of_owners_are_kept_and_owners_are_entitled_to_one_each(work, tasks):
-    instance = instance_of(work, **CLUSTER, tasks=tasks)
+    instance = instance_of_work(work, **CLUSTER, tasks=tasks)
     assert isinstance(instance, Instance)
     for owner in "abc":
         rows = [j for j, name in enumerate(instance.users) if name.split(" ")[0] == owner]

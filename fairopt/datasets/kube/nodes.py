@@ -62,6 +62,7 @@ def read_nodes(document: Entry) -> list[Server]:
     for item in items(document, "Node", _COMMAND):
         metadata, spec, status = item["metadata"], item["spec"], item["status"]
         name = metadata["name"].name()
+        item.called(name)
         refuse_twins(first, name, item, "keep one of them")
         allocatable = amounts(status["allocatable"])
         # without allocatable, Kubernetes itself takes the capacity

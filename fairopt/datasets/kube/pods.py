@@ -91,7 +91,9 @@ def read_pods(document: Entry) -> list[Pod]:
 def _pod(item: Entry) -> Pod:
     metadata, spec = item["metadata"], item["spec"]
     namespace = metadata["namespace"].name() if metadata["namespace"] else "default"
-    name, its_labels = metadata["name"].name(), labels(metadata)
+    name = metadata["name"].name()
+    item.called(f"{namespace}/{name}")
+    its_labels = labels(metadata)
     if item["status"]["phase"].text("") in _FINISHED:
         return Pod(namespace, name, its_labels, finished=True)
     placement = placement_of(spec)

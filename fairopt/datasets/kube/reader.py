@@ -14,7 +14,9 @@ from fairopt.datasets.jsontext import entry_of, shown
 from fairopt.datasets.kube.nodes import Server, read_nodes
 from fairopt.datasets.kube.placement import Placement
 from fairopt.datasets.kube.pods import PODS, Pod, read_pods
-from fairopt.datasets.work import Work, check_tasks, counted, instance_of, left_out
+from fairopt.datasets.notes import Notes, check_choice, counted
+from fairopt.datasets.opening import about
+from fairopt.datasets.work import TASKS, Work, instance_of_work
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
 
@@ -106,15 +108,13 @@ def kubernetes(
     (('batch', 'web'), ('cpu (core)', 'memory (GiB)'), [[0.5, 4.0], [0.5, 1.0]])
     """
     label = _label_of(users)
-    check_tasks(tasks)
+    check_choice("tasks", tasks, TASKS)
     _check_names(resources)
     of_nodes = entry_of(nodes, "nodes", _EXPECTED.format("nodes"))
     of_pods = entry_of(pods, "pods", _EXPECTED.format("pods -A"))
     servers, found = read_nodes(of_nodes), read_pods(of_pods)
-    try:
+    with about(of_nodes.place, of_pods.place):
         made = _instance(servers, found, label, tasks, resources)
-    except InvalidInstance as error:
-        raise InvalidInstance(f"{of_nodes.place} and {of_pods.place}: {error}") from error
     return made.merged() if merge else made
 
 
@@ -138,35 +138,33 @@ def _check_names(resources: object) -> None:
 def _instance(
     servers: list[Server], pods: list[Pod], label: str | None, tasks: str, resources: Sequence[str] | None
 ) -> Instance:
-    notes: list[str] = []
+    notes = Notes()
     kept = _kept_servers(servers, notes)
     running = [pod for pod in pods if not pod.finished]
-    notes += left_out("finished pod{s}", [pod.full_name for pod in pods if pod.finished])
+    notes.add("{finished pod} {was} left out", *(pod.full_name for pod in pods if pod.finished))
     tasks_of_owners = [pod for pod in running if not pod.belongs_to_server]
     names = _resources(kept, tasks_of_owners, resources)
     asking = [pod for pod in tasks_of_owners if any(pod.asks(name) for name in names)]
     silent = [pod.full_name for pod in tasks_of_owners if not any(pod.asks(name) for name in names)]
     which = "any request" if resources is None else "a request for " + " or ".join(names)
-    notes += left_out(f"pod{{s}} without {which}", silent)
+    notes.add("{pod} without {which} {was} left out", *silent, which=which)
     if not asking:
-        raise InvalidInstance("; ".join(["there are no pods to share servers among", *notes]))
+        raise notes.nothing_left("there are no pods to share servers among")
     allowed = _allowed(asking, kept)
     usable = np.any(list(allowed.values()), axis=0)
     if usable.any() and not usable.all():
         away = [server.name for server, of_use in zip(kept, usable, strict=True) if not of_use]
-        notes += left_out("server{s} where none of these pods may run", away)
+        notes.add("{server} where none of these pods may run {was} left out", *away)
         kept = [server for server, of_use in zip(kept, usable, strict=True) if of_use]
         allowed = {placement: mask[usable] for placement, mask in allowed.items()}
     capacities = _capacities(servers, kept, [pod for pod in running if pod.belongs_to_server], names, notes)
     owners = _owners(asking, label, notes)
-    unmodelled = [pod.full_name for pod in asking if pod.unmodelled]
-    if unmodelled:
-        notes.append(
-            f"{counted(len(unmodelled), 'pod')} with required rules on other pods, on topology spread, or with "
-            f"resource claims: these are not modelled (as {min(unmodelled)})"
-        )
+    notes.add(
+        "{pod} with required rules on other pods, on topology spread, or with resource claims: these are not modelled",
+        *(pod.full_name for pod in asking if pod.unmodelled),
+    )
     types = [server.labels.get(_TYPE, "") for server in kept]
-    return instance_of(
+    return instance_of_work(
         [
             Work(owner, tuple(_amount(pod.asks(name), name) for name in names), allowed[pod.placement], 1,
                  pod.full_name) for owner, pod in zip(owners, asking, strict=True)
@@ -177,18 +175,17 @@ def _instance(
     )  # fmt: skip
 
 
-def _kept_servers(servers: list[Server], notes: list[str]) -> list[Server]:
+def _kept_servers(servers: list[Server], notes: Notes) -> list[Server]:
     """Servers that take pods and say what they have."""
-    notes += left_out("cordoned server{s}", [server.name for server in servers if server.cordoned])
+    notes.add("{cordoned server} {was} left out", *(server.name for server in servers if server.cordoned))
     open_ = [server for server in servers if not server.cordoned]
     silent = [server.name for server in open_ if not server.allocatable]
-    notes += left_out("server{s} without status.allocatable", silent)
+    notes.add("{server} without status.allocatable {was} left out", *silent)
     assumed = sum(server.assumed for server in open_)
-    if assumed:
-        notes.append(f"{counted(assumed, 'server')} without status.allocatable: taken to have status.capacity")
+    notes.add("{server} without status.allocatable: taken to have status.capacity", number=assumed)
     kept = [server for server in open_ if server.allocatable]
     if not kept:
-        raise InvalidInstance("; ".join(["there are no servers to share", *notes]))
+        raise notes.nothing_left("there are no servers to share")
     return kept
 
 
@@ -214,7 +211,7 @@ def _allowed(pods: list[Pod], servers: list[Server]) -> dict[Placement, NDArray[
 
 
 def _capacities(
-    servers: list[Server], kept: list[Server], fixed: list[Pod], names: list[str], notes: list[str]
+    servers: list[Server], kept: list[Server], fixed: list[Pod], names: list[str], notes: Notes
 ) -> NDArray[np.float64]:
     """What servers have beside the pods that are part of them, of shape (n_servers, n_resources)."""
     left = {server.name: dict(server.allocatable) for server in servers}
@@ -223,23 +220,19 @@ def _capacities(
         of_server = left[pod.server or ""]
         for name in names:
             of_server[name] = of_server.get(name, Fraction(0)) - pod.asks(name)
-    if known:
-        what = counted(len(known), "pod")
-        notes.append(f"{what} of DaemonSets or static: taken off the capacity of the servers (as {_first(known)})")
-    lost = [pod for pod in fixed if pod.server not in left]
-    notes += left_out("pod{s} of DaemonSets or static, on no known server,", [pod.full_name for pod in lost])
+    notes.add("{pod} of DaemonSets or static: taken off the capacity of the servers", *(p.full_name for p in known))
+    lost = [pod.full_name for pod in fixed if pod.server not in left]
+    notes.add("{pod} of DaemonSets or static, on no known server, {was} left out", *lost)
     short = [
         f"{name} of {server.name}" for server in kept for name in names
         if left[server.name].get(name, Fraction(0)) < 0
     ]  # fmt: skip
-    if short:
-        what = counted(len(short), "capacity").replace("capacitys", "capacities")
-        notes.append(f"{what} below 0 after these pods were taken off: set to 0 (as {min(short)})")
+    notes.add("{capacity} below 0 after these pods were taken off: set to 0", *short)
     rows = [[max(left[server.name].get(name, Fraction(0)), Fraction(0)) for name in names] for server in kept]
     return np.array([[_amount(amount, name) for amount, name in zip(row, names, strict=True)] for row in rows])
 
 
-def _owners(pods: list[Pod], label: str | None, notes: list[str]) -> list[str]:
+def _owners(pods: list[Pod], label: str | None, notes: Notes) -> list[str]:
     """Who each pod belongs to."""
     if label is None:
         return [pod.namespace for pod in pods]
@@ -250,8 +243,8 @@ def _owners(pods: list[Pod], label: str | None, notes: list[str]) -> list[str]:
         keys = sorted({key for pod in pods for key in pod.labels})
         fix = nearest(label, keys) if keys else "they have no labels at all: share by namespace"
         raise InvalidInstance(f"none of {counted(len(pods), 'pod')} has a label {label!r}; {fix}")
-    if without:
-        notes.append(f"{counted(without, 'pod')} without the label {label!r}: counted as those of {nobody!r}")
+    what = "{pod} without the label {label}: counted as those of {nobody}"
+    notes.add(what, number=without, label=repr(label), nobody=repr(nobody))
     return owners
 
 
@@ -264,7 +257,3 @@ def _unit(resource: str) -> str:
 def _amount(amount: Fraction, resource: str) -> float:
     """An exact amount as a float in the resource's unit."""
     return float(amount / _GIB if _unit(resource) == "GiB" else amount)
-
-
-def _first(pods: list[Pod]) -> str:
-    return min(pod.full_name for pod in pods)

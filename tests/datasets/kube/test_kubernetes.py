@@ -198,9 +198,9 @@ def test_types_are_given_only_where_all_servers_have_one():
 def test_the_same_name_in_two_namespaces_is_fine_and_twice_in_one_is_not():
     same = changed(POD, "metadata", namespace="shop")
     assert kubernetes(listed(NODE), listed(POD, same)).users == ("shop", "web")
-    with pytest.raises(InvalidInstance, match=r"pods: items\[2\] and pods: items\[0\] are both called 'web/site-1'"):
+    with pytest.raises(InvalidInstance, match=r"pods: items\[2\] .* pods: items\[0\] .* both called 'web/site-1'"):
         kubernetes(listed(NODE), listed(POD, same, POD))
-    with pytest.raises(InvalidInstance, match=r"nodes: items\[1\] and nodes: items\[0\] are both called 'n1'"):
+    with pytest.raises(InvalidInstance, match=r"nodes: items\[1\] .* and nodes: items\[0\] .* are both called 'n1'"):
         kubernetes(listed(NODE, NODE), listed(POD))
 
 
@@ -251,7 +251,7 @@ def test_lists_of_any_kind_and_single_objects_are_read(kind):
         (listed(changed(NODE, "spec", unschedulable="yes")), listed(POD), 'unschedulable is "yes"; give true or false'),
         (listed(changed(NODE, "metadata", labels={"zone": 3})), listed(POD), "metadata.labels.zone is 3; give text"),
         (listed(changed(NODE, "status", "allocatable", memory="2GiB")), listed(POD),
-         r'nodes: items\[0\].status.allocatable.memory is "2GiB"; write 2Gi'),
+         r'nodes: items\[0\] \(n1\).status.allocatable.memory is "2GiB"; write 2Gi'),
     ],
 )  # fmt: skip
 def test_bad_documents_are_refused_with_place_value_and_fix(nodes, pods, words):
@@ -267,9 +267,8 @@ def test_a_bad_quantity_names_file_place_value_and_fix(tmp_path):
     file.write_text(json.dumps(pods))
     with pytest.raises(InvalidInstance) as caught:
         kubernetes(listed(NODE), file)
-    assert (
-        str(caught.value) == f'{file}: items[3].spec.containers[0].resources.requests.cpu is "-1"; give a quantity >= 0'
-    )
+    place = "items[3] (default/p3).spec.containers[0].resources.requests.cpu"
+    assert str(caught.value) == f'{file}: {place} is "-1"; give a quantity >= 0'
 
 
 @pytest.mark.parametrize(

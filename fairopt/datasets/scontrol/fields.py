@@ -8,9 +8,10 @@ from fractions import Fraction
 
 from fairopt.datasets.jsontext import Entry, shown
 
-__all__ = ["Amounts", "array_tasks", "gres", "states", "text", "tres", "whole", "words"]
+__all__ = ["Amounts", "array_tasks", "flags", "gres", "states", "text", "tres", "whole", "words"]
 
-_UNSET = 0xFFFFFFFE  # slurm.h: NO_VAL, and above it INFINITE; versions before 0.0.39 write them as plain numbers
+# slurm.h: NO_VAL16 and NO_VAL, and above them INFINITE; versions before 0.0.39 write them as plain numbers
+_UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE}
 _NOTHING = {"", "(null)", "N/A", "NA", "n/a", "None"}  # how versions write that there is no value
 _DIGITS = re.compile("[0-9]{1,30}")
 _AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPEkmgtpe]?)")
@@ -18,12 +19,32 @@ _POWER = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 _NO_GRES = {"cpu", "mem", "node", "billing", "energy", "vmem", "pages"}
 
 
-def whole(entry: Entry) -> int:
-    """A whole number; 0 where it is missing, not set or infinite, which Slurm's fields use for each other."""
+def whole(entry: Entry, bits: int = 32) -> int:
+    """A whole number; 0 where it is missing, not set or infinite, which Slurm's fields use for each other.
+
+    Parameters
+    ----------
+    entry : Entry
+        The field.
+    bits : {16, 32}, default 32
+        Size of the number in Slurm, which says how it writes that it is not set.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InvalidInstance
+        If it is something else, or a number that is said to be set is not there.
+    """
     if isinstance(entry.value, Mapping):  # {"set": true, "infinite": false, "number": 5}
-        if not entry.value.get("set", True) or entry.value.get("infinite", False):
+        infinite = entry["infinite"].flag()
+        if infinite or (entry["set"] and not entry["set"].flag()):
             return 0
         entry = entry["number"]
+        if not entry:
+            entry.refuse("give a whole number >= 0, or set as false")
     value = entry.value.strip() if isinstance(entry.value, str) else entry.value
     number = -1
     if value is None or (isinstance(value, str) and value in _NOTHING):
@@ -36,7 +57,7 @@ def whole(entry: Entry) -> int:
         number = int(value)
     if number < 0:
         entry.refuse("give a whole number >= 0")
-    return 0 if number >= _UNSET else number
+    return 0 if number >= _UNSET[bits] else number
 
 
 def text(entry: Entry) -> str:
@@ -57,9 +78,38 @@ def words(entry: Entry) -> list[str]:
     return [word for part in text(entry).split(",") if (word := part.strip()) and word not in _NOTHING]
 
 
-def states(entry: Entry) -> set[str]:
-    """Names of states in capitals, of a list or of text as ``IDLE+DRAIN`` or ``down*``."""
-    return set(re.findall(r"[A-Z_]+", text(entry).upper()))
+_SIGNS = {  # that sinfo puts behind a state
+    "*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "!": "POWER_DOWN", "%": "POWERING_DOWN",
+    "$": "MAINTENANCE", "@": "REBOOT_REQUESTED", "^": "REBOOT_ISSUED", "-": "PLANNED",
+}  # fmt: skip
+
+
+def states(entry: Entry, short: Mapping[str, str]) -> set[str]:
+    """Full names of states in capitals, of a list or of text as ``IDLE+DRAIN`` or ``drng*``.
+
+    Parameters
+    ----------
+    entry : Entry
+        The field.
+    short : mapping of str to str
+        Full names of short ones; signs behind states are known.
+
+    Returns
+    -------
+    set of str
+    """
+    found: set[str] = set()
+    for word in re.split(r"[\s,+]+", text(entry).upper()):
+        name = word.rstrip("".join(_SIGNS))
+        found.update(_SIGNS[sign] for sign in word[len(name) :])
+        if name:
+            found.add(short.get(name, name))
+    return found
+
+
+def flags(entry: Entry) -> set[str]:
+    """Words in capitals of a field that some versions write as a number or as true, which then has none."""
+    return {word.upper() for word in words(entry)} if isinstance(entry.value, (str, list)) else set()
 
 
 class Amounts:

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.datasets.clusterdata_rows import ABSENT, AFTER, Column, batches
-from fairopt.datasets.clusterdata_state import State, state_at
-from fairopt.datasets.work import Work, check_tasks, counted, instance_of
-from fairopt.errors import InvalidInstance, nearest
+from fairopt.datasets.borg.rows import ABSENT, AFTER, Column, batches
+from fairopt.datasets.borg.state import State, state_at
+from fairopt.datasets.notes import Notes, check_choice
+from fairopt.datasets.opening import about
+from fairopt.datasets.work import TASKS, Work, instance_of_work
+from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 
 __all__ = ["clusterdata2019"]
@@ -43,6 +45,7 @@ _SERVERS = (
 )  # fmt: skip
 _COLLECTIONS = (Column("collection_id", "whole"), Column("user", "text"))
 _OWNERS = ("collection", "user", "priority", "tier")
+_INCOMPLETE = "{row} of {file} without time, type or identity did not count"
 _Path = str | os.PathLike[str]
 
 
@@ -90,7 +93,8 @@ def clusterdata2019(
     -----
     An instance counts if it was submitted and has not ended (evicted and failed ones count again when they are
     submitted again), whether it waits or runs, with what it last asked for. A server counts if it was added and not
-    removed, with its last capacity. Where events bear the same time, ends come last.
+    removed, with its last capacity. Cores and memory are looked up each by itself; where only one was ever given, the
+    other is 0, which a note says. Where events bear the same time, ends come last.
 
     An alloc set reserves what its alloc instances ask for; they count, and tasks that run inside an alloc set that
     counts do not, since they would count twice. Instances on dedicated servers are left out, as such servers are not in
@@ -108,52 +112,70 @@ def clusterdata2019(
     ...     "instance_events.parquet", "machine_events.parquet", users="tier"
     ... )  # doctest: +SKIP
     """
-    check_tasks(tasks)
-    if users not in list(_OWNERS):
-        raise InvalidInstance(f"users is {users!r}; {nearest(users, _OWNERS)}")
+    check_choice("tasks", tasks, TASKS)
+    check_choice("users", users, _OWNERS)
     if users == "user" and collections is None:
         raise InvalidInstance("users='user' needs the users of collections; give a file of CollectionEvent rows")
     if at is not None and (isinstance(at, bool) or not isinstance(at, (int, np.integer)) or not 0 <= at <= AFTER):
         raise InvalidInstance(f"at is {at!r}; give microseconds as a whole number >= 0, or None for the last time")
-    notes: list[str] = []
+    notes = Notes()
     state, until = _instances(instances, at, notes)
     servers = _servers(machines, until, notes)
     state, owners = _owners(state, users, collections, notes)
-    instance = instance_of(
-        _work(state, owners), resources=["cpu", "memory"],
-        capacities=np.column_stack([servers["cpu"], servers["memory"]]),
-        servers=[str(k) for k in servers["machine_id"].tolist()], tasks=tasks,
-        server_types=_types(servers["platform_id"].tolist()), notes=notes, word="instance",
-    )  # fmt: skip
+    with about(os.fspath(instances), os.fspath(machines)):
+        instance = instance_of_work(
+            _work(state, owners), resources=["cpu", "memory"],
+            capacities=np.column_stack([servers["cpu"], servers["memory"]]),
+            servers=[str(k) for k in servers["machine_id"].tolist()], tasks=tasks,
+            server_types=_types(servers["platform_id"].tolist()), notes=notes, word="instance",
+        )  # fmt: skip
     return instance.merged() if merge else instance
 
 
-def _instances(path: _Path, at: int | None, notes: list[str]) -> tuple[State, int]:
+def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[State, int]:
     """Instances that count at a time, and that time."""
     state = state_at(
         batches(path, _INSTANCES, "InstanceEvent"), ("collection_id", "instance_index"), _RANK,
         {"cpu": "resource_request.cpus", "memory": "resource_request.memory"}, at,
     )  # fmt: skip
-    name = os.path.basename(os.fspath(path))
     if not len(state):
-        raise InvalidInstance(f"{name} has no events {state.span(at)}; give another time, or another part of the trace")
+        raise InvalidInstance(
+            f"{os.fspath(path)} has no events {state.span(at)}; give another time, or another part of the trace"
+        )
     until = int(state["time"].max()) if at is None else int(at)
     if at is None:
-        notes.append(f"the state is that at {until} microseconds, the last time in {name}")
-    if state.incomplete:
-        notes.append(f"{counted(state.incomplete, 'row')} of {name} without time, type or identity did not count")
+        notes.say(f"the state is that at {until} microseconds, the last time in {_base(path)}")
+    notes.add(_INCOMPLETE, number=state.incomplete, file=_base(path))
     state = state.only(~np.isin(state["type"], _OVER))
     for gone, what in (
-        (lambda s: np.isnan(s["cpu"]), "without any request"),
-        (lambda s: (s["cpu"] == 0) & (s["memory"] == 0), "that requested nothing"),
+        (_unknown, "without any request"),
+        (lambda s: (np.nan_to_num(s["cpu"]) == 0) & (np.nan_to_num(s["memory"]) == 0), "that requested nothing"),
         (lambda s: s["machine_id"] == _DEDICATED, "on dedicated servers"),
         (_inside, "inside alloc sets, whose reservations count,"),
     ):
         left_out = gone(state)
-        state.note(left_out, "instance", f"{what} {{were}} left out", notes)
+        state.note(left_out, "{instance} {what} {was} left out", notes, what=what)
         state = state.only(~left_out)
-    state.note(state["constraint"], "instance", "with constraints may run everywhere here", notes)
-    return state, until
+    state.note(state["constraint"], "{instance} with constraints may run everywhere here", notes)
+    return _completed(state, "{instance} that {requests} {given} but no {missing} {counts} with 0 of it", notes), until
+
+
+def _base(path: _Path) -> str:
+    return os.path.basename(os.fspath(path))
+
+
+def _unknown(state: State) -> NDArray[np.bool_]:
+    """Things that never had any amount."""
+    return np.isnan(state["cpu"]) & np.isnan(state["memory"])
+
+
+def _completed(state: State, sentence: str, notes: Notes) -> State:
+    """Amounts that were never given as 0, where the other one was."""
+    for missing, given in (("cpu", "memory"), ("memory", "cpu")):
+        lacking = np.isnan(state[missing])
+        state.note(lacking, sentence, notes, given=given, missing=missing)
+        state = state.with_column(missing, np.where(lacking, 0.0, state[missing]))
+    return state
 
 
 def _inside(state: State) -> NDArray[np.bool_]:
@@ -162,28 +184,26 @@ def _inside(state: State) -> NDArray[np.bool_]:
     return ~reserving & np.isin(state["alloc_collection_id"], state["collection_id"][reserving])
 
 
-def _servers(path: _Path, until: int, notes: list[str]) -> State:
+def _servers(path: _Path, until: int, notes: Notes) -> State:
     """The servers at a time."""
     state = state_at(
         batches(path, _SERVERS, "MachineEvent"), ("machine_id",), _SERVER_RANK,
         {"cpu": "capacity.cpus", "memory": "capacity.memory"}, until,
     )  # fmt: skip
-    name = os.path.basename(os.fspath(path))
     if not len(state):
         raise InvalidInstance(
-            f"{name} has no events {state.span(until)}; give another time, or the rows from time 0 on"
+            f"{os.fspath(path)} has no events {state.span(until)}; give another time, or the rows from time 0 on"
         )
-    if state.incomplete:
-        notes.append(f"{counted(state.incomplete, 'row')} of {name} without time, type or identity did not count")
+    notes.add(_INCOMPLETE, number=state.incomplete, file=_base(path))
     state = state.only(state["type"] != _SERVER_EVENTS["REMOVE"])
-    unknown = np.isnan(state["cpu"])
-    state.note(unknown, "server", "without any capacity {were} left out", notes)
+    unknown = _unknown(state)
+    state.note(unknown, "{server} without any capacity {was} left out", notes)
     state = state.only(~unknown)
     if not len(state):
         raise InvalidInstance(
-            f"{name} leaves no server at the time {until}; give the rows from time 0 on, with capacities"
+            f"{os.fspath(path)} leaves no server at the time {until}; give the rows from time 0 on, with capacities"
         )
-    return state
+    return _completed(state, "{server} with {given} but no {missing} {counts} with 0 of it", notes)
 
 
 def _types(platforms: list[str]) -> list[str] | None:
@@ -195,7 +215,7 @@ def _types(platforms: list[str]) -> list[str] | None:
     return [(name[:6] if len(short) == len(names) else name) or "unnamed platform" for name in platforms]
 
 
-def _owners(state: State, users: str, collections: _Path | None, notes: list[str]) -> tuple[State, list[str]]:
+def _owners(state: State, users: str, collections: _Path | None, notes: Notes) -> tuple[State, list[str]]:
     """Instances whose owner is known, and these."""
     ids = state["collection_id"]
     if users == "collection":
@@ -203,13 +223,13 @@ def _owners(state: State, users: str, collections: _Path | None, notes: list[str
     if users == "user" and collections is not None:
         names = _users_of_collections(collections)
         owners = [names.get(k, "") for k in ids.tolist()]
-        missing = f"of collections that {os.path.basename(os.fspath(collections))} gives no user"
+        missing = f"of collections that {_base(collections)} gives no user"
     else:
         tiers = _tiers if users == "tier" else _priorities
         owners = tiers(state["priority"])
         missing = "without priority"
     known = np.array([owner != "" for owner in owners], dtype=bool)
-    state.note(~known, "instance", f"{missing} {{were}} left out", notes)
+    state.note(~known, "{instance} {what} {was} left out", notes, what=missing)
     return state.only(known), [owner for owner in owners if owner]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.datasets.clusterdata_rows import ABSENT, AFTER, Batch
-from fairopt.datasets.work import counted
+from fairopt.datasets.borg.rows import ABSENT, AFTER, Batch
+from fairopt.datasets.notes import Notes
 
 __all__ = ["State", "state_at"]
 
@@ -36,16 +36,19 @@ class State:
             {name: values[chosen] for name, values in self.rows.items()}, self.key, self.incomplete, self.times
         )
 
+    def with_column(self, name: str, values: NDArray[Any]) -> State:
+        """The same things with other values in a column."""
+        return State({**self.rows, name: values}, self.key, self.incomplete, self.times)
+
     def name(self, row: int) -> str:
         """The key of a thing, as ``374/0``."""
         return "/".join(str(self.rows[column][row]) for column in self.key)
 
-    def note(self, chosen: NDArray[np.bool_], thing: str, what: str, notes: list[str]) -> None:
+    def note(self, chosen: NDArray[np.bool_], sentence: str, notes: Notes, **given: str) -> None:
         """Say how many things are chosen, with an example, if any."""
         number = int(np.count_nonzero(chosen))
         if number:
-            what = what.format(were="was" if number == 1 else "were")
-            notes.append(f"{counted(number, thing)} {what} (as {self.name(int(np.argmax(chosen)))})")
+            notes.add(sentence, self.name(int(np.argmax(chosen))), number=number, **given)
 
     def span(self, at: int | None) -> str:
         """Which times there are, for messages."""
@@ -68,7 +71,7 @@ def state_at(
     rank : ndarray of int
         By type of event: which of two events of the same time came last (the larger). -1: such events do not count.
     amounts : mapping of str to str
-        Columns of amounts by the names that they get. They are those of the last event that has all of them.
+        Columns of amounts by the names that they get. Each is that of the last event that has it.
     at : int or None
         Events up to then count; None for all but what the trace says happened after its end.
 
@@ -118,29 +121,32 @@ class _Last:
         self.parts.append(rows)
         self.waiting += len(rows["time"])
         if self.waiting > max(_WAITING, len(self.parts[0]["time"])):
-            rows, last, sized = self._settled()
-            self.parts, self.waiting = [_chosen(rows, np.union1d(last, sized[sized >= 0]))], 0
+            rows, last, given = self._settled()
+            kept = np.unique(np.concatenate([last, *given.values()]))
+            self.parts, self.waiting = [_chosen(rows, kept[kept >= 0])], 0
 
     def result(self) -> Batch:
         """The last rows, sorted by key, with the last amounts; empty if there was no batch at all."""
         if not self.parts:
             return {}
-        rows, last, sized = self._settled()
+        rows, last, given = self._settled()
         out = _chosen(rows, last)
-        for name in self.amounts:
-            out[name] = np.append(rows[name], math.nan)[sized]
+        for name, where in given.items():
+            out[name] = np.append(rows[name], math.nan)[where]
         return out
 
-    def _settled(self) -> tuple[Batch, NDArray[np.int64], NDArray[np.int64]]:
+    def _settled(self) -> tuple[Batch, NDArray[np.int64], dict[str, NDArray[np.int64]]]:
         """All rows by key and time, where those of each thing end, and where its last amounts are (-1: nowhere)."""
         rows = {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
         order = self._order(rows)
         rows = _chosen(rows, order)
         ends = np.flatnonzero(_differs(rows, self.key))
-        given = ~np.any([np.isnan(rows[name]) for name in self.amounts], axis=0)
-        sized = np.maximum.accumulate(np.where(given, np.arange(len(order)), -1))[ends]
         starts = np.append(0, ends + 1)[: len(ends)]
-        return rows, ends, np.where(sized >= starts, sized, -1)
+        given = {}
+        for name in self.amounts:
+            last = np.maximum.accumulate(np.where(np.isnan(rows[name]), -1, np.arange(len(order))))[ends]
+            given[name] = np.where(last >= starts, last, -1)
+        return rows, ends, given
 
     def _order(self, rows: Batch) -> NDArray[np.int64]:
         """Rows by key and time. What else differs decides last, so that the order in which rows come never does."""

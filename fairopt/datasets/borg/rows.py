@@ -11,11 +11,12 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.datasets.opening import decimal_only, is_path, lines, opened, texts
 from fairopt.errors import InvalidInstance, MissingExtra, nearest
 from fairopt.progress import tell
 
@@ -90,25 +91,20 @@ def batches(path: str | os.PathLike[str], columns: Sequence[Column], table: str)
     MissingExtra
         If Parquet is to be read without pyarrow.
     """
-    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+    if not is_path(path):
         raise InvalidInstance(f"{path!r} is no file; give the path of {_expected(table, columns)}")
+    expected = f"expected {_expected(table, columns)}"
     for file in _parts(path, table, columns):
         done = 0
         tell(f"reading {file.name}", done)
-        try:
-            with file.open("rb") as raw:
-                start = raw.read(4)
-            if start == b"PAR1":
-                rows = _parquet(file, columns, table)
-            else:
-                rows = _csv(file, columns, table, zipped=start[:2] == b"\x1f\x8b")
+        with opened(file, expected) as raw:
+            start = raw.read(4)
+            raw.seek(0)
+            rows = _parquet(file, columns, table) if start == b"PAR1" else _csv(raw, file, columns, table, expected)
             for batch in rows:
                 yield batch
                 done += len(batch[columns[0].name])
                 tell(f"reading {file.name}", done)
-        except (OSError, EOFError, zlib.error) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise InvalidInstance(f"{file} cannot be read ({reason}); expected {_expected(table, columns)}") from error
 
 
 def _expected(table: str, columns: Sequence[Column]) -> str:
@@ -134,55 +130,59 @@ def _parts(given: str | os.PathLike[str], table: str, columns: Sequence[Column])
 # -- CSV ------------------------------------------------------------------------------------------------------
 
 
-def _csv(path: Path, columns: Sequence[Column], table: str, zipped: bool) -> Iterator[Batch]:
-    opened: Any = gzip.open if zipped else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(_lines(file, path), strict=True)
-        sources: dict[str, int] = {}
-        cells: list[list[str]] = []
-        lines: list[int] = []
-        width, start = 0, 1
-        try:
-            for row in reader:
-                if row and not width:
-                    width = len(row)
-                    sources = _sources([cell.strip() for cell in row], columns, f"{path}, line {start}", table)
-                elif len(row) == width:
-                    cells.append(row)
-                    lines.append(start)
-                elif row:
-                    raise InvalidInstance(
-                        f"{path}, line {start}: the row has {len(row)} cells where the header has {width}; give one "
-                        "cell per column, in double quotes if it holds a comma"
-                    )
-                start = reader.line_num + 1
-                if len(cells) == _ROWS:
-                    yield _batch_of_cells(cells, lines, sources, columns, path)
-                    cells, lines = [], []
-        except csv.Error as error:
-            raise InvalidInstance(
-                f"{path}, line {start}: this is not readable as CSV ({error}); check the double quotes there"
-            ) from error
-        except UnicodeDecodeError as error:
-            raise InvalidInstance(
-                f"{path}, line {start} or after: this is not UTF-8 ({error.reason}); save it as UTF-8, or as Parquet"
-            ) from error
+def _csv(raw: BinaryIO, path: Path, columns: Sequence[Column], table: str, expected: str) -> Iterator[Batch]:
+    reader = csv.reader(_lines(raw, str(path), expected), strict=True)
+    sources: dict[str, int] = {}
+    cells: list[list[str]] = []
+    starts: list[int] = []
+    width, start = 0, 1
+    try:
+        for row in reader:
+            if row and not width:
+                width = len(row)
+                sources = _sources([cell.strip() for cell in row], columns, f"{path}, line {start}", table)
+            elif len(row) == width:
+                cells.append(row)
+                starts.append(start)
+            elif row:
+                raise InvalidInstance(
+                    f"{path}, line {start}: the row has {len(row)} cells where the header has {width}; give one "
+                    "cell per column, in double quotes if it holds a comma"
+                )
+            start = reader.line_num + 1
+            if len(cells) == _ROWS:
+                yield _batch_of_cells(cells, starts, sources, columns, path)
+                cells, starts = [], []
+    except csv.Error as error:
+        raise InvalidInstance(
+            f"{path}, line {start}: this is not readable as CSV ({error}); check the double quotes there"
+        ) from error
     if not width:
-        raise InvalidInstance(f"{path} is empty; expected {_expected(table, columns)}")
+        raise InvalidInstance(f"{path} is empty; {expected}")
     if cells:
-        yield _batch_of_cells(cells, lines, sources, columns, path)
+        yield _batch_of_cells(cells, starts, sources, columns, path)
 
 
-def _lines(file: TextIO, path: Path) -> Iterator[str]:
-    number, blank = 0, 0
-    while line := file.readline(_LONGEST_LINE):
-        number += 1
+def _lines(raw: BinaryIO, name: str, expected: str) -> Iterator[str]:
+    blank = 0
+    for number, line in enumerate(lines(_chunks(raw, name, expected), name, _LONGEST_LINE), 1):
         blank = blank + 1 if line in ("\n", "\r\n", "\r") else 0
-        if len(line) == _LONGEST_LINE:
-            raise InvalidInstance(f"{path}, line {number} is longer than {_LONGEST_LINE} characters; this is no table")
         if blank > _MOST_BLANK:
-            raise InvalidInstance(f"{path}, line {number} is the {blank}th empty one in a row; this is no table")
+            raise InvalidInstance(f"{name}, line {number} is the {blank}th empty one in a row; this is no table")
         yield line
+
+
+def _chunks(raw: BinaryIO, name: str, expected: str) -> Iterator[str]:
+    packed = raw.read(2) == b"\x1f\x8b"
+    raw.seek(0)
+    if not packed:
+        yield from texts(raw, name, expected)
+        return
+    try:
+        with gzip.GzipFile(fileobj=raw) as file:
+            yield from texts(file, name, expected)
+    except (EOFError, zlib.error) as error:
+        raise InvalidInstance(f"{name} cannot be unpacked ({error}); {expected}") from error
 
 
 def _sources(header: list[str], columns: Sequence[Column], place: str, table: str) -> dict[str, int]:
@@ -233,6 +233,7 @@ def _from_text(texts: Sequence[str | None], column: Column, place: Callable[[int
         return out
     convert: Any = _whole if column.kind == "whole" else _amount
     try:  # nearly always all are numbers
+        _check_decimal(texts)
         values = np.fromiter(map(_NUMBER[column.kind], texts), dtype=_DTYPE[column.kind], count=len(texts))
     except (TypeError, ValueError, OverflowError):
         values = _absent(column, len(texts))
@@ -242,12 +243,17 @@ def _from_text(texts: Sequence[str | None], column: Column, place: Callable[[int
                 text = dict(_OBJECT.findall(text)).get(column.name.rpartition(".")[2])
             if text and text not in _NOT_GIVEN:
                 value = column.names.get(text.upper())
-                if value is None:
+                if value is None and decimal_only([text]):
                     value = convert(text)
                 if value is None:
                     _refuse(place(row), column, text)
                 values[row] = value
     return _checked(values, column, place)
+
+
+def _check_decimal(texts: Sequence[Any]) -> None:
+    if not decimal_only(texts):
+        raise ValueError("not all are decimal numbers")
 
 
 def _whole(text: str) -> int | None:

@@ -1,0 +1,63 @@
+"""Files written as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fairopt.errors import InvalidInstance
+
+__all__ = ["replacing"]
+
+
+@contextmanager
+def replacing(files: Sequence[Path], folder: Path | None = None) -> Iterator[list[Path]]:
+    """New files beside some, which take their places at the end; if anything fails before, nothing has changed.
+
+    Parameters
+    ----------
+    files : sequence of Path
+        What is to be written, replaced if it is there. Links are followed.
+    folder : Path, optional
+        A folder to make before, if it is not there.
+
+    Yields
+    ------
+    list of Path
+        Where to write instead.
+
+    Raises
+    ------
+    InvalidInstance
+        If a file cannot be written, with the reason.
+    """
+    try:
+        targets = [Path(os.path.realpath(file)) for file in files]
+    except ValueError as error:  # a NUL character
+        raise InvalidInstance(f"{str(files[0])!r} is no name of a file ({error}); give another name") from error
+    parts = [target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}") for target in targets]
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        for file, target in zip(files, targets, strict=True):
+            if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
+                raise InvalidInstance(f"{file} is there and no file that may be replaced; give another name")
+        yield parts
+        for part, target in zip(parts, targets, strict=True):
+            if target.exists():
+                shutil.copymode(target, part)
+            os.replace(part, target)
+    except OSError as error:
+        where = str(folder or files[0])
+        raise InvalidInstance(
+            f"{where[:1000]} cannot be written ({error.strerror or error}); give a name in a folder that is there and "
+            "where you may write"
+        ) from error
+    finally:
+        for part in parts:
+            with suppress(OSError):  # it is in its place, or was never made
+                part.unlink()

@@ -1,0 +1,226 @@
+"""Files are opened without waiting, decoded with the line of what is wrong, and written as a whole or not at all."""
+
+import gzip
+import os
+import socket
+import stat
+import sys
+import threading
+
+import pytest
+
+import fairopt as fo
+from fairopt.datasets import borg, kubernetes, opening, slurm
+from fairopt.datasets.opening import about, lines, opened, texts
+from fairopt.datasets.saving import replacing
+from fairopt.errors import InvalidInstance
+
+DEMO = fo.datasets.demo()
+pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+
+
+# -- what is no file ------------------------------------------------------------------------------------------
+
+
+@pipes
+@pytest.mark.parametrize(
+    "names",
+    [("x.json",), ("x.yaml",), ("users.csv", "servers.csv"), ("users.parquet", "servers.parquet"),
+     ("nodes.json", "pods.json"), ("nodes.json", "jobs.json"), ("instance_events.csv", "machine_events.csv"),
+     ("openb_node_list_all_node.csv", "openb_pod_list_default.csv")],
+)  # fmt: skip
+def test_a_pipe_is_refused_and_nobody_waits_for_it(tmp_path, names):
+    for name in names:
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(InvalidInstance, match="is a pipe and no file; save what comes out of it to a file first"):
+        fo.read(tmp_path / names[0] if len(names) == 1 else tmp_path)
+
+
+@pipes
+def test_a_pipe_with_somebody_who_writes_is_refused_too(tmp_path):
+    os.mkfifo(tmp_path / "i.csv")
+    ends = os.open(tmp_path / "i.csv", os.O_RDWR)
+    os.write(ends, b"time,type\n")
+    with pytest.raises(InvalidInstance, match="is a pipe"):
+        borg.clusterdata2019(tmp_path / "i.csv", tmp_path / "i.csv")
+    os.close(ends)
+
+
+@pipes
+def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "x")
+    monkeypatch.setattr(opening, "_mode_of", lambda name, expected: stat.S_IFREG)
+    done = []
+
+    def read():
+        with pytest.raises(InvalidInstance, match="is a pipe"), opened(tmp_path / "x", "expected x"):
+            pass
+        done.append(True)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert done
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files on Windows")
+def test_a_socket_a_device_and_a_folder_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("s.json")
+        for name, words in (("s.json", "is a socket"), (os.devnull, "is a device"), (".", "Is a directory")):
+            with pytest.raises(InvalidInstance, match=words), opened(name, "expected x"):
+                pass
+
+
+@pytest.mark.parametrize("path", [None, 3, b"x", ["x"], "", "x" * 5000 + ".json", "a\0.json", "\ud800.json"])
+def test_what_is_no_path_is_refused_by_read_and_write(path):
+    with pytest.raises(InvalidInstance):
+        fo.read(path)
+    with pytest.raises(InvalidInstance):
+        fo.datasets.write(DEMO, path)
+
+
+def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fo.datasets.write(DEMO, ".")
+    with pytest.raises(InvalidInstance, match=r"the path is ''; give .* '\.' for this folder"):
+        fo.read("")
+    with pytest.raises(InvalidInstance, match="the path is ''"):
+        fo.datasets.write(DEMO, "")
+    assert fo.read(".") == DEMO
+
+
+# -- texts and lines ------------------------------------------------------------------------------------------
+
+
+def read_all(path):
+    with opened(path, "expected x") as file:
+        return "".join(texts(file, str(path), "expected x"))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1 << 20])
+def test_text_is_the_same_whatever_the_chunks(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(opening, "_CHUNK", size)
+    (tmp_path / "x").write_bytes("\ufeffaü€😀\r\nb\rc\n\nd".encode())
+    assert read_all(tmp_path / "x") == "aü€😀\r\nb\rc\n\nd"
+    with opened(tmp_path / "x", "") as file:
+        found = list(lines(texts(file, "x", ""), "x", 10))
+    assert found == ["aü€😀\r\n", "b\r", "c\n", "\n", "d"]
+    (tmp_path / "x").write_bytes(b"a\nb\ncc\xe9\n")
+    with pytest.raises(InvalidInstance, match="line 3: this is not UTF-8"):
+        read_all(tmp_path / "x")
+
+
+@pytest.mark.parametrize("end", ["a", "a\n"])
+def test_a_line_that_is_too_long_or_holds_nul_is_refused_with_its_number(end):
+    with pytest.raises(InvalidInstance, match="x, line 2 is longer than 5 characters"):
+        list(lines(["1\n234", "56", end], "x", 5))
+    with pytest.raises(InvalidInstance, match="x, line 2 holds a NUL character"):
+        list(lines(["1\n2\0", end], "x", 99))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("name", ["x.json", "x.yaml", "users.csv"])
+def test_other_encodings_are_called_by_their_name(tmp_path, name, encoding):
+    (tmp_path / name).write_bytes('{"demands": [[1]], "capacities": [1]}'.encode(encoding))
+    (tmp_path / "servers.csv").write_text("server,cpu\ns,1\n")
+    with pytest.raises(InvalidInstance, match=f"it seems to be {encoding[:6].upper()} "):
+        fo.read(tmp_path if name == "users.csv" else tmp_path / name)
+
+
+def test_packed_files_say_that_they_are_to_be_unpacked(tmp_path):
+    (tmp_path / "nodes.json").write_bytes(gzip.compress(b'{"items": []}'))
+    with pytest.raises(InvalidInstance, match=r"nodes\.json is packed, by gzip; unpack it"):
+        kubernetes(tmp_path / "nodes.json", tmp_path / "nodes.json")
+
+
+def test_errors_name_their_files_once():
+    for text, result in (("x.json: bad", "x.json: bad"), ("bad", "x.json and y.json: bad")):
+        with pytest.raises(InvalidInstance) as error, about("x.json", "y.json"):
+            raise InvalidInstance(text)
+        assert str(error.value) == result
+
+
+# -- writing --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.yaml", "csv", "parquet"])
+def test_what_is_there_is_kept_if_writing_fails_half_way(tmp_path, monkeypatch, name):
+    kind = name.removeprefix("x.")
+    fo.datasets.write(DEMO, tmp_path / name, kind)
+    before = sorted(tmp_path.rglob("*"))
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(InvalidInstance, match=r"cannot be written \(No space left on device\)"):
+        fo.datasets.write(fo.Instance([[1]], [1]), tmp_path / name, kind)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert fo.read(tmp_path / name) == DEMO
+
+
+def test_a_crash_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
+    (tmp_path / "x").write_text("old")
+    with pytest.raises(KeyboardInterrupt), replacing([tmp_path / "x"]) as (part,):
+        part.write_text("half of the n")
+        raise KeyboardInterrupt
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("x", "old")]
+
+
+def test_links_are_followed_and_permissions_kept(tmp_path):
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "real.json").chmod(0o640)
+    (tmp_path / "link.json").symlink_to("real.json")
+    fo.datasets.write(DEMO, tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink() and fo.read(tmp_path / "real.json") == DEMO
+    assert stat.S_IMODE((tmp_path / "real.json").stat().st_mode) == 0o640
+
+
+@pipes
+def test_a_pipe_or_a_device_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "x.json")
+    (tmp_path / "y.json").symlink_to(os.devnull)
+    for name in ("x.json", "y.json"):
+        with pytest.raises(InvalidInstance, match="is there and no file that may be replaced"):
+            fo.datasets.write(DEMO, tmp_path / name)
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [("no/x.json", "No such file or directory"), ("file/x.yaml", "Not a directory"), ("file", "is no folder"),
+     ("file/out", "Not a directory")],
+)  # fmt: skip
+def test_where_nothing_can_be_written_is_said(tmp_path, place, words):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInstance, match=words):
+        fo.datasets.write(DEMO, tmp_path / place)
+
+
+# -- files in errors ------------------------------------------------------------------------------------------
+
+NODE = {"name": "n", "cpus": 4, "real_memory": 1024, "partitions": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "jobs", "words"),
+    [
+        ([], [], r"nodes: the list of nodes is empty"),
+        ([{**NODE, "state": ["DOWN"]}], [], r"nodes: there are no servers to share; 1 server that can start no jobs"),
+        ([NODE], [], r"nodes and jobs: there are no jobs to share servers among"),
+    ],
+)
+def test_errors_about_a_slurm_cluster_name_what_they_are_about(nodes, jobs, words):
+    with pytest.raises(InvalidInstance, match=f"^{words}"):
+        slurm({"nodes": nodes}, {"jobs": jobs})
+
+
+def test_what_slurm_itself_reports_is_repeated():
+    errors = [{"description": "Unable to contact slurm controller"}, {"error": "x"}, 5]
+    with pytest.raises(InvalidInstance, match=r"nodes has no list 'nodes'.*2 errors.*Unable to contact slurm"):
+        slurm({"errors": [*errors, errors[0]][:2]}, {"jobs": []})
+    job = {"job_id": 1, "account": "a", "cpus": 1}
+    made = slurm({"nodes": [NODE], "errors": errors[:1]}, {"jobs": [job]})
+    assert 'Slurm reported 1 error in nodes (as "Unable to contact slurm controller")' in made.notes

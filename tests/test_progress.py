@@ -145,9 +145,9 @@ WORK: dict[str, tuple[Any, str]] = {
     ),
     "bundles": (lambda: fo.HFFMRA().allocate(SERVERS, method="cone"), "cone program over bundles by"),
     "virtual shares": (lambda: fo.PSDSF().allocate(SERVERS), "servers in balance, step"),
-    "each server": (lambda: fo.NaivePerServer(fo.DRF()).allocate(SERVERS), "kinds of servers: instances"),
+    "each server": (lambda: fo.NaivePerServer(fo.DRF()).allocate(SERVERS), "classes of servers: instances"),
     "one server after the other": (
-        lambda: fo.NaivePerServer(fo.FDS(2)).allocate(SERVERS, solver="CLARABEL"), "kinds of servers",
+        lambda: fo.NaivePerServer(fo.FDS(2)).allocate(SERVERS, solver="CLARABEL"), "classes of servers",
     ),
     "a comparison": (lambda: compare(["drf"], POOL), "DRF"),
     "an audit": (lambda: fo.audit(fo.KDF(2), ["si"], max_examples=50), "sharing-incentive, instances"),
@@ -425,3 +425,12 @@ def test_solvers_that_print_are_not_drawn_over(monkeypatch: pytest.MonkeyPatch) 
     with shown.working("DRF", verbose=True):
         tell("levels", 1, 4)
     assert console.export_text() == ""
+
+
+@pytest.mark.parametrize("name", ["cluster", "cluster.json", "cluster.yaml"])
+def test_reading_tells_which_file_is_read(name: str, tmp_path: Path) -> None:
+    fo.datasets.write(fo.Instance([[1, 2]], [4, 4]), tmp_path / name)
+    heard: list[str] = []
+    with fo.progress(lambda what, *_: heard.append(what)):
+        fo.read(tmp_path / name)
+    assert f"reading {'users.csv' if name == 'cluster' else name}, MiB" in heard

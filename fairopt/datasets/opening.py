@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol, TypeGuard
 
 from fairopt.errors import InvalidInstance
+from fairopt.progress import tell
 
 __all__ = ["about", "decimal_only", "is_path", "lines", "opened", "texts"]
 
@@ -115,10 +116,12 @@ def texts(file: _Readable, name: str, expected: str) -> Iterator[str]:
         If it is packed or of another encoding, with the line of the first byte that shows it.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    line = 1
+    line, done = 1, 0
     raw = file.read(_CHUNK)
     _check_start(raw[:4], name, expected)
     while raw:
+        done += len(raw)
+        tell(f"reading {os.path.basename(name)}, MiB", done >> 20)
         yield _decoded(decoder, raw, False, name, line)
         line += raw.count(b"\n")
         raw = file.read(_CHUNK)

@@ -49,7 +49,6 @@ from fairopt.notions.psdsf import PSDSF
 from fairopt.notions.registry import known_policies, named_policy
 from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
-from fairopt.progress import progress
 from fairopt.properties.audit import audit
 from fairopt.properties.checks import check
 from fairopt.properties.findings import AuditReport, Finding, Witness
@@ -61,6 +60,7 @@ from fairopt.report import Comparison, compare
 from fairopt.routes.batch import Allocations, allocate_many
 from fairopt.routes.prepared import Prepared
 from fairopt.routes.sharded import ShardedAllocation, allocate_sharded
+from fairopt.telling import progress
 
 __version__ = "0.1.0"
 

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 
 # Each line may import from the lines above it, and from its own.
 ORDER = (
-    ("errors", "progress", "wording"),
+    ("errors", "telling", "wording"),
     ("validation", "groups"),
     ("derived",),
     ("exchange",),
@@ -95,7 +95,7 @@ def wrong_direction(importer: str, target: str) -> str | None:
     if there == "":
         return "imports the package itself; import from the room that has the name"
     if here == "datasets":
-        needed = ("errors", "progress", "instance")
+        needed = ("errors", "telling", "instance")
         return None if there in needed else f"datasets needs {', '.join(needed)} only"
     if there == "datasets":
         return None if LEVEL[here] >= LEVEL["metrics"] else "only later rooms may read data sets"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
+from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, stoppable, working
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
 
 if TYPE_CHECKING:
@@ -294,7 +294,9 @@ def demo(
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name="fairopt")
+    # what is imported when it is needed may take a KeyboardInterrupt for a package that is not installed
+    with stoppable(lambda: complain(LAST_WORDS)):
+        app(prog_name="fairopt")
 
 
 # -- pieces ---------------------------------------------------------------------------------------------------

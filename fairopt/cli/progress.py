@@ -11,14 +11,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from fairopt.progress import Listener, progress
+from fairopt.telling import Listener, progress
 from fairopt.wording import sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-__all__ = ["LAST_WORDS", "STOPPED", "complain", "console_for", "working"]
+__all__ = ["LAST_WORDS", "STOPPED", "complain", "console_for", "stoppable", "working"]
 
 STOPPED = 130  # what shells report for Ctrl-C
 BAR = 20  # characters: there is room for a sentence beside it on 80 columns
@@ -72,7 +72,7 @@ def working(what: str, verbose: bool = False, last_words: Callable[[], None] | N
 
     with contextlib.ExitStack() as aside:  # closed by whoever comes first
         aside.enter_context(_stdout_to_stderr())
-        with _stoppable(stop), display, contextlib.nullcontext() if silent else progress(_shown(display, what)):
+        with stoppable(stop), display, contextlib.nullcontext() if silent else progress(_shown(display, what)):
             yield
 
 
@@ -89,7 +89,7 @@ def _shown(display: Progress, what: str) -> Listener:
 
 
 @contextlib.contextmanager
-def _stoppable(stop: Callable[[], None]) -> Iterator[None]:
+def stoppable(stop: Callable[[], None]) -> Iterator[None]:
     """Let Ctrl-C end the process where a solver does not come back to Python, after calling ``stop``.
 
     While it runs compiled code the main thread raises no KeyboardInterrupt, but Python writes each signal's number to

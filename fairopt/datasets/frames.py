@@ -212,7 +212,8 @@ def _maker(backend: str) -> Callable[[dict[str, Any]], Any]:
             return lambda columns: pl.DataFrame(columns)
         import pyarrow as pa
     except ImportError as error:
-        raise MissingExtra(backend, "polars" if backend == "polars" else "parquet", f"to_frames({backend!r})") from error
+        extra = "polars" if backend == "polars" else "parquet"
+        raise MissingExtra(backend, extra, f"to_frames({backend!r})") from error
     return lambda columns: pa.table(columns)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol, TypeGuard
 
 from fairopt.errors import InvalidInstance
-from fairopt.progress import tell
+from fairopt.telling import tell
 
 __all__ = ["about", "decimal_only", "is_path", "lines", "opened", "texts"]
 

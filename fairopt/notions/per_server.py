@@ -19,9 +19,9 @@ from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import accepted, label
-from fairopt.progress import by_itself, tell, within
 from fairopt.routes.batch import allocate_many
 from fairopt.routes.program import require_instance
+from fairopt.telling import by_itself, tell, within
 
 __all__ = ["NaivePerServer"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.progress import by_itself
 from fairopt.properties.findings import AuditReport, Finding
 from fairopt.properties.hunt import Hunt, Setting
 from fairopt.properties.names import property_name
+from fairopt.telling import by_itself
 
 __all__ = ["CONDITIONS", "USUAL", "audit"]
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.objectives import Objective
 from fairopt.instance import Instance
-from fairopt.progress import Listener
 from fairopt.properties.clusters import drawn_cluster, reduced
 from fairopt.properties.exact import Case, Verified, verified
 from fairopt.properties.findings import Fault, Finding, Witness
@@ -22,6 +21,7 @@ from fairopt.properties.many import answers_otherwise, differing
 from fairopt.properties.pools import FAMILIES, SHAPES, Pools, drawn
 from fairopt.properties.search import Measured, measured
 from fairopt.properties.shrink import Shrinker, case_of
+from fairopt.telling import Listener
 
 __all__ = ["Hunt", "Setting"]
 

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
-from fairopt.progress import Listener, tell
 from fairopt.properties.lie_families import climbs, legal, reports
 from fairopt.properties.many import checked, outcomes
+from fairopt.telling import Listener, tell
 
 __all__ = ["FLOOR", "NOISE", "Search", "Tally", "on_pools", "on_servers", "true_tasks"]
 

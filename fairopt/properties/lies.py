@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.instance import Instance
-from fairopt.progress import by_itself
 from fairopt.properties.lie_families import FAMILIES
 from fairopt.properties.lie_search import (
     FLOOR,
@@ -27,6 +26,7 @@ from fairopt.properties.lie_search import (
 from fairopt.properties.many import checked, doubt, outcomes
 from fairopt.properties.names import given_labels
 from fairopt.routes.program import require_instance
+from fairopt.telling import by_itself
 
 __all__ = ["Lies", "Misreport", "Tally", "best_lies", "best_misreport", "true_tasks", "verified_misreport"]
 

@@ -19,12 +19,12 @@ from fairopt.instance import Instance
 from fairopt.notions.parse import parse_policy
 from fairopt.notions.registry import known_policies
 from fairopt.policy import label
-from fairopt.progress import by_itself
 from fairopt.properties.exact import Case, verified
 from fairopt.properties.findings import AuditReport, Witness, numbers, percent, plain
 from fairopt.properties.given import of_lie, on_servers, one_pool
 from fairopt.properties.lies import verified_misreport
 from fairopt.properties.names import property_name
+from fairopt.telling import by_itself
 
 __all__ = ["Replayed", "replay", "write"]
 

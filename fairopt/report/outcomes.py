@@ -12,7 +12,7 @@ from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.notions.registry import named_policy
 from fairopt.policy import accepted, label
-from fairopt.progress import tell, within
+from fairopt.telling import tell, within
 
 __all__ = ["Outcome", "ask_all", "mechanisms", "outcome"]
 

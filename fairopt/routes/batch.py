@@ -18,10 +18,10 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Tot
 from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE, Certificate
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
-from fairopt.progress import by_itself
 from fairopt.routes import batch_level, batch_most, batch_prices, choose
 from fairopt.routes.batch_data import Batch, Chunk
 from fairopt.routes.program import is_ours
+from fairopt.telling import by_itself
 
 __all__ = ["Allocations", "allocate_many"]
 

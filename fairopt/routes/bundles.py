@@ -27,11 +27,11 @@ from fairopt.blocks.objectives import Leximin, Objective, Tiers
 from fairopt.certificate import BLOCK_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.errors import Infeasible, InvalidBlock, OutOfDomain, Unbounded
 from fairopt.instance import Instance
-from fairopt.progress import tell
 from fairopt.routes import certify, closed, solvers
 from fairopt.routes.cone import Settings, is_linear, objective_form
 from fairopt.routes.conic_bound import conic_bound
 from fairopt.routes.program import is_ours, written
+from fairopt.telling import tell
 
 __all__ = ["BundleAnswer", "BundleProgram", "decides_bundles", "finished", "solve"]
 

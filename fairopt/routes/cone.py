@@ -17,10 +17,10 @@ from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE, Try, within_tolerance
 from fairopt.errors import NotConcave, Unbounded
-from fairopt.progress import tell
 from fairopt.routes import certify, conflict, solvers
 from fairopt.routes.conic_bound import conic_bound
 from fairopt.routes.program import ConeModel, Program
+from fairopt.telling import tell
 
 Float = NDArray[np.floating[Any]]
 log = logging.getLogger("fairopt")

@@ -9,9 +9,9 @@ import numpy as np
 
 from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
 from fairopt.errors import Infeasible
-from fairopt.progress import tell
 from fairopt.routes import solvers
 from fairopt.routes.program import ConeModel, Program, is_ours, written
+from fairopt.telling import tell
 
 
 def explain(program: Program) -> None:

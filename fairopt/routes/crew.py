@@ -19,7 +19,6 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra, SolverUnavailable
 from fairopt.instance import Instance
-from fairopt.progress import tell
 from fairopt.routes.chunks import Pool
 from fairopt.routes.evidence import Bottlenecks, Worth
 from fairopt.routes.prices import Response
@@ -27,6 +26,7 @@ from fairopt.routes.program import Program
 from fairopt.routes.responding import Responding
 from fairopt.routes.shards import ArrayShard, BlockShard, Shard
 from fairopt.routes.waterfill import Filling
+from fairopt.telling import tell
 
 Float = NDArray[np.floating[Any]]
 

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import Try
-from fairopt.progress import tell
 from fairopt.routes import certify, conflict, solvers
 from fairopt.routes.chunks import Pool
 from fairopt.routes.cone import Answer, Settings, is_linear, rank
 from fairopt.routes.evidence import bottlenecks
 from fairopt.routes.program import ConeModel, Program
+from fairopt.telling import tell
 
 Float = NDArray[np.floating[Any]]
 

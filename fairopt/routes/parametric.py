@@ -20,10 +20,10 @@ from scipy.optimize import brentq
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
 from fairopt.certificate import Try
-from fairopt.progress import tell
 from fairopt.routes import cone, solvers
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import ConeModel, Program
+from fairopt.telling import tell
 
 Float = NDArray[np.floating[Any]]
 

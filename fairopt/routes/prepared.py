@@ -23,10 +23,10 @@ from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import POWER_CONES, Point
 from fairopt.blocks.objectives import AlphaFair, MaxMin, Total
 from fairopt.instance import Instance
-from fairopt.progress import tell
 from fairopt.routes import certify, choose, cone, solvers
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import ConeModel, Program, require_instance
+from fairopt.telling import tell
 
 __all__ = ["KeptModel", "Prepared", "can_keep"]
 

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.progress import tell
 from fairopt.routes.evidence import Worth
+from fairopt.telling import tell
 
 Float = NDArray[np.floating[Any]]
 

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE, Try
-from fairopt.progress import tell
 from fairopt.routes import certify
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.level_program import Found, LevelProgram
 from fairopt.routes.program import Program
 from fairopt.routes.server_demands import demands_of
 from fairopt.routes.soft_minimum import Interior
+from fairopt.telling import tell
 
 __all__ = ["applies", "solve"]
 

@@ -19,12 +19,12 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
 from fairopt.certificate import Try
-from fairopt.progress import tell
 from fairopt.routes import certify
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program
 from fairopt.routes.server_demands import demands_of
 from fairopt.routes.soft_minimum import Interior
+from fairopt.telling import tell
 
 __all__ = ["applies", "solve"]
 

@@ -26,7 +26,6 @@ from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.instance import Instance
-from fairopt.progress import tell, within
 from fairopt.routes.chunks import Pool
 from fairopt.routes.crew import Crew, Held, OnDask, Question, Streaming
 from fairopt.routes.evidence import Bottlenecks, Feasibility, Worth
@@ -35,6 +34,7 @@ from fairopt.routes.responding import Responding
 from fairopt.routes.sharded_allocation import ShardedAllocation, new_folder
 from fairopt.routes.shards import ParquetShard, Shard, named_capacities, shards_of
 from fairopt.routes.waterfill import Event, Filled, Filling, Loads, Start, fill
+from fairopt.telling import tell, within
 
 __all__ = ["ShardedAllocation", "allocate_sharded"]
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.instance import Instance
-from fairopt.progress import tell
+from fairopt.telling import tell
 
 __all__ = ["Gain", "equilibrium", "largest_gain", "tasks_alone_on_one"]
 

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fairopt.datasets.borg import clusterdata2019, rows, state
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
-from fairopt.progress import progress
+from fairopt.telling import progress
 
 AFTER = 2**63 - 1
 EVENTS = [

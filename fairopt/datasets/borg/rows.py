@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairopt.datasets.opening import decimal_only, is_path, lines, opened, texts
 from fairopt.errors import InvalidInstance, MissingExtra, nearest
-from fairopt.progress import tell
+from fairopt.telling import tell
 
 __all__ = ["ABSENT", "AFTER", "Column", "batches"]
 

@@ -294,6 +294,10 @@ def numbers(instance: Instance) -> str:
         words.append(f"task limits {rows([instance.task_limits])}")
     if (instance.counts != 1).any():
         words.append(f"counts {rows([instance.counts])}")
+    for user, row in zip(instance.users, instance.eligible, strict=True):
+        if not row.all():
+            there = ", ".join(name for name, may in zip(instance.servers, row, strict=True) if may)
+            words.append(f"{user!r} on {there} only")
     return "; ".join(words)
 
 

@@ -222,6 +222,12 @@ def test_drawn_clusters_find_what_pools_cannot_show(tmp_path: Path) -> None:
     assert "drawn clusters of 2 to 3 servers" in str(stands["ef"])
 
 
+def test_a_witness_says_who_may_run_where() -> None:
+    cluster = fo.Instance([[1, 1], [4, 4]], [[4, 4], [8, 8]], eligible={"user2": ["server2"]})
+    words = str(audit(fo.NoFairness(), ["si"], [cluster])["si"].witness)
+    assert "capacities (4, 4), (8, 8); 'user2' on server2 only (verified: two routes" in words
+
+
 def test_what_was_searched_is_said_and_the_budget_is_spread() -> None:
     report = audit(fo.DRF(), ["pe"], max_examples=2000)
     assert "one pool, 2 to 5 users, 2 to 4 resources, equal weights, no task limits" in str(report)

@@ -31,6 +31,7 @@ def most_tasks(instance, low=0.0):
 def test_the_demo_has_everything_an_instance_can_have():
     cluster = demo()
     assert cluster.resources == ("cpu", "memory", "gpu", "bandwidth")
+    assert cluster.units == ("core", "GiB", "", "Gbit/s")
     assert cluster.n_users == 10 and cluster.n_servers == 4 and cluster.counts.max() > 1
     assert np.ptp(cluster.weights) > 0
     assert np.isfinite(cluster.task_limits).any() and np.isinf(cluster.task_limits).any()

@@ -32,7 +32,7 @@ def story(result: Comparison) -> Iterator[Any]:
 
     cluster = result.instance
     yield (
-        f"{cluster.n_users} users share {int(cluster.counts.sum())} servers of {cluster.n_servers} kinds, with "
+        f"{cluster.n_users} users share {int(cluster.counts.sum())} servers of {cluster.n_servers} classes, with "
         f"{', '.join(cluster.resources[:-1])} and {cluster.resources[-1]}. Together they want more than there is, some "
         f"may only run on some servers, and {int((cluster.weights > 1).sum())} are entitled to twice as much as the "
         "others. Who should run how much? That depends on what you call fair:\n"

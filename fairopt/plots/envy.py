@@ -33,6 +33,8 @@ class EnvyMatrix(Picture):
         check_users(len(users))
         self._of = dict(zip(map(id, allocations), found, strict=False)) if allocations else {id(None): found[0]}
         percents = [100 * e.matrix for e in found if e.matrix is not None]
+        if len(percents) < len(found):
+            raise InvalidBlock(f"no envy matrix of {len(users):,} users to draw; who envies whom most is in .whom")
         self.n = len(users)
         largest = max(float(p.max(initial=0.0)) for p in percents)
         smallest = min(float(p.min(initial=0.0)) for p in percents)

@@ -96,6 +96,9 @@ class MissingExtra(TryAnother, ImportError):
         return type(self), (self.package, self.extra, self.purpose)
 
 
+LONGEST_NAME = 120  # letters of a name that a message lists
+
+
 def nearest(name: object, known: Iterable[object]) -> str:
     """End of an error message: the known names nearest to ``name``, or all of them.
 
@@ -119,5 +122,10 @@ def nearest(name: object, known: Iterable[object]) -> str:
     names = [str(k) for k in known]
     close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
     if close:
-        return "did you mean " + " or ".join(repr(c) for c in close) + "?"
-    return "known: " + ", ".join(names[:30]) + (", ..." if len(names) > 30 else "")
+        return "did you mean " + " or ".join(repr(_short(c)) for c in close) + "?"
+    return "known: " + ", ".join(map(_short, names[:30])) + (", ..." if len(names) > 30 else "")
+
+
+def _short(name: str) -> str:
+    """A name as files may hold it, which can be as long as they like."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"

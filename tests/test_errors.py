@@ -112,3 +112,9 @@ def test_not_certified_holds_the_best_found_and_what_was_tried() -> None:
 )
 def test_unknown_names_are_answered_with_the_nearest(name: object, known: list[object], end: str) -> None:
     assert errors.nearest(name, known).endswith(end)
+
+
+def test_names_as_long_as_a_file_may_hold_are_cut_in_messages():
+    listed = errors.nearest("x", ["9" * 5000, "team"])
+    assert listed.startswith("known: 999") and listed.endswith("…, team") and len(listed) < 150
+    assert len(errors.nearest("9" * 4999, ["9" * 5000])) < 150

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
@@ -100,21 +103,18 @@ def reduced(instance: Instance, fails: Callable[[Instance], bool], seconds: floa
 
 def _steps(instance: Instance) -> Iterator[Instance]:
     """Everything one step smaller, the largest steps first."""
-    n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
-    for j in range(n) if n > 1 else ():
-        yield instance.select_users(np.delete(np.arange(n), j))
-    for s in range(servers) if servers > 1 else ():
-        yield from _if_legal(instance, servers=np.delete(np.arange(servers), s))
-    for i in range(m) if m > 1 else ():
-        yield from _if_legal(instance, resources=np.delete(np.arange(m), i))
-    if not instance.eligible.all():
-        yield from _if_legal(instance, eligible=None)
-    if np.isfinite(instance.task_limits).any():
-        yield from _if_legal(instance, task_limits=None)
-    if (instance.weights != 1).any():
-        yield from _if_legal(instance, weights=None)
-    for name in ("demands", "capacities"):
-        numbers = getattr(instance, name)
+    demands, capacities, eligible = instance.demands, instance.capacities, instance.eligible
+    for kept in _all_but_one(instance.n_users):
+        yield instance.select_users(kept)
+    for kept in _all_but_one(instance.n_servers):
+        yield from _if_legal(instance, capacities=capacities[kept], eligible=eligible[:, kept])
+    for kept in _all_but_one(instance.n_resources):
+        yield from _if_legal(instance, demands=demands[:, kept], capacities=capacities[:, kept])
+    plain = {"eligible": eligible.all(), "task_limits": np.isinf(instance.task_limits).all(),
+             "weights": (instance.weights == 1).all()}  # fmt: skip
+    for name in (name for name, already in plain.items() if not already):
+        yield from _if_legal(instance, **{name: None})
+    for name, numbers in (("demands", demands), ("capacities", capacities)):
         for at in map(tuple, np.argwhere(numbers > 1)):
             for less in dict.fromkeys((1.0, numbers[at] // 2, numbers[at] - 1)):
                 changed = numbers.copy()
@@ -122,18 +122,13 @@ def _steps(instance: Instance) -> Iterator[Instance]:
                 yield from _if_legal(instance, **{name: changed})
 
 
-def _if_legal(
-    instance: Instance, servers: np.ndarray | None = None, resources: np.ndarray | None = None, **changes: object
-) -> Iterator[Instance]:
-    """The instance with some of its servers or resources, or other changes; nothing where that is none."""
-    parts = {"demands": instance.demands, "capacities": instance.capacities, "eligible": instance.eligible} | changes
-    if servers is not None:
-        parts["capacities"], parts["eligible"] = instance.capacities[servers], instance.eligible[:, servers]
-    if resources is not None:
-        parts["demands"] = instance.demands[:, resources]
-        parts["capacities"] = instance.capacities[:, resources]
-    named = {"weights": instance.weights, "task_limits": instance.task_limits}
-    try:
-        yield Instance(**{**named, **parts})  # type: ignore[arg-type]
-    except InvalidInstance:  # as a user left without demands
-        return
+def _all_but_one(size: int) -> Iterator[NDArray[np.int64]]:
+    """What is left of so many when one goes; nothing of one."""
+    yield from (np.delete(np.arange(size), k) for k in range(size) if size > 1)
+
+
+def _if_legal(instance: Instance, **changes: Any) -> Iterator[Instance]:
+    """The instance with changes, its labels new; nothing where that is none, as with a user left without demands."""
+    names = ("demands", "capacities", "eligible", "weights", "task_limits")
+    with contextlib.suppress(InvalidInstance):
+        yield Instance(**{name: getattr(instance, name) for name in names} | changes)

@@ -222,6 +222,14 @@ def test_drawn_clusters_find_what_pools_cannot_show(tmp_path: Path) -> None:
     assert "drawn clusters of 2 to 3 servers" in str(stands["ef"])
 
 
+def test_a_cluster_that_shrinks_to_a_pool_is_proved_and_replayed_as_one(tmp_path: Path) -> None:
+    """It once named no user, which a witness on a pool must, so that its file was refused."""
+    report = audit(fo.NoFairness(), ["si", "ef"], servers=3, max_examples=60)
+    pools = [f.witness for f in report.findings if f.witness is not None and f.witness.instance.n_servers == 1]
+    assert len(pools) == 2 and all(w.user is not None and w.verified.startswith("exact") for w in pools)
+    assert all(one.refutes and one.margin == one.saved for one in replay(report.save(tmp_path / "found.json")))
+
+
 def test_a_witness_says_who_may_run_where() -> None:
     cluster = fo.Instance([[1, 1], [4, 4]], [[4, 4], [8, 8]], eligible={"user2": ["server2"]})
     words = str(audit(fo.NoFairness(), ["si"], [cluster])["si"].witness)

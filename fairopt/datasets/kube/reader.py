@@ -130,8 +130,9 @@ def _label_of(users: object) -> str | None:
 def _check_names(resources: object) -> None:
     if resources is None:
         return
-    right = isinstance(resources, (list, tuple)) and resources and all(isinstance(name, str) for name in resources)
-    if not right or len(set(resources)) < len(resources):  # type: ignore[call-overload, arg-type]
+    names = resources if isinstance(resources, (list, tuple)) else ()
+    texts = [name for name in names if isinstance(name, str)]
+    if not texts or len(texts) < len(names) or len(set(texts)) < len(texts):
         raise InvalidInstance(f"resources is {resources!r}; give a list of different names, as ['cpu', 'memory']")
 
 

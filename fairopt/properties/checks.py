@@ -51,8 +51,8 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
     ``pareto``: if it runs nothing), so it has no unit and is finite where somebody runs nothing.
 
     * ``pareto``: the largest gain of any one user while nobody loses (`Dominating` is the witness). Only tasks count.
-      What the certificate's gap leaves open to a user, at most a hundredth of what it runs or of its own slice, is no
-      gain: certified answers may be off by as much.
+      What the certificate's gap leaves open is no gain, up to a hundredth of what the user runs or of its own slice:
+      certified answers may be off by as much.
     * ``sharing-incentive``: how much more somebody would run on its own slice of every server (`OwnSlices`).
     * ``envy-free``: how much more somebody would run on what another holds, at its own weight and within its limit
       (`Envy`, with the matrix).

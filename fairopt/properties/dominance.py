@@ -8,10 +8,11 @@ that does not settle it, one more program for each user in question does, the on
 
 What counts as a gain: certified answers are off by as much as their certificates leave open, so what a solver leaves
 over must accuse no mechanism; yet one user among a million lives on a millionth of a capacity, which any fixed part of
-capacities that counted as used up would hide. So the part is the user's own: a gain counts if it is more than the
-proved gap of the answer leaves open to that user (`left_open`), at most a hundredth of what it runs or of what its own
-slice would run. Without a gap, as in allocations made by hand, every gain counts, but for rounding: the last 1e-12 of
-a capacity counts as used up.
+capacities that counted as used up would hide. So a gain counts if it is more than the proved gap leaves open
+(`left_open`): the gap as a part of each capacity that is left and of each user's tasks that are badly placed, and, of
+alpha-fair objectives and totals, what a user's part of them allows. A gain of more than a hundredth of what the user
+runs, or of what its own slice would run, always counts. Without a gap, as in allocations made by hand, every gain does.
+Only rounding is passed over: the last 1e-13 of a capacity counts as used up.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ Float = NDArray[np.floating[Any]]
 
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least HiGHS takes
 ROUNDING = 1e-13  # of a capacity, or that of sums if more: water-filling of 1e6 users left 7e-14 of a full one
+ALWAYS = 0.01  # of what a user runs, or its own slice would run: more is a gain whatever the certificate leaves open
 NOISE = 1e-9  # of its tasks: what a linear program at that tolerance may take from another user
 
 Method = Literal["highs-ds", "highs-ipm"]
@@ -88,14 +90,17 @@ class _Question:
         Merged.
     tasks : ndarray of shape (n_users, n_servers)
         What is to be dominated.
-    usable, left : ndarray of shape (n_servers, n_resources)
-        Units of each capacity that another allocation may use, and those of them that this one leaves over.
+    usable, left, sure_left : ndarray of shape (n_servers, n_resources)
+        Units of each capacity that another allocation may use, those of them that this one leaves over, and those of
+        the latter that its certificate does not leave open.
+    sure_tasks : ndarray of shape (n_users, n_servers)
+        Its tasks, less what the certificate leaves open.
     scale : ndarray of shape (n_users,)
         Tasks that stand for 1 in programs.
     unit : ndarray of shape (n_users,)
         Tasks that are a gain of 1.
-    counts : ndarray of shape (n_users,)
-        The least gain that counts.
+    counts, always : ndarray of shape (n_users,)
+        The least gain that counts, and the one from which on it does whatever the certificate leaves open.
     room : ndarray of shape (n_users,)
         The largest gain that there could ever be.
     """
@@ -104,9 +109,12 @@ class _Question:
     tasks: Float
     usable: Float
     left: Float
+    sure_left: Float
+    sure_tasks: Float
     scale: Float
     unit: Float
     counts: Float
+    always: Float
     room: Float
 
     def counted(self, gains: Float) -> Float:
@@ -145,7 +153,8 @@ def dominating(allocation: Allocation, tol: float) -> Dominating:
     if not (question.room > question.counts).any():
         return nothing
     if question.instance.n_servers == 1:
-        gains = question.counted(_leftover(question))
+        gains = _leftover(question, question.left)
+        gains = question.counted(np.where(gains > question.always, gains, _leftover(question, question.sure_left)))
         user, best = int(gains.argmax()), question.tasks.copy()
         margin = bound = float(gains[user])
         best[user, 0] += margin * question.unit[user]
@@ -177,17 +186,20 @@ def _question(allocation: Allocation) -> _Question:
     scale, unit = (np.where(part, of(instance, total), 1.0) for of in (own_units, gain_units))
     most = np.minimum(instance.task_limits, instance.tasks_alone.sum(axis=1))
     left = np.where(used >= capacities * (1.0 - rounding), 0.0, capacities - used)
+    open_part, open_tasks = left_open(allocation)
+    always = ALWAYS * scale / unit
     return _Question(
-        instance, tasks, used + left, left, scale, unit,
-        left_open(allocation) / unit, np.where(part, np.maximum(most - total, 0.0) / unit, 0.0),
+        instance, tasks, used + left, left, np.where(left <= open_part * capacities, 0.0, left),
+        np.maximum(tasks - open_part * total[:, None], 0.0), scale, unit,
+        np.minimum(open_tasks / unit, always), always, np.where(part, np.maximum(most - total, 0.0) / unit, 0.0),
     )  # fmt: skip
 
 
-def _leftover(question: _Question) -> Float:
-    """Gains of users on one pool: each by itself takes what is left over."""
+def _leftover(question: _Question, units: Float) -> Float:
+    """Gains of users on one pool: each by itself takes what it needs of these."""
     demands = question.instance.per_server_demands[:, 0]
     gains = question.room.copy()
-    for i, left in enumerate(question.left[0]):
+    for i, left in enumerate(units[0]):
         need = demands[:, i] * question.unit
         np.minimum(gains, np.divide(left, need, out=np.full(len(gains), np.inf), where=need > 0), out=gains)
     return gains
@@ -309,20 +321,23 @@ def _program(q: _Question, worth: Float, room: Float, method: Method, whole: flo
 
 
 def _bounds(q: _Question, prices: Float) -> Float:
-    """No user can gain more than this, at whatever prices of whole usable capacities.
+    """No user can gain more than this that counts, at whatever prices of whole usable capacities.
 
-    A scale of user j costs ``cost_j``, on the server where that is least. No allocation costs more than all capacities,
-    and what the others run costs no less than now; so the gain of one user costs at most the prices of all capacities
-    less what all users cost now.
+    A scale of user j costs at least what it costs on the cheapest server. So another allocation in which no user runs
+    fewer tasks costs no less than the tasks of now on their cheapest servers, and what it can spend beyond that is what
+    is left over now, and what the tasks of now cost too much.
     """
     instance = q.instance
     per_unit = np.divide(prices, q.usable, out=np.zeros(prices.shape), where=q.usable > 0)
-    cost = np.full(instance.n_users, np.inf)
-    for s in range(instance.n_servers):
-        here = instance.per_server_demands[:, s] @ per_unit[s] * q.scale
-        np.minimum(cost, here, out=cost, where=instance.eligible[:, s])
-    left = max(float(prices.sum() - cost @ (q.tasks.sum(axis=1) / q.scale)), 0.0)
-    return np.divide(left, cost, out=np.full(len(cost), np.inf), where=cost > 0) * q.scale / q.unit
+    cost = np.einsum("jsi,si->js", instance.per_server_demands, per_unit) * q.scale[:, None]
+    least = np.where(instance.eligible, cost, np.inf).min(axis=1)
+    dear = np.divide(cost - least[:, None], q.scale[:, None], out=np.zeros(cost.shape), where=q.tasks > 0)
+    gains, sure = (
+        np.divide(max(float((per_unit * left).sum() + (dear * tasks).sum()), 0.0), least,
+                  out=np.full(len(least), np.inf), where=least > 0) * q.scale / q.unit
+        for left, tasks in ((q.left, q.tasks), (q.sure_left, q.sure_tasks))
+    )  # fmt: skip
+    return np.where(gains > q.always, gains, sure)
 
 
 def _fitted(q: _Question, tasks: Float, user: int) -> tuple[Float, float]:

@@ -17,7 +17,6 @@ from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import Policy, label
-from fairopt.properties.units import own_units
 from fairopt.routes.batch import allocate_many
 
 __all__ = ["Outcomes", "answers_otherwise", "checked", "differing", "doubt", "left_open", "outcomes"]
@@ -30,7 +29,6 @@ Fault = tuple[int, Exception]
 # pool of 3 x 3 with 2**8, 2**10, 2**12, 2**14 and 2**17 of them.
 SIDE_BY_SIDE = 2**10
 ROUNDING = 1e-9  # of tasks that were found by a finite number of operations: water-filling, closed forms, vertices
-LEFT = 0.01  # of a user's unit: a gain above it counts, whatever the certificate leaves open
 TWICE = 2.0  # bounds are rounded, and a proved gap holds to first order
 SAME = 1e-6  # of what a user could run alone: answers of a mechanism that is not random differ by nothing
 
@@ -271,33 +269,33 @@ def doubt(answer: Allocation) -> Float:
     return np.minimum(ROUNDING + np.nan_to_num(off, nan=1.0), 1.0)
 
 
-def left_open(answer: Allocation) -> Float:
-    """Further tasks of each user that the certificate does not rule out.
+def left_open(answer: Allocation) -> tuple[float, Float]:
+    """What the certificate does not rule out: a part of each capacity that is left, and further tasks of each user.
 
-    If user j could run the part e_j more while no other user loses, the power mean of alpha-fairness, or the total,
-    would be larger by about ``r_j e_j``, with ``r_j`` as in `doubt`: so e_j is at most the proved gap over ``r_j``.
+    With the proved gap as a part of every user's tasks, as much of each capacity is left; no gap sees less than that.
+    One of alpha-fairness, or of a total, sees users by their ``r_j`` as in `doubt`: if user j could run the part e_j
+    more while no other user loses, the power mean would be larger by about ``r_j e_j``, so e_j is at most the gap over
+    ``r_j``.
 
     Parameters
     ----------
     answer : Allocation
-        With its certificate, of which no gap above the tolerance counts. Of other objectives users count by their
-        weights.
+        With its certificate, of which no gap above the tolerance counts.
 
     Returns
     -------
-    ndarray of shape (n_users,)
-        At most a hundredth of what a user runs, or of what its own slice would run if that is more.
+    tuple of float and ndarray of shape (n_users,)
+        The tasks are 0 for other objectives.
     """
-    objective, instance, tasks = getattr(answer.policy, "objective", None), answer.instance, answer.tasks
-    gap = TWICE * min(max(answer.certificate.gap, 0.0), GAP_TOLERANCE)
-    units = own_units(instance, tasks)
-    open_tasks = gap * instance.weights.sum() / instance.weights * units
+    objective, tasks = getattr(answer.policy, "objective", None), answer.tasks
+    proved, more = answer.certificate.gap, np.zeros(answer.instance.n_users)
+    gap = TWICE * min(proved, GAP_TOLERANCE) if proved > 0 else 0.0  # of NaN too
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair()
     if isinstance(objective, (AlphaFair, Total)):
         part = _parts(answer, objective.share, objective.alpha if isinstance(objective, AlphaFair) else 0.0)
-        open_tasks = np.divide(gap * tasks, part, out=open_tasks, where=(part > 0) & (tasks > 0))
-    return np.minimum(open_tasks, LEFT * units)
+        np.divide(gap * tasks, part, out=more, where=(part > 0) & (tasks > 0))
+    return gap, more
 
 
 def _parts(answer: Allocation, share: Share, alpha: float) -> Float:

@@ -310,6 +310,16 @@ def test_no_gain_counts_that_the_certificate_leaves_open_but_every_other_one() -
     assert not left(1e-5, 1.0)  # no answer is certified by such a gap
 
 
+def test_more_than_a_hundredth_of_what_a_user_runs_is_a_gain_whatever_the_certificate_leaves_open() -> None:
+    for servers in ([10], [[10], [5]]):
+        instance = fo.Instance([[1], [1]], servers, weights=[1e-8, 1])
+        a = fo.DRF().allocate(instance)
+        loose = dataclasses.replace(a, certificate=dataclasses.replace(a.certificate, gap=1e-6))
+        for part, holds in ((0.999, True), (0.9, False)):
+            less = a.tasks_by_server * np.array([[part], [1]])
+            assert check(dataclasses.replace(loose, tasks_by_server=less), "pe")["pe"].holds == holds
+
+
 @pytest.mark.parametrize("wasted", [1e-5, 1e-2, 0.5])
 @pytest.mark.parametrize("servers", [1, 3])
 def test_waste_is_seen_however_many_users_there_are(servers: int, wasted: float) -> None:

@@ -60,6 +60,7 @@ class Allocation:
     objective: float
     prices: Float | None = None
     given_bundles: Float | None = field(default=None)
+    evidence: tuple[Any, ...] = ()
 
     # -- derived, when asked for ------------------------------------------------------------------------------
 
@@ -335,3 +336,27 @@ def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | floa
     size = np.where(total > 0, total, 1.0)[:, None]
     misplaced = np.where(instance.eligible, np.maximum(-tasks_by_server, 0.0), np.abs(tasks_by_server)) / size
     return max(worst, float(misplaced.max(initial=0.0)))
+
+
+def holdings_violation(instance: Instance, bundles: Float) -> float:
+    """Largest excess of what users hold over the capacity of a server and resource, relative to that capacity.
+
+    Parameters
+    ----------
+    instance : Instance
+        The data.
+    bundles : ndarray of shape (n_users, n_servers, n_resources)
+        What to check.
+
+    Returns
+    -------
+    float
+        0 when everything holds; infinity for what cannot be held: less than nothing, anything where there is none of
+        it, or where the user may not run.
+    """
+    room = instance.capacities * instance.counts[:, None]
+    misplaced = ~instance.eligible[:, :, None] | (room == 0)
+    if not (np.isfinite(bundles).all() and (bundles >= 0).all()) or (bundles[misplaced] > 0).any():
+        return float("inf")
+    held = bundles.sum(axis=0)
+    return float(np.divide(held - room, room, out=np.zeros_like(room), where=room > 0).max(initial=0.0))

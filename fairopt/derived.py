@@ -35,6 +35,7 @@ class Derived:
     _resources: tuple[str, ...] | None
     _servers: tuple[str, ...] | None
     _parent: tuple[Any, NDArray[np.int64] | slice] | None
+    _merged_from: Any
 
     # -- sizes and labels -------------------------------------------------------------------------------------
 
@@ -85,6 +86,18 @@ class Derived:
         if self._servers:
             return self._servers
         return ("pool",) if self.n_servers == 1 else tuple(f"server{s + 1}" for s in range(self.n_servers))
+
+    @property
+    def merged_from(self) -> Any:
+        """The instance whose identical servers were merged to make this one, or None."""
+        return self._merged_from
+
+    @property
+    def chosen_from(self) -> tuple[Any, NDArray[np.int64] | slice] | None:
+        """The instance on the same servers that these users were chosen from, and which they are; or None."""
+        if self._parent is None or not np.array_equal(self._parent[0].capacities, self.capacities):
+            return None
+        return self._parent
 
     # -- derived numbers --------------------------------------------------------------------------------------
 

@@ -118,6 +118,7 @@ class Instance(Exchange):
             )
         n_users = dem.shape[0]
         self._parent: tuple[Instance, NDArray[np.int64] | slice] | None = None
+        self._merged_from: Instance | None = None
         self._users = labels(users, n_users, "user")
         self._resources = labels(resources, n_resources, "resource")
         self._servers = labels(servers, n_servers, "server")
@@ -143,7 +144,7 @@ class Instance(Exchange):
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = self._arguments()
-        return _again, (arguments, self._parent)
+        return _again, (arguments, self._parent, self._merged_from)
 
     # -- new instances ----------------------------------------------------------------------------------------
 
@@ -262,7 +263,8 @@ class Instance(Exchange):
             demands=self.demands[rows], capacities=self.capacities, weights=self.weights[rows],
             task_limits=self.task_limits[rows], counts=self.counts, eligible=self.eligible[rows],
             total_capacities=self.total_capacities, _users=None, _resources=self._resources, _servers=self._servers,
-            server_types=self.server_types, units=self.units, notes=self.notes, _parent=(self, rows), _checked=True,
+            server_types=self.server_types, units=self.units, notes=self.notes, _parent=(self, rows),
+            _merged_from=None, _checked=True,
         )  # fmt: skip
         if ratios is not None:
             part.__dict__["ratios"] = ratios
@@ -285,7 +287,7 @@ class Instance(Exchange):
         part.__dict__.update(
             self.__dict__, demands=demands, capacities=self.capacities[rows], counts=self.counts[rows],
             eligible=self.eligible[:, rows], _servers=self.servers[rows] if self._servers else None,
-            server_types=None if self.server_types is None else self.server_types[rows],
+            server_types=None if self.server_types is None else self.server_types[rows], _merged_from=None,
         )  # fmt: skip
         if not self.everywhere:
             part.__dict__.pop("everywhere", None)
@@ -340,7 +342,7 @@ class Instance(Exchange):
             servers=[labels[s] for s in first],
             server_types=None if self.server_types is None else merged_types(self.server_types, classes),
         )
-        merged._parent = self._parent
+        merged._parent, merged._merged_from = self._parent, self
         return merged
 
     def __eq__(self, other: object) -> bool:
@@ -370,8 +372,8 @@ class Instance(Exchange):
         return f"Instance({', '.join(parts)})"
 
 
-def _again(arguments: Mapping[str, Any], parent: Any) -> Instance:
+def _again(arguments: Mapping[str, Any], parent: Any, merged_from: Instance | None) -> Instance:
     """Rebuild a copied or unpickled instance, so that its arrays are read-only again."""
     made = Instance(**arguments)
-    made._parent = parent
+    made._parent, made._merged_from = parent, merged_from
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
@@ -31,6 +31,21 @@ class Block:
                 continue
             words.append(_literal(value) if k == len(words) else f"{field.name}={_literal(value)}")
         return f"{type(self).__name__}({', '.join(words)})"
+
+
+def is_ours(block: object) -> bool:
+    """Whether a block is fairopt's, and so indifferent to the order and number of users and servers."""
+    return type(block).__module__.split(".")[0] == "fairopt"
+
+
+def blocks_within(value: Any) -> Iterator[Block]:
+    """A block and all blocks that its parameters hold, at any depth."""
+    if isinstance(value, Block):
+        yield value
+        value = tuple(getattr(value, field.name) for field in fields(value)) if is_dataclass(value) else ()
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from blocks_within(part)
 
 
 def _literal(value: Any) -> str:

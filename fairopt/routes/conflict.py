@@ -7,10 +7,11 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
 from fairopt.errors import Infeasible
 from fairopt.routes import solvers
-from fairopt.routes.program import ConeModel, Program, is_ours, written
+from fairopt.routes.program import ConeModel, Program, written
 from fairopt.telling import tell
 
 

@@ -47,7 +47,7 @@ class BundleProposal:
     attempt: Try | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class BundleAnswer:
     """Bundles and the tasks in them as the gate leaves them, and what it measured, as in `Answer`."""
 
@@ -100,11 +100,10 @@ def judge(program: BundleProgram, proposal: BundleProposal) -> BundleAnswer:
     else:
         counts, given = program.instance.counts, proposal.bundles
         answer = _divided(program, evidence.answer(None if given is None else given / counts[:, None]), proposal.method)
-    tried: tuple[Try, ...] = ()
-    if proposal.attempt is not None:
-        attempt = proposal.attempt
-        tried = (attempt if evidence is None else replace(attempt, gap=answer.gap, violation=answer.violation),)
-    return replace(answer, solver=proposal.solver, tried=tried)
+    answer.solver, attempt = proposal.solver, proposal.attempt
+    if attempt is not None:
+        answer.tried = (attempt if evidence is None else replace(attempt, gap=answer.gap, violation=answer.violation),)
+    return answer
 
 
 def _divided(program: BundleProgram, found: closed.Judged, method: str) -> BundleAnswer:

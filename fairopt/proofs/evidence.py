@@ -29,7 +29,7 @@ Float = NDArray[np.floating[Any]]
 Settle = Callable[["Chunk"], None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Bottlenecked:
     """Leximin or max-min on one pool: each user is held by a full resource or by its limit, which needs no evidence.
 
@@ -44,7 +44,7 @@ class Bottlenecked:
     settle: Settle | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class FairPrices:
     """Alpha-fairness on one pool: logarithms of prices per whole capacity, for shares in units of ``level``."""
 
@@ -54,7 +54,7 @@ class FairPrices:
     settle: Settle | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class TotalPrices:
     """The largest total on one pool: prices per whole capacity."""
 

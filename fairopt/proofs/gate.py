@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Float = NDArray[np.floating[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Answer:
     """A point as the gate leaves it, and what it measured.
 
@@ -117,13 +117,10 @@ def judge(program: Program, proposal: Proposal) -> Answer:
     else:
         with np.errstate(all="ignore"):  # zeros and infinities are looked at where they matter, and a NaN is no proof
             answer = _judged(program, proposal.method, tasks, evidence)
-    tried: tuple[Try, ...] = ()
-    if proposal.attempt is not None:
-        attempt = proposal.attempt
-        tried = (attempt if tasks is None else replace(attempt, gap=answer.gap, violation=answer.violation),)
-    if isinstance(evidence, (Bottlenecked, FairPrices, TotalPrices)):
-        evidence = replace(evidence, settle=None)  # the tasks are there now
-    return replace(answer, solver=proposal.solver, tried=tried, evidence=evidence)
+    answer.solver, answer.evidence, attempt = proposal.solver, evidence, proposal.attempt
+    if attempt is not None:
+        answer.tried = (attempt if tasks is None else replace(attempt, gap=answer.gap, violation=answer.violation),)
+    return answer
 
 
 def _judged(program: Program, method: str, tasks: Float, evidence: Evidence) -> Answer:
@@ -146,11 +143,13 @@ def _judged(program: Program, method: str, tasks: Float, evidence: Evidence) -> 
             else conditions.block_violation(evidence.model, tasks)
         )  # fmt: skip
         answer = _measured(program, method, tasks, gap, evidence.prices)
-        return replace(answer, block_violation=blocks, gaps=gaps or (gap,))
+        answer.block_violation, answer.gaps = blocks, gaps or (gap,)
+        return answer
     _require(evidence.model.program is program)
     found = solved.judge(program, evidence, tasks)
     answer = _measured(program, method, tasks, found.gap, found.prices)
-    return replace(answer, block_violation=found.block_violation, assumed=found.assumed)
+    answer.block_violation, answer.assumed = found.block_violation, found.assumed
+    return answer
 
 
 def _require(holds: bool) -> None:
@@ -183,6 +182,7 @@ def _on_one_pool(
     else:
         charged = np.maximum(evidence.prices, 0.0)
         found = totals(pool, tasks, charged, evidence.settle)
+    evidence.settle = None  # the tasks are there now
     factor = found.feasible.factor(pool.usable, pool.n)
     if factor < 1:
         tasks *= factor

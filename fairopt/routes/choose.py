@@ -132,20 +132,22 @@ def best(program: Program, proposals: Proposals) -> Answer:
     Answer
         With every attempt in ``tried``; the caller looks at ``ok``.
     """
-    found = gate.nothing(program)
+    found: Answer | None = None
     tried: tuple[Try, ...] = ()
     answer: Answer | None = None
     while True:
         try:
             proposal = proposals.send(answer)
         except StopIteration:
-            return replace(found, tried=tried)
+            break
         answer = gate.judge(program, proposal)
         for attempt in answer.tried:
             log.info("%s", attempt)
         tried += answer.tried
-        if _rank(answer) <= _rank(found):
+        if found is None or _rank(answer) <= _rank(found):
             found = answer
+    found = found or gate.nothing(program)
+    return found if found.tried == tried else replace(found, tried=tried)
 
 
 def _rank(answer: Answer) -> tuple[bool, float]:

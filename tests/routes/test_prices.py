@@ -16,6 +16,7 @@ import fairopt as fo
 from fairopt.allocation import feasibility
 from fairopt.routes import prices as prices_module
 from fairopt.routes import responding
+from fairopt.routes.choose import best
 from fairopt.routes.cone import Settings
 from fairopt.routes.pool import by_prices
 from fairopt.routes.program import Program
@@ -178,7 +179,8 @@ def most_uncertified(alpha: float) -> int:
             capacities = rng.integers(1, 25, size=m)
             instance = fo.Instance(demands, capacities, weights=rng.integers(1, 4, size=n), task_limits=limits)
         name = shares_for(instance)[seed % len(shares_for(instance))]
-        answer = by_prices(Program(instance, fo.AlphaFair(alpha, SHARES[name]), ()), Settings())
+        program = Program(instance, fo.AlphaFair(alpha, SHARES[name]), ())
+        answer = best(program, by_prices(program, Settings()))
         missed += not answer.gap <= 1e-9
         assert answer.violation == 0
     return missed

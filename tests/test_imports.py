@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 # Each line may import from the lines above it, and from its own.
 ORDER = (
     ("errors", "telling", "wording"),
-    ("validation", "groups"),
+    ("validation", "labelled", "groups"),
     ("derived",),
     ("exchange",),
     ("instance", "certificate"),

@@ -107,12 +107,12 @@ class Prepared:
 
         Parameters
         ----------
-        capacities : array-like of shape (n_resources,) or (n_servers, n_resources), optional
+        capacities : array-like of shape (n_resources,) or (n_servers, n_resources), or dict by resource, optional
             Default: as prepared.
         weights : scalar, array-like of shape (n_users,) or dict by user, optional
-            Default: as prepared.
+            Default: as prepared, also for users that a dict leaves out.
         task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
-            Default: as prepared; infinity takes them away.
+            Default: as prepared, also for users that a dict leaves out; infinity takes them away.
         time_limit : float, optional
             Seconds for the whole call.
         verbose : bool, default False

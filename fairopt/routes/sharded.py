@@ -26,6 +26,7 @@ from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.labelled import refuse_labels
 from fairopt.routes.chunks import Pool
 from fairopt.routes.crew import Crew, Held, OnDask, Question, Streaming
 from fairopt.routes.evidence import Bottlenecks, Feasibility, Worth
@@ -197,6 +198,7 @@ def allocate_sharded(
     """
     begun = time.perf_counter()
     objective, constraints = _objective(policy), _constraints(policy)
+    refuse_labels(source=source, capacities=capacities)
     values, names = named_capacities(capacities)
     shards = shards_of(source, names)
     resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))

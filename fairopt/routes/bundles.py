@@ -358,8 +358,9 @@ def _refuse_infeasible(program: BundleProgram, cone: _ConeModel) -> None:
                 return True
         return True
 
-    kept = list(cone.named)
-    if feasible(kept):
+    added = tuple(f"{c!r}: " for c in program.constraints if c.added)
+    kept = [name for name in cone.named if not name.startswith(added)]
+    if not kept or feasible(kept):
         return
     for name in list(kept):
         without = [other for other in kept if other != name]

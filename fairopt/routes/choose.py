@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import ByUser
 from fairopt.blocks.bundle_model import BundlePoint
-from fairopt.blocks.constraints import Constraint, MinShare, MinTasks
+from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.levels import AtLeast, Kept
+from fairopt.blocks.levels import Kept, KeptLevel, KeptShares, KeptTasks
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
 from fairopt.certificate import Certificate, Try
@@ -126,7 +126,7 @@ def _of_bundles(policy: Any, instance: Instance, settings: Settings, method: str
         if not answers[-1].ok or programs[-1].empty or len(answers) == len(tiers):
             break
         point = BundlePoint(programs[-1].instance, answers[-1].bundles, answers[-1].tasks)
-        constraints += (AtLeast(objective, objective.value(point) - TIER * objective.drop(point)),)
+        constraints += (KeptLevel(objective, objective.value(point) - TIER * objective.drop(point)),)
     return bundles.finished(policy, programs[0], answers, time.perf_counter() - begun)
 
 
@@ -185,7 +185,7 @@ def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
     elif _steep(objective):
         users = program.instance.users
         held = program.pairs.sum(tasks) * (1 - 1e-12)
-        kept = MinTasks(ByUser(dict(zip(users, held.tolist(), strict=True))))
+        kept = KeptTasks(ByUser(dict(zip(users, held.tolist(), strict=True))))
         second = cone.solve(Program(program.given, Total(share), (*program.constraints, kept)), settings)
         more, blocks = (second.tasks, second.block_violation) if second.ok else (None, 0.0)
     else:
@@ -223,13 +223,13 @@ def _kept(objective: Objective, program: Program, answer: Answer) -> Sequence[Co
     if isinstance(objective, Leximin):
         levels = point.share(objective.share) * (1 - TIER)
         by_user = ByUser(dict(zip(program.instance.users, levels.tolist(), strict=True)))
-        return [MinShare(by_user, objective.share)]
+        return [KeptShares(by_user, objective.share)]
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair() or objective
     best = objective.value(point)
     if isinstance(objective, FairnessEfficiency) and objective.beta < 1:  # its expression is the logarithm
         return [Kept(objective, float(np.log(best)) - TIER * objective.emphasis)]
-    return [AtLeast(objective, best - TIER * objective.drop(point))]
+    return [KeptLevel(objective, best - TIER * objective.drop(point))]
 
 
 def _finished(policy: Any, program: Program, answers: Sequence[Answer], seconds: float) -> Allocation:

@@ -25,12 +25,13 @@ from fairopt.blocks.constraints import Constraint, EnvyFree
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Leximin, Objective, Tiers
 from fairopt.certificate import BLOCK_TOLERANCE, Certificate, Try, within_tolerance
-from fairopt.errors import Infeasible, InvalidBlock, OutOfDomain, Unbounded
+from fairopt.errors import Infeasible, InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.routes import certify, closed, solvers
 from fairopt.routes.cone import Settings, is_linear, objective_form
 from fairopt.routes.conic_bound import conic_bound
 from fairopt.routes.program import is_ours, written
+from fairopt.routes.unbounded import refuse_unbounded
 from fairopt.telling import tell
 
 __all__ = ["BundleAnswer", "BundleProgram", "decides_bundles", "finished", "solve"]
@@ -264,8 +265,8 @@ def _by_cones(program: BundleProgram, settings: Settings, question: closed.Divis
         )  # fmt: skip
         if attempt.status.startswith("infeasible"):
             _refuse_infeasible(program, cone)
-        if attempt.status.startswith("unbounded"):
-            raise Unbounded(f"{program.objective!r} grows without end; bound its variables by a constraint")
+        if "unbounded" in attempt.status:
+            refuse_unbounded(program.objective, form, cone.everything, cone.unknowns)
         if attempt.status in solvers.SOLVED and cone.unknowns.value is not None:
             if question is None:
                 answer = _by_own_dual(program, cone, problem, form, factor)

@@ -16,10 +16,11 @@ from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE, Try, within_tolerance
-from fairopt.errors import NotConcave, Unbounded
+from fairopt.errors import NotConcave
 from fairopt.routes import certify, conflict, solvers
 from fairopt.routes.conic_bound import conic_bound
 from fairopt.routes.program import ConeModel, Program
+from fairopt.routes.unbounded import refuse_unbounded
 from fairopt.telling import tell
 
 Float = NDArray[np.floating[Any]]
@@ -123,8 +124,8 @@ def solve(program: Program, settings: Settings) -> Answer:
         )  # fmt: skip
         if attempt.status.startswith("infeasible"):
             conflict.explain(program)  # raises Infeasible, unless a second look finds it feasible
-        if attempt.status.startswith("unbounded"):
-            _check_unbounded(program)
+        if "unbounded" in attempt.status:
+            refuse_unbounded(program.objective, form, cone.all_constraints, cone.unknowns)
         if attempt.status in solvers.SOLVED and has_values(cone):
             answer = judge(program, cone, form, natural_factor, problem)
             attempt = replace(attempt, gap=answer.gap, violation=answer.violation)
@@ -340,12 +341,3 @@ def is_linear(condition: cp.Constraint) -> bool:
     """Whether a linear program can hold the condition."""
     ours = (cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.NonNeg, cp.constraints.NonPos)
     return isinstance(condition, (*ours, cp.constraints.Zero)) and all(a.is_pwl() for a in condition.args)
-
-
-def _check_unbounded(program: Program) -> None:
-    """Tasks are bounded by capacities, so only an objective with variables of its own can be unbounded."""
-    anywhere = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
-    if program.objective.majorant(anywhere) is None:
-        raise Unbounded(
-            f"{program.objective!r} grows without end; bound it, for instance by a constraint on its variables"
-        )

@@ -21,7 +21,18 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Tota
 from fairopt.certificate import Certificate, Try
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.routes import bundles, certify, cone, leximin, parametric, pool, server_leximin, server_prices, solvers
+from fairopt.routes import (
+    bundles,
+    certify,
+    cone,
+    leximin,
+    newton,
+    parametric,
+    pool,
+    server_leximin,
+    server_prices,
+    solvers,
+)
 from fairopt.routes.cone import Answer, Settings
 from fairopt.routes.program import Program, is_ours, require_instance
 
@@ -158,9 +169,12 @@ def _by_programs(program: Program, settings: Settings) -> Answer:
     answer = solve(program, replace(settings, quick=True) if parametric.applies(program) else settings)
     if answer.ok:
         return _topped_up(program, answer, settings)
-    if not parametric.applies(program) or settings.late:
+    if parametric.applies(program) and not settings.late:
+        second = parametric.solve(program, settings)
+    elif settings.solver is None and not settings.late and newton.applies(program):
+        second = newton.solve(program, settings)
+    else:
         return answer
-    second = parametric.solve(program, settings)
     best = second if second.gap <= answer.gap else answer
     return replace(best, tried=answer.tried + second.tried)
 

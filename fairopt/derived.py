@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.groups import Groups, groups_of
-from fairopt.validation import as_floats, frozen, index_of
+from fairopt.labelled import by_label
+from fairopt.validation import as_floats, frozen, index_of, left_out
 
 __all__ = ["Derived"]
 
@@ -259,7 +260,7 @@ class Derived:
         Parameters
         ----------
         value : scalar, array-like of shape (n_users,), dict by user, or None
-            Users that a dict leaves out get ``default``.
+            Users that a dict leaves out get ``default``. A series with labels is a dict.
         name : str
             What it is, for messages.
         default : float, optional
@@ -276,7 +277,7 @@ class Derived:
         InvalidInstance
             If it has the wrong length, an unknown user, or something that is no number.
         """
-        n = self.n_users
+        n, value = self.n_users, by_label(value)
         if (
             self._parent is not None
             and value is not None
@@ -291,7 +292,8 @@ class Derived:
             missing = [u for u in self.users if u not in value]
             if missing and default is None:
                 raise InvalidInstance(f"{name} has no value for user {missing[0]!r}; give one for every user")
-            value = [value.get(u, default) for u in self.users]
+            others = left_out(value, name, missing, (n,), default)
+            value = [value.get(u, other) for u, other in zip(self.users, others, strict=True)]
         if value is None:
             if default is None:
                 raise InvalidInstance(f"{name} is None; give a number, an array of {n} or a dict by user")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidBlock
+from fairopt.labelled import by_label
 
 
 class Block:
@@ -92,7 +93,7 @@ def per_user_parameter(value: Any, name: str, *, minimum: float = 0.0) -> PerUse
     Parameters
     ----------
     value : scalar, array-like or dict by user
-        What the block was given.
+        What the block was given; a series with labels is a dict.
     name : str
         What it is, for messages.
     minimum : float, default 0
@@ -109,6 +110,7 @@ def per_user_parameter(value: Any, name: str, *, minimum: float = 0.0) -> PerUse
     """
     if isinstance(value, ByUser):
         return value
+    value = by_label(value)
     try:
         frozen: PerUser
         if isinstance(value, Mapping):

@@ -30,7 +30,6 @@ class SolvedBundles:
     """A cone program over bundles that a solver left with values; ``form`` was maximised, as in `Solved`."""
 
     model: BundleConeModel
-    problem: cp.Problem
     form: cp.Expression
     factor: float | None
 
@@ -130,7 +129,7 @@ def _by_own_dual(program: BundleProgram, proposal: BundleProposal, evidence: Sol
     point = BundlePoint(instance, bundles, tasks)
     value, drop = program.objective.value(point), program.objective.drop(point)
     top = np.concatenate([cone.triples.capacity / cone.units, cone.alone / cone.scale])
-    bound, at = conic_bound(evidence.problem, cone.unknowns, top), form.value
+    bound, at = conic_bound(cp.Problem(cp.Maximize(form), cone.everything), cone.unknowns, top), form.value
     gap = np.inf
     if bound is not None and at is not None:
         excess = bound.value - float(at)

@@ -115,7 +115,6 @@ class Solved:
     """
 
     model: ConeModel
-    problem: cp.Problem
     form: cp.Expression
     factor: float | None
     stands_in: bool = False

@@ -115,8 +115,7 @@ def _solved(program: Program, held: Mapping[str, Any], solver: str | None) -> So
         values = _numbers(dual, (len(dual_values(condition)),))
         if len(condition.dual_variables) == 1:  # those of cones are charged to nothing
             condition.dual_variables[0].save_value(values.reshape(condition.shape, order="F"))
-    problem = cp.Problem(cp.Maximize(form), model.all_constraints)
-    return Solved(model, problem, form, factor, bool(held["stands_in"]))
+    return Solved(model, form, factor, bool(held["stands_in"]))
 
 
 def _conditions(model: ConeModel) -> list[cp.Constraint]:

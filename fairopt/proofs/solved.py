@@ -115,7 +115,8 @@ def _conic_excess(objective: Objective, evidence: Solved, tasks: Float, point: P
     value = _number(form)
     if any(v.id != cone.unknowns.id for v in form.variables()):  # what a solver left in them is no value at the tasks
         value = np.nan if factor is None else objective.value(point) / factor
-    found = conic_bound(evidence.problem, cone.unknowns, cone.program.most[cone.program.pairs.user] / cone.scale)
+    problem = cp.Problem(cp.Maximize(form), cone.all_constraints)
+    found = conic_bound(problem, cone.unknowns, cone.program.most[cone.program.pairs.user] / cone.scale)
     if found is None or not np.isfinite(found.value - value):
         return np.inf, False
     return found.value - value, found.assumes

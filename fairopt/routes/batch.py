@@ -122,7 +122,7 @@ def allocate_many(
     capacities : array-like of shape (n_instances, n_resources) or (n_resources,)
         Units of each resource.
     weights, task_limits : scalar, array-like of shape (n_users,) or (n_instances, n_users), optional
-        As in `Instance`.
+        As in `Instance`, but everything by position: data frames and series with labels are refused.
     progress : callable, optional
         Called with the number of instances done and of all, now and then.
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.labelled import refuse_labels
 from fairopt.validation import as_floats
 
 Float = NDArray[np.floating[Any]]
@@ -156,6 +157,7 @@ class Batch:
     """
 
     def __init__(self, demands: ArrayLike, capacities: ArrayLike, weights: Any, task_limits: Any) -> None:
+        refuse_labels(demands=demands, capacities=capacities, weights=weights, task_limits=task_limits)
         self.demands = as_floats(demands, "demands")
         if self.demands.ndim != 3 or 0 in self.demands.shape[1:]:
             raise InvalidInstance(

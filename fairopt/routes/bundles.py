@@ -23,13 +23,14 @@ from fairopt.blocks.constraints import Constraint, EnvyFree
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Leximin, Objective, Tiers
 from fairopt.certificate import Try
-from fairopt.errors import Infeasible, InvalidBlock, OutOfDomain, Unbounded
+from fairopt.errors import Infeasible, InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.proofs import bundles as proofs
 from fairopt.proofs.bundles import BundleAnswer, BundleProposal, SolvedBundles
 from fairopt.routes import closed, solvers
 from fairopt.routes.cone import Settings, is_linear
 from fairopt.routes.program import objective_form, treats_alike, written
+from fairopt.routes.unbounded import refuse_unbounded
 from fairopt.telling import tell
 
 __all__ = ["BundleConeModel", "BundleProgram", "decides_bundles", "solve"]
@@ -147,8 +148,7 @@ def proposal_of(
         return BundleProposal(method, program.division, bundles, run, solver)
     cone = BundleConeModel(program, solver)
     form, factor = objective_form(program.objective, cone.model, cone.unknowns)
-    problem = cp.Problem(cp.Maximize(form), cone.everything)
-    return BundleProposal(method, SolvedBundles(cone, problem, form, factor), bundles, run, solver)
+    return BundleProposal(method, SolvedBundles(cone, form, factor), bundles, run, solver)
 
 
 def solve(program: BundleProgram, settings: Settings, method: str) -> BundleAnswer:
@@ -263,8 +263,8 @@ def _by_cones(
         )
         if attempt.status.startswith("infeasible"):
             _refuse_infeasible(program, cone)
-        if attempt.status.startswith("unbounded"):
-            raise Unbounded(f"{program.objective!r} grows without end; bound its variables by a constraint")
+        if "unbounded" in attempt.status:
+            refuse_unbounded(program.objective, form, cone.everything, cone.unknowns)
         attempt = replace(attempt, seconds=time.perf_counter() - start)
         if attempt.status not in solvers.SOLVED or cone.unknowns.value is None:
             yield BundleProposal("cone", solver=name, attempt=attempt)
@@ -273,7 +273,7 @@ def _by_cones(
         if question is not None:
             yield BundleProposal("cone", question, bundles, solver=name, attempt=attempt)
             continue
-        evidence = SolvedBundles(cone, problem, form, factor)
+        evidence = SolvedBundles(cone, form, factor)
         for tasks in _tasks_in(program, cone, bundles):
             yield BundleProposal("cone", evidence, bundles, tasks, name, attempt)
 
@@ -319,8 +319,9 @@ def _refuse_infeasible(program: BundleProgram, cone: BundleConeModel) -> None:
                 return True
         return True
 
-    kept = list(cone.named)
-    if feasible(kept):
+    added = tuple(f"{c!r}: " for c in program.constraints if c.added)
+    kept = [name for name in cone.named if not name.startswith(added)]
+    if not kept or feasible(kept):
         return
     for name in list(kept):
         without = [other for other in kept if other != name]

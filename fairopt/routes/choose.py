@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import ByUser, is_ours
 from fairopt.blocks.bundle_model import BundlePoint
-from fairopt.blocks.constraints import Constraint, MinShare
+from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.levels import AtLeast, Kept
+from fairopt.blocks.levels import Kept, KeptLevel, KeptShares
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
 from fairopt.certificate import Try
@@ -28,7 +28,7 @@ from fairopt.proofs.bundles import BundleAnswer
 from fairopt.proofs.evidence import Proposal
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.plain import restored
-from fairopt.routes import bundles, cone, leximin, parametric, pool, server_leximin, server_prices, solvers
+from fairopt.routes import bundles, cone, leximin, newton, parametric, pool, server_leximin, server_prices, solvers
 from fairopt.routes.cone import Proposals, Settings
 from fairopt.routes.program import Program, require_instance
 
@@ -171,7 +171,7 @@ def _bundle_tiers(
         if not answer.ok or program.empty or len(judged) == len(tiers):
             break
         point = BundlePoint(program.instance, answer.bundles, answer.tasks)
-        constraints += (AtLeast(objective, objective.value(point) - TIER * objective.drop(point)),)
+        constraints += (KeptLevel(objective, objective.value(point) - TIER * objective.drop(point)),)
     return judged
 
 
@@ -254,9 +254,12 @@ def _by_programs(program: Program, settings: Settings) -> Answer:
     answer = best(program, solve(program, replace(settings, quick=True) if search else settings))
     if answer.ok:
         return _topped_up(program, answer, settings)
-    if not search or settings.late:
+    if search and not settings.late:
+        second = best(program, parametric.solve(program, settings))
+    elif settings.solver is None and not settings.late and newton.applies(program):
+        second = best(program, newton.solve(program, settings))
+    else:
         return answer
-    second = best(program, parametric.solve(program, settings))
     return replace(min(second, answer, key=_rank), tried=answer.tried + second.tried)
 
 
@@ -279,7 +282,7 @@ def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
         kept = []
         for share in shares:
             held = point.share(share) * (1 - 1e-12)
-            kept.append(MinShare(ByUser(dict(zip(users, held.tolist(), strict=True))), share))
+            kept.append(KeptShares(ByUser(dict(zip(users, held.tolist(), strict=True))), share))
         above = Program(program.given, Total(shares[0]), (*program.constraints, *kept))
         try:
             second = best(above, cone.solve(above, settings))
@@ -318,13 +321,13 @@ def _kept(objective: Objective, program: Program, answer: Answer) -> Sequence[Co
     if isinstance(objective, Leximin):
         levels = point.share(objective.share) * (1 - TIER)
         by_user = ByUser(dict(zip(program.instance.users, levels.tolist(), strict=True)))
-        return [MinShare(by_user, objective.share)]
+        return [KeptShares(by_user, objective.share)]
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair() or objective
     best = objective.value(point)
     if isinstance(objective, FairnessEfficiency) and objective.beta < 1:  # its expression is the logarithm
         return [Kept(objective, float(np.log(best)) - TIER * objective.emphasis)]
-    return [AtLeast(objective, best - TIER * objective.drop(point))]
+    return [KeptLevel(objective, best - TIER * objective.drop(point))]
 
 
 def _refuse(allocation: Allocation, settings: Settings) -> None:

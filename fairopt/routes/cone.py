@@ -11,13 +11,12 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.model import Point
 from fairopt.certificate import Try
-from fairopt.errors import Unbounded
 from fairopt.proofs.evidence import Proposal, Solved
 from fairopt.proofs.gate import Answer
 from fairopt.routes import conflict, solvers
 from fairopt.routes.program import ConeModel, Program, objective_form
+from fairopt.routes.unbounded import refuse_unbounded
 from fairopt.telling import tell
 
 Float = NDArray[np.floating[Any]]
@@ -94,12 +93,12 @@ def solve(program: Program, settings: Settings) -> Proposals:
         )  # fmt: skip
         if attempt.status.startswith("infeasible"):
             conflict.explain(program)  # raises Infeasible, unless a second look finds it feasible
-        if attempt.status.startswith("unbounded"):
-            _check_unbounded(program)
+        if "unbounded" in attempt.status:
+            refuse_unbounded(program.objective, form, cone.all_constraints, cone.unknowns)
         attempt = replace(attempt, seconds=time.perf_counter() - start)
         found = attempt.status in solvers.SOLVED and has_values(cone)
         answer = yield Proposal(
-            "cone", cone.tasks() if found else None, Solved(cone, problem, form, factor) if found else None, name,
+            "cone", cone.tasks() if found else None, Solved(cone, form, factor) if found else None, name,
             attempt,
         )  # fmt: skip
         if answer is not None and answer.ok:
@@ -122,12 +121,3 @@ def is_linear(condition: cp.Constraint) -> bool:
     """Whether a linear program can hold the condition."""
     ours = (cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.NonNeg, cp.constraints.NonPos)
     return isinstance(condition, (*ours, cp.constraints.Zero)) and all(a.is_pwl() for a in condition.args)
-
-
-def _check_unbounded(program: Program) -> None:
-    """Tasks are bounded by capacities, so only an objective with variables of its own can be unbounded."""
-    anywhere = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
-    if program.objective.majorant(anywhere) is None:
-        raise Unbounded(
-            f"{program.objective!r} grows without end; bound it, for instance by a constraint on its variables"
-        )

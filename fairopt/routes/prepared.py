@@ -109,12 +109,12 @@ class Prepared:
 
         Parameters
         ----------
-        capacities : array-like of shape (n_resources,) or (n_servers, n_resources), optional
+        capacities : array-like of shape (n_resources,) or (n_servers, n_resources), or dict by resource, optional
             Default: as prepared.
         weights : scalar, array-like of shape (n_users,) or dict by user, optional
-            Default: as prepared.
+            Default: as prepared, also for users that a dict leaves out.
         task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
-            Default: as prepared; infinity takes them away.
+            Default: as prepared, also for users that a dict leaves out; infinity takes them away.
         time_limit : float, optional
             Seconds for the whole call.
         verbose : bool, default False
@@ -295,7 +295,7 @@ class KeptModel(ConeModel):
             return Proposal("cone", solver=self.solver, attempt=attempt)
         prices = dual_values(self.capacity) * per_unit
         self.capacity.dual_variables[0].save_value(prices)  # per whole capacity, as a `ConeModel` has them
-        evidence = Solved(self, self.problem, self.form, None, stands_in=True)
+        evidence = Solved(self, self.form, None, stands_in=True)
         return Proposal("cone", self.tasks(), evidence, self.solver, attempt)
 
 

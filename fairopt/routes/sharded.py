@@ -25,6 +25,7 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.labelled import refuse_labels
 from fairopt.proofs import gate
 from fairopt.proofs.pool import Bottlenecks, Feasibility, Worth, natural_prices
 from fairopt.routes.chunks import Pool
@@ -197,6 +198,7 @@ def allocate_sharded(
     """
     begun = time.perf_counter()
     objective, constraints = _objective(policy), _constraints(policy)
+    refuse_labels(source=source, capacities=capacities)
     values, names = named_capacities(capacities)
     shards = shards_of(source, names)
     resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))

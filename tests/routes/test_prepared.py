@@ -400,3 +400,14 @@ def test_its_repr_says_what_is_kept() -> None:
     assert "keeps no compiled program" in repr(prepared)
     prepared.allocate()
     assert "keeps a compiled program of 2 unknowns for HIGHS" in repr(prepared)
+
+
+def test_users_that_a_dict_leaves_out_keep_what_was_prepared() -> None:
+    instance = CLUSTER.replace(weights=[3, 3], task_limits=[2, 9])
+    prepared = fo.NashWelfare().prepare(instance)
+    for _ in range(2):  # a call changes nothing for the next
+        a = prepared.allocate(weights={"web": 2}, task_limits={"batch": None})
+        np.testing.assert_array_equal(a.instance.weights, [3, 2])
+        np.testing.assert_array_equal(a.instance.task_limits, [np.inf, 9])
+        # two fifths of the bandwidth are 10 tasks of web; its limit of 9 leaves 128 units for batch
+        np.testing.assert_allclose(a.tasks, [3.2, 9], rtol=1e-6)

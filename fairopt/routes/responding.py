@@ -103,11 +103,17 @@ class Responding:
         np.divide(tasks, spent, out=tasks)
         return Response(load, ((ratios * tasks) @ ratios.T) * (np.exp(log_prices) * self.level))
 
-    def _wanted(self, chunk: Chunk, c: Float, log_prices: Float, alpha: float) -> tuple[Float, Float | None, Float]:
-        """Tasks; the price of one by level and the ratios, or with wide prices None and the parts of budgets."""
+    def _wanted(
+        self, chunk: Chunk, c: Float, log_prices: Float, alpha: float, alike: bool = False
+    ) -> tuple[Float, Float | None, Float]:
+        """Tasks; the price of one by level and the ratios, or with wide prices None and the parts of budgets.
+
+        With ``alike`` identical users get identical tasks, to the last digit.
+        """
         weights = chunk.of(self.pool.weights)
         if np.abs(log_prices).max() < WIDE:
-            price = (np.exp(log_prices) * self.level) @ chunk.ratios
+            unit_prices = np.exp(log_prices) * self.level
+            price = _added_alike(unit_prices, chunk.ratios) if alike else unit_prices @ chunk.ratios
             tasks, spent, ratios = (c / price) ** (1.0 / alpha), price, chunk.ratios
         else:
             logs = np.log(chunk.ratios) + log_prices[:, None]
@@ -125,8 +131,16 @@ class Responding:
 
         def settle(chunk: Chunk) -> None:
             held = self._share_of_a_task(chunk)
-            held[:] = self._wanted(chunk, held, log_prices, self.alpha)[0]
+            held[:] = self._wanted(chunk, held, log_prices, self.alpha, alike=True)[0]
 
         found = worth(self.pool, self.tasks, log_prices, self.alpha, self.level, settle)
         self.read = False  # shares gave way to tasks: whoever is asked again is read again
         return found
+
+
+def _added_alike(unit_prices: Float, ratios: Float) -> Float:
+    """Prices of a task, added up in the same order for all users: BLAS may round a column by where it stands."""
+    price = np.zeros(ratios.shape[1])
+    for unit_price, row in zip(unit_prices, ratios, strict=True):
+        price += unit_price * row
+    return price

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,19 @@ Float = NDArray[np.floating[Any]]
 def pools(draw: st.DrawFn, max_users: int = 6, max_resources: int = 4, limits: bool = True) -> fo.Instance:
     """One pool of small integers."""
     n, m = draw(st.integers(1, max_users)), draw(st.integers(1, max_resources))
+    demands, capacities, weights, task_limits = (draw(part) for part in _parts(n, m, limits))
+    return fo.Instance(demands, capacities, weights=weights, task_limits=task_limits)
+
+
+@cache  # Hypothesis looks through every new strategy for a millisecond or two
+def _parts(n: int, m: int, limits: bool) -> tuple[st.SearchStrategy[list[Any]], ...]:
+    """Demands, capacities, weights and limits of a pool of a size."""
     row = st.lists(st.integers(0, 4), min_size=m, max_size=m).filter(any)
-    demands = draw(st.lists(row, min_size=n, max_size=n))
-    capacities = draw(st.lists(st.integers(1, 24), min_size=m, max_size=m))
-    weights = draw(st.lists(st.integers(1, 3), min_size=n, max_size=n))
     some = st.one_of(st.none(), st.integers(0, 12).map(lambda k: k / 4)) if limits else st.none()
-    return fo.Instance(demands, capacities, weights=weights, task_limits=draw(st.lists(some, min_size=n, max_size=n)))
+    return (
+        st.lists(row, min_size=n, max_size=n), st.lists(st.integers(1, 24), min_size=m, max_size=m),
+        st.lists(st.integers(1, 3), min_size=n, max_size=n), st.lists(some, min_size=n, max_size=n),
+    )  # fmt: skip
 
 
 @st.composite

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from oracle.instances import exactly
 
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.instance import Instance
@@ -350,14 +351,15 @@ def test_spreading_shares_tasks_equally_over_identical_servers():
     assert_allclose(spread, [[2, 1, 3], [4, 0, 6], [0, 2, 0]])
 
 
+DIGITS = st.integers(1, 9).map(float)
+
+
 @st.composite
 def clusters(draw):
     """Instances on several servers of a few kinds."""
     n, kinds, m = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    positive = st.integers(1, 9).map(float)
     kind = draw(st.lists(st.integers(0, kinds - 1), min_size=1, max_size=6))
-    capacities = np.array(draw(st.lists(st.lists(positive, min_size=m, max_size=m), min_size=kinds, max_size=kinds)))
-    demands = draw(st.lists(st.lists(positive, min_size=m, max_size=m), min_size=n, max_size=n))
+    capacities, demands = np.array(draw(exactly(kinds, exactly(m, DIGITS)))), draw(exactly(n, exactly(m, DIGITS)))
     counts = draw(st.lists(st.integers(1, 5), min_size=len(kind), max_size=len(kind)))
     allowed = np.array(draw(st.lists(st.lists(st.booleans(), min_size=kinds, max_size=kinds), min_size=n, max_size=n)))
     allowed[:, kind[0]] = True

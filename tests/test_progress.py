@@ -4,13 +4,13 @@ import asyncio
 import contextvars
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 from rich.console import Console
@@ -327,7 +327,8 @@ except KeyboardInterrupt:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 def test_a_real_sigint_leaves_the_finished_part_and_a_process_that_goes_on() -> None:
-    done = subprocess.run([sys.executable, "-c", PRESSED], capture_output=True, text=True, timeout=120, check=True)
+    done = forked.run("-c", PRESSED)
+    assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert json.loads(first) == [True, ["DRF"], ["waits", "2-DF"]]
     assert json.loads(second) == pytest.approx([2.5, 12.5])
@@ -358,9 +359,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 def test_a_real_sigint_on_the_command_line_writes_what_is_known(folder: Path) -> None:
-    command = [sys.executable, "-m", "fairopt.cli", "compare", "pool.json", "-p", "drf", "-p", "notion.py:WAITS"]
-    command += ["-p", "2df", "--out", "t.json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    command = ["-m", "fairopt.cli", "compare", "pool.json", "-p", "drf", "-p", "notion.py:WAITS"]
+    done = forked.run(*command, "-p", "2df", "--out", "t.json", folder=folder)
     assert done.returncode == 130
     assert done.stderr == "stopped by Ctrl-C after 1 of 3 policies\n"
     assert done.stdout.startswith("1 of 3 policies on ")
@@ -369,8 +369,7 @@ def test_a_real_sigint_on_the_command_line_writes_what_is_known(folder: Path) ->
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 def test_a_real_sigint_while_solving_is_one_line_and_130(folder: Path) -> None:
-    command = [sys.executable, "-m", "fairopt.cli", "solve", "pool.json", "-p", "notion.py:WAITS"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    done = forked.run("-m", "fairopt.cli", "solve", "pool.json", "-p", "notion.py:WAITS", folder=folder)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped by Ctrl-C\n")
 
 

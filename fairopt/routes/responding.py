@@ -103,11 +103,17 @@ class Responding:
         np.divide(tasks, spent, out=tasks)
         return Response(load, ((ratios * tasks) @ ratios.T) * (np.exp(log_prices) * self.level))
 
-    def _wanted(self, chunk: Chunk, c: Float, log_prices: Float, alpha: float) -> tuple[Float, Float | None, Float]:
-        """Tasks; the price of one by level and the ratios, or with wide prices None and the parts of budgets."""
+    def _wanted(
+        self, chunk: Chunk, c: Float, log_prices: Float, alpha: float, alike: bool = False
+    ) -> tuple[Float, Float | None, Float]:
+        """Tasks; the price of one by level and the ratios, or with wide prices None and the parts of budgets.
+
+        With ``alike`` identical users get identical tasks, to the last digit.
+        """
         weights = chunk.of(self.pool.weights)
         if np.abs(log_prices).max() < WIDE:
-            price = (np.exp(log_prices) * self.level) @ chunk.ratios
+            unit_prices = np.exp(log_prices) * self.level
+            price = _added_alike(unit_prices, chunk.ratios) if alike else unit_prices @ chunk.ratios
             tasks, spent, ratios = (c / price) ** (1.0 / alpha), price, chunk.ratios
         else:
             logs = np.log(chunk.ratios) + log_prices[:, None]
@@ -128,6 +134,14 @@ class Responding:
             held = self.tasks[chunk.rows]
             if not read:
                 held[:] = chunk.coefficients
-            held[:] = self._wanted(chunk, held, log_prices, self.alpha)[0]
+            held[:] = self._wanted(chunk, held, log_prices, self.alpha, alike=True)[0]
 
         return settle
+
+
+def _added_alike(unit_prices: Float, ratios: Float) -> Float:
+    """Prices of a task, added up in the same order for all users: BLAS may round a column by where it stands."""
+    price = np.zeros(ratios.shape[1])
+    for unit_price, row in zip(unit_prices, ratios, strict=True):
+        price += unit_price * row
+    return price

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -365,6 +366,7 @@ def test_blocks_that_name_what_is_not_there_are_refused_before_a_shard_is_read()
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed", reason="the extra fairopt[distributed] is not installed")
+    forked.ready()
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
         yield client

@@ -88,7 +88,8 @@ def solve(program: Program, settings: Settings) -> Proposals:
             if answer is not None and answer.ok:
                 return
         at = None if to is None else _uphill(natural, unknowns, at, to)
-    yield Proposal("newton", solver=name, attempt=Try(name, f"not converged ({steps} programs)", time.perf_counter() - begun))
+    attempt = Try(name, f"not converged ({steps} programs)", time.perf_counter() - begun)
+    yield Proposal("newton", solver=name, attempt=attempt)
 
 
 def _solved(problem: cp.Problem, name: str, settings: Settings, model: ConeModel) -> Float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,9 +16,12 @@ from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_within
 from fairopt.blocks.model import Point
 from fairopt.certificate import VIOLATION_TOLERANCE, Try
-from fairopt.errors import InvalidInstance, MissingExtra
+from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.instance import Instance
-from fairopt.notions.parse import policy_or_text
+from fairopt.notions.bottleneck import BottleneckFairness
+from fairopt.notions.parse import mechanism_or_text
+from fairopt.notions.psdsf import PSDSF
+from fairopt.notions.tradeoff import NashWelfare
 from fairopt.policy import Policy
 from fairopt.proofs import gate
 from fairopt.routes import choose
@@ -64,7 +68,7 @@ def load(path: Path) -> Allocation:
         prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
         objective = float(data["objective"])
-        policy = policy_or_text(str(data["policy"]))
+        policy = mechanism_or_text(str(data["policy"]))
         if prices is not None and prices.shape != instance.capacities.shape:
             raise ValueError(f"prices of shape {prices.shape}")
         if bundles is not None:
@@ -94,13 +98,35 @@ def load(path: Path) -> Allocation:
             f"{path}: its tasks are worth {worth:.8g} by its policy, not {objective:.8g} as it says; "
             "the file was changed after it was saved"
         )
-    if isinstance(policy, Policy) and loaded.certificate.violation <= VIOLATION_TOLERANCE:
-        loaded = choose.judged_again(loaded, data.get("evidence"), claim.method, claim.solver)
-    else:
-        note = "its policy is known as text only" if isinstance(policy, str) else "it is not feasible"
-        loaded = gate.of_nothing(instance, tasks, policy, value=objective, prices=prices, bundles=bundles, note=note)
+    loaded = _judged_again(loaded, data.get("evidence"), claim)
     history = {"method": claim.method, "solver": claim.solver, "seconds": claim.seconds}
     return gate.as_saved(loaded, {**history, "tried": tuple(Try(**t.model_dump()) for t in claim.tried)})
+
+
+def _judged_again(loaded: Allocation, evidence: Any, claim: _Claim) -> Allocation:
+    """The same allocation with a certificate of what can be proved of it now."""
+    policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
+    if isinstance(policy, str):
+        note = "its policy is known as text only"
+    elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
+        note = "it is not feasible"
+    elif isinstance(policy, Policy):
+        return choose.judged_again(loaded, evidence, claim.method, claim.solver)
+    elif isinstance(policy, BottleneckFairness):
+        welfare = replace(loaded, policy=NashWelfare())
+        return replace(choose.judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
+    elif isinstance(policy, PSDSF):
+        return gate.of_equilibrium(policy, instance, tasks, loaded.objective, time.perf_counter())
+    else:
+        note = "what was certified of each server is not kept"
+        try:
+            again = policy.allocate(instance)
+            if np.allclose(again.tasks_by_server, tasks, rtol=1e-9, atol=0.0):
+                return again
+        except FairoptError as error:
+            note = f"it could not be judged again: {error}"
+    known = {"value": loaded.objective, "prices": loaded.prices, "bundles": loaded.given_bundles, "note": note}
+    return gate.of_nothing(instance, tasks, policy, **known)
 
 
 class _Tried(BaseModel):

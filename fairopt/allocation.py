@@ -41,6 +41,10 @@ class Allocation:
     prices : ndarray of shape (n_servers, n_resources) or None
         Derivative of the objective per natural unit of capacity, at fixed coefficients of the shares; for leximin of
         its first level.
+    given_bundles : ndarray of shape (n_users, n_servers, n_resources) or None
+        What users hold, where a mechanism decides that; `bundles` otherwise follow from tasks.
+    evidence : tuple of dict
+        What the certificate was made from, by tier, as plain numbers: prices, levels, multipliers.
 
     Examples
     --------

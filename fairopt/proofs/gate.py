@@ -20,7 +20,7 @@ from fairopt.blocks.bundle_model import BundlePoint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin
-from fairopt.certificate import Certificate, Try, within_tolerance
+from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, levels, servers, solved
 from fairopt.proofs.bundles import BundleAnswer
@@ -117,6 +117,8 @@ def judge(program: Program, proposal: Proposal) -> Answer:
     else:
         with np.errstate(all="ignore"):  # zeros and infinities are looked at where they matter, and a NaN is no proof
             answer = _judged(program, proposal.method, tasks, evidence)
+            if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # nothing is all that there can be
+                answer.gap = 0.0
     answer.solver, answer.evidence, attempt = proposal.solver, evidence, proposal.attempt
     if attempt is not None:
         answer.tried = (attempt if tasks is None else replace(attempt, gap=answer.gap, violation=answer.violation),)

@@ -113,7 +113,7 @@ def judge(program: Program, evidence: Held, tasks: Float) -> tuple[float, tuple[
         least = _room(program, c) * (GAP_TOLERANCE / VIOLATION_TOLERANCE)
         rise = np.maximum(np.minimum((c.floors + c.spare / c.cost) / values - 1.0, least), c.peak / values - 1.0)
         lower, paid = values < c.peak * (1 - ABOVE), np.maximum(c.cost, 0.0)
-        taken = np.where(lower & (paid > 0), paid * values * excess, 0.0).sum()
+        taken = np.where(lower & (paid > 0) & (excess > 0), paid * values * excess, 0.0).sum()
         spent = (paid * c.floors)[mine].sum()
         excess[mine] = np.minimum(excess, np.maximum(rise, 0.0))[mine]
         dearer = c.dearer(program)

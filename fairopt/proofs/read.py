@@ -119,7 +119,7 @@ def _of_tasks(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
         gap, assumed = 0.0, ""
         if not program.empty:
             gap, assumed = _gap(problem, block, program, variable, place, tasks, charged)
-        prices = _prices(problem, program)
+        prices = None if program.empty else _prices(problem, program)
     return Read(full, gap, feasibility(instance, full), blocks, value, prices, assumed=assumed)
 
 

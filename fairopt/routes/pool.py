@@ -147,19 +147,27 @@ def by_prices(program: Program, settings: Settings) -> Proposals:
         whole = np.maximum(settings.start[0] * program.instance.total_capacities, 1e-300)
         guess = np.log(whole) - (1.0 - fair.alpha) * np.log(users.level)
     tries = price_tries(users, fair.alpha, guess)
-    log_prices = next(tries, None)
+    log_prices, best, gap = next(tries, None), None, np.inf
     if log_prices is None:
         yield Proposal("prices", attempt=Try("prices", "no prices found", time.perf_counter() - begun))
     while log_prices is not None:
-        answer = yield Proposal(
-            "prices", users.tasks, FairPrices(pool, log_prices, users.level, users.settling(log_prices)),
-            attempt=Try("prices", "solved", time.perf_counter() - begun),
-        )  # fmt: skip
-        users.tasks = np.empty(pool.n)  # a second try leaves the first point alone
+        answer = yield _at_prices(users, log_prices, begun)
+        found = np.inf if answer is None else answer.gap
+        if best is None or found <= gap:
+            best, gap = log_prices, found
+        else:  # all tries write to the same tasks, so that the better ones come last
+            yield _at_prices(users, best, begun)
+            return
         try:
-            log_prices = tries.send(np.inf if answer is None else answer.gap)
+            log_prices = tries.send(found)
         except StopIteration:
-            log_prices = None
+            return
+
+
+def _at_prices(users: Responding, log_prices: Float, begun: float) -> Proposal:
+    """What users want at prices."""
+    evidence = FairPrices(users.pool, log_prices, users.level, users.settling(log_prices))
+    return Proposal("prices", users.tasks, evidence, attempt=Try("prices", "solved", time.perf_counter() - begun))
 
 
 def totalled(program: Program) -> bool:

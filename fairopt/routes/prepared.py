@@ -157,7 +157,8 @@ class Prepared:
             raise
         if answer is not None and answer.ok:
             return
-        self._models.pop(key, None)  # its units may be far from the new numbers; the next call makes one in its own
+        if model is not None:
+            self._models.pop(key, None)  # its units may be far from the new numbers; the next call makes one in its own
         yield from cone.solve(program, settings)
 
     def _model(self, program: Program, settings: Settings) -> KeptModel | None:

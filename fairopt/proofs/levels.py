@@ -8,12 +8,15 @@ spare, worth of capacities less cost of floors, over the cost of a unit of its l
 That no user can rise by much does not say yet that levels are near those of leximin: with demands that are traces,
 the last 1e-10 of a level can be worth half of a later one. So two things more are measured. At all optima of a level no
 user holds anything where that costs more than where it is cheapest (users above the level: where it costs anything).
-The part of a user's level that it does hold there counts as bought with what the level leaves; for later levels such
-places are shut. And what earlier users could still rise by, at the prices of the later level, counts as taken from it.
+The part of a user's level that it does hold there counts as bought with what the level leaves. For later levels such
+places are shut: an earlier level's prices are added to the later ones as often as it takes, and with them what the
+earlier level left to spare. And what of each capacity earlier users would take from later ones, if they rose by what
+they could still rise by wherever they may be, counts as taken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,11 +33,10 @@ __all__ = ["InLevels", "judge"]
 
 Float = NDArray[np.floating[Any]]
 
+SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a gap that may be, for a slice of a capacity that may be
 ABOVE = 1e-9  # relatively: who is so much above a level rose on from it
-# Relatively: costs as near as this are equal. Simplex methods leave 1e-15 between the costs of what they use, interior
-# point methods up to 1e-8.
-TIE = 1e-7
-EXACT = 1e-11  # spare, as a part of the worth of capacities, up to which prices are those of an optimum
+TIE = 1e-7  # relatively: costs as near as this are equal, since interior point methods leave 1e-8 between them
+TRACE = 1e-7  # the part of its level that a user may hold somewhere and not be missed
 
 
 class InLevels:
@@ -67,20 +69,20 @@ class InLevels:
 
 
 class _Charged(NamedTuple):
-    """A holding at the point: what a unit of level costs by pair and user, what is spare, and the level it holds."""
+    """A holding at the point.
+
+    ``by_pair`` and ``cost`` are what a unit of level costs, and costs each user where it is cheapest; ``over`` is by
+    how much pairs cost more than that, where they do.
+    """
 
     holding: Holding
     by_pair: Float
     cost: Float
+    over: Float
     worth: float
     spare: float
     peak: float
     floors: Float
-
-    def dearer(self, program: Program) -> NDArray[np.bool_]:
-        """Pairs where a unit of level costs more than where it is cheapest."""
-        cheapest = np.maximum(self.cost, 0.0)[program.pairs.user]
-        return self.by_pair > cheapest * (1 + TIE)
 
 
 def judge(program: Program, evidence: Held, tasks: Float) -> tuple[float, tuple[float, ...]]:
@@ -104,23 +106,20 @@ def judge(program: Program, evidence: Held, tasks: Float) -> tuple[float, tuple[
     values = pairs.sum(held)
     excess = np.where(levels.most > 0, np.minimum(levels.limits, levels.most) / values - 1.0, 0.0)
     excess = np.maximum(excess, 0.0)
-    shut = np.asarray(pairs.loads.T @ (program.usable_rows <= 0).astype(float)).ravel() > 0
-    gaps = []
-    peaks = [_peak(levels, holding, values) for holding in evidence.holdings]
-    for k in np.argsort(peaks, kind="stable"):
-        c = _charge(program, levels, evidence.holdings[k], values, peaks[k], shut)
+    gaps: list[float] = []
+    before: list[_Charged] = []
+    for holding in evidence.holdings:  # in the order in which users were held
+        c = _charge(program, levels, holding, values, _peak(levels, holding, values), before)
         mine = c.holding.users
-        least = _room(program, c) * (GAP_TOLERANCE / VIOLATION_TOLERANCE)
-        rise = np.maximum(np.minimum((c.floors + c.spare / c.cost) / values - 1.0, least), c.peak / values - 1.0)
-        lower, paid = values < c.peak * (1 - ABOVE), np.maximum(c.cost, 0.0)
-        taken = np.where(lower & (paid > 0) & (excess > 0), paid * values * excess, 0.0).sum()
-        spent = (paid * c.floors)[mine].sum()
-        excess[mine] = np.minimum(excess, np.maximum(rise, 0.0))[mine]
-        dearer = c.dearer(program)
-        bought = np.max(pairs.sum(np.where(dearer, held, 0.0)) / values, initial=0.0, where=values > 0)
-        gaps.append(float(np.max([*excess[mine], (c.spare + taken) / spent, bought])))
-        if c.spare <= EXACT * c.worth:
-            shut |= dearer
+        rise = np.maximum((c.floors + c.spare / c.cost) / values - 1.0, 0.0)
+        rise = np.where(_beside(levels, c, values, rise), np.minimum(rise, _room(program, c) * SLICE), rise)
+        lower, at_peak = values < c.peak * (1 - ABOVE), mine[values[mine] >= c.peak * (1 - ABOVE)]
+        taken = _taken(program, levels, before, held, values, np.where(lower, excess, 0.0))
+        spent = (np.maximum(c.cost, 0.0) * c.floors)[at_peak].sum()
+        excess[mine] = np.minimum(excess, np.maximum(rise, c.peak / values - 1.0))[mine]
+        bought = np.max(pairs.sum(np.where(c.over > 0, held, 0.0)) / values, initial=0.0, where=values > 0)
+        gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought])))
+        before.append(c)
     gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays one
     return gap if np.isfinite(gap) else np.inf, tuple(gaps)
 
@@ -132,20 +131,59 @@ def _peak(levels: InLevels, holding: Holding, values: Float) -> float:
 
 
 def _charge(
-    program: Program, levels: InLevels, holding: Holding, values: Float, peak: float, shut: NDArray[np.bool_]
+    program: Program, levels: InLevels, holding: Holding, values: Float, peak: float, before: Sequence[_Charged]
 ) -> _Charged:
-    """What the prices of a holding charge users for their levels, where these may be."""
+    """What the prices of a holding, and those of earlier ones that shut places, charge users for their levels."""
     pairs, prices = program.pairs, np.maximum(holding.prices, 0.0)
     by_pair = np.asarray(pairs.loads.T @ prices).ravel()
     if holding.pair_cost is not None:
         by_pair = by_pair + holding.pair_cost
-    by_pair = np.where(shut, np.inf, by_pair / levels.per_task)
-    cost = pairs.min(by_pair)
+    closed = np.asarray(pairs.loads.T @ (program.usable_rows <= 0).astype(float)).ravel() > 0
+    by_pair = np.where(closed, np.inf, by_pair / levels.per_task)
+    shut = np.zeros(len(by_pair), dtype=bool)
+    for earlier in before:
+        shut |= earlier.over > 0
+    cost = pairs.min(np.where(shut, np.inf, by_pair))
+    cost = np.where(np.isinf(cost), pairs.min(by_pair), cost)  # who is shut out everywhere is charged as it is
     floors = np.minimum(values, np.maximum(levels.low, peak))
     # who holds nothing pays nothing, whatever it costs; where a level earns something, the highest one bounds that
     paid = np.where(cost < 0, cost * levels.most, np.where(floors > 0, cost * floors, 0.0))
     worth = np.float64(prices @ program.usable_rows + holding.constant)
-    return _Charged(holding, by_pair, cost, worth, max(worth - paid.sum(), np.float64(0.0)), peak, floors)
+    spare = max(worth - paid.sum(), np.float64(0.0))
+    missing = np.where(shut, np.maximum(cost[pairs.user] - by_pair, 0.0), 0.0)
+    for earlier in before:  # so many times the prices of an earlier level make what it shut no cheaper than the rest
+        more = missing > 0
+        times = np.max(missing / earlier.over, initial=0.0, where=more & (earlier.over > 0))
+        spare = spare + (times * earlier.spare if times > 0 else 0.0)
+        missing = np.where(earlier.over > 0, 0.0, missing)
+    cheapest = np.maximum(cost, 0.0)[pairs.user]
+    over = np.where((by_pair > cheapest * (1 + TIE)) & ~shut & ~closed, by_pair - cheapest, 0.0)
+    return _Charged(holding, by_pair, cost, over, worth, spare, peak, floors)
+
+
+def _beside(levels: InLevels, c: _Charged, values: Float, rise: Float) -> NDArray[np.bool_]:
+    """Users at the level of others whom the same prices provably hold: what is scarce is full for all of them alike."""
+    mine = c.holding.users
+    firm = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > levels.low[mine] * (1 + ABOVE))]
+    level = float(values[firm].max(initial=np.inf)) if len(firm) else np.inf
+    return np.abs(values - level) <= GAP_TOLERANCE * level
+
+
+def _taken(
+    program: Program, levels: InLevels, before: Sequence[_Charged], held: Float, values: Float, excess: Float
+) -> float:
+    """The largest part of what later users hold of a capacity that earlier ones would take by rising by an excess."""
+    pairs = program.pairs
+    if not excess.any():
+        return 0.0
+    open_to = np.ones(len(held), dtype=bool)
+    for c in before:
+        open_to &= ~(c.over > 0)
+    rise = np.where(open_to, (excess * values)[pairs.user] / levels.per_task, 0.0)
+    left = np.maximum(program.usable_rows - pairs.loads @ (held / levels.per_task), 0.0)
+    later = (excess == 0)[pairs.user] & (held > TRACE * values[pairs.user])
+    used = pairs.loads @ np.where(later, held / levels.per_task, 0.0)
+    return float(np.max(np.maximum(pairs.loads @ rise - left, 0.0) / used, initial=0.0, where=used > 0))
 
 
 def _room(program: Program, c: _Charged) -> Float:

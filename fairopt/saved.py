@@ -99,8 +99,8 @@ def load(path: Path) -> Allocation:
             "the file was changed after it was saved"
         )
     loaded = _judged_again(loaded, data.get("evidence"), claim)
-    history = {"method": claim.method, "solver": claim.solver, "seconds": claim.seconds}
-    return gate.as_saved(loaded, {**history, "tried": tuple(Try(**t.model_dump()) for t in claim.tried)})
+    tried = tuple(Try(**t.model_dump()) for t in claim.tried)
+    return gate.as_saved(loaded, claim.method, claim.solver, claim.seconds, tried)
 
 
 def _judged_again(loaded: Allocation, evidence: Any, claim: _Claim) -> Allocation:

@@ -9,5 +9,6 @@
 * `solved`: answers of cone programs; `lagrangian` and `conic` are their bounds.
 * `read`: answers of problems that the user solved or changed.
 * `bundles`: answers of policies that decide bundles.
-* `again`: saved answers, judged again.
+* `batch`: answers of many instances at once. `psdsf`: PS-DSF, from data and tasks alone.
+* `plain`: evidence as plain numbers, for allocations to keep and for files.
 """

@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import feasibility
+from fairopt.allocation import feasibility, holdings_violation
 from fairopt.blocks.algebra import fall
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits
 from fairopt.certificate import Try, within_tolerance
@@ -124,7 +124,7 @@ def _by_own_dual(program: BundleProgram, proposal: BundleProposal, evidence: Sol
     pairs = cone.model.pairs
     cone.unknowns.save_value(np.concatenate([held, tasks[pairs.user, pairs.server] / cone.scale]))
     typical = {cone.unknowns.id: np.ones(cone.unknowns.size)}
-    conditions = [*cone.named.values(), *cone.model.required]
+    conditions = cone.everything
     blocks = max((relative_violation(c, typical) for c in conditions), default=0.0)
     point = BundlePoint(instance, bundles, tasks)
     value, drop = program.objective.value(point), program.objective.drop(point)
@@ -139,7 +139,8 @@ def _by_own_dual(program: BundleProgram, proposal: BundleProposal, evidence: Sol
     whole = np.where(instance.capacities > 0, instance.capacities, np.inf) * instance.counts[:, None]
     prices = capacity.reshape(whole.shape) / whole if not cone.named and factor is not None else None
     return BundleAnswer(
-        bundles, tasks, max(gap, 0.0) if np.isfinite(gap) else np.inf, feasibility(instance, tasks), blocks,
+        bundles, tasks, max(gap, 0.0) if np.isfinite(gap) else np.inf,
+        max(feasibility(instance, tasks), holdings_violation(instance, bundles)), blocks,
         proposal.method, value=value, prices=prices, assumed=ASSUMED if bound is not None and bound.assumes else "",
     )  # fmt: skip
 

@@ -236,8 +236,10 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
     a variable are, by its number: a row is measured in no less than `TYPICAL` of its terms there.
     """
     violation = np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel(order="F")
+    if not np.isfinite(violation).all():
+        return np.inf
     if not violation.max(initial=0.0) > 0:
-        return 0.0 if not np.isnan(violation).any() else np.inf
+        return 0.0
     size = np.zeros(len(violation))
     for argument in condition.args:
         if argument.value is None:

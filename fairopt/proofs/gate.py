@@ -8,7 +8,7 @@ point afterwards (topping up, a later tier) comes here again with the new point.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +19,7 @@ from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.bundle_model import BundlePoint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import Leximin
+from fairopt.blocks.objectives import Leximin, MaxMin, Total
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, levels, servers, solved
@@ -31,6 +31,7 @@ from fairopt.proofs.evidence import (
     Held,
     Proposal,
     RowPrices,
+    Solved,
     TotalPrices,
 )
 from fairopt.proofs.plain import plain
@@ -126,19 +127,18 @@ def judge(program: Program, proposal: Proposal) -> Answer:
 
 
 def _judged(program: Program, method: str, tasks: Float, evidence: Evidence) -> Answer:
-    """By kind of evidence."""
+    """By kind of evidence, each of which proves objectives of some kinds."""
+    if not _about(program, evidence):
+        return nothing(program, method)
     if isinstance(evidence, (Bottlenecked, FairPrices, TotalPrices)):
-        _require(evidence.pool.program is program)
         return _on_one_pool(program, method, tasks, evidence)
     if isinstance(evidence, RowPrices):
-        _require(evidence.units.program is program)
         table = servers.repaired(evidence.units, program.pairs.table(tasks))
         tasks = table[program.pairs.user, program.pairs.server]
         gap, prices = servers.judge(evidence, table)
         return _measured(program, method, tasks, gap, prices.T.ravel())
     tasks = conditions.repair(program, tasks)
     if isinstance(evidence, Held):
-        _require(evidence.model is None or evidence.model.program is program)
         gap, gaps = levels.judge(program, evidence, tasks)
         blocks = (
             conditions.bounds_violation(program, tasks) if evidence.model is None
@@ -147,17 +147,30 @@ def _judged(program: Program, method: str, tasks: Float, evidence: Evidence) -> 
         answer = _measured(program, method, tasks, gap, evidence.prices)
         answer.block_violation, answer.gaps = blocks, gaps or (gap,)
         return answer
-    _require(evidence.model.program is program)
     found = solved.judge(program, evidence, tasks)
     answer = _measured(program, method, tasks, found.gap, found.prices)
     answer.block_violation, answer.assumed = found.block_violation, found.assumed
     return answer
 
 
-def _require(holds: bool) -> None:
-    """Evidence about one question proves nothing about another."""
-    if not holds:
-        raise AssertionError("the evidence is about another program than the one that is judged")
+def _about(program: Program, evidence: Evidence) -> bool:
+    """Whether evidence is about this program, and of a kind that can prove it."""
+    objective, fair = program.objective, program.alpha_fair
+    if isinstance(evidence, Solved):
+        return evidence.model.program is program and not isinstance(objective, Leximin)
+    if isinstance(evidence, Held):
+        of_model = not program.rest if evidence.model is None else evidence.model.program is program
+        return of_model and isinstance(objective, Leximin)
+    if isinstance(evidence, RowPrices):
+        free = not program.rest and not (program.low > 0).any()
+        return evidence.units.program is program and free and (fair is not None or isinstance(objective, MaxMin))
+    if evidence.pool.program is not program or program.pool_share is None:
+        return False
+    if isinstance(evidence, Bottlenecked):
+        return isinstance(objective, (Leximin, MaxMin))
+    if isinstance(evidence, FairPrices):
+        return fair is not None and fair.alpha > 0
+    return isinstance(fair or objective, Total) or (fair is not None and fair.alpha == 0)
 
 
 def _measured(program: Program, method: str, tasks: Float, gap: float, prices: Float | None) -> Answer:
@@ -367,9 +380,12 @@ def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: An
     return Allocation(instance, policy, tasks, certificate, value, known.get("prices"), bundles)
 
 
-def as_saved(allocation: Allocation, history: Mapping[str, Any]) -> Allocation:
+def as_saved(
+    allocation: Allocation, method: str, solver: str | None, seconds: float, tried: tuple[Try, ...]
+) -> Allocation:
     """An allocation that was judged again, with what its file tells of how it came about."""
-    return replace(allocation, certificate=replace(allocation.certificate, **history))
+    history = replace(allocation.certificate, method=method, solver=solver, seconds=seconds, tried=tried)
+    return replace(allocation, certificate=history)
 
 
 def _certificate(begun: float, **measured: Any) -> Certificate:

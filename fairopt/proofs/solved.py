@@ -62,7 +62,7 @@ def judge(program: Program, evidence: Solved, tasks: Float) -> Bounded:
         majorant = None
     if majorant is None:
         gap, prices = _tangent_gap(program, evidence, multipliers, tasks, point)
-        per_form: float | None = factor or 1.0
+        per_form: float | None = factor  # an excess of a transform says nothing in natural units
     else:
         if factor is not None:
             multipliers = multipliers.times(factor)
@@ -79,7 +79,7 @@ def judge(program: Program, evidence: Solved, tasks: Float) -> Bounded:
     if not gap <= GAP_TOLERANCE and per_form:
         excess, assumes = _conic_excess(objective, evidence, tasks, point)
         if majorant is None:
-            conic = _plain_gap(objective, point, excess * per_form)
+            conic = _plain_gap(program, point, excess * per_form)
         else:  # concave in the form, so its slope bounds what the excess is worth
             value = majorant.value(point)
             conic = max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
@@ -143,13 +143,21 @@ def _tangent_gap(
     charged.pair_cost = charged.pair_cost - worth
     value = objective.value(point)
     found = bound(program, majorant, objective, charged, tasks, natural=True, refine=False)
-    return _plain_gap(objective, point, found.value - value), charged.prices
+    return _plain_gap(program, point, found.value - value), charged.prices
 
 
-def _plain_gap(objective: Objective, point: Point, excess: float) -> float:
-    """An excess in units of what the objective falls by on the way to no tasks."""
+def _plain_gap(program: Program, point: Point, excess: float) -> float:
+    """An excess in units of what the objective falls by on the way to no tasks.
+
+    Where it does not fall, in units of how far it is from what users typically run: an objective of small numbers is
+    not near its optimum for that.
+    """
+    objective = program.objective
     drop = objective.drop(point)
-    gap = max(excess, 0.0) / drop if drop > 0 else max(excess, 0.0)
+    if not drop > 0:
+        typical = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
+        drop = abs(objective.value(typical) - objective.value(point))
+    gap = max(excess, 0.0) / drop if drop > 0 else np.inf
     return gap if gap < np.inf else np.inf  # so that a NaN proves nothing
 
 

@@ -207,8 +207,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
             return gate.of_bundles(policy, [*earlier[:-1], (last, answer)], begun, (given.tasks_by_server, held))
         if not several:
             program = Program(instance, policy.objective, policy.constraints)
-            kept = restored(program, evidence[0], solver) if evidence and evidence[0] and not program.empty else None
-            found = gate.empty(program) if program.empty else _at(program, given, kept, method, solver)
+            found = gate.empty(program) if program.empty else _by_kept(program, given, evidence, method, solver)
             if found.ok:
                 return gate.allocation(policy, [(program, found)], begun, given.tasks_by_server)
         *before, (program, fresh) = _tiers(policy, instance, settings, "auto")
@@ -218,6 +217,15 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
         note = f"it could not be judged again: {error}"
         known = {"value": given.objective, "prices": given.prices, "bundles": given.given_bundles, "note": note}
         return gate.of_nothing(instance, given.tasks_by_server, policy, **known)
+
+
+def _by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
+    """The tasks of an allocation, judged by the evidence that was kept of it, if that is any."""
+    try:
+        kept = restored(program, evidence[0], solver) if evidence and evidence[0] else None
+        return _at(program, given, kept, method, solver)
+    except (LookupError, TypeError, ValueError):
+        return gate.nothing(program, method)
 
 
 def _at(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:

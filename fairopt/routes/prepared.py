@@ -166,7 +166,7 @@ class Prepared:
         if _structure(program.given, program.unmerged) != self._structure:
             return None
         old = self._models.get(id(program.objective))
-        if old is None and not can_keep(program):
+        if program.rest or (old is None and not can_keep(program)):
             return None
         limited, floored = np.flatnonzero(np.isfinite(program.high)), np.flatnonzero(program.low > 0)
         if old is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.properties.dominance import ROUNDING
 from fairopt.properties.lies import Tally, best_lies
 from fairopt.properties.many import Outcomes
 from fairopt.properties.pools import Pools, within
@@ -21,7 +22,6 @@ Bool = NDArray[np.bool_]
 Rng = np.random.Generator
 
 NEARLY_FULL = 1e-4  # relative: bottlenecks may be less than full by what numerical routes leave
-FULL = 1e-12  # relative: a resource of which less than this is left over is full; rounding leaves as much
 
 
 # -- properties -------------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def violations(name: str, pools: Pools, found: Outcomes) -> tuple[Float, NDArray
 
 def _unused(pools: Pools, found: Outcomes) -> Float:
     left = np.maximum(pools.capacities - np.einsum("bjm,bj->bm", pools.demands, found.tasks), 0.0)
-    left = np.where(left <= FULL * pools.capacities, 0.0, left)
+    left = np.where(left <= ROUNDING * pools.capacities, 0.0, left)
     slices = _slices(pools)
     runs = np.where(found.tasks > TRACE * slices, found.tasks, slices)
     return np.minimum(within(left[:, None], pools.demands), pools.limits - found.tasks) / runs

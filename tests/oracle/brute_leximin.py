@@ -79,16 +79,20 @@ class Polytope:
         x = solved(-row.ravel(), a, b, self.e, self.f, bounds)
         return float(row.ravel() @ x), x.reshape(self.eligible.shape)
 
-    def reaches(self, rows: list[Float], more: list[tuple[Float, float]] | None = None) -> list[float]:
-        """Largest value of each row by itself: one program of a copy of the polytope for each, as calls are slow."""
+    def corners(self, rows: list[Float], more: list[tuple[Float, float]] | None = None) -> Float:
+        """Where each row by itself is largest: one program of a copy of the polytope for each, as calls are slow."""
         k = len(rows)
         a = [*self.a, *(-r.ravel() for r, _ in more or [])]
         b = [*self.b, *(-v for _, v in more or [])]
         bounds = [(0, None) if ok else (0, 0) for ok in self.eligible.ravel()]
         copies = [sparse.kron(sparse.identity(k), np.array(table)) if len(table) else [] for table in (a, self.e)]
-        worth = np.concatenate([row.ravel() for row in rows])
-        x = solved(-worth, copies[0], b * k, copies[1], self.f * k, bounds * k)
-        return [float(value) for value in (worth * x).reshape(k, -1).sum(axis=1)]
+        cost = -np.concatenate([row.ravel() for row in rows])
+        x = solved(cost, copies[0], b * k, copies[1], self.f * k, bounds * k)
+        return x.reshape(k, *self.eligible.shape)
+
+    def reaches(self, rows: list[Float], more: list[tuple[Float, float]] | None = None) -> list[float]:
+        """The largest value of each row by itself."""
+        return [float((r * x).sum()) for r, x in zip(rows, self.corners(rows, more), strict=True)]
 
 
 def leximin(polytope: Polytope, worth: Float, weights: Float) -> Float:

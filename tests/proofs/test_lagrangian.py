@@ -49,7 +49,7 @@ def feasible(program: Program, rng: np.random.Generator, count: int) -> Iterator
             polytope.at_most(-polytope.user(j), -low)
         if np.isfinite(high):
             polytope.at_most(polytope.user(j), high)
-    corners = [polytope.maximise(rng.normal(size=polytope.eligible.shape))[1] for _ in range(4)]
+    corners = polytope.corners([rng.normal(size=polytope.eligible.shape) for _ in range(4)])
     for _ in range(count):
         mix = rng.dirichlet(np.full(4, 0.5))
         yield pairs_of(program, sum(m * np.maximum(c, 0) for m, c in zip(mix, corners, strict=True)))

@@ -14,7 +14,7 @@ from fairopt.certificate import Certificate
 from fairopt.instance import Instance
 
 if TYPE_CHECKING:
-    from fairopt.proofs.derivatives import LevelPrices, Prices
+    from fairopt.proofs.derivatives import LevelPrices
 
 __all__ = ["Allocation"]
 
@@ -201,8 +201,8 @@ class Allocation:
         By how much the share rises which, equal for all users per weight, the objective would value as it does the
         allocation: for `AlphaFair` the weighted power mean of the shares per weight, for `Total` the total per weight,
         for `MaxMin` and `Leximin` the (first) level, for `OrderedWeighted` the value by the sum of its weights, for
-        `FairnessEfficiency` ``(|f| / W)^(1 / lam) / W`` of the measure f and the sum W of weights (on its edge the power
-        mean). In dominant shares per unit, or tasks per unit, as the objective's share says.
+        `FairnessEfficiency` ``(|f| / W)^(1 / lam) / W`` of the measure f and the sum W of weights (on its edge the
+        power mean). In dominant shares per unit, or tasks per unit, as the objective's share says.
 
         Raises
         ------
@@ -213,9 +213,12 @@ class Allocation:
         --------
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-        >>> for policy in (fo.DRF(), fo.FDS(2), fo.FDS(0.5)):
-        ...     print(policy.allocate(cluster).share_prices.round(6))
-        [[0.0025 0.     0.    ]]
+        >>> for policy in (fo.DRF(), fo.FDS(2), fo.NoFairness()):
+        ...     a = policy.allocate(cluster)
+        ...     print(a.prices.round(4), a.share_prices.round(4))
+        [[0.0025 0.     0.    ]] [[0.0025 0.     0.    ]]
+        [[0.02 0.   0.  ]] [[0.0025 0.     0.    ]]
+        [[0.125 0.    0.   ]] [[0.0625 0.     0.    ]]
         """
         from fairopt.proofs import derivatives
 
@@ -273,7 +276,7 @@ class Allocation:
             units held of each resource, and ``share of <resource>``, the part of all there is.
             ``server``: ``type`` (where the instance has types), ``servers`` (how many the row stands for), ``tasks``,
             the units held, ``capacity of <resource>``, ``used <resource>`` (the part held) and, where there are prices,
-            ``price of <resource>``.
+            ``price of <resource>``; where `prices_left` differ, ``price of <resource>, one less`` too.
             ``placement``: ``tasks`` and the units held, of each user on each server where it has something.
 
         Returns

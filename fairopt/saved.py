@@ -35,7 +35,7 @@ def save(allocation: Allocation, path: Path) -> Path:
         "certificate": asdict(allocation.certificate),
         "instance": allocation.instance.to_dict(),
         "tasks_by_server": allocation.tasks_by_server.tolist(),
-        "prices": None if allocation.prices is None else allocation.prices.tolist(),
+        "prices": None if allocation.evidence_prices is None else allocation.evidence_prices.tolist(),
         "bundles": None if allocation.given_bundles is None else allocation.given_bundles.tolist(),
     }
     if path.suffix == ".parquet":

@@ -17,7 +17,7 @@ ORDER = (
     ("instance", "certificate"),
     ("allocation",),
     ("blocks",),
-    ("routes",),
+    ("routes", "proofs"),
     ("policy",),
     ("notions",),
     ("metrics", "properties", "tradeoff", "online"),

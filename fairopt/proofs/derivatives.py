@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.errors import InvalidBlock
 from fairopt.proofs.multipliers import TRUST, Face
-from fairopt.proofs.optimum import TIES, Optimum, Unknown, first_tier, log_share_slope, log_worth, parts
+from fairopt.proofs.optimum import TIES, Optimum, Ranked, Unknown, first_tier, log_share_slope, log_worth, parts
 from fairopt.proofs.rises import heights
 from fairopt.proofs.system import MOST_COLUMNS, System
 from fairopt.routes.certify import gradient_of
@@ -274,7 +274,8 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
     if prices is None or not np.isfinite(prices).all():
         return None
     try:
-        ranked, log_factor = [], 0.0
+        ranked: list[Ranked] = []
+        log_factor = 0.0
         try:
             powers, ranked = parts(optimum.objective, optimum.point)
             logs = log_worth(optimum, powers)

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-__all__ = ["Conditions", "Face", "Ties"]
+__all__ = ["Conditions", "Face", "Ties", "is_sparse"]
 
 Float = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
@@ -33,11 +33,14 @@ RANK = 1e-6
 # By how much, of all that is paid, conditions may fail. Answers certified within 1e-8 failed by 1e-12 to 4e-4 (interior
 # points on servers, CLARABEL at alpha = 8); points that are not optimal by 1e-2 and more.
 TRUST = 1e-3
-SLACKS = (1e-11, 1e-9, 1e-7, 1e-5, 1e-4)  # what inequalities may give way, relatively: the first at which anything is left
+# A hint that fails by less is taken: least squares weigh equations by what is paid, so that prices of what only users
+# with shares worth next to nothing need (1e-25 of all, at alpha = 100) get lost.
+EXACT = 1e-9
+SLACKS = (1e-11, 1e-9, 1e-7, 1e-5, 1e-4)  # what inequalities may give way: the first at which anything is left
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-# Scaled multipliers are at most this, and below minus FAR a value is minus infinity: less capacity would leave nothing
-# feasible. Lower bounds that leave a part r of a capacity free make prices of about 1 / r.
-BOX, FAR = 1e8, 1e6
+# Bounds on scaled multipliers: the first that does not decide the least. At the second, what is below -FAR is minus
+# infinity: lower bounds that leave a part r of a capacity free make prices of about 1 / r.
+BOXES, FAR = (1e3, 1e8), 1e6
 AT_ONCE = 100  # violated rows that come in together
 ROUNDS = 200  # of rows coming in; instances of 200 users on 27 servers took 1 to 12
 
@@ -82,8 +85,9 @@ class Conditions:
         high: Mask, own: Mask, signed: Mask, size: Float | None = None,
     ) -> None:  # fmt: skip
         self.user, self.used, self.low, self.high, self.own, self.signed = user, used, low, high, own, signed
-        charges = _times(charges, 1.0 / rate)
-        self.charges = charges.tocsc() if sp.issparse(charges) else charges
+        self.charges: Any = _times(charges, 1.0 / rate)
+        if is_sparse(charges):
+            self.charges = sp.csc_array(self.charges)
         self.worth = worth / rate
         self.size = np.abs(self.worth) if size is None else size / rate
         if len(signed) and len(user):
@@ -161,11 +165,14 @@ class Face:
         A guess, which is taken where it is as good as the point can tell.
     noise : float, default 0
         How far the point itself is known to be off: a hint may fail by as much.
+    rays : ndarray of shape (n_rays, n_columns), optional
+        Directions in which multipliers may grow for ever, and in which no function that is asked for changes.
     """
 
     def __init__(
-        self, conditions: Conditions, ties: Sequence[Ties] = (), hint: Float | None = None, noise: float = 0.0
-    ) -> None:
+        self, conditions: Conditions, ties: Sequence[Ties] = (), hint: Float | None = None, noise: float = 0.0,
+        rays: Float | None = None,
+    ) -> None:  # fmt: skip
         self.given, self.ties = conditions, ties
         self.sums, self.sum_sides = self._whole_ties()
         matrix, side = conditions.gram()
@@ -182,12 +189,30 @@ class Face:
             rest = self._moment() * per
             self.theta = self.theta + per * (vectors[:, kept] @ ((rest @ vectors[:, kept]) / values[kept]))
         self.strain = self._strain(self.theta)
-        if hint is not None and self._strain(hint) <= max(2 * self.strain, noise):
+        if hint is not None and self._strain(hint) <= max(2 * self.strain, noise, EXACT):
             self.theta = np.where(conditions.dead, 0.0, hint)
             self.strain = self._strain(self.theta)
         self.cuts: list[Float] = []
         self.cut_sides: list[float] = []
         self.slack = 0
+        if rays is not None and not self.unique and len(self.sums) == len(self.ties):
+            self._go_along(rays, int((~conditions.dead).sum() - kept.sum()))
+
+    def _go_along(self, rays: Float, free: int) -> None:
+        """Take the point to where all inequalities hold, if rays are all that equations leave open."""
+        off = np.abs(self.equations @ rays.T) > RANK * (np.abs(self.equations) @ np.abs(rays.T))
+        if off.any() or np.linalg.matrix_rank(rays / np.abs(rays).max(axis=1, keepdims=True), RANK) < free:
+            return
+        self.unique = True
+        given, ray = self.given, rays.sum(axis=0)
+        here, there = given.own_multipliers(self.theta), given.own_multipliers(ray) + given.worth
+        steps = [np.zeros(1)]
+        for missing, gained in (
+            (-self.theta[~given.signed], ray[~given.signed]), (self._shortfalls(here), -self._shortfalls(there)),
+        ):  # fmt: skip
+            some = (missing > 0) & (gained > RANK)
+            steps.append(missing[some] / gained[some])
+        self.theta = self.theta + max(float(step.max(initial=0.0)) for step in steps) * ray
 
     def _whole_ties(self) -> tuple[Float, Float]:
         """An equation for each tie of users none of whom is at a bound: their multipliers add up to the weights."""
@@ -259,18 +284,22 @@ class Face:
         if self.unique:
             return (float(goal @ self.theta), self.theta) if self.sound else None
         while self.slack < len(SLACKS):
-            theta = self._program(goal, SLACKS[self.slack])
-            if theta is not None:
-                value = float(goal @ theta)
-                return (-np.inf if value < -FAR * np.abs(goal).max(initial=0.0) else value), theta
+            for box in BOXES:
+                found = self._program(goal, SLACKS[self.slack], box)
+                if found is not None and (found[1] or box == BOXES[-1]):
+                    value = float(goal @ found[0])
+                    return (-np.inf if value < -FAR * np.abs(goal).max(initial=0.0) else value), found[0]
             self.slack += 1
         return None
 
-    def _program(self, goal: Float, slack: float) -> Float | None:
-        """A minimiser, with inequalities that come in as they are violated; None where nothing satisfies them."""
+    def _program(self, goal: Float, slack: float, box: float) -> tuple[Float, bool] | None:
+        """A minimiser, and whether it owes nothing to the box; None where nothing satisfies the inequalities.
+
+        These come in as they are violated.
+        """
         given = self.given
         live = np.flatnonzero(~given.dead)
-        bounds = [(-BOX if given.signed[k] else 0.0, BOX) for k in live]
+        bounds = [(-box if given.signed[k] else 0.0, box) for k in live]
         equations = self.equations[:, live]
         sides = self.equations @ self.theta
         size = float(np.abs(goal).max(initial=0.0)) or 1.0
@@ -290,7 +319,8 @@ class Face:
                 self.cuts.append(row)
                 self.cut_sides.append(side)
             if len(self.cuts) == before:
-                return theta
+                walls = np.abs(found.upper.marginals) + np.where(given.signed[live], np.abs(found.lower.marginals), 0.0)
+                return theta, float(walls.max(initial=0.0)) <= RANK
         return None
 
     # -- inequalities: rows with ``row @ theta >= side``, in units of their largest term -----------------------------
@@ -369,14 +399,18 @@ def _largest(values: Float, above: float) -> Rows:
     return found
 
 
+def is_sparse(matrix: Any) -> bool:
+    """Whether a matrix is one of SciPy's."""
+    return bool(sp.issparse(matrix))
+
+
 def _times(matrix: Any, by_column: Float) -> Any:
     """Columns multiplied by numbers."""
-    return matrix @ sp.diags_array(by_column) if sp.issparse(matrix) else matrix * by_column
+    return sp.csc_array(matrix) @ sp.diags_array(by_column) if is_sparse(matrix) else matrix * by_column
 
 
 def _dense(matrix: Any) -> Float:
-    out: Float = matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
-    return out
+    return np.asarray(sp.coo_array(matrix).toarray() if is_sparse(matrix) else matrix)
 
 
 def _flat(values: Any) -> Float:

@@ -248,12 +248,13 @@ def log_share_slope(term: Objective, point: Point) -> float:
 
 def log_worth(optimum: Optimum, powers: Sequence[Power]) -> Float:
     """Logarithm of what a task of each pair brings, by the parts that have a derivative."""
-    out = np.full(len(optimum.user), -np.inf)
+    out: Float = np.full(len(optimum.user), -np.inf)
     for log_factor, share, alpha in powers:
         c = share.coefficients(optimum.program.instance)
-        with np.errstate(divide="ignore"):
-            by_user = log_factor - alpha * np.log(optimum.relative_shares(share)) if alpha else log_factor
-            term = np.log(optimum.of(c)) + (by_user[optimum.user] if alpha else by_user)
+        term = log_factor + np.log(optimum.of(c))
+        if alpha:
+            with np.errstate(divide="ignore"):
+                term -= alpha * np.log(optimum.relative_shares(share))[optimum.user]
         out = np.logaddexp(out, term) if len(powers) > 1 else term
     return out
 

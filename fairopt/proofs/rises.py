@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from fairopt.proofs.multipliers import Conditions, Face, Ties
+from fairopt.proofs.multipliers import Conditions, Face, Ties, is_sparse
 from fairopt.proofs.optimum import Optimum, Unknown
 from fairopt.proofs.system import MOST_COLUMNS, System
 
@@ -80,6 +80,7 @@ class _Rates:
         self.rises = np.zeros((len(self.z), 2 * d))  # by capacity: with more of it, then with less of it
         self.blocked = np.zeros(2 * d, dtype=bool)  # with less of these nothing would be feasible
         self.faces = 0
+        self.rays: list[Float] = []  # prices of decided levels by full row: higher ones may charge multiples of them
         # whom a lower bound keeps above the resources that hold it: it rises where others leave room
         self.lifted = optimum.low & ~optimum.high & (optimum.total > 0)
         self.tops = self._tops()
@@ -90,9 +91,9 @@ class _Rates:
         optimum = self.optimum
         giver = optimum.used & ~optimum.low[optimum.user]
         level = np.where(giver, self.z[optimum.user], 0.0)
-        loads = optimum.loads[optimum.full]
-        if sp.issparse(loads):
-            loads = sp.csr_array(loads, copy=True)
+        loads: Any = optimum.loads[optimum.full]
+        if is_sparse(loads):
+            loads = sp.csr_array(loads).copy()
             loads.data = level[loads.indices]
             top = loads.max(axis=1).toarray().ravel() if loads.shape[0] else np.zeros(0)
         else:
@@ -124,7 +125,7 @@ class _Rates:
 
     def run(self) -> list[Height] | None:
         """See `heights`."""
-        optimum, key = self.optimum, self.key
+        key = self.key
         if self.first:
             chosen = key.min(keepdims=True)
         elif self.others:
@@ -199,9 +200,10 @@ class _Rates:
             return [(columns, np.ones(len(part), dtype=bool))]
         if not len(columns):
             return []
-        loads = optimum.loads[optimum.full[columns]]
+        loads: Any = optimum.loads[optimum.full[columns]]
+        needs: Any
         n = len(part)
-        if sp.issparse(loads):
+        if is_sparse(loads):
             mine = np.flatnonzero(part[optimum.user])
             to_user = sp.csr_array((np.ones(len(mine)), (mine, optimum.user[mine])), shape=(len(optimum.user), n))
             needs = (sp.csr_array(loads) @ to_user) > 0
@@ -231,11 +233,12 @@ class _Rates:
         if not len(now):
             return held
         earlier = np.flatnonzero(before & self.rises.any(axis=1) & (conditions.main[: len(here)] >= 0))
-        goals = np.zeros((len(units), 2 * d))
+        goals: Float = np.zeros((len(units), 2 * d))
         k = np.arange(len(columns))
         goals[k, columns], goals[k, d + columns] = units[k], -units[k]
         goals = _minus(goals, conditions.rows_of(conditions.main[earlier]), self.rises[earlier])
-        face = self._face(conditions, now)
+        rays = [ray[columns] / units for ray in self.rays if len(units) == len(columns) and ray[columns].any()]
+        face = self._face(conditions, now, np.array(rays) if rays else None)
         if face.unique and not face.theta.any():
             return held
         held[now] = True
@@ -243,6 +246,10 @@ class _Rates:
             if not face.sound:
                 return None if not self.first else np.zeros(len(here), dtype=bool)
             self.rises[now] = face.theta @ goals
+            ray = np.zeros(d)
+            ray[columns] = (face.theta * units)[: len(columns)]
+            if len(units) == len(columns):
+                self.rays.append(ray)
             return held
         for column in np.flatnonzero(goals.any(axis=0)):
             found = self._parting(conditions, face, now, goals[:, column])
@@ -251,15 +258,15 @@ class _Rates:
             self.rises[now, column] = found
         return held
 
-    def _face(self, conditions: Conditions, users: Rows) -> Face:
+    def _face(self, conditions: Conditions, users: Rows, rays: Float | None = None) -> Face:
         self.faces += 1
         if self.faces > MOST_FACES:
             raise Unknown
-        return Face(conditions, [Ties(users, np.append(1.0, np.zeros(len(users) - 1)))])
+        return Face(conditions, [Ties(users, np.append(1.0, np.zeros(len(users) - 1)))], rays=rays)
 
     def _parting(self, conditions: Conditions, face: Face, users: Rows, goal: Float) -> Float | None:
         """Rates of the users of a level, those who are held first at the smallest."""
-        rates = np.zeros(len(users))
+        rates: Any = np.zeros(len(users))
         low, high = conditions.low[users], conditions.high[users]
         open_to = ~(low & high)
         while open_to.any():

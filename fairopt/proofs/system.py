@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.proofs.multipliers import Conditions, Ties
+from fairopt.proofs.multipliers import Conditions, Ties, is_sparse
 from fairopt.proofs.optimum import Optimum, Ranked
 
 __all__ = ["MOST_COLUMNS", "System"]
@@ -25,7 +25,8 @@ class System:
 
     def __init__(self, optimum: Optimum, worth: Float) -> None:
         n = optimum.program.instance.n_users
-        self.optimum, self.worth, self.rate = optimum, worth, np.ones(len(worth))
+        self.optimum, self.worth = optimum, worth
+        self.rate: Float = np.ones(len(worth))
         self.low, self.high, self.own = optimum.low.copy(), optimum.high.copy(), np.zeros(n, dtype=bool)
         self.ranked_value = 0.0
         self.columns: list[tuple[Rows, Float, float]] = []  # charges of further multipliers: pairs, values, unit
@@ -81,12 +82,12 @@ class System:
 
     def bounds_apart(self) -> None:
         """A column for the bound of each ranked user whose share differs by server: two multipliers, two rates."""
-        optimum = self.optimum
-        for j in np.flatnonzero(self.own & (self.low | self.high) & (optimum.total > 0)):
-            pairs = np.flatnonzero(optimum.user == j)
-            rate = self.rate[pairs]
-            if not len(pairs) or rate.max() <= rate.min() * (1 + 1e-12):
-                continue
+        optimum, user = self.optimum, self.optimum.user
+        first = np.searchsorted(user, np.arange(len(self.own)))
+        differs = np.abs(self.rate - self.rate[first[user]]) > 1e-12 * self.rate
+        bounded = self.own & (self.low | self.high) & (optimum.total > 0)
+        for j in np.unique(user[differs & bounded[user]]):
+            pairs = np.flatnonzero(user == j)
             for at_bound, sign in ((self.high, 1.0), (self.low, -1.0)):
                 if at_bound[j]:
                     unit = (self.ranked_value or 1.0) / optimum.total[j]
@@ -117,33 +118,35 @@ class System:
             And the unit of each multiplier: prices, those of other conditions, and others.
         """
         optimum, apart, rest = self.optimum, self.apart, self.optimum.rest
-        per_unit = abs(rest.charges) @ sp.diags_array(optimum.program.size[optimum.user])
+        per_unit: Any = abs(rest.charges) @ sp.diags_array(optimum.program.size[optimum.user])
         most = per_unit.max(axis=1).toarray().ravel() if rest.charges.shape[0] else np.zeros(0)
         others = [unit for *_, unit in self.columns]
         units = np.concatenate([scale, whole / np.where(most > 0, most, 1.0), others])
         signed = np.concatenate([np.zeros(len(scale), dtype=bool), rest.signed, np.zeros(len(others), dtype=bool)])
-        charges = optimum.loads[rows]
+        charges: Any = optimum.loads[rows]
         if len(units) > len(scale):
             charges = sp.vstack([sp.csr_array(charges), rest.charges])
             charges = sp.vstack([sp.hstack([charges, sp.csr_array((charges.shape[0], apart))]), self._further()])
-        charges = units[:, None] * charges if not sp.issparse(charges) else (sp.diags_array(units) @ charges).tocsc()
-        made, n = np.arange(apart), len(self.own)
-        none, all_made = np.zeros(apart, dtype=bool), np.ones(apart, dtype=bool)
-        here = slice(None)
+        charges = sp.csc_array(sp.diags_array(units) @ charges) if is_sparse(charges) else units[:, None] * charges
+        kept: Any = slice(None)
+        if lost is not None and lost.any():
+            kept = np.flatnonzero(np.append(~lost[optimum.user], np.ones(apart, dtype=bool)))
+
+        def by_pair(values: NDArray[Any], made: Any) -> NDArray[Any]:
+            return np.append(values, made * np.ones(apart, dtype=values.dtype))[kept]
+
+        def by_user(values: Mask, made: bool) -> Mask:
+            return np.append(values, np.full(apart, made))
+
         worth, size = self.worth, None
         if paid is not None:
-            worth, size = worth - paid, np.append(np.maximum(np.abs(worth), paid), np.ones(apart))
-        if lost is not None and lost.any():
-            here = np.flatnonzero(np.append(~lost[optimum.user], all_made))
-        values = (
-            np.append(worth, 0.0 * made), np.append(self.rate, all_made), np.append(optimum.user, n + made),
-            np.append(optimum.tasks, 0.0 * made), np.append(optimum.reach, 0.0 * made),
-            np.append(optimum.used, all_made),
-        )  # fmt: skip
-        by_user = (np.append(self.low, none), np.append(self.high, none), np.append(self.own, all_made))
+            worth, size = worth - paid, by_pair(np.maximum(np.abs(worth), paid), 1)
         conditions = Conditions(
-            charges[:, here], *(value[here] for value in values), *by_user, signed, None if size is None else size[here]
-        )
+            charges[:, kept], by_pair(worth, 0), by_pair(self.rate, 1),
+            by_pair(optimum.user, len(self.own) + np.arange(apart)), by_pair(optimum.tasks, 0),
+            by_pair(optimum.reach, 0), by_pair(optimum.used, True),
+            by_user(self.low, False), by_user(self.high, False), by_user(self.own, True), signed, size,
+        )  # fmt: skip
         return conditions, units
 
     def _further(self) -> Any:

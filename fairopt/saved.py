@@ -42,7 +42,7 @@ def save(allocation: Allocation, path: Path) -> Path:
         "certificate": asdict(allocation.certificate),
         "instance": allocation.instance.to_dict(),
         "tasks_by_server": allocation.tasks_by_server.tolist(),
-        "prices": None if allocation.prices is None else allocation.prices.tolist(),
+        "prices": None if allocation.evidence_prices is None else allocation.evidence_prices.tolist(),
         "bundles": None if allocation.given_bundles is None else allocation.given_bundles.tolist(),
         "evidence": list(allocation.evidence),
     }
@@ -125,7 +125,7 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: _Claim) -> Allocatio
                 return again
         except FairoptError as error:
             note = f"it could not be judged again: {error}"
-    known = {"value": loaded.objective, "prices": loaded.prices, "bundles": loaded.given_bundles, "note": note}
+    known = {"value": loaded.objective, "prices": loaded.evidence_prices, "bundles": loaded.given_bundles, "note": note}
     return gate.of_nothing(instance, tasks, policy, **known)
 
 

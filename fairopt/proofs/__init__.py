@@ -11,4 +11,6 @@
 * `bundles`: answers of policies that decide bundles.
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF, from data and tasks alone.
 * `plain`: evidence as plain numbers, for allocations to keep and for files.
+* `derivatives`: prices as derivatives of what was optimised; `rises`: those of every level of a leximin.
+* `optimum`: a policy at its answer; `system`: what multipliers satisfy there; `multipliers`: all that satisfy it.
 """

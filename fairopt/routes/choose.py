@@ -215,8 +215,8 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
         return gate.allocation(policy, [*before, (program, found)], begun, given.tasks_by_server)
     except (FairoptError, LookupError, TypeError, ValueError) as error:
         note = f"it could not be judged again: {error}"
-        known = {"value": given.objective, "prices": given.prices, "bundles": given.given_bundles, "note": note}
-        return gate.of_nothing(instance, given.tasks_by_server, policy, **known)
+        known = {"value": given.objective, "prices": given.evidence_prices, "bundles": given.given_bundles}
+        return gate.of_nothing(instance, given.tasks_by_server, policy, note=note, **known)
 
 
 def _by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:

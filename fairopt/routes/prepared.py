@@ -140,7 +140,7 @@ class Prepared:
             self.policy, instance, solver=self._solver, solver_options=self._options,
             time_limit=time_limit, verbose=verbose, general=self._solve, start=self._start,
         )  # fmt: skip
-        self._start = allocation.prices
+        self._start = allocation.evidence_prices
         return allocation
 
     def _solve(self, program: Program, settings: Settings) -> Proposals:

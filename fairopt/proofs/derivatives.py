@@ -23,7 +23,7 @@ from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.errors import InvalidBlock
 from fairopt.proofs.conditions import gradient_of
 from fairopt.proofs.multipliers import TRUST, Face
-from fairopt.proofs.optimum import TIES, Optimum, Ranked, Unknown, first_tier, log_share_slope, log_worth, parts
+from fairopt.proofs.optimum import TIES, Optimum, Ranked, _Unknown, first_tier, log_share_slope, log_worth, parts
 from fairopt.proofs.rises import heights
 from fairopt.proofs.system import MOST_COLUMNS, System
 from fairopt.routes.program import ConeModel
@@ -107,7 +107,7 @@ def prices(allocation: Allocation) -> Prices | None:
             return Prices(nothing, nothing)
         try:
             found = _of_first_level(optimum) if optimum.levelled else _of_value(optimum)
-        except Unknown:
+        except _Unknown:
             found = _of_evidence(optimum)
         if found is not None:
             right, left, log_factor = found
@@ -138,7 +138,7 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
             return ()
         try:
             found = heights(optimum)
-        except Unknown:
+        except _Unknown:
             return None
         if found is not None:
             labels, nothing = optimum.program.instance.users, np.zeros(allocation.instance.capacities.shape)
@@ -232,7 +232,7 @@ def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
 def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     """All optimal multipliers of a sum of objectives, their units, and the logarithm of the objective's."""
     if not optimum.rest.known:
-        raise Unknown
+        raise _Unknown
     powers, ranked = parts(optimum.objective, optimum.point)
     logs = log_worth(optimum, powers)
     log_factor = _largest_log(optimum, logs) if powers else 0.0
@@ -241,7 +241,7 @@ def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     lost = np.zeros(optimum.program.instance.n_users, dtype=bool)  # worth beyond floats: only a bound explains that
     lost[optimum.user[~np.isfinite(worth)]] = True
     if (lost & ~optimum.high).any():
-        raise Unknown
+        raise _Unknown
     system = System(optimum, np.where(lost[optimum.user], 0.0, worth))
     ties = [found for term in ranked for found in system.rank(term, float(np.exp(-log_factor)))]
     system.bounds_apart()
@@ -251,7 +251,7 @@ def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     scale = np.where(on_row > 0, on_row, whole) / optimum.program.usable_rows[optimum.full]
     conditions, units = system.conditions(optimum.full, scale, whole, lost)
     if len(units) > MOST_COLUMNS:
-        raise Unknown
+        raise _Unknown
     hint = None
     if optimum.hint is not None and len(units) == len(optimum.full):
         with np.errstate(over="ignore", invalid="ignore"):
@@ -283,7 +283,7 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
             log_factor = _largest_log(optimum, logs) if powers else 0.0
             with np.errstate(over="ignore"):
                 worth = np.exp(logs - log_factor)
-        except Unknown:
+        except _Unknown:
             worth = _by_gradient(optimum)
         with np.errstate(over="ignore"):
             by_row = prices * np.exp(-log_factor)
@@ -297,7 +297,7 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
             return None
         none = np.zeros(0, dtype=np.intp)
         conditions, units = system.conditions(none, np.zeros(0), whole, paid=cost)
-    except Unknown:
+    except _Unknown:
         return None
     if len(units) > MOST_COLUMNS or not Face(conditions, ties).sound:
         return None
@@ -310,13 +310,13 @@ def _by_gradient(optimum: Optimum) -> Float:
     required = len(cone.model.required)
     expression = cp.sum(optimum.objective.expression(cone.model))
     if len(cone.model.required) > required or any(v.id != cone.unknowns.id for v in expression.variables()):
-        raise Unknown
+        raise _Unknown
     pairs = optimum.program.pairs
     cone.unknowns.save_value(optimum.point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
     gradient = gradient_of(expression, cone.unknowns)
     if gradient is None:
-        raise Unknown
+        raise _Unknown
     worth: Float = (gradient.toarray().ravel() / cone.scale)[optimum.kept]
     if not np.isfinite(worth).all():
-        raise Unknown
+        raise _Unknown
     return worth

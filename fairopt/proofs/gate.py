@@ -37,7 +37,7 @@ from fairopt.proofs.evidence import (
 from fairopt.proofs.plain import plain
 from fairopt.proofs.pool import Feasibility, bottlenecks, natural_prices, totals, worth
 from fairopt.proofs.psdsf import largest_gain
-from fairopt.routes.program import Program
+from fairopt.routes.program import ConeModel, Program
 
 if TYPE_CHECKING:
     from fairopt.proofs.read import Read
@@ -164,7 +164,9 @@ def _about(program: Program, evidence: Evidence) -> bool:
     if isinstance(evidence, RowPrices):
         free = not program.rest and not (program.low > 0).any()
         return evidence.units.program is program and free and (fair is not None or isinstance(objective, MaxMin))
-    if evidence.pool.program is not program or program.pool_share is None:
+    if evidence.pool.program is not program or not program.single:
+        return False
+    if program.rest and ConeModel(program).rest:  # blocks may have nothing to say of a single user
         return False
     if isinstance(evidence, Bottlenecked):
         return isinstance(objective, (Leximin, MaxMin))

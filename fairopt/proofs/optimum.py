@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairopt.allocation import Allocation
 
 __all__ = [
-    "TIES", "Optimum", "Power", "Ranked", "Rest", "Unknown", "first_tier", "log_share_slope", "log_worth", "parts",
+    "TIES", "Optimum", "Power", "Ranked", "Rest", "first_tier", "log_share_slope", "log_worth", "parts",
 ]  # fmt: skip
 
 Float = NDArray[np.floating[Any]]
@@ -44,7 +44,7 @@ NOTHING = 1e-7
 TIES = (1e-8, 1e-6, 1e-5)
 
 
-class Unknown(Exception):
+class _Unknown(Exception):
     """What the blocks say is not enough, or not for so many."""
 
 
@@ -184,7 +184,7 @@ def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Ranked]
             continue
         log_factor = float(np.log(factor))
         if not is_ours(term):
-            raise Unknown
+            raise _Unknown
         if isinstance(term, Total):
             powers.append(Power(log_factor, term.share, 0.0))
         elif isinstance(term, AlphaFair):
@@ -196,7 +196,7 @@ def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Ranked]
         elif isinstance(term, OrderedWeighted):
             ranked.append(Ranked(factor, term.share, term.weights))
         else:
-            raise Unknown
+            raise _Unknown
     return powers, ranked
 
 
@@ -290,7 +290,7 @@ def _rest(optimum: Optimum) -> Rest:
                     continue
                 powers, ranked = parts(block.objective, point)
                 if ranked:
-                    raise Unknown
+                    raise _Unknown
                 rows.append(-sp.csr_array(np.exp(log_worth(optimum, powers))[None, :]))
                 signed.append(np.zeros(1, dtype=bool))
                 straight = False
@@ -315,14 +315,14 @@ def _touched(condition: cp.Constraint, cone: ConeModel) -> tuple[sp.csr_array, M
     equation = isinstance(condition, (cp.constraints.Equality, cp.constraints.Zero))
     bounds = (cp.constraints.Inequality, cp.constraints.NonPos, cp.constraints.NonNeg)
     if not equation and not isinstance(condition, bounds):
-        raise Unknown
+        raise _Unknown
     if any(v.id != cone.unknowns.id for v in condition.variables()):
-        raise Unknown
+        raise _Unknown
     expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
     sign = -1.0 if isinstance(condition, cp.constraints.NonNeg) else 1.0
     jacobian = gradient_of(expression, cone.unknowns)
     if jacobian is None:
-        raise Unknown
+        raise _Unknown
     jacobian = sign * sp.csr_array(jacobian).T.tocsr()
     value = sign * np.asarray(expression.value, dtype=float).ravel(order="F")
     terms = np.asarray(abs(jacobian) @ np.abs(cone.unknowns.value)).ravel()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from fairopt.proofs.multipliers import Conditions, Face, Ties, is_sparse
-from fairopt.proofs.optimum import Optimum, Unknown
+from fairopt.proofs.optimum import Optimum, _Unknown
 from fairopt.proofs.system import MOST_COLUMNS, System
 
 __all__ = ["Height", "heights"]
@@ -60,7 +60,7 @@ def heights(optimum: Optimum, first: bool = False) -> list[Height] | None:
 
     Raises
     ------
-    Unknown
+    _Unknown
         Where the structure is not covered.
     """
     return _Rates(optimum, first).run()
@@ -75,7 +75,7 @@ class _Rates:
         self.rate, self.z = optimum.rates(share), optimum.relative_shares(share)
         self.others = optimum.rest.charges.shape[0] > 0
         if not optimum.rest.known or (not first and not optimum.rest.straight):
-            raise Unknown
+            raise _Unknown
         d = len(optimum.full)
         self.rises = np.zeros((len(self.z), 2 * d))  # by capacity: with more of it, then with less of it
         self.blocked = np.zeros(2 * d, dtype=bool)  # with less of these nothing would be feasible
@@ -133,7 +133,7 @@ class _Rates:
         else:
             chosen = np.unique([*self.tops[np.isfinite(self.tops)], *key[self.lifted]])
         if len(chosen) > MOST_LEVELS:
-            raise Unknown
+            raise _Unknown
         decided: dict[float, tuple[Float, Float]] = {}
         for level in chosen:
             found = self._level(float(level))
@@ -227,7 +227,7 @@ class _Rates:
         system.bounds_apart()
         conditions, units = system.conditions(rows, level / optimum.program.usable_rows[rows], level, ~users)
         if len(units) > MOST_COLUMNS:
-            raise Unknown
+            raise _Unknown
         now = np.flatnonzero(here & (conditions.main[: len(here)] >= 0))
         held = np.zeros(len(here), dtype=bool)
         if not len(now):
@@ -261,7 +261,7 @@ class _Rates:
     def _face(self, conditions: Conditions, users: Rows, rays: Float | None = None) -> Face:
         self.faces += 1
         if self.faces > MOST_FACES:
-            raise Unknown
+            raise _Unknown
         return Face(conditions, [Ties(users, np.append(1.0, np.zeros(len(users) - 1)))], rays=rays)
 
     def _parting(self, conditions: Conditions, face: Face, users: Rows, goal: Float) -> Float | None:

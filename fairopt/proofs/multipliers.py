@@ -41,6 +41,8 @@ TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e
 # Bounds on scaled multipliers: the first that does not decide the least. At the second, what is below -FAR is minus
 # infinity: lower bounds that leave a part r of a capacity free make prices of about 1 / r.
 BOXES, FAR = (1e3, 1e8), 1e6
+NOISE = 1e-9  # of a goal, in directions along which it does not change
+ROUNDING = 1e-13  # what is left of terms that cancel, relatively
 AT_ONCE = 100  # violated rows that come in together
 ROUNDS = 200  # of rows coming in; instances of 200 users on 27 servers took 1 to 12
 
@@ -108,7 +110,7 @@ class Conditions:
         self.plain = np.flatnonzero(used & self.exact[user])
         self.spread = np.flatnonzero(used & ~self.exact[user] & (self.main[user] != np.arange(len(user))))
         to = self.main[user[self.spread]]
-        self.rows = self._columns(self.plain), self._columns(self.spread) - self._columns(to)
+        self.rows = self._columns(self.plain), _cleared(self._columns(self.spread), self._columns(to))
         self.sides = self.worth[self.plain], self.worth[self.spread] - self.worth[to]
         sizes = self.size[self.plain], np.maximum(self.size[self.spread], self.size[to])
         self.weights = tuple(
@@ -177,31 +179,38 @@ class Face:
         self.sums, self.sum_sides = self._whole_ties()
         matrix, side = conditions.gram()
         matrix, side = matrix + self.sums.T @ self.sums, side + self.sums.T @ self.sum_sides
-        norm = np.where(conditions.dead, 0.0, np.sqrt(np.diag(matrix)))
+        live = np.flatnonzero(~conditions.dead)
+        norm = np.sqrt(np.diag(matrix)[live])
         per = np.divide(1.0, norm, out=np.zeros(len(norm)), where=norm > 0)
-        values, vectors = np.linalg.eigh(matrix * per * per[:, None])
+        values, vectors = np.linalg.eigh(matrix[np.ix_(live, live)] * per * per[:, None])
         kept = values > RANK**2
-        self.equations = vectors[:, kept].T * norm  # rows whose product with multipliers the conditions determine
-        self.pinned = ((vectors[:, kept] ** 2).sum(axis=1) > 1 - 1e-9) | conditions.dead
+        self.pinned = conditions.dead.copy()
+        self.pinned[live] = (vectors[:, kept] ** 2).sum(axis=1) > 1 - 1e-9
         self.unique = bool(self.pinned.all())
-        self.theta = np.zeros(len(norm))
+        # directions that the equations leave open
+        self.open = np.zeros((len(matrix), int((~kept).sum())))
+        self.open[live] = _basis(vectors[:, ~kept] * np.where(norm > 0, per, 1.0)[:, None])
+        self.theta = np.zeros(len(matrix))
         for _ in range(3):  # normal equations lose half of the digits; going over the rest brings them back
-            rest = self._moment() * per
-            self.theta = self.theta + per * (vectors[:, kept] @ ((rest @ vectors[:, kept]) / values[kept]))
+            rest = self._moment()[live] * per
+            self.theta[live] += per * (vectors[:, kept] @ ((rest @ vectors[:, kept]) / values[kept]))
         self.strain = self._strain(self.theta)
         if hint is not None and self._strain(hint) <= max(2 * self.strain, noise, EXACT):
             self.theta = np.where(conditions.dead, 0.0, hint)
             self.strain = self._strain(self.theta)
-        self.cuts: list[Float] = []
+        self.cuts: dict[object, Float] = {}
         self.cut_sides: list[float] = []
+        self.points: list[Float] = []  # that satisfy everything
+        self.programs = 0
         self.slack = 0
         if rays is not None and not self.unique and len(self.sums) == len(self.ties):
-            self._go_along(rays, int((~conditions.dead).sum() - kept.sum()))
+            self._go_along(rays)
 
-    def _go_along(self, rays: Float, free: int) -> None:
+    def _go_along(self, rays: Float) -> None:
         """Take the point to where all inequalities hold, if rays are all that equations leave open."""
-        off = np.abs(self.equations @ rays.T) > RANK * (np.abs(self.equations) @ np.abs(rays.T))
-        if off.any() or np.linalg.matrix_rank(rays / np.abs(rays).max(axis=1, keepdims=True), RANK) < free:
+        rays = rays / np.abs(rays).max(axis=1, keepdims=True)
+        off = rays - (rays @ self.open) @ self.open.T
+        if np.abs(off).max() > RANK or np.linalg.matrix_rank(rays, RANK) < self.open.shape[1]:
             return
         self.unique = True
         given, ray = self.given, rays.sum(axis=0)
@@ -232,7 +241,8 @@ class Face:
         given = self.given
         chosen = np.zeros(len(given.user))
         chosen[pairs] = 1.0
-        return _flat(given.charges @ chosen), float(given.worth[pairs].sum())
+        row, terms = _flat(given.charges @ chosen), _flat(abs(given.charges) @ chosen)
+        return np.where(np.abs(row) > ROUNDING * terms, row, 0.0), float(given.worth[pairs].sum())
 
     def _moment(self) -> Float:
         """Weighted rows times what is missing."""
@@ -283,43 +293,45 @@ class Face:
         """
         if self.unique:
             return (float(goal @ self.theta), self.theta) if self.sound else None
+        along = goal @ self.open / (np.abs(goal).max(initial=0.0) or 1.0)
+        along = np.where(np.abs(along) > NOISE, along, 0.0)
+        if self.points and not along.any():  # all are least: something in between is a corner of nothing
+            theta = np.mean(self.points, axis=0)
+            return float(goal @ theta), theta
         while self.slack < len(SLACKS):
             for box in BOXES:
-                found = self._program(goal, SLACKS[self.slack], box)
+                found = self._program(along, SLACKS[self.slack], box)
                 if found is not None and (found[1] or box == BOXES[-1]):
+                    self.points += [found[0]] if found[1] else []
                     value = float(goal @ found[0])
                     return (-np.inf if value < -FAR * np.abs(goal).max(initial=0.0) else value), found[0]
             self.slack += 1
         return None
 
-    def _program(self, goal: Float, slack: float, box: float) -> tuple[Float, bool] | None:
+    def _program(self, along: Float, slack: float, box: float) -> tuple[Float, bool] | None:
         """A minimiser, and whether it owes nothing to the box; None where nothing satisfies the inequalities.
 
-        These come in as they are violated.
+        Unknowns are steps from the point along what equations leave open; inequalities come in as they are violated.
         """
-        given = self.given
-        live = np.flatnonzero(~given.dead)
-        bounds = [(-box if given.signed[k] else 0.0, box) for k in live]
-        equations = self.equations[:, live]
-        sides = self.equations @ self.theta
-        size = float(np.abs(goal).max(initial=0.0)) or 1.0
+        unsigned = ~self.given.signed
         for _ in range(ROUNDS):
-            rows = np.array(self.cuts)[:, live] if self.cuts else None
+            rows = np.vstack([np.eye(len(self.theta))[unsigned], *self.cuts.values()])
+            sides = np.concatenate([np.zeros(int(unsigned.sum())), self.cut_sides]) - rows @ self.theta - slack
+            self.programs += 1
             found: Any = linprog(  # type: ignore[call-overload]
-                goal[live] / size, None if rows is None else -rows,
-                None if rows is None else slack - np.array(self.cut_sides),
-                equations if len(sides) else None, sides if len(sides) else None, bounds, method="highs", options=TIGHT,
-            )  # fmt: skip
+                along, -(rows @ self.open), -sides, bounds=(-box, box), method="highs", options=TIGHT
+            )
             if found.x is None:
                 return None
-            theta = np.zeros(len(given.signed))
-            theta[live] = found.x
+            theta = self.theta + self.open @ found.x
+            theta = np.where(unsigned, np.maximum(theta, 0.0), theta)
             before = len(self.cuts)
-            for row, side in self._violated(theta, slack + 1e-9):
-                self.cuts.append(row)
-                self.cut_sides.append(side)
+            for name, row, side in self._violated(theta, 2 * slack + 1e-9):
+                if name not in self.cuts:
+                    self.cuts[name] = row
+                    self.cut_sides.append(side)
             if len(self.cuts) == before:
-                walls = np.abs(found.upper.marginals) + np.where(given.signed[live], np.abs(found.lower.marginals), 0.0)
+                walls = np.abs(found.upper.marginals) + np.abs(found.lower.marginals)
                 return theta, float(walls.max(initial=0.0)) <= RANK
         return None
 
@@ -342,7 +354,7 @@ class Face:
             out[main] = sign * multipliers[main] / given.size[main]
         return out
 
-    def _violated(self, theta: Float, slack: float) -> Iterator[tuple[Float, float]]:
+    def _violated(self, theta: Float, slack: float) -> Iterator[tuple[object, Float, float]]:
         given = self.given
         multipliers = given.own_multipliers(theta)
         short = self._shortfalls(multipliers)
@@ -352,12 +364,13 @@ class Face:
             if given.runs[q] and not given.exact[j]:
                 row = row - _dense(given.charges[:, [given.main[j]]]).ravel()
                 side = side - given.worth[given.main[j]]
-            yield row / given.size[q], float(side / given.size[q])
+            yield (int(q), "too cheap"), row / given.size[q], float(side / given.size[q])
         for q in _largest(self._excesses(multipliers), slack):
             sign = -1.0 if given.high[given.user[q]] else 1.0
             row = _dense(given.charges[:, [q]]).ravel()
-            yield sign * row / given.size[q], float(sign * given.worth[q] / given.size[q])
-        yield from self._tie_cuts(multipliers, slack)
+            yield (int(q), "at a bound"), sign * row / given.size[q], float(sign * given.worth[q] / given.size[q])
+        for row, side in self._tie_cuts(multipliers, slack):
+            yield row.tobytes(), row, side
 
     def _tie_cuts(self, multipliers: Float, slack: float) -> Iterator[tuple[Float, float]]:
         """The subset of each tie that has most too much, and the one that has most too little.
@@ -389,6 +402,21 @@ class Face:
         pairs = np.flatnonzero(np.isin(self.given.user, users))
         order = pairs[np.lexsort((multipliers[pairs], self.given.user[pairs]))]
         return order[np.unique(self.given.user[order], return_index=True)[1]]
+
+
+def _cleared(first: Any, second: Any) -> Any:
+    """A difference, with zero for what rounding leaves of terms that cancel."""
+    out = first - second
+    counts = abs(out) > ROUNDING * (abs(first) + abs(second))
+    return sp.csc_array(out.multiply(counts)) if is_sparse(out) else out * counts
+
+
+def _basis(columns: Float) -> Float:
+    """Orthonormal columns that span the same."""
+    if not columns.size:
+        return columns
+    out = np.linalg.qr(columns / np.abs(columns).max(axis=0))[0]
+    return np.where(np.abs(out) > 1e-13, out, 0.0)
 
 
 def _largest(values: Float, above: float) -> Rows:

@@ -41,6 +41,7 @@ TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e
 # Bounds on scaled multipliers: the first that does not decide the least. At the second, what is below -FAR is minus
 # infinity: lower bounds that leave a part r of a capacity free make prices of about 1 / r.
 BOXES, FAR = (1e3, 1e8), 1e6
+NOISE = 1e-9  # of a goal, in directions along which it does not change
 ROUNDING = 1e-13  # what is left of terms that cancel, relatively
 AT_ONCE = 100  # violated rows that come in together
 ROUNDS = 200  # of rows coming in; instances of 200 users on 27 servers took 1 to 12
@@ -199,6 +200,8 @@ class Face:
             self.strain = self._strain(self.theta)
         self.cuts: dict[object, Float] = {}
         self.cut_sides: list[float] = []
+        self.points: list[Float] = []  # that satisfy everything
+        self.programs = 0
         self.slack = 0
         if rays is not None and not self.unique and len(self.sums) == len(self.ties):
             self._go_along(rays)
@@ -290,26 +293,31 @@ class Face:
         """
         if self.unique:
             return (float(goal @ self.theta), self.theta) if self.sound else None
+        along = goal @ self.open / (np.abs(goal).max(initial=0.0) or 1.0)
+        along = np.where(np.abs(along) > NOISE, along, 0.0)
+        if self.points and not along.any():  # all are least: something in between is a corner of nothing
+            theta = np.mean(self.points, axis=0)
+            return float(goal @ theta), theta
         while self.slack < len(SLACKS):
             for box in BOXES:
-                found = self._program(goal, SLACKS[self.slack], box)
+                found = self._program(along, SLACKS[self.slack], box)
                 if found is not None and (found[1] or box == BOXES[-1]):
+                    self.points += [found[0]] if found[1] else []
                     value = float(goal @ found[0])
                     return (-np.inf if value < -FAR * np.abs(goal).max(initial=0.0) else value), found[0]
             self.slack += 1
         return None
 
-    def _program(self, goal: Float, slack: float, box: float) -> tuple[Float, bool] | None:
+    def _program(self, along: Float, slack: float, box: float) -> tuple[Float, bool] | None:
         """A minimiser, and whether it owes nothing to the box; None where nothing satisfies the inequalities.
 
-        These come in as they are violated. Unknowns are steps from the point along what equations leave open.
+        Unknowns are steps from the point along what equations leave open; inequalities come in as they are violated.
         """
         unsigned = ~self.given.signed
-        along = goal @ self.open
-        along = along / (np.abs(along).max(initial=0.0) or 1.0)
         for _ in range(ROUNDS):
             rows = np.vstack([np.eye(len(self.theta))[unsigned], *self.cuts.values()])
             sides = np.concatenate([np.zeros(int(unsigned.sum())), self.cut_sides]) - rows @ self.theta - slack
+            self.programs += 1
             found: Any = linprog(  # type: ignore[call-overload]
                 along, -(rows @ self.open), -sides, bounds=(-box, box), method="highs", options=TIGHT
             )

@@ -28,7 +28,7 @@ Rows = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 MOST_LEVELS = 1000  # that resources decide
-MOST_FACES = 5000  # systems for levels whose multipliers are not unique: 5,000 take about a minute
+MOST_PROGRAMS = 5000  # linear programs where multipliers are not unique: 300 took 10 s with 300 full capacities
 ROUNDING = 1e-13  # of levels that are the same
 CANCELS = 1e-8  # what is left of terms that cancel: rates come out of linear programs to 1e-10
 HELD = 1e-7  # multipliers, relative to the prices they consist of, that are not zero
@@ -79,7 +79,7 @@ class _Rates:
         d = len(optimum.full)
         self.rises = np.zeros((len(self.z), 2 * d))  # by capacity: with more of it, then with less of it
         self.blocked = np.zeros(2 * d, dtype=bool)  # with less of these nothing would be feasible
-        self.faces = 0
+        self.programs = 0
         self.rays: list[Float] = []  # prices of decided levels by full row: higher ones may charge multiples of them
         # whom a lower bound keeps above the resources that hold it: it rises where others leave room
         self.lifted = optimum.low & ~optimum.high & (optimum.total > 0)
@@ -251,6 +251,8 @@ class _Rates:
             if len(units) == len(columns):
                 self.rays.append(ray)
             return held
+        if not self._pays(conditions, face, now):
+            return held
         for column in np.flatnonzero(goals.any(axis=0)):
             found = self._parting(conditions, face, now, goals[:, column])
             if found is None:
@@ -259,10 +261,15 @@ class _Rates:
         return held
 
     def _face(self, conditions: Conditions, users: Rows, rays: Float | None = None) -> Face:
-        self.faces += 1
-        if self.faces > MOST_FACES:
-            raise _Unknown
         return Face(conditions, [Ties(users, np.append(1.0, np.zeros(len(users) - 1)))], rays=rays)
+
+    def _pays(self, conditions: Conditions, face: Face, users: Rows) -> bool:
+        """Whether prices can be such that any of these users pays; if not, their limits hold them and nothing else."""
+        if not conditions.high[users].all():
+            return True
+        own = conditions.rows_of(conditions.main[users]).sum(axis=1)
+        found = face.least(-own)
+        return found is None or found[0] < -HELD * float(np.abs(own).max(initial=0.0))
 
     def _parting(self, conditions: Conditions, face: Face, users: Rows, goal: Float) -> Float | None:
         """Rates of the users of a level, those who are held first at the smallest."""
@@ -272,7 +279,11 @@ class _Rates:
         while open_to.any():
             if not open_to.all():
                 face = self._face(conditions, users[open_to])
+            before = face.programs
             found = face.least(goal)
+            self.programs += face.programs - before
+            if self.programs > MOST_PROGRAMS:
+                raise _Unknown
             if found is None:
                 return None
             rise, theta = found

@@ -151,7 +151,7 @@ def test_it_agrees_with_highs_when_few_users_are_looked_at_by_themselves(
         assert_right(answer, by_highs(Program(instance, fo.Total(share), ()), share), 1e-9)
 
 
-def hard(name: str, n: int = 3_200) -> tuple[fo.Instance, tuple[fo.Constraint, ...]]:
+def hard(name: str, n: int = 5_000) -> tuple[fo.Instance, tuple[fo.Constraint, ...]]:
     """Where ties, scales or bounds are extreme, of more users than stand in one program."""
     rng = np.random.default_rng(3)
     plain, ones = rng.uniform(1, 10, (n, 4)), np.ones(n)

@@ -1,17 +1,30 @@
 """Settings of all tests: examples that do not change between runs, pictures without a screen, oracles at hand."""
 
+import gc
 import os
 import sys
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
-
+# Before NumPy is imported: tests run side by side, and their matrices are small.
+for library in ("OPENBLAS", "OMP", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Workers of Dask are forked from a process that has imported what they need, which `forked` starts.
+os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
 TESTS = str(Path(__file__).parent)
 if TESTS not in sys.path:  # so that `oracle` can be imported: what the package computes, slow and obviously right
     sys.path.insert(0, TESTS)
+
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 # `ci` draws the same examples each time; HYPOTHESIS_PROFILE=thorough looks further, with new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage less often, and not among what has been imported and collected, which stays."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -90,9 +91,8 @@ def test_solve_prints_json_and_nothing_else(run: Any) -> None:
 
 
 def test_what_solvers_print_never_reaches_stdout(tmp_path: Path, run: Any) -> None:
-    command = [sys.executable, "-m", "fairopt.cli", "solve", "cluster", "-p", "fds:alpha=1", "--solver", "clarabel"]
-    command += ["--verbose", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    command = ["-m", "fairopt.cli", "solve", "cluster", "-p", "fds:alpha=1", "--solver", "clarabel"]
+    done = forked.run(*command, "--verbose", "--json", folder=tmp_path)
     assert json.loads(done.stdout)["certificate"]["solver"] == "CLARABEL"
     assert "Clarabel" in done.stderr
 
@@ -455,7 +455,7 @@ with progress.working("something long"):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 def test_ctrl_c_ends_a_solver_that_does_not_come_back() -> None:
-    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=60)
+    done = forked.run("-c", STUCK)
     assert done.returncode == 130
     assert done.stderr == "stopped by Ctrl-C\n"
 

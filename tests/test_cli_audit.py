@@ -1,12 +1,10 @@
 """``fairopt audit`` and ``fairopt replay``: what is typed, what is shown, and the ways to get it wrong."""
 
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -128,14 +126,9 @@ def test_what_is_found_is_kept_when_a_mechanism_does_not_come_back(tmp_path: Pat
         "SLOW = Slow()\n"
     )
     command = ["audit", "slow.py:SLOW", "--property", "si", "--property", "pe", "--max-examples", "200"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "fairopt.cli", *command, "--save", "known.json"], cwd=tmp_path, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        assert process.stderr is not None
-        while "here" not in process.stderr.readline():
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=120)
-    assert process.returncode == 130 and "sharing-incentive" in out
+    program = forked.Program("-m", "fairopt.cli", *command, "--save", "known.json", folder=tmp_path)
+    program.wait_for("here", program.err)
+    program.interrupt()
+    done = program.done()
+    assert done.returncode == 130 and "sharing-incentive" in done.stdout
     assert json.loads((tmp_path / "known.json").read_text())["findings"][0]["property"] == "sharing-incentive"

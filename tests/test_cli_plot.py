@@ -1,10 +1,10 @@
 """``fairopt plot``: pictures from the command line, and every way to ask for the wrong one."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -184,9 +184,8 @@ def test_ctrl_c_in_compiled_code_draws_the_policies_that_are_done(
     run: Any, kind: str, first: str, written: bool
 ) -> None:
     Path("stuck.py").write_text(STUCK)
-    command = [sys.executable, "-m", "fairopt.cli", "plot", "cluster", "-p", first, "-p", "stuck.py:STUCK",
-               "--kind", kind, "--out", "a.png"]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    command = ["-m", "fairopt.cli", "plot", "cluster", "-p", first, "-p", "stuck.py:STUCK"]
+    done = forked.run(*command, "--kind", kind, "--out", "a.png")
     assert done.returncode == 130, done.stderr
     assert done.stdout == ("written: a.png\n" if written else "")
     assert Path("a.png").exists() is written

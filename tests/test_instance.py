@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from oracle.instances import exactly
 
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.instance import Instance
@@ -248,6 +249,49 @@ def test_replace_keeps_labels_and_refuses_unknown_arguments():
         two_users().replace(demand=DEMANDS)
 
 
+def changed(name, by_user, **before):
+    """A dict given to the two ways of changing an instance of three users on three servers."""
+    cluster = three_servers(**before)
+    one, other = getattr(cluster, f"with_{name}")(by_user), cluster.replace(**{name: by_user})
+    assert one == other
+    return getattr(one, name)
+
+
+def test_users_that_a_dict_leaves_out_keep_their_weights():
+    assert_array_equal(changed("weights", {"b": 4}, weights=[2, 3, 5]), [2, 4, 5])
+    assert_array_equal(changed("weights", {}, weights=[2, 3, 5]), [2, 3, 5])
+
+
+def test_users_that_a_dict_leaves_out_keep_their_task_limits():
+    assert_array_equal(changed("task_limits", {"a": None, "c": 7}, task_limits=[1, 2, None]), [np.inf, 2, 7])
+
+
+def test_users_that_a_dict_leaves_out_keep_their_servers():
+    before = [[1, 0, 0], [0, 1, 1], [1, 1, 0]]
+    assert_array_equal(changed("eligible", {"b": ["u"]}, eligible=before), [[1, 0, 0], [0, 0, 1], [1, 1, 0]])
+
+
+def test_dicts_change_an_instance_one_after_the_other():
+    cluster = three_servers(weights=[2, 3, 5])
+    assert_array_equal(cluster.with_weights({"a": 7}).with_weights({"c": 11}).weights, [7, 3, 11])
+
+
+def test_a_dict_goes_by_the_new_labels_of_users_who_are_renamed():
+    renamed = three_servers(weights=[2, 3, 5]).replace(users=["x", "y", "z"], weights={"y": 4})
+    assert_array_equal(renamed.weights, [2, 4, 5])
+
+
+@pytest.mark.parametrize("name, value", [("weights", 3), ("task_limits", 3), ("eligible", ["s"])])
+def test_a_dict_for_another_number_of_users_names_every_one(name, value):
+    cluster, change = three_servers(), {"demands": [[1, 2], [2, 1]], "users": ["a", "d"]}
+    rest = {"weights": 1, "task_limits": None, "eligible": None}
+    with pytest.raises(InvalidInstance, match=rf"{name} leaves out user 'd', who keeps nothing.*name every user"):
+        cluster.replace(**{**rest, **change, name: {"a": value}})
+    new = cluster.replace(**{**rest, **change, name: {"a": value, "d": value}})
+    assert new == Instance(capacities=cluster.capacities, **change, **{name: {"a": value, "d": value}},
+                           resources=["cpu", "gpu"], servers=["s", "t", "u"])  # fmt: skip
+
+
 @pytest.mark.parametrize("chosen", [[2, 0], np.array([True, False, True]), [-1]])
 def test_selecting_users_keeps_their_rows_and_labels(chosen):
     cluster = three_servers(weights=[1, 2, 3], task_limits=[None, 5, 7], eligible={"a": ["s"]})
@@ -307,14 +351,15 @@ def test_spreading_shares_tasks_equally_over_identical_servers():
     assert_allclose(spread, [[2, 1, 3], [4, 0, 6], [0, 2, 0]])
 
 
+DIGITS = st.integers(1, 9).map(float)
+
+
 @st.composite
 def clusters(draw):
     """Instances on several servers of a few kinds."""
     n, kinds, m = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    positive = st.integers(1, 9).map(float)
     kind = draw(st.lists(st.integers(0, kinds - 1), min_size=1, max_size=6))
-    capacities = np.array(draw(st.lists(st.lists(positive, min_size=m, max_size=m), min_size=kinds, max_size=kinds)))
-    demands = draw(st.lists(st.lists(positive, min_size=m, max_size=m), min_size=n, max_size=n))
+    capacities, demands = np.array(draw(exactly(kinds, exactly(m, DIGITS)))), draw(exactly(n, exactly(m, DIGITS)))
     counts = draw(st.lists(st.integers(1, 5), min_size=len(kind), max_size=len(kind)))
     allowed = np.array(draw(st.lists(st.lists(st.booleans(), min_size=kinds, max_size=kinds), min_size=n, max_size=n)))
     allowed[:, kind[0]] = True

@@ -1,10 +1,10 @@
 """Pictures: what is drawn, not how its pixels look."""
 
-import subprocess
 import sys
 from itertools import pairwise
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 
@@ -272,7 +272,8 @@ def test_drawing_leaves_pyplot_alone() -> None:
         "    fo.DRF().allocate(two).plot(kind=kind).figure.draw_without_rendering()\n"
         "assert 'matplotlib.figure' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = forked.run("-c", code)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

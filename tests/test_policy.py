@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from oracle.instances import exactly, needy
 
 import fairopt as fo
 
@@ -354,13 +355,15 @@ def test_where_everybody_must_get_nothing_everybody_does(name, constraint):
 # -- what must not matter --------------------------------------------------------------------------------------------
 
 
+NEEDS = st.just(0.0) | st.floats(0.1, 10)
+
+
 @st.composite
 def clusters(draw):
     n, m, servers = draw(st.integers(2, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
-    row = st.lists(st.one_of(st.just(0.0), st.floats(0.1, 10)), min_size=m, max_size=m).filter(any)
     capacities = draw(st.lists(st.floats(5, 50), min_size=servers * m, max_size=servers * m))
     return fo.Instance(
-        draw(st.lists(row, min_size=n, max_size=n)), np.reshape(capacities, (servers, m)),
+        draw(exactly(n, needy(m, NEEDS))), np.reshape(capacities, (servers, m)),
         weights=draw(st.lists(st.floats(0.3, 3), min_size=n, max_size=n)),
         task_limits=draw(st.lists(st.sampled_from([np.inf, np.inf, 0.5, 5.0, 0.0]), min_size=n, max_size=n)),
         users=list("abcd"[:n]),

@@ -4,13 +4,13 @@ import asyncio
 import contextvars
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 from rich.console import Console
@@ -19,6 +19,7 @@ import fairopt as fo
 from fairopt.cli import progress as shown
 from fairopt.report import compare
 from fairopt.routes import parametric
+from fairopt.routes.choose import best
 from fairopt.routes.cone import Settings
 from fairopt.routes.program import Program
 from fairopt.telling import by_itself, progress, tell, within
@@ -27,6 +28,7 @@ POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "we
 SERVERS = fo.Instance(
     [[1, 2], [2, 1], [1, 1]], [[4, 8], [8, 4], [3, 3]], task_limits=[2, None, None], servers=["a", "b", "c"]
 )  # fmt: skip
+SEARCHED = Program(POOL, fo.FairnessEfficiency(2, -2), ())
 Said = tuple[str, int | None, int | None]
 
 
@@ -134,7 +136,7 @@ WORK: dict[str, tuple[Any, str]] = {
     "levels on servers": (lambda: fo.DRFH().allocate(SERVERS), "levels, users settled"),
     "levels by programs": (lambda: fo.DRF().allocate(SERVERS, method="cone"), "levels by HIGHS, users settled"),
     "a parameter": (
-        lambda: parametric.solve(Program(POOL, fo.FairnessEfficiency(2, -2), ()), Settings(solver="CLARABEL")),
+        lambda: best(SEARCHED, parametric.solve(SEARCHED, Settings(solver="CLARABEL"))),
         "search along a parameter by CLARABEL, program 1",
     ),
     "kept programs": (lambda: READY.allocate(), "kept cone program by CLARABEL"),
@@ -325,7 +327,8 @@ except KeyboardInterrupt:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 def test_a_real_sigint_leaves_the_finished_part_and_a_process_that_goes_on() -> None:
-    done = subprocess.run([sys.executable, "-c", PRESSED], capture_output=True, text=True, timeout=120, check=True)
+    done = forked.run("-c", PRESSED)
+    assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert json.loads(first) == [True, ["DRF"], ["waits", "2-DF"]]
     assert json.loads(second) == pytest.approx([2.5, 12.5])
@@ -356,9 +359,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 def test_a_real_sigint_on_the_command_line_writes_what_is_known(folder: Path) -> None:
-    command = [sys.executable, "-m", "fairopt.cli", "compare", "pool.json", "-p", "drf", "-p", "notion.py:WAITS"]
-    command += ["-p", "2df", "--out", "t.json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    command = ["-m", "fairopt.cli", "compare", "pool.json", "-p", "drf", "-p", "notion.py:WAITS"]
+    done = forked.run(*command, "-p", "2df", "--out", "t.json", folder=folder)
     assert done.returncode == 130
     assert done.stderr == "stopped by Ctrl-C after 1 of 3 policies\n"
     assert done.stdout.startswith("1 of 3 policies on ")
@@ -367,8 +369,7 @@ def test_a_real_sigint_on_the_command_line_writes_what_is_known(folder: Path) ->
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 def test_a_real_sigint_while_solving_is_one_line_and_130(folder: Path) -> None:
-    command = [sys.executable, "-m", "fairopt.cli", "solve", "pool.json", "-p", "notion.py:WAITS"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    done = forked.run("-m", "fairopt.cli", "solve", "pool.json", "-p", "notion.py:WAITS", folder=folder)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped by Ctrl-C\n")
 
 

@@ -1,12 +1,12 @@
 """Strategies for other test suites: what they draw, what a counterexample looks like, and a project that uses them."""
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 from hypothesis import find, given, settings
@@ -265,11 +265,12 @@ def test_types_are_known(instance: fo.Instance, policy: fo.Policy, share: fo.Sha
 """
 
 
-def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("HYPOTHESIS", "PYTEST"))}
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-    )
+ALONE = """
+import os, sys, pytest
+for name in [name for name in os.environ if name.startswith(("HYPOTHESIS", "PYTEST"))]:
+    del os.environ[name]
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "."]))
+"""
 
 
 def test_another_project_finds_counterexamples_that_can_be_pasted(tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def test_another_project_finds_counterexamples_that_can_be_pasted(tmp_path: Path
         "settings.load_profile('quick')\n",
         encoding="utf-8",
     )  # fmt: skip
-    told = run(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "."], tmp_path).stdout
+    told = forked.run("-c", ALONE, folder=tmp_path).stdout
     assert "1 failed, 2 passed" in told, told
     printed = re.search(r"instance=(Instance\(.*\)),?\n", told)
     assert printed, told
@@ -304,12 +305,15 @@ def test_types_are_known_in_whatever_order_things_are_imported(order: str, tmp_p
         "for kind in (fo.Instance, fo.Policy, fo.Allocation, fo.Share, fo.Objective): st.from_type(kind).validate()\n"
         "print(st.from_type(fo.Instance))"
     )  # fmt: skip
-    done = run(["-c", code], tmp_path)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and "instances(" in done.stdout, done.stderr
 
 
-def test_without_hypothesis_the_error_says_what_to_install(tmp_path: Path) -> None:
-    done = run(["-c", "import sys; sys.modules['hypothesis'] = None; import fairopt.testing"], tmp_path)
+def test_without_hypothesis_the_error_says_what_to_install() -> None:
+    done = forked.run(
+        "-c", "import sys\nassert 'hypothesis' not in sys.modules\nsys.modules['hypothesis'] = None\n"
+        "import fairopt.testing"
+    )  # fmt: skip
     assert done.stderr.rstrip().endswith(
         "MissingExtra: fairopt.testing needs hypothesis, which is not installed: pip install 'fairopt[testing]'"
     )

@@ -1,14 +1,14 @@
-"""Alpha-fairness, by those who hold the users: how they respond to prices."""
+"""In-memory evaluation for alpha-fairness: how users respond to prices."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.routes.chunks import Chunk, Pool
-from fairopt.routes.evidence import Worth, worth
 from fairopt.routes.prices import WIDE, Response, unit_level
 
 Float = NDArray[np.floating[Any]]
@@ -29,7 +29,7 @@ class Responding:
     Attributes
     ----------
     tasks : ndarray of shape (n_users,)
-        Share of a task, until `judged` makes tasks of it.
+        Share of a task, until `settling` makes tasks of it.
     rates : ndarray of shape (n_resources,)
         Load per level of shares per weight, bounds aside.
     first_limit : float
@@ -103,11 +103,17 @@ class Responding:
         np.divide(tasks, spent, out=tasks)
         return Response(load, ((ratios * tasks) @ ratios.T) * (np.exp(log_prices) * self.level))
 
-    def _wanted(self, chunk: Chunk, c: Float, log_prices: Float, alpha: float) -> tuple[Float, Float | None, Float]:
-        """Tasks; the price of one by level and the ratios, or with wide prices None and the parts of budgets."""
+    def _wanted(
+        self, chunk: Chunk, c: Float, log_prices: Float, alpha: float, alike: bool = False
+    ) -> tuple[Float, Float | None, Float]:
+        """Tasks; the price of one by level and the ratios, or with wide prices None and the parts of budgets.
+
+        With ``alike`` identical users get identical tasks, to the last digit.
+        """
         weights = chunk.of(self.pool.weights)
         if np.abs(log_prices).max() < WIDE:
-            price = (np.exp(log_prices) * self.level) @ chunk.ratios
+            unit_prices = np.exp(log_prices) * self.level
+            price = _added_alike(unit_prices, chunk.ratios) if alike else unit_prices @ chunk.ratios
             tasks, spent, ratios = (c / price) ** (1.0 / alpha), price, chunk.ratios
         else:
             logs = np.log(chunk.ratios) + log_prices[:, None]
@@ -120,13 +126,22 @@ class Responding:
             np.clip(tasks, chunk.of(self.pool.low), chunk.of(self.pool.high), out=tasks)
         return tasks, spent, ratios
 
-    def judged(self, log_prices: Float) -> Worth:
-        """Make tasks of what they want at prices, and look at them in the same pass."""
+    def settling(self, log_prices: Float) -> Callable[[Chunk], None]:
+        """What makes tasks of what users want at prices, chunk by chunk, in one pass over all of them."""
+        read, self.read = self.read, False  # shares of a task give way to tasks
 
         def settle(chunk: Chunk) -> None:
-            held = self._share_of_a_task(chunk)
-            held[:] = self._wanted(chunk, held, log_prices, self.alpha)[0]
+            held = self.tasks[chunk.rows]
+            if not read:
+                held[:] = chunk.coefficients
+            held[:] = self._wanted(chunk, held, log_prices, self.alpha, alike=True)[0]
 
-        found = worth(self.pool, self.tasks, log_prices, self.alpha, self.level, settle)
-        self.read = False  # shares gave way to tasks: whoever is asked again is read again
-        return found
+        return settle
+
+
+def _added_alike(unit_prices: Float, ratios: Float) -> Float:
+    """Prices of a task, added up in the same order for all users: BLAS may round a column by where it stands."""
+    price = np.zeros(ratios.shape[1])
+    for unit_price, row in zip(unit_prices, ratios, strict=True):
+        price += unit_price * row
+    return price

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from oracle.instances import exactly, needy
 
 import fairopt as fo
 
@@ -18,22 +19,24 @@ POOL = fo.Instance(
 )
 
 
+NEEDS, LIMITS = st.just(0.0) | st.floats(0.1, 20), st.just(math.inf) | st.floats(0.1, 20)
+FRACTIONS = st.just(0.0) | st.floats(0.01, 1.0)
+
+
 @st.composite
 def clusters(draw):
     """Up to 4 users on up to 3 servers: weights, counts, limits, eligibility, zero demands, demands by server."""
     n, m, servers = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
     by_server = draw(st.booleans())
     rows = n * servers if by_server else n
-    row = st.lists(st.one_of(st.just(0.0), st.floats(0.1, 20)), min_size=m, max_size=m).filter(any)
-    demands = np.reshape(draw(st.lists(row, min_size=rows, max_size=rows)), (n, servers, m) if by_server else (n, m))
+    demands = np.reshape(draw(exactly(rows, needy(m, NEEDS))), (n, servers, m) if by_server else (n, m))
     capacities = np.reshape(draw(st.lists(st.floats(5, 100), min_size=servers * m, max_size=servers * m)), (servers, m))
     eligible = np.reshape(draw(st.lists(st.booleans(), min_size=n * servers, max_size=n * servers)), (n, servers))
     eligible[:, 0] = True
-    limit = st.one_of(st.just(math.inf), st.floats(0.1, 20))
     return fo.Instance(
         demands, capacities, eligible=eligible,
         weights=draw(st.lists(st.floats(0.2, 5), min_size=n, max_size=n)),
-        task_limits=draw(st.lists(limit, min_size=n, max_size=n)),
+        task_limits=draw(exactly(n, LIMITS)),
         counts=draw(st.lists(st.integers(1, 3), min_size=servers, max_size=servers)),
     )  # fmt: skip
 
@@ -43,10 +46,7 @@ def placed(draw):
     """A cluster and tasks by user and server, zero where a user may not run."""
     instance = draw(clusters())
     shape = instance.eligible.shape
-    fractions = st.one_of(st.just(0.0), st.floats(0.01, 1.0))
-    return instance, instance.tasks_alone * np.reshape(
-        draw(st.lists(fractions, min_size=shape[0] * shape[1], max_size=shape[0] * shape[1])), shape
-    )
+    return instance, instance.tasks_alone * np.reshape(draw(exactly(shape[0] * shape[1], FRACTIONS)), shape)
 
 
 def conditions(block, instance, tasks, units=1.0):

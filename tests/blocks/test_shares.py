@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from oracle.instances import exactly, needy
 
 import fairopt as fo
 
@@ -21,13 +22,15 @@ POOL = fo.Instance(DEMANDS, CAPACITIES, users=["batch", "web"], resources=["band
 GAPS = fo.Instance([[1, 0, 4], [2, 2, 2]], [10, 10, 10], users=["a", "b"], resources=["cpu", "gpu", "disk"])
 
 
+POSITIVE = st.floats(0.01, 100.0)
+MAY_BE_ZERO = st.just(0.0) | POSITIVE
+
+
 @st.composite
 def pools(draw, zeros=True):
     """One pool of up to 5 users and 4 resources, demands over 4 decades, some of them zero."""
     n, m = draw(st.integers(1, 5)), draw(st.integers(1, 4))
-    number = st.floats(0.01, 100.0)
-    entry = st.one_of(st.just(0.0), number) if zeros else number
-    demands = draw(st.lists(st.lists(entry, min_size=m, max_size=m).filter(any), min_size=n, max_size=n))
+    demands = draw(exactly(n, needy(m, MAY_BE_ZERO if zeros else POSITIVE)))
     return fo.Instance(demands, draw(st.lists(st.floats(1.0, 1000.0), min_size=m, max_size=m)))
 
 

@@ -1,10 +1,13 @@
 """Writing an instance so that reading gives it back to the last bit."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from oracle.instances import exactly
 
 from fairopt.datasets import demo, read, write
 from fairopt.errors import InvalidInstance
@@ -15,6 +18,8 @@ JSON_NAMES = st.text(max_size=8)
 CSV_NAMES = st.text(
     alphabet=st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="|"), min_size=1, max_size=8
 ).filter(lambda name: name == name.strip())
+WITH_ZEROS, LIMITS = NUMBERS | st.just(0.0), NUMBERS | st.sampled_from([0.0, np.inf])
+COLUMNS = ("user", "weight", "task_limit", "servers", "server", "count", "type")
 ARRAYS = ("demands", "capacities", "weights", "task_limits", "eligible", "counts")
 
 
@@ -25,29 +30,32 @@ def instances(draw, names, by_server=False):
     by_server = by_server and n > 0 and draw(st.booleans())
 
     def array(shape, elements):
-        size = int(np.prod(shape))
-        return np.array(draw(st.lists(elements, min_size=size, max_size=size))).reshape(shape)
+        return np.array(draw(exactly(int(np.prod(shape)), elements))).reshape(shape)
 
-    def labels(k, taken=()):
-        allowed = names.filter(lambda name: name not in taken)
-        return draw(st.none() | st.lists(allowed, min_size=k, max_size=k, unique=True))
-
-    demands = array((n, s, m) if by_server else (n, m), NUMBERS | st.just(0.0))
+    demands = array((n, s, m) if by_server else (n, m), WITH_ZEROS)
     demands[..., 0] = array(demands.shape[:-1], NUMBERS)
-    capacities = array((s, m), NUMBERS | st.just(0.0))
+    capacities = array((s, m), WITH_ZEROS)
     capacities[0] = array((m,), NUMBERS)
     eligible = array((n, s), st.booleans()).astype(bool)
     eligible[:, 0] = True
     return Instance(
         demands, capacities,
         weights=draw(st.none() | st.just(array((n,), NUMBERS))),
-        task_limits=draw(st.none() | st.just(array((n,), NUMBERS | st.sampled_from([0.0, np.inf])))),
+        task_limits=draw(st.none() | st.just(array((n,), LIMITS))),
         eligible=draw(st.none() | st.just(eligible)),
         counts=draw(st.none() | st.just(array((s,), st.integers(1, 1000)))),
-        server_types=draw(st.none() | st.lists(names.filter(bool), min_size=s, max_size=s)),
-        users=labels(n), servers=labels(s),
-        resources=labels(m, taken=("user", "weight", "task_limit", "servers", "server", "count", "type")),
+        server_types=draw(labels(s, names, "types")), users=draw(labels(n, names)), servers=draw(labels(s, names)),
+        resources=draw(labels(m, names, "columns")),
     )  # fmt: skip
+
+
+@cache
+def labels(k, names, kind="") -> st.SearchStrategy:
+    """None, or so many names; types of servers may be equal and not empty, resources are no other columns."""
+    if kind == "types":
+        return st.none() | exactly(k, names.filter(bool))
+    allowed = names.filter(lambda name: kind != "columns" or name not in COLUMNS)
+    return st.none() | st.lists(allowed, min_size=k, max_size=k, unique=True)
 
 
 def same(a, b):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.optimize import linprog
 
 Float = NDArray[np.floating[Any]]
@@ -78,6 +79,21 @@ class Polytope:
         x = solved(-row.ravel(), a, b, self.e, self.f, bounds)
         return float(row.ravel() @ x), x.reshape(self.eligible.shape)
 
+    def corners(self, rows: list[Float], more: list[tuple[Float, float]] | None = None) -> Float:
+        """Where each row by itself is largest: one program of a copy of the polytope for each, as calls are slow."""
+        k = len(rows)
+        a = [*self.a, *(-r.ravel() for r, _ in more or [])]
+        b = [*self.b, *(-v for _, v in more or [])]
+        bounds = [(0, None) if ok else (0, 0) for ok in self.eligible.ravel()]
+        copies = [sparse.kron(sparse.identity(k), np.array(table)) if len(table) else [] for table in (a, self.e)]
+        cost = -np.concatenate([row.ravel() for row in rows])
+        x = solved(cost, copies[0], b * k, copies[1], self.f * k, bounds * k)
+        return x.reshape(k, *self.eligible.shape)
+
+    def reaches(self, rows: list[Float], more: list[tuple[Float, float]] | None = None) -> list[float]:
+        """The largest value of each row by itself."""
+        return [float((r * x).sum()) for r, x in zip(rows, self.corners(rows, more), strict=True)]
+
 
 def leximin(polytope: Polytope, worth: Float, weights: Float) -> Float:
     """Shares per weight at the leximin: unique, although the tasks by server are not.
@@ -87,7 +103,7 @@ def leximin(polytope: Polytope, worth: Float, weights: Float) -> Float:
     n = len(weights)
     table = np.broadcast_to(worth[:, None] if worth.ndim == 1 else worth, polytope.eligible.shape)
     rows = [polytope.user(j, table[j] / weights[j]) for j in range(n)]
-    tops = [polytope.maximise(row)[0] for row in rows]
+    tops = polytope.reaches(rows)
     unit = min([t for t in tops if t > 1e-12 * max(tops)], default=1.0)
     rows = [row / unit for row in rows]
     levels = np.zeros(n)
@@ -96,7 +112,7 @@ def leximin(polytope: Polytope, worth: Float, weights: Float) -> Float:
         floor = [(rows[k], levels[k] - SLACK * max(levels[k], 1)) for k in range(n) if k not in rising]
         z = _common(polytope, [rows[k] for k in rising], floor)
         same = [(rows[k], z - SLACK * max(z, 1)) for k in rising]
-        reach = {j: polytope.maximise(rows[j], floor + same)[0] for j in rising}
+        reach = dict(zip(rising, polytope.reaches([rows[j] for j in rising], floor + same), strict=True))
         stuck = [j for j in rising if reach[j] <= z + 1e-7 * max(z, 1e-3)]
         if not stuck:
             stuck = [min(reach, key=lambda j: reach[j])]
@@ -118,12 +134,16 @@ def _common(polytope: Polytope, rows: list[Float], floor: list[tuple[Float, floa
 
 
 def solved(
-    cost: Float, a: Sequence[Float], b: Sequence[float], e: Sequence[Float], f: Sequence[float], bounds: Sequence[Any]
+    cost: Float, a: Any, b: Sequence[float], e: Any, f: Sequence[float], bounds: Sequence[Any]
 ) -> Float:
     """A minimiser, without presolve where presolve cuts off a thin feasible set."""
+
+    def matrix(rows: Any) -> Any:
+        return rows if sparse.issparse(rows) else np.array(rows) if len(rows) else None
+
     for presolve in (True, False):
         found: Any = linprog(  # type: ignore[call-overload]
-            cost, np.array(a), np.array(b), np.array(e) if len(e) else None, f or None, bounds,
+            cost, matrix(a), b or None, matrix(e), f or None, bounds,
             method="highs", options={**TIGHT, "presolve": presolve},
         )  # fmt: skip
         if found.x is not None:

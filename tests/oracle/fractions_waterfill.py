@@ -1,13 +1,14 @@
 """Leximin on one pool in exact fractions, from the definition: slow, and obviously right.
 
 At each stage the users who can still rise stand at ``min(high, max(low, z * per_level))`` for the largest common level
-z that fits, found by trying every level at which anything could happen. Then each user is asked, one at a time, whether
-it alone could get any more; who could not stays where it is. The answer is checked against the bottleneck condition
-(math.md section 4), which is necessary and sufficient.
+z that fits: it lies between the last level that fits, of those at which somebody starts or stops to rise, and the next
+one. Who could not get any more alone, at its limit or for want of a resource, stays where it is. The answer is checked
+against the bottleneck condition (math.md section 4), which is necessary and sufficient.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -38,7 +39,8 @@ def leximin(
     tasks, rising = list(low), set(range(n))
     while rising:
         tasks = _raise_together(tasks, rising, worth, low, high, d, room)
-        stuck = {j for j in rising if not _can_rise(j, tasks, high, d, room)}
+        full = [i for i in range(len(room)) if _load(tasks, d, i) >= room[i]]
+        stuck = {j for j in rising if tasks[j] == high[j] or any(d[j][i] > 0 for i in full)}
         assert stuck, "somebody always meets a limit or a full resource"
         rising -= stuck
     assert is_leximin(tasks, worth, low, high, d, room)
@@ -80,26 +82,21 @@ def _raise_together(
         return out
 
     starts = {low[j] * worth[j] for j in rising} | {Fraction(0)}
-    ordered = sorted(starts | {top * worth[j] for j in rising if (top := high[j]) is not None})
-    beyond = ordered[-1] + 1
-    candidates = set(ordered)
-    for a, b in zip(ordered, [*ordered[1:], beyond], strict=True):  # loads are straight in between
-        for i in range(len(room)):
-            start, end = _load(at(a), d, i), _load(at(b), d, i)
-            if end > start:
-                candidates.add(a + (room[i] - start) / (end - start) * (b - a))
-    best = max(z for z in candidates if z >= 0 and _fits(at(z), d, room))
-    return at(best)
-
-
-def _can_rise(j: int, tasks: Row, high: list[Fraction | None], d: list[Row], room: Row) -> bool:
-    top = high[j]
-    at_limit = top is not None and tasks[j] >= top
-    return not at_limit and all(_load(tasks, d, i) < room[i] for i in range(len(room)) if d[j][i] > 0)
+    turns = sorted(starts | {top * worth[j] for j in rising if (top := high[j]) is not None})
+    # loads never fall as z rises, and are straight from one turn to the next
+    k = bisect(turns, False, key=lambda z: not _fits(at(z), d, room))
+    a, b = turns[k - 1], turns[k] if k < len(turns) else turns[-1] + 1
+    before, after = at(a), at(b)
+    candidates = [a]
+    for i in range(len(room)):
+        start, end = _load(before, d, i), _load(after, d, i)
+        if end > start:
+            candidates.append(a + (room[i] - start) / (end - start) * (b - a))
+    return at(max(z for z in candidates if _fits(at(z), d, room)))
 
 
 def _load(tasks: Row, d: list[Row], i: int) -> Fraction:
-    return sum((t * row[i] for t, row in zip(tasks, d, strict=True)), Fraction(0))
+    return sum((t * row[i] for t, row in zip(tasks, d, strict=True) if row[i]), Fraction(0))
 
 
 def _fits(tasks: Row, d: list[Row], room: Row) -> bool:

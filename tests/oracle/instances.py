@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,29 @@ import fairopt as fo
 Float = NDArray[np.floating[Any]]
 
 
+NEEDS, NONE = st.integers(0, 4), st.none()
+LIMITS = NONE | st.integers(0, 12).map(lambda k: k / 4)
+
+
+@cache  # as Hypothesis looks through every new strategy, which takes longer than to draw from it
+def exactly(size: int, element: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    """Lists of a size."""
+    return st.lists(element, min_size=size, max_size=size)
+
+
+@cache
+def needy(size: int, element: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    """Lists of a size that hold something else than zeros."""
+    return exactly(size, element).filter(any)
+
+
 @st.composite
 def pools(draw: st.DrawFn, max_users: int = 6, max_resources: int = 4, limits: bool = True) -> fo.Instance:
     """One pool of small integers."""
     n, m = draw(st.integers(1, max_users)), draw(st.integers(1, max_resources))
-    row = st.lists(st.integers(0, 4), min_size=m, max_size=m).filter(any)
-    demands = draw(st.lists(row, min_size=n, max_size=n))
-    capacities = draw(st.lists(st.integers(1, 24), min_size=m, max_size=m))
-    weights = draw(st.lists(st.integers(1, 3), min_size=n, max_size=n))
-    some = st.one_of(st.none(), st.integers(0, 12).map(lambda k: k / 4)) if limits else st.none()
-    return fo.Instance(demands, capacities, weights=weights, task_limits=draw(st.lists(some, min_size=n, max_size=n)))
+    demands, capacities = draw(exactly(n, needy(m, NEEDS))), draw(exactly(m, st.integers(1, 24)))
+    weights = draw(exactly(n, st.integers(1, 3)))
+    return fo.Instance(demands, capacities, weights=weights, task_limits=draw(exactly(n, LIMITS if limits else NONE)))
 
 
 @st.composite

@@ -114,9 +114,8 @@ def best_of_two(ratios: Float, limits: Float, value: Any) -> tuple[Float, float]
 def random_points(polytope: Polytope, rng: np.random.Generator, count: int) -> list[Float]:
     """Feasible tasks by user and server: vertices in random directions, mixed at random, scaled at random."""
     n, servers = polytope.eligible.shape
-    corners = [np.zeros((n, servers))]
-    for _ in range(4):
-        corners.append(np.maximum(polytope.maximise(rng.exponential(size=(n, servers)))[1], 0.0))
+    found = polytope.corners([rng.exponential(size=(n, servers)) for _ in range(4)])
+    corners = [np.zeros((n, servers)), *np.maximum(found, 0.0)]
     points = []
     for _ in range(count):
         mix = rng.dirichlet(np.full(len(corners), 0.5))

@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 from fairopt.plots.frontier import frontier
 
 units = st.integers(0, 6)
+LIMITS = st.just(np.inf) | units
 
 
 @st.composite
@@ -21,7 +22,7 @@ def questions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     out = np.array([[draw(st.booleans()) for _ in range(n_servers)] for _ in range(2)])
     demands[out] = np.inf
     left = np.array([draw(numbers) for _ in range(n_servers)], dtype=float)
-    limits = np.array([draw(st.one_of(st.just(np.inf), st.integers(0, 6))) for _ in range(2)], dtype=float)
+    limits = np.array([draw(LIMITS) for _ in range(2)], dtype=float)
     return demands, left, limits
 
 

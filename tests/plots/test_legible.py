@@ -1,5 +1,6 @@
 """Words of pictures can be read: nothing over each other, nothing cut off, measured as it is drawn."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ POLICIES = ["drf", "h-ffmra", "nash", "most-tasks"]
 COMPARED = {"openb": fo.compare(POLICIES, LIKE_OPENB), "kube": fo.compare([*POLICIES[::2], "tsf"], LIKE_KUBE)}
 
 
+@cache
 def drawn(name: str, kind: str, size: tuple[float, float] | None) -> Any:
     result = COMPARED[name]
     assert not result.errors

@@ -65,7 +65,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("fault", PLANTED)
 def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHRINKING", 0.5)  # seconds: they are solved one by one
+    monkeypatch.setattr(module, "SHRINKING", 0.1)  # seconds: they are solved one by one
     change, broken = PLANTED[fault]
     report = audit(Changed(fault, change), sorted(broken | {"pareto"}), max_examples=24)
     assert broken <= {f.property for f in report.findings if f.refuted}
@@ -450,7 +450,7 @@ def test_ctrl_c_pressed_twice_returns_what_is_known_too(monkeypatch: pytest.Monk
 
 
 def test_time_may_be_limited() -> None:
-    report = audit(fo.DRF(), ["sp"], max_examples=10**7, seconds=0.5)
+    report = audit(fo.DRF(), ["sp"], max_examples=10**7, seconds=0.2)
     assert 0 < report["sp"].instances < 10**7
 
 
@@ -591,9 +591,9 @@ def test_what_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
             replay(path)
 
 
-@pytest.mark.parametrize("name", ["pm", "rm"])
-def test_a_change_that_does_not_follow_is_refused(name: str, tmp_path: Path) -> None:
-    path = audit(fo.FDS(0.5), [name], max_examples=300).save(tmp_path / "x.json")
+@pytest.mark.parametrize(("name", "demands"), [("pm", [[0, 1], [1, 0], [1, 1]]), ("rm", [[1, 3], [1, 0]])])
+def test_a_change_that_does_not_follow_is_refused(name: str, demands: list[list[int]], tmp_path: Path) -> None:
+    path = audit(fo.FDS(0.5), [name], [fo.Instance(demands, [1, 1])]).save(tmp_path / "x.json")
     assert replay(path)[0].refutes
     data = json.loads(path.read_text())
     first(data)["changed"]["demands"][0][0] += 1

@@ -477,6 +477,7 @@ def test_no_users_and_one_user() -> None:
 
 
 def test_the_matrix_is_left_out_for_very_many_users_but_not_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fairopt.plots.envy  # noqa: F401 - now: imported later, it would keep the patched number
     from fairopt.properties import envy
 
     a = fo.NoFairness().allocate(log_uniform(np.random.default_rng(0), 30, 2))

@@ -1,0 +1,92 @@
+"""Programs in processes of their own, forked from one that has imported fairopt.
+
+Starting Python and importing fairopt takes 1.4 s of CPU, a fork a few milliseconds. What is said of an import itself
+needs a Python that is started.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+METHODS = multiprocessing.get_all_start_methods()
+CONTEXT = multiprocessing.get_context("forkserver" if "forkserver" in METHODS else "spawn")
+PATIENCE = 120.0  # seconds
+
+
+def ready() -> None:
+    """Start the process that all others are forked from, those of Dask among them."""
+    if "forkserver" in METHODS:
+        from multiprocessing import forkserver
+
+        forkserver.set_forkserver_preload(["fairopt.cli", "distributed"])
+        forkserver.ensure_running()
+
+
+class Program:
+    """A program that runs: ``-c CODE`` or ``-m MODULE ARGUMENTS``, as Python takes them.
+
+    Parameters
+    ----------
+    arguments : str
+        What would stand behind ``python``.
+    folder : Path, optional
+        Where it runs.
+    """
+
+    def __init__(self, *arguments: str, folder: Path | None = None) -> None:
+        ready()
+        self.arguments = arguments
+        self.said = tempfile.TemporaryDirectory()
+        out, err = self.out, self.err = Path(self.said.name, "out"), Path(self.said.name, "err")
+        for path in (out, err):
+            path.touch()
+        target = (arguments, str(folder or os.getcwd()), str(out), str(err))
+        self.process = CONTEXT.Process(target=_run, args=target)
+        self.process.start()
+
+    def wait_for(self, word: str, path: Path) -> None:
+        """Wait until a word was said."""
+        while word not in path.read_text():
+            assert self.process.is_alive(), self.err.read_text()
+            time.sleep(0.01)
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        assert self.process.pid is not None
+        os.kill(self.process.pid, signal.SIGINT)
+
+    def done(self) -> subprocess.CompletedProcess[str]:
+        """What it said, once it has ended."""
+        self.process.join(PATIENCE)
+        code = self.process.exitcode
+        if code is None:
+            self.process.kill()
+            raise TimeoutError(f"{self.arguments} still runs; it said {self.err.read_text()!r}")
+        with self.said:
+            return subprocess.CompletedProcess(self.arguments, code, self.out.read_text(), self.err.read_text())
+
+
+def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end."""
+    return Program(*arguments, folder=folder).done()
+
+
+def _run(arguments: tuple[str, ...], folder: str, out: str, err: str) -> None:
+    for number, path in ((1, out), (2, err)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), number)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # somebody may wait for a word
+    os.chdir(folder)
+    kind, what, *rest = arguments
+    sys.argv = [what, *rest]
+    if kind == "-m":
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})

@@ -83,6 +83,8 @@ class Optimum:
         self.reach = self.tasks if curved else program.most[self.user]
         runs = self.total > (0.0 if curved else NOTHING * program.most)
         self.used = runs[self.user] & (self.tasks > USED * self.total[self.user])
+        if program.single and self.levelled:  # whom lower bounds of others leave nothing: it has one place to rise at
+            self.used |= ~runs[self.user]
         near = tie if self.levelled else FULL
         self.high = np.isfinite(program.high) & (self.total >= program.high * (1 - near))
         self.low = np.where(program.low > 0, self.total <= program.low * (1 + near), ~runs)

@@ -81,8 +81,11 @@ class _Rates:
         self.blocked = np.zeros(2 * d, dtype=bool)  # with less of these nothing would be feasible
         self.programs = 0
         self.rays: list[Float] = []  # prices of decided levels by full row: higher ones may charge multiples of them
+        self.nowhere = np.bincount(optimum.user, minlength=len(self.z)) == 0  # who can run nothing
         # whom a lower bound keeps above the resources that hold it: it rises where others leave room
-        self.lifted = optimum.low & ~optimum.high & (optimum.total > 0)
+        self.lifted = optimum.low & ~optimum.high & ~self.nowhere
+        if ((optimum.total <= 0) & ~self.nowhere).any() and not optimum.program.single:
+            raise Unknown
         self.tops = self._tops()
         self.key = self._keys()
 
@@ -147,7 +150,7 @@ class _Rates:
     def _explained(self, decided: dict[float, tuple[Float, Float]]) -> bool:
         """Whether whoever stands at a level that no capacity decides is at a bound, or can run nothing."""
         rest = ~np.isin(self.key, list(decided))
-        return bool((self.optimum.high | self.optimum.low | (self.optimum.total <= 0))[rest].all())
+        return bool((self.optimum.high | self.optimum.low | self.nowhere)[rest].all())
 
     def _heights(self, decided: dict[float, tuple[Float, Float]]) -> list[Height]:
         optimum, d = self.optimum, len(self.optimum.full)
@@ -184,7 +187,7 @@ class _Rates:
                     return None
                 held |= found
         left_over = here & ~held
-        stuck = left_over & (optimum.high | (optimum.total <= 0))
+        stuck = left_over & (optimum.high | self.nowhere)
         if not (self.first or (stuck == left_over).all()) or not (held | stuck).any():
             return None
         moving = self.rises[held | stuck]

@@ -397,7 +397,7 @@ def equal_share(objective: Any, value: float, weights: Any) -> float:
 def test_share_prices_are_slopes_of_the_equal_share_of_the_same_value(objective: Any) -> None:
     instance = fo.Instance([[1, 2], [2, 1], [1, 1]], [10, 12], weights=[1, 2, 3])
     a = fo.Policy(objective).allocate(instance)
-    factor, term = objective.terms()[0]
+    ((_, term),) = objective.terms()
     for i in range(2):
         ends = []
         for sign in (-1, 1):
@@ -475,7 +475,7 @@ def test_prices_of_an_objective_of_ones_own_with_a_kink_lie_between_both_sides()
     instance = fo.Instance([[4], [5]], [9], task_limits=[1, 2])
     a = fo.Policy(Poorest()).allocate(instance)
     right, left = both(fo.Policy(fo.MaxMin(fo.Tasks())), instance)
-    assert a.prices is None or (right <= a.prices + 1e-9).all() and (a.prices <= left + 1e-9).all()
+    assert a.prices is not None and (right <= a.prices + 1e-9).all() and (a.prices <= left + 1e-9).all()
 
 
 def test_a_linear_constraint_of_ones_own_is_taken_as_it_is() -> None:

@@ -54,7 +54,7 @@ def evaluation(case: Case, instance: fo.Instance, answer: fo.Allocation) -> Call
     k = share ** (1 / case.alpha - 1)
     prices = np.ones(instance.n_resources)
     if isinstance(case.policy.objective, fo.AlphaFair):
-        prices = answer.prices[0] * instance.capacities[0]
+        prices = answer.evidence_prices[0] * instance.capacities[0]
 
     def run() -> tuple[np.ndarray, np.ndarray]:
         tasks = k * (ratios @ prices) ** power

@@ -103,7 +103,8 @@ class Conditions:
         self.runs = self.main[user] >= 0
         self.exact = ~own & ~low & ~high
         self.paid = np.where(used, tasks, 0.0) * rate * self.size  # about what a user pays there: a weight
-        self.total = float(self.paid.sum()) or 1.0
+        # in units of what those pay whom only prices hold: what users at limits would pay is often nearly all
+        self.total = float(self.paid[self.exact[user]].sum()) or float(self.paid.sum()) or 1.0
         most = np.bincount(user, weights=tasks, minlength=len(own))[user] if len(user) else tasks
         self.potential = np.where(self.runs, most, reach) * rate * self.size / self.total
         self.dead = self._dead()
@@ -141,17 +142,11 @@ class Conditions:
         out: Float = _flat(self.charges.T @ theta) - self.worth
         return out
 
-    def gram(self) -> tuple[Float, Float]:
-        """Weighted normal equations of least squares: matrix and right-hand side at zero."""
-        return self._gram
-
     @cached_property
-    def _gram(self) -> tuple[Float, Float]:
-        parts = [(rows, _times(rows, w)) for rows, w in zip(self.rows, self.weights, strict=True)]
-        matrix = sum((_dense(heavy @ rows.T) for rows, heavy in parts), start=np.zeros((len(self.signed),) * 2))
-        side = sum((_flat(heavy @ b) for (_, heavy), b in zip(parts, self.sides, strict=True)),
-                   start=np.zeros(len(self.signed)))  # fmt: skip
-        return matrix, side
+    def gram(self) -> Float:
+        """Matrix of the normal equations of weighted least squares."""
+        parts = zip(self.rows, self.weights, strict=True)
+        return sum((_dense(_times(rows, w) @ rows.T) for rows, w in parts), start=np.zeros((len(self.signed),) * 2))
 
 
 class Face:
@@ -177,8 +172,7 @@ class Face:
     ) -> None:  # fmt: skip
         self.given, self.ties = conditions, ties
         self.sums, self.sum_sides = self._whole_ties()
-        matrix, side = conditions.gram()
-        matrix, side = matrix + self.sums.T @ self.sums, side + self.sums.T @ self.sum_sides
+        matrix = conditions.gram + self.sums.T @ self.sums
         live = np.flatnonzero(~conditions.dead)
         norm = np.sqrt(np.diag(matrix)[live])
         per = np.divide(1.0, norm, out=np.zeros(len(norm)), where=norm > 0)
@@ -370,7 +364,7 @@ class Face:
             row = _dense(given.charges[:, [q]]).ravel()
             yield (int(q), "at a bound"), sign * row / given.size[q], float(sign * given.worth[q] / given.size[q])
         for row, side in self._tie_cuts(multipliers, slack):
-            yield row.tobytes(), row, side
+            yield (row.tobytes(), side), row, side
 
     def _tie_cuts(self, multipliers: Float, slack: float) -> Iterator[tuple[Float, float]]:
         """The subset of each tie that has most too much, and the one that has most too little.

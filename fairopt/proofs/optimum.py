@@ -39,8 +39,10 @@ FULL = 1e-6
 USED = 1e-6
 # The part of what a user could run alone that is none, under objectives that may leave users with nothing.
 NOTHING = 1e-7
+ROUNDING = 1e-15  # and under objectives that level users, where lower bounds of others may leave somebody nothing
 # Differences of shares, and distances from limits, that count as none under objectives that level users. Linear
-# programs and water-filling leave 1e-16 to 1e-10; the coarser ones are for where that explains nothing, as after tiers.
+# programs and water-filling leave 1e-16 to 1e-10; the coarser ones are for where that explains nothing, as after tiers
+# (and so is ten times as much of a capacity: at alpha = 5 solvers leave 1e-6 to 1e-4 of what only the rich need).
 TIES = (1e-8, 1e-6, 1e-5)
 
 
@@ -79,15 +81,18 @@ class Optimum:
         self.loads = pairs.loads if every else pairs.loads[:, self.kept]
         n = program.instance.n_users
         self.total = np.bincount(self.user, weights=self.tasks, minlength=n)
-        curved = self.levelled or any(_bends(t) for t in alone)
-        self.reach = self.tasks if curved else program.most[self.user]
-        runs = self.total > (0.0 if curved else NOTHING * program.most)
-        self.used = runs[self.user] & (self.tasks > USED * self.total[self.user])
-        near = tie if self.levelled else FULL
+        bends = any(_bends(t) for t in alone)
+        self.reach = self.tasks if bends or self.levelled else program.most[self.user]
+        self.runs = self.total > (0.0 if bends else (ROUNDING if self.levelled else NOTHING) * program.most)
+        self.used = self.runs[self.user] & (self.tasks > USED * self.total[self.user])
+        if program.single and self.levelled:  # whom lower bounds of others leave nothing: it has one place to rise at
+            self.used |= ~self.runs[self.user]
+        full = max(FULL, 10 * tie)
+        near = tie if self.levelled else full
         self.high = np.isfinite(program.high) & (self.total >= program.high * (1 - near))
-        self.low = np.where(program.low > 0, self.total <= program.low * (1 + near), ~runs)
+        self.low = np.where(program.low > 0, self.total <= program.low * (1 + near), ~self.runs)
         used = np.asarray(self.loads @ self.tasks).ravel()
-        self.full = np.flatnonzero((used > 0) & (used >= program.usable_rows * (1 - FULL)))
+        self.full = np.flatnonzero((used > 0) & (used >= program.usable_rows * (1 - full)))
 
     def of(self, by_user: Float) -> Float:
         """Values of shape (n_users,) or (n_users, n_servers), by pair."""

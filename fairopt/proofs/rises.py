@@ -72,7 +72,7 @@ class _Rates:
     def __init__(self, optimum: Optimum, first: bool) -> None:
         self.optimum, self.first = optimum, first
         share = optimum.objective.share_blocks()[0]
-        self.rate, self.z = optimum.rates(share), optimum.relative_shares(share)
+        self.rate, self.z = optimum.rates(share), np.where(optimum.runs, optimum.relative_shares(share), 0.0)
         self.others = optimum.rest.charges.shape[0] > 0
         if not optimum.rest.known or (not first and not optimum.rest.straight):
             raise _Unknown
@@ -81,8 +81,11 @@ class _Rates:
         self.blocked = np.zeros(2 * d, dtype=bool)  # with less of these nothing would be feasible
         self.programs = 0
         self.rays: list[Float] = []  # prices of decided levels by full row: higher ones may charge multiples of them
+        self.nowhere = np.bincount(optimum.user, minlength=len(self.z)) == 0  # who can run nothing
         # whom a lower bound keeps above the resources that hold it: it rises where others leave room
-        self.lifted = optimum.low & ~optimum.high & (optimum.total > 0)
+        self.lifted = optimum.low & ~optimum.high & ~self.nowhere
+        if not optimum.program.single and (~optimum.runs & ~self.nowhere).any():
+            raise _Unknown
         self.tops = self._tops()
         self.key = self._keys()
 
@@ -134,6 +137,7 @@ class _Rates:
             chosen = np.unique([*self.tops[np.isfinite(self.tops)], *key[self.lifted]])
         if len(chosen) > MOST_LEVELS:
             raise _Unknown
+        self._find_blocked()
         decided: dict[float, tuple[Float, Float]] = {}
         for level in chosen:
             found = self._level(float(level))
@@ -144,10 +148,25 @@ class _Rates:
             return None
         return self._heights(decided)
 
+    def _find_blocked(self) -> None:
+        """Capacities that lower bounds need all of: prices for which whoever pays them is at its bound."""
+        optimum, d = self.optimum, len(self.optimum.full)
+        columns = np.arange(d) if self.others else np.flatnonzero(~np.isfinite(self.tops))
+        if not len(columns) or not self.lifted.any():
+            return
+        system = System(optimum, np.zeros(len(optimum.user)))
+        conditions, units = system.conditions(optimum.full[columns], np.ones(len(columns)), 1.0)
+        face = Face(conditions)
+        for k, column in enumerate(columns):
+            goal = np.zeros(len(units))
+            goal[k] = -1.0
+            found = face.least(goal)
+            self.blocked[d + column] = found is not None and np.isneginf(found[0])
+
     def _explained(self, decided: dict[float, tuple[Float, Float]]) -> bool:
         """Whether whoever stands at a level that no capacity decides is at a bound, or can run nothing."""
         rest = ~np.isin(self.key, list(decided))
-        return bool((self.optimum.high | self.optimum.low | (self.optimum.total <= 0))[rest].all())
+        return bool((self.optimum.high | self.optimum.low | self.nowhere)[rest].all())
 
     def _heights(self, decided: dict[float, tuple[Float, Float]]) -> list[Height]:
         optimum, d = self.optimum, len(self.optimum.full)
@@ -174,7 +193,8 @@ class _Rates:
         """Its derivatives by full row, from the right and from the left."""
         optimum, d = self.optimum, len(self.optimum.full)
         here, before = self.key == level, self.key < level
-        part = here | before
+        # users above who are at a lower bound can still move to other servers
+        part = here | before | (optimum.low & (not optimum.program.single))
         open_to = np.arange(d) if self.others else np.flatnonzero(self.tops <= level)
         held = np.zeros(len(here), dtype=bool)
         for columns, users in self._apart(open_to, part):
@@ -184,7 +204,7 @@ class _Rates:
                     return None
                 held |= found
         left_over = here & ~held
-        stuck = left_over & (optimum.high | (optimum.total <= 0))
+        stuck = left_over & (optimum.high | self.nowhere)
         if not (self.first or (stuck == left_over).all()) or not (held | stuck).any():
             return None
         moving = self.rises[held | stuck]
@@ -223,9 +243,11 @@ class _Rates:
         optimum, d = self.optimum, len(self.optimum.full)
         rows = optimum.full[columns]
         system = System(optimum, np.zeros(len(optimum.user)))
-        system.rate, system.own, system.ranked_value = self.rate, here | before, level
+        system.own, system.ranked_value = here | before, level
+        system.rate = np.where(system.own[optimum.user], self.rate, 1.0)
         system.bounds_apart()
-        conditions, units = system.conditions(rows, level / optimum.program.usable_rows[rows], level, ~users)
+        whole = level or float(self.z.max()) or 1.0
+        conditions, units = system.conditions(rows, whole / optimum.program.usable_rows[rows], whole, ~users)
         if len(units) > MOST_COLUMNS:
             raise _Unknown
         now = np.flatnonzero(here & (conditions.main[: len(here)] >= 0))
@@ -235,7 +257,7 @@ class _Rates:
         earlier = np.flatnonzero(before & self.rises.any(axis=1) & (conditions.main[: len(here)] >= 0))
         goals: Float = np.zeros((len(units), 2 * d))
         k = np.arange(len(columns))
-        goals[k, columns], goals[k, d + columns] = units[k], -units[k]
+        goals[k, columns], goals[k, d + columns] = units[k], np.where(self.blocked[d + columns], 0.0, -units[k])
         goals = _minus(goals, conditions.rows_of(conditions.main[earlier]), self.rises[earlier])
         rays = [ray[columns] / units for ray in self.rays if len(units) == len(columns) and ray[columns].any()]
         face = self._face(conditions, now, np.array(rays) if rays else None)
@@ -288,7 +310,7 @@ class _Rates:
                 return None
             rise, theta = found
             if self.first or np.isneginf(rise):
-                rates[:] = rise
+                rates[open_to] = rise
                 return rates
             main = conditions.main[users]
             own = conditions.own_multipliers(theta)[main]

@@ -85,7 +85,7 @@ class System:
         optimum, user = self.optimum, self.optimum.user
         first = np.searchsorted(user, np.arange(len(self.own)))
         differs = np.abs(self.rate - self.rate[first[user]]) > 1e-12 * self.rate
-        bounded = self.own & (self.low | self.high) & (optimum.total > 0)
+        bounded = self.own & (self.low | self.high) & optimum.runs
         for j in np.unique(user[differs & bounded[user]]):
             pairs = np.flatnonzero(user == j)
             for at_bound, sign in ((self.high, 1.0), (self.low, -1.0)):

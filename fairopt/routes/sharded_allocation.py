@@ -39,7 +39,9 @@ class ShardedAllocation:
     objective : float
         In natural units (of its first level, for `Leximin`).
     prices : ndarray of shape (n_resources,)
-        Derivative of the objective per natural unit of capacity.
+        Dual values that the method found, per natural unit of what can be used. Where they are unique they are the
+        derivative of the objective with the shares' coefficients held; elsewhere they lie between those of one unit
+        more and one less, which `Allocation.prices` tells apart. Water-filling may have none where limits decide.
     certificate : Certificate
         The evidence, added up over shards.
     shards : tuple of str

@@ -148,8 +148,8 @@ def test_it_agrees_with_highs_when_few_users_are_looked_at_by_themselves(
         assert_right(answer, by_highs(Program(instance, fo.Total(share), ()), share), 1e-9)
 
 
-def hard(name: str, n: int = 3_200) -> tuple[fo.Instance, tuple[fo.Constraint, ...]]:
-    """Where ties, scales or bounds are extreme, of more users than stand in one program."""
+def hard(name: str, n: int = 5000) -> tuple[fo.Instance, tuple[fo.Constraint, ...]]:
+    """Where ties, scales or bounds are extreme."""
     rng = np.random.default_rng(3)
     plain, ones = rng.uniform(1, 10, (n, 4)), np.ones(n)
     some = plain.sum(axis=0) * 0.3

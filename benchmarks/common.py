@@ -6,6 +6,7 @@ import argparse
 import json
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 OUT = Path(__file__).parent / "out"
+sys.path.append(str(Path(__file__).parents[1] / "tests"))  # so that `oracle` can be imported
 
 
 def interleaved(
@@ -112,7 +114,7 @@ def arguments(description: str, **defaults: Any) -> argparse.Namespace:
     description : str
         For ``--help``.
     **defaults
-        Names and default values; lists are read from comma-separated words.
+        Names and default values; lists are read from comma-separated words, and False is a switch.
 
     Returns
     -------
@@ -120,6 +122,9 @@ def arguments(description: str, **defaults: Any) -> argparse.Namespace:
     """
     parser = argparse.ArgumentParser(description=description)
     for key, value in defaults.items():
+        if isinstance(value, bool):
+            parser.add_argument(f"--{key.replace('_', '-')}", action="store_true")
+            continue
         kind = _list_of(type(value[0])) if isinstance(value, list) else type(value)
         parser.add_argument(f"--{key.replace('_', '-')}", type=kind, default=value, help=f"default {value}")
     return parser.parse_args()

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.certificate import Certificate
 from fairopt.instance import Instance
+
+if TYPE_CHECKING:
+    from fairopt.proofs.derivatives import LevelPrices
 
 __all__ = ["Allocation"]
 
@@ -24,7 +27,7 @@ ROUNDING = 1e-12  # of a capacity: less left over is none
 class Allocation:
     """Who runs how much where, what that uses, and the proof.
 
-    What is derived (usage, shares, metrics) is computed when asked for.
+    What is derived (usage, shares, prices, metrics) is computed when asked for.
 
     Attributes
     ----------
@@ -38,9 +41,13 @@ class Allocation:
         The evidence.
     objective : float
         Value of the objective in natural units (of its first level, for orders).
-    prices : ndarray of shape (n_servers, n_resources) or None
-        Derivative of the objective per natural unit of capacity, at fixed coefficients of the shares; for leximin of
-        its first level.
+    evidence_prices : ndarray of shape (n_servers, n_resources) or None
+        Dual values that the method found on its way, per natural unit: what the proof made use of, and not always a
+        derivative (`prices` are). None where it found none.
+    given_bundles : ndarray of shape (n_users, n_servers, n_resources) or None
+        What users hold, where a mechanism decides that; `bundles` otherwise follow from tasks.
+    evidence : tuple of dict
+        What the certificate was made from, by tier, as plain numbers: prices, levels, multipliers.
 
     Examples
     --------
@@ -58,8 +65,9 @@ class Allocation:
     tasks_by_server: Float
     certificate: Certificate
     objective: float
-    prices: Float | None = None
+    evidence_prices: Float | None = None
     given_bundles: Float | None = field(default=None)
+    evidence: tuple[Any, ...] = ()
 
     # -- derived, when asked for ------------------------------------------------------------------------------
 
@@ -122,6 +130,105 @@ class Allocation:
         blocks = objective.share_blocks() if objective is not None else ()
         return self.share(blocks[0] if blocks else DominantShare())
 
+    # -- what capacities are worth ------------------------------------------------------------------------------
+
+    @cached_property
+    def _derivatives(self) -> tuple[Float, Float] | tuple[None, None]:
+        """Prices from the right and from the left."""
+        from fairopt.proofs import derivatives
+
+        found = derivatives.prices(self)
+        return (None, None) if found is None else found.times()
+
+    @property
+    def prices(self) -> Float | None:
+        """What one more unit of each capacity is worth, shape (n_servers, n_resources); None where that is not known.
+
+        The derivative of the objective (for `Leximin` of its first level, see `level_prices`; for tiers of the first)
+        per natural unit of the capacity of a server row, from the right: two resources that are full for the same users
+        both have a price of 0. Shares' coefficients are held, though those of most shares depend on capacities, and
+        so are task limits, bounds in tasks, also those of `SharingIncentive`, levels of other constraints, and who may
+        run where (so what a server has none of has price 0). Of a unit of what `Reserve` holds back a fraction f of,
+        ``1 - f`` can be used.
+
+        It is worked out from the blocks, the instance and the tasks. Where a block is one's own, so that only CVXPY
+        knows its slope, the dual values that the method found are shown if they satisfy the conditions of an optimum
+        (then they lie between the derivatives from the right and from the left), and None otherwise; so too for
+        a problem that was changed before `Policy.read`. Policies that decide bundles show the dual values of their
+        proof; mechanisms without an objective have none.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> tasks = fo.Policy(fo.MaxMin(fo.Tasks()))
+        >>> a = tasks.allocate(fo.Instance([[4], [5]], [9], task_limits=[1, 2]))  # the limit of 1 is reached
+        >>> a.prices, a.prices_left.round(4)
+        (array([[0.]]), array([[0.1111]]))
+        """
+        return self._derivatives[0]
+
+    @property
+    def prices_left(self) -> Float | None:
+        """What one unit less of each capacity costs: `prices` from the left, equal to them where they are unique.
+
+        Infinite where less of it leaves no allocation, because lower bounds need it all.
+        """
+        return self._derivatives[1]
+
+    @cached_property
+    def level_prices(self) -> tuple[LevelPrices, ...] | None:
+        """Prices of every level of a `Leximin`, from the lowest up; None for other objectives, and where not covered.
+
+        Each has the ``level`` (share per weight), the ``users`` held there, ``prices`` and ``prices_left``. The first
+        is often decided by the limit of one user, and has zeros. Later levels may fall as capacity grows, when earlier
+        ones rise at their cost: then their prices are negative.
+
+        Not covered, and None: levels under a curved condition that binds (such as ``AlphaFair(1) >= v``), conditions
+        of one's own that are not linear, and more than 3,000 full capacities or 1,000 levels that capacities decide.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.Policy(fo.Leximin(fo.Tasks())).allocate(fo.Instance([[4, 1], [0, 1]], [4, 10]))
+        >>> for found in a.level_prices:
+        ...     print(found.level, found.users, found.prices)
+        1.0 ('user1',) [[0.25 0.  ]]
+        9.0 ('user2',) [[-0.25  1.  ]]
+        """
+        from fairopt.proofs import derivatives
+
+        return derivatives.level_prices(self)
+
+    @cached_property
+    def share_prices(self) -> Float | None:
+        """`prices` in shares, so that those of different notions can be compared; None where these are not known.
+
+        By how much the share rises which, equal for all users per weight, the objective would value as it does the
+        allocation: for `AlphaFair` the weighted power mean of the shares per weight, for `Total` the total per weight,
+        for `MaxMin` and `Leximin` the (first) level, for `OrderedWeighted` the value by the sum of its weights, for
+        `FairnessEfficiency` ``(|f| / W)^(1 / lam) / W`` of the measure f and the sum W of weights (on its edge the
+        power mean). In dominant shares per unit, or tasks per unit, as the objective's share says.
+
+        Raises
+        ------
+        InvalidBlock
+            For a sum of objectives, one's own, and those that decide bundles: no share stands for their value.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+        >>> for policy in (fo.DRF(), fo.FDS(2), fo.NoFairness()):
+        ...     a = policy.allocate(cluster)
+        ...     print(a.prices.round(4), a.share_prices.round(4))
+        [[0.0025 0.     0.    ]] [[0.0025 0.     0.    ]]
+        [[0.02 0.   0.  ]] [[0.0025 0.     0.    ]]
+        [[0.125 0.    0.   ]] [[0.0625 0.     0.    ]]
+        """
+        from fairopt.proofs import derivatives
+
+        return derivatives.share_prices(self)
+
     def metrics(self) -> dict[str, Any]:
         """Numbers that need no solve (math.md section 7).
 
@@ -174,7 +281,7 @@ class Allocation:
             units held of each resource, and ``share of <resource>``, the part of all there is.
             ``server``: ``type`` (where the instance has types), ``servers`` (how many the row stands for), ``tasks``,
             the units held, ``capacity of <resource>``, ``used <resource>`` (the part held) and, where there are prices,
-            ``price of <resource>``.
+            ``price of <resource>``; where `prices_left` differ, ``price of <resource>, one less`` too.
             ``placement``: ``tasks`` and the units held, of each user on each server where it has something.
 
         Returns
@@ -335,3 +442,27 @@ def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | floa
     size = np.where(total > 0, total, 1.0)[:, None]
     misplaced = np.where(instance.eligible, np.maximum(-tasks_by_server, 0.0), np.abs(tasks_by_server)) / size
     return max(worst, float(misplaced.max(initial=0.0)))
+
+
+def holdings_violation(instance: Instance, bundles: Float) -> float:
+    """Largest excess of what users hold over the capacity of a server and resource, relative to that capacity.
+
+    Parameters
+    ----------
+    instance : Instance
+        The data.
+    bundles : ndarray of shape (n_users, n_servers, n_resources)
+        What to check.
+
+    Returns
+    -------
+    float
+        0 when everything holds; infinity for what cannot be held: less than nothing, anything where there is none of
+        it, or where the user may not run.
+    """
+    room = instance.capacities * instance.counts[:, None]
+    misplaced = ~instance.eligible[:, :, None] | (room == 0)
+    if not (np.isfinite(bundles).all() and (bundles >= 0).all()) or (bundles[misplaced] > 0).any():
+        return float("inf")
+    held = bundles.sum(axis=0)
+    return float(np.divide(held - room, room, out=np.zeros_like(room), where=room > 0).max(initial=0.0))

@@ -84,6 +84,8 @@ class Certificate:
         One gap per tier, or per level of a leximin by programs.
     note : str
         A finding about the answer, where there is one.
+    assumed : str
+        What the gap rests on beside the data, where something could not be proved; empty in general.
     """
 
     gap: float
@@ -95,6 +97,7 @@ class Certificate:
     tried: tuple[Try, ...] = ()
     gaps: tuple[float, ...] = ()
     note: str = ""
+    assumed: str = ""
 
     @property
     def ok(self) -> bool:
@@ -104,4 +107,5 @@ class Certificate:
     def __str__(self) -> str:
         by = f"{self.method} ({self.solver})" if self.solver else self.method
         verdict = "certified" if self.ok else "NOT certified"
-        return f"{verdict}: gap {self.gap:.1e}, violation {self.violation:.1e}, by {by} in {self.seconds:.3f} s"
+        if_so = f", assuming that {self.assumed}" if self.assumed else ""
+        return f"{verdict}: gap {self.gap:.1e}{if_so}, violation {self.violation:.1e}, by {by} in {self.seconds:.3f} s"

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.groups import Groups, groups_of
-from fairopt.validation import as_floats, frozen, index_of
+from fairopt.labelled import by_label
+from fairopt.validation import as_floats, frozen, index_of, left_out
 
 __all__ = ["Derived"]
 
@@ -35,6 +36,7 @@ class Derived:
     _resources: tuple[str, ...] | None
     _servers: tuple[str, ...] | None
     _parent: tuple[Any, NDArray[np.int64] | slice] | None
+    _merged_from: Any
 
     # -- sizes and labels -------------------------------------------------------------------------------------
 
@@ -85,6 +87,18 @@ class Derived:
         if self._servers:
             return self._servers
         return ("pool",) if self.n_servers == 1 else tuple(f"server{s + 1}" for s in range(self.n_servers))
+
+    @property
+    def merged_from(self) -> Any:
+        """The instance whose identical servers were merged to make this one, or None."""
+        return self._merged_from
+
+    @property
+    def chosen_from(self) -> tuple[Any, NDArray[np.int64] | slice] | None:
+        """The instance on the same servers that these users were chosen from, and which they are; or None."""
+        if self._parent is None or not np.array_equal(self._parent[0].capacities, self.capacities):
+            return None
+        return self._parent
 
     # -- derived numbers --------------------------------------------------------------------------------------
 
@@ -246,7 +260,7 @@ class Derived:
         Parameters
         ----------
         value : scalar, array-like of shape (n_users,), dict by user, or None
-            Users that a dict leaves out get ``default``.
+            Users that a dict leaves out get ``default``. A series with labels is a dict.
         name : str
             What it is, for messages.
         default : float, optional
@@ -263,7 +277,7 @@ class Derived:
         InvalidInstance
             If it has the wrong length, an unknown user, or something that is no number.
         """
-        n = self.n_users
+        n, value = self.n_users, by_label(value)
         if (
             self._parent is not None
             and value is not None
@@ -278,7 +292,8 @@ class Derived:
             missing = [u for u in self.users if u not in value]
             if missing and default is None:
                 raise InvalidInstance(f"{name} has no value for user {missing[0]!r}; give one for every user")
-            value = [value.get(u, default) for u in self.users]
+            others = left_out(value, name, missing, (n,), default)
+            value = [value.get(u, other) for u, other in zip(self.users, others, strict=True)]
         if value is None:
             if default is None:
                 raise InvalidInstance(f"{name} is None; give a number, an array of {n} or a dict by user")

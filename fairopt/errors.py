@@ -51,7 +51,7 @@ class Infeasible(NoAnswer):
 
 
 class Unbounded(NoAnswer):
-    """The objective grows without end; only an objective of one's own can do that."""
+    """The objective grows without end in variables of its own: tasks are bounded, and a solver's word is not enough."""
 
 
 class NotConcave(NoAnswer):

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.exchange import Exchange
+from fairopt.labelled import joined
 from fairopt.validation import (
+    Changes,
     as_floats,
     check_numbers,
     check_per_user,
@@ -38,14 +40,15 @@ class Instance(Exchange):
     demands : array-like of shape (n_users, n_resources) or (n_users, n_servers, n_resources)
         Units of each resource that one task takes; zeros allowed, not a whole row of zeros. The longer shape
         says what a task of each user takes on each server.
-    capacities : array-like of shape (n_resources,) or (n_servers, n_resources)
+    capacities : array-like of shape (n_resources,) or (n_servers, n_resources), or dict by resource
         Units of each resource on each server; a single row is one pool.
     weights : scalar, array-like of shape (n_users,) or dict by user, optional
-        Entitlements, positive. Default 1.
+        Entitlements, positive. Default 1, also for users that a dict leaves out.
     task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
-        At most so many tasks; ``None`` or infinity for no limit. A limit of 0 is legal.
+        At most so many tasks; ``None`` or infinity for no limit, as for users that a dict leaves out. A limit of 0 is
+        legal.
     eligible : array-like of bool of shape (n_users, n_servers), or dict of server labels by user, optional
-        Who may run where. Default everywhere.
+        Who may run where. Default everywhere, also for users that a dict leaves out.
     counts : array-like of int of shape (n_servers,), optional
         A server row with count q stands for q identical servers. Default 1.
     users, resources, servers : sequence of str, optional
@@ -68,6 +71,11 @@ class Instance(Exchange):
     Arrays of floats are kept as read-only views, not copied. A server that lacks a resource which a user
     needs counts as ineligible for that user.
 
+    Data frames and series (of pandas, Polars, pyarrow) are joined by label, never by position: ``demands`` by user and
+    resource, ``capacities`` by resource or by server and resource, and so on. Their labels must be the same in all, in
+    any order, and the same as ``users``, ``resources`` and ``servers``; where these are not given, ``demands`` and
+    then ``capacities`` say them. Arrays are in that order. An index that only counts rows is no label.
+
     Examples
     --------
     >>> import fairopt as fo
@@ -79,6 +87,11 @@ class Instance(Exchange):
     Instance(2 users x 3 resources on 1 server)
     >>> cluster.dominant_shares
     array([0.2 , 0.04])
+
+    A dict, or a series of pandas, says which capacity is whose:
+
+    >>> fo.Instance([[2, 3]], {"memory": 6, "cpu": 4}, resources=["cpu", "memory"]).capacities
+    array([[4., 6.]])
     """
 
     _checked = False
@@ -99,16 +112,21 @@ class Instance(Exchange):
         units: Sequence[str] | Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
     ) -> None:
-        caps = as_floats(capacities, "capacities")
+        values, known = joined(
+            dict(demands=demands, capacities=capacities, weights=weights, task_limits=task_limits, eligible=eligible,
+                 counts=counts, server_types=server_types, units=units),
+            dict(user=users, server=servers, resource=resources),
+        )  # fmt: skip
+        caps = as_floats(values["capacities"], "capacities")
         if caps.ndim == 1:
             caps = caps[None, :]
         if caps.ndim != 2 or caps.shape[0] == 0 or caps.shape[1] == 0:
             raise InvalidInstance(
-                f"capacities have shape {np.shape(capacities)}; give (n_resources,) for one pool "
+                f"capacities have shape {np.shape(values['capacities'])}; give (n_resources,) for one pool "
                 "or (n_servers, n_resources), with at least one of each"
             )
         n_servers, n_resources = caps.shape
-        dem = as_floats(demands, "demands")
+        dem = as_floats(values["demands"], "demands")
         if dem.size == 0 and dem.ndim < 2:
             dem = dem.reshape(0, n_resources)
         if dem.ndim not in (2, 3) or dem.shape[-1] != n_resources or (dem.ndim == 3 and dem.shape[1] != n_servers):
@@ -118,21 +136,23 @@ class Instance(Exchange):
             )
         n_users = dem.shape[0]
         self._parent: tuple[Instance, NDArray[np.int64] | slice] | None = None
-        self._users = labels(users, n_users, "user")
-        self._resources = labels(resources, n_resources, "resource")
-        self._servers = labels(servers, n_servers, "server")
+        self._merged_from: Instance | None = None
+        self._users = labels(known["user"], n_users, "user")
+        self._resources = labels(known["resource"], n_resources, "resource")
+        self._servers = labels(known["server"], n_servers, "server")
         self.demands: Float = dem
         self.capacities: Float = caps
-        self.server_types: tuple[str, ...] | None = types_of_servers(self, server_types)
-        self.units: tuple[str, ...] | None = units_of_resources(self, units)
+        self.server_types: tuple[str, ...] | None = types_of_servers(self, values["server_types"])
+        self.units: tuple[str, ...] | None = units_of_resources(self, values["units"])
         self.notes: tuple[str, ...] = texts(notes, "notes")
         check_numbers(self)
-        self.weights: Float = frozen(self.per_user(weights, "weights", default=1.0))
+        self.weights: Float = frozen(self.per_user(values["weights"], "weights", default=1.0))
         check_per_user(self, self.weights, "weights", self.weights > 0, "give a positive finite number")
-        self.task_limits: Float = frozen(self.per_user(task_limits, "task_limits", default=np.inf, unlimited=True))
+        limits = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
+        self.task_limits: Float = frozen(limits)
         check_per_user(self, self.task_limits, "task_limits", self.task_limits >= 0, "give 0 or more, or None", True)
-        self.counts: NDArray[np.int64] = frozen(checked_counts(self, counts))
-        self.eligible: NDArray[np.bool_] = frozen(checked_eligibility(self, eligible))
+        self.counts: NDArray[np.int64] = frozen(checked_counts(self, values["counts"]))
+        self.eligible: NDArray[np.bool_] = frozen(checked_eligibility(self, values["eligible"]))
         check_somewhere_to_run(self)
         self._checked = True
 
@@ -143,7 +163,7 @@ class Instance(Exchange):
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = self._arguments()
-        return _again, (arguments, self._parent)
+        return _again, (arguments, self._parent, self._merged_from)
 
     # -- new instances ----------------------------------------------------------------------------------------
 
@@ -153,7 +173,8 @@ class Instance(Exchange):
         Parameters
         ----------
         **changes
-            Any argument of `Instance`.
+            Any argument of `Instance`. Users that a dict by user leaves out keep what they have, and so they do in
+            `with_weights`, `with_task_limits` and `with_eligible`; data frames and series are joined by label.
 
         Returns
         -------
@@ -164,11 +185,16 @@ class Instance(Exchange):
         >>> import fairopt as fo
         >>> fo.Instance([[1, 2]], [4, 4]).replace(task_limits=1).task_limits
         array([1.])
+        >>> fo.Instance([[1], [1]], [4], weights=[3, 3], users=["batch", "web"]).replace(weights={"web": 2}).weights
+        array([3., 2.])
         """
         arguments = self._arguments()
         unknown = set(changes) - set(arguments)
         if unknown:
             raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
+        for name in ("weights", "task_limits", "eligible"):
+            if isinstance(changes.get(name), Mapping):
+                changes[name] = Changes(changes[name], arguments[name])
         return Instance(**{**arguments, **changes})
 
     def _arguments(self) -> dict[str, Any]:
@@ -188,15 +214,15 @@ class Instance(Exchange):
         return self.replace(capacities=capacities)
 
     def with_weights(self, weights: Any) -> Instance:
-        """The same cluster with other entitlements."""
+        """The same cluster with other entitlements; users that a dict leaves out keep theirs."""
         return self.replace(weights=weights)
 
     def with_task_limits(self, task_limits: Any) -> Instance:
-        """The same cluster with other task limits."""
+        """The same cluster with other task limits; users that a dict leaves out keep theirs."""
         return self.replace(task_limits=task_limits)
 
     def with_eligible(self, eligible: Any) -> Instance:
-        """The same cluster with other placement constraints."""
+        """The same cluster with other placement constraints; users that a dict leaves out keep theirs."""
         return self.replace(eligible=eligible)
 
     def select_users(self, chosen: ArrayLike) -> Instance:
@@ -262,7 +288,8 @@ class Instance(Exchange):
             demands=self.demands[rows], capacities=self.capacities, weights=self.weights[rows],
             task_limits=self.task_limits[rows], counts=self.counts, eligible=self.eligible[rows],
             total_capacities=self.total_capacities, _users=None, _resources=self._resources, _servers=self._servers,
-            server_types=self.server_types, units=self.units, notes=self.notes, _parent=(self, rows), _checked=True,
+            server_types=self.server_types, units=self.units, notes=self.notes, _parent=(self, rows),
+            _merged_from=None, _checked=True,
         )  # fmt: skip
         if ratios is not None:
             part.__dict__["ratios"] = ratios
@@ -285,7 +312,7 @@ class Instance(Exchange):
         part.__dict__.update(
             self.__dict__, demands=demands, capacities=self.capacities[rows], counts=self.counts[rows],
             eligible=self.eligible[:, rows], _servers=self.servers[rows] if self._servers else None,
-            server_types=None if self.server_types is None else self.server_types[rows],
+            server_types=None if self.server_types is None else self.server_types[rows], _merged_from=None,
         )  # fmt: skip
         if not self.everywhere:
             part.__dict__.pop("everywhere", None)
@@ -340,7 +367,7 @@ class Instance(Exchange):
             servers=[labels[s] for s in first],
             server_types=None if self.server_types is None else merged_types(self.server_types, classes),
         )
-        merged._parent = self._parent
+        merged._parent, merged._merged_from = self._parent, self
         return merged
 
     def __eq__(self, other: object) -> bool:
@@ -370,8 +397,8 @@ class Instance(Exchange):
         return f"Instance({', '.join(parts)})"
 
 
-def _again(arguments: Mapping[str, Any], parent: Any) -> Instance:
+def _again(arguments: Mapping[str, Any], parent: Any, merged_from: Instance | None) -> Instance:
     """Rebuild a copied or unpickled instance, so that its arrays are read-only again."""
     made = Instance(**arguments)
-    made._parent = parent
+    made._parent, made._merged_from = parent, merged_from
     return made

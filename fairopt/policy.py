@@ -13,6 +13,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.proofs.read import read
 from fairopt.routes import bundle_problem, choose, natural
 from fairopt.routes.bundles import decides_bundles
 from fairopt.routes.prepared import Prepared
@@ -215,7 +216,7 @@ class Policy:
         >>> fo.NoFairness().read(changed, cluster).tasks.round(4)
         array([ 2.2727, 13.6364])
         """
-        return (bundle_problem if decides_bundles(self.objective) else natural).read(self, problem, instance)
+        return read(self, problem, instance)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):

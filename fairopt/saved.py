@@ -1,27 +1,34 @@
-"""Allocations as files: JSON or Parquet, read back without executing anything, and measured again."""
+"""Allocations as files: JSON or Parquet, read back without executing anything, and judged again."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 
-from fairopt.allocation import Allocation, feasibility
+from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_within
 from fairopt.blocks.model import Point
-from fairopt.certificate import VIOLATION_TOLERANCE, Certificate, Try
-from fairopt.errors import InvalidInstance, MissingExtra
+from fairopt.certificate import VIOLATION_TOLERANCE, Try
+from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.instance import Instance
-from fairopt.notions.parse import policy_or_text
+from fairopt.notions.bottleneck import BottleneckFairness
+from fairopt.notions.parse import mechanism_or_text
+from fairopt.notions.psdsf import PSDSF
+from fairopt.notions.tradeoff import NashWelfare
 from fairopt.policy import Policy
+from fairopt.proofs import gate
+from fairopt.routes import choose
 from fairopt.routes.closed import division
 
-FORMAT = "fairopt.allocation/1"
+FORMAT = "fairopt.allocation/2"
+FORMATS = (FORMAT, "fairopt.allocation/1")  # the first one held no evidence
 
 
 def save(allocation: Allocation, path: Path) -> Path:
@@ -35,8 +42,9 @@ def save(allocation: Allocation, path: Path) -> Path:
         "certificate": asdict(allocation.certificate),
         "instance": allocation.instance.to_dict(),
         "tasks_by_server": allocation.tasks_by_server.tolist(),
-        "prices": None if allocation.prices is None else allocation.prices.tolist(),
+        "prices": None if allocation.evidence_prices is None else allocation.evidence_prices.tolist(),
         "bundles": None if allocation.given_bundles is None else allocation.given_bundles.tolist(),
+        "evidence": list(allocation.evidence),
     }
     if path.suffix == ".parquet":
         arrow, parquet = arrow_modules()
@@ -56,16 +64,11 @@ def load(path: Path) -> Allocation:
         tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(-1, instance.n_servers)
         if np.shape(data["tasks_by_server"]) not in ((instance.n_users, instance.n_servers), (0,)):
             raise ValueError(f"tasks of shape {np.shape(data['tasks_by_server'])}")
-        saved = dict(data["certificate"])
-        saved["tried"] = tuple(Try(**t) for t in saved["tried"])
-        saved["gaps"] = tuple(saved["gaps"])
-        certificate = Certificate(**saved)
-        if not all(isinstance(x, (int, float)) for x in (certificate.gap, certificate.violation, *certificate.gaps)):
-            raise TypeError("a gap that is no number")
+        claim = _Claim.model_validate(data["certificate"])
         prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
         objective = float(data["objective"])
-        policy = policy_or_text(str(data["policy"]))
+        policy = mechanism_or_text(str(data["policy"]))
         if prices is not None and prices.shape != instance.capacities.shape:
             raise ValueError(f"prices of shape {prices.shape}")
         if bundles is not None:
@@ -73,45 +76,87 @@ def load(path: Path) -> Allocation:
             bundles = bundles.reshape(shape) if bundles.size == 0 == np.prod(shape) else bundles
             if bundles.shape != shape:
                 raise ValueError(f"bundles of shape {bundles.shape}")
-        if not isinstance(certificate.method, str):
-            raise TypeError(f"method {certificate.method!r}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInstance(f"{path}: not a whole allocation ({error}); save it again") from error
-    for what, found in (("tasks", feasibility(instance, tasks)), ("bundles", _bundles_too_large(instance, bundles))):
-        if certificate.violation <= VIOLATION_TOLERANCE < found:
+    held = 0.0 if bundles is None else holdings_violation(instance, bundles)
+    for what, found in (("tasks", feasibility(instance, tasks)), ("bundles", held)):
+        if claim.violation <= VIOLATION_TOLERANCE < found:
             raise InvalidInstance(
                 f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, though its "
                 "certificate says otherwise; the file was changed after it was saved"
             )
-    loaded = Allocation(instance, policy, tasks, certificate, objective, prices, bundles)
+    loaded = gate.of_nothing(instance, tasks, policy, value=objective, prices=prices, bundles=bundles)
     if bundles is not None:
         needed = replace(loaded, given_bundles=None).bundles
         if (needed > bundles * (1 + VIOLATION_TOLERANCE)).any():
             raise InvalidInstance(f"{path}: tasks need more than bundles hold; the file was changed after it was saved")
         if _fewer_than_fit(loaded):
             raise InvalidInstance(f"{path}: bundles have room for more tasks; the file was changed after it was saved")
-    worth = _value_again(loaded)
-    if worth is not None and not np.isclose(worth, objective, rtol=1e-6, atol=1e-300):
+    worth, unit = _value_again(loaded)
+    if worth is not None and not abs(worth - objective) <= 1e-6 * max(abs(worth), unit):
         raise InvalidInstance(
             f"{path}: its tasks are worth {worth:.8g} by its policy, not {objective:.8g} as it says; "
             "the file was changed after it was saved"
         )
-    return loaded
+    loaded = _judged_again(loaded, data.get("evidence"), claim)
+    tried = tuple(Try(**t.model_dump()) for t in claim.tried)
+    return gate.as_saved(loaded, claim.method, claim.solver, claim.seconds, tried)
 
 
-def _bundles_too_large(instance: Instance, bundles: NDArray[np.floating[Any]] | None) -> float:
-    """Largest excess of what is held over the capacity of a server and resource, relative to that capacity.
+def _judged_again(loaded: Allocation, evidence: Any, claim: _Claim) -> Allocation:
+    """The same allocation with a certificate of what can be proved of it now."""
+    policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
+    if isinstance(policy, str):
+        note = "its policy is known as text only"
+    elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
+        note = "it is not feasible"
+    elif isinstance(policy, Policy):
+        return choose.judged_again(loaded, evidence, claim.method, claim.solver)
+    elif isinstance(policy, BottleneckFairness):
+        welfare = replace(loaded, policy=NashWelfare())
+        return replace(choose.judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
+    elif isinstance(policy, PSDSF):
+        return gate.of_equilibrium(policy, instance, tasks, loaded.objective, time.perf_counter())
+    else:
+        note = "what was certified of each server is not kept"
+        try:
+            again = policy.allocate(instance)
+            if np.allclose(again.tasks_by_server, tasks, rtol=1e-9, atol=0.0):
+                return again
+        except FairoptError as error:
+            note = f"it could not be judged again: {error}"
+    known = {"value": loaded.objective, "prices": loaded.evidence_prices, "bundles": loaded.given_bundles, "note": note}
+    return gate.of_nothing(instance, tasks, policy, **known)
 
-    Infinity for what nobody can hold: less than nothing, anything where there is none, or where one may not run.
-    """
-    if bundles is None:
-        return 0.0
-    room = instance.capacities * instance.counts[:, None]
-    misplaced = ~instance.eligible[:, :, None] | (room == 0)
-    if not (np.isfinite(bundles).all() and (bundles >= 0).all()) or (bundles[misplaced] > 0).any():
-        return float("inf")
-    held = bundles.sum(axis=0)
-    return float(np.divide(held - room, room, out=np.zeros_like(room), where=room > 0).max(initial=0.0))
+
+class _Tried(BaseModel):
+    """An attempt, as a file tells it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    solver: str
+    status: str
+    seconds: float
+    gap: float | None = None
+    violation: float | None = None
+    message: str = ""
+
+
+class _Claim(BaseModel):
+    """A certificate, as a file tells it: nothing is believed but how the answer came about."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    gap: float
+    violation: float
+    method: str
+    solver: str | None = None
+    seconds: float = 0.0
+    block_violation: float = 0.0
+    tried: list[_Tried] = []
+    gaps: list[float] = []
+    note: str = ""
+    assumed: str = ""
 
 
 def _fewer_than_fit(allocation: Allocation) -> bool:
@@ -125,19 +170,19 @@ def _fewer_than_fit(allocation: Allocation) -> bool:
     return bool((allocation.tasks_by_server < fit * (1 - VIOLATION_TOLERANCE)).any())
 
 
-def _value_again(allocation: Allocation) -> float | None:
-    """The objective at the tasks, where the policy is known and somebody takes part."""
+def _value_again(allocation: Allocation) -> tuple[float | None, float]:
+    """The objective at the tasks, where the policy is known and some user takes part, and the unit to compare it in."""
     objective = getattr(allocation.policy, "objective", None)
     part = np.flatnonzero(allocation.instance.task_limits > 0)
     if objective is None or not len(part):
-        return None
+        return None, 0.0
     instance, tasks, bundles = allocation.instance.taking_part(part), allocation.tasks_by_server[part], None
     if allocation.given_bundles is not None:
         bundles = allocation.given_bundles[part]
     with np.errstate(all="ignore"):
         point = Point(instance, tasks) if bundles is None else BundlePoint(instance, bundles, tasks)
-        value = float(objective.value(point))
-    return value if np.isfinite(value) else None
+        value, unit = float(objective.value(point)), float(objective.drop(point))
+    return (value, unit if np.isfinite(unit) else 0.0) if np.isfinite(value) else (None, 0.0)
 
 
 def _read_saved(path: Path) -> Mapping[str, Any]:
@@ -154,7 +199,7 @@ def _read_saved(path: Path) -> Mapping[str, Any]:
         raise InvalidInstance(f"no file {path}; give one that Allocation.save wrote") from error
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidInstance(f"{path}: cannot be read as a saved allocation ({error})") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
+    if not isinstance(data, dict) or data.get("format") not in FORMATS:
         raise InvalidInstance(f"{path}: not a saved allocation (no format {FORMAT!r}); give one that save wrote")
     return data
 

@@ -16,6 +16,27 @@ if TYPE_CHECKING:
 Float = NDArray[np.floating[Any]]
 
 
+class Changes(dict[Any, Any]):
+    """A dict by user that leaves the users it does not name as they are."""
+
+    def __init__(self, by_user: Mapping[Any, Any], before: NDArray[Any]) -> None:
+        super().__init__(by_user)
+        self.before = before
+
+
+def left_out(by_user: Mapping[Any, Any], name: str, missing: Sequence[str], shape: tuple[int, ...], blank: Any) -> Any:
+    """What goes for users whom a dict leaves out, as an array for all: what they had, where it changes an instance."""
+    before = by_user.before if isinstance(by_user, Changes) else np.broadcast_to(blank, shape)
+    if before.shape == shape:
+        return before
+    if missing:
+        raise InvalidInstance(
+            f"{name} leaves out user {missing[0]!r}, who keeps nothing where the numbers of users or servers change "
+            f"too ({before.shape} to {shape}); name every user"
+        )
+    return np.broadcast_to(blank, shape)
+
+
 def as_floats(values: Any, name: str) -> Float:
     """A read-only float array: float32 and float64 arrays as views, anything else converted."""
     try:
@@ -204,9 +225,13 @@ def checked_eligibility(instance: Instance, eligible: Any) -> NDArray[np.bool_]:
 
 def _eligibility_by_name(instance: Instance, eligible: Mapping[Any, Any]) -> NDArray[np.bool_]:
     columns = {s: k for k, s in enumerate(instance.servers)}
-    allowed = np.ones((instance.n_users, instance.n_servers), dtype=bool)
+    rows = {user: instance.user_index(user) for user in eligible}
+    named = set(rows.values())
+    missing = [u for j, u in enumerate(instance.users) if j not in named]
+    shape = (instance.n_users, instance.n_servers)
+    allowed = np.array(left_out(eligible, "eligible", missing, shape, np.True_))
     for user, names in eligible.items():
-        j = instance.user_index(user)
+        j = rows[user]
         allowed[j] = False
         if not isinstance(names, (str, list, tuple, set, frozenset)):
             raise InvalidInstance(f"eligible of user {user!r} is {names!r}; give a list of server labels")

@@ -451,13 +451,48 @@ def test_a_saved_file_is_strict_json(tmp_path):
             json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
 
 
-def test_a_policy_of_foreign_blocks_is_loaded_as_text(tmp_path):
+def test_a_policy_of_foreign_blocks_is_loaded_as_text_and_not_certified(tmp_path):
     a = fo.Policy(fo.Leximin(Fixed((1.0, 2.0)))).allocate(TWO)
     b = fo.Allocation.load(a.save(tmp_path / "a.json"))
     assert b.policy == repr(a.policy)
+    assert not b.certificate.ok and "text only" in b.certificate.note
     assert_array_equal(b.tasks, a.tasks)
     assert "Fixed" in repr(b)
     assert b.metrics() == a.metrics()
+
+
+def as_first_format(data):
+    data["format"] = "fairopt.allocation/1"
+    del data["evidence"], data["certificate"]["assumed"]
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("instance", ["pool", "servers", "by server", "one idle"])
+def test_a_file_of_the_first_format_is_loaded_and_certified(tmp_path, instance, policy):
+    a = allocated(instance, policy)
+    b = fo.Allocation.load(changed(tmp_path, as_first_format, source=a))
+    assert_array_equal(b.tasks_by_server, a.tasks_by_server)
+    assert b.certificate.ok and b.certificate.method == a.certificate.method
+
+
+@pytest.mark.parametrize("change", [as_first_format, lambda data: None], ids=["first format", "today's"])
+def test_what_a_file_claims_of_a_wrong_answer_is_not_believed(tmp_path, change):
+    """Levels (0.2933, 0.1667) under a certificate that says gap 0, where leximin is (0.2, 0.1667)."""
+    instance = fo.Instance([[1, 1e-10], [2, 5]], [[6, 6], [4, 3]], weights=[3, 2], eligible=[[1, 1], [0, 1]])
+    right = fo.DRF().allocate(instance)
+    wrong = dataclasses.replace(right, tasks_by_server=np.array([[6.0, 2.8], [0.0, 0.6 * (1 - 1e-10)]]))
+    b = fo.Allocation.load(changed(tmp_path, change, source=wrong))
+    assert_array_equal(b.tasks_by_server, wrong.tasks_by_server)
+    assert not b.certificate.ok and b.certificate.gap >= 0.3
+
+
+def test_objectives_near_zero_are_compared_in_what_they_can_fall_by(tmp_path):
+    a = fo.FDS(1).allocate(fo.Instance([[13, 29]], [32, 27]))  # the logarithm of 1, but for rounding
+    assert abs(a.objective) < 1e-12
+    for value in (a.objective, 0.0, -a.objective):
+        assert fo.Allocation.load(changed(tmp_path, put(value, "objective"), source=a)).certificate.ok
+    with pytest.raises(fo.InvalidInstance, match="changed after it was saved"):
+        fo.Allocation.load(changed(tmp_path, put(1e-5, "objective"), source=a))
 
 
 def changed(tmp_path, change, ending=".json", source=None):

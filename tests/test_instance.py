@@ -249,6 +249,49 @@ def test_replace_keeps_labels_and_refuses_unknown_arguments():
         two_users().replace(demand=DEMANDS)
 
 
+def changed(name, by_user, **before):
+    """A dict given to the two ways of changing an instance of three users on three servers."""
+    cluster = three_servers(**before)
+    one, other = getattr(cluster, f"with_{name}")(by_user), cluster.replace(**{name: by_user})
+    assert one == other
+    return getattr(one, name)
+
+
+def test_users_that_a_dict_leaves_out_keep_their_weights():
+    assert_array_equal(changed("weights", {"b": 4}, weights=[2, 3, 5]), [2, 4, 5])
+    assert_array_equal(changed("weights", {}, weights=[2, 3, 5]), [2, 3, 5])
+
+
+def test_users_that_a_dict_leaves_out_keep_their_task_limits():
+    assert_array_equal(changed("task_limits", {"a": None, "c": 7}, task_limits=[1, 2, None]), [np.inf, 2, 7])
+
+
+def test_users_that_a_dict_leaves_out_keep_their_servers():
+    before = [[1, 0, 0], [0, 1, 1], [1, 1, 0]]
+    assert_array_equal(changed("eligible", {"b": ["u"]}, eligible=before), [[1, 0, 0], [0, 0, 1], [1, 1, 0]])
+
+
+def test_dicts_change_an_instance_one_after_the_other():
+    cluster = three_servers(weights=[2, 3, 5])
+    assert_array_equal(cluster.with_weights({"a": 7}).with_weights({"c": 11}).weights, [7, 3, 11])
+
+
+def test_a_dict_goes_by_the_new_labels_of_users_who_are_renamed():
+    renamed = three_servers(weights=[2, 3, 5]).replace(users=["x", "y", "z"], weights={"y": 4})
+    assert_array_equal(renamed.weights, [2, 4, 5])
+
+
+@pytest.mark.parametrize("name, value", [("weights", 3), ("task_limits", 3), ("eligible", ["s"])])
+def test_a_dict_for_another_number_of_users_names_every_one(name, value):
+    cluster, change = three_servers(), {"demands": [[1, 2], [2, 1]], "users": ["a", "d"]}
+    rest = {"weights": 1, "task_limits": None, "eligible": None}
+    with pytest.raises(InvalidInstance, match=rf"{name} leaves out user 'd', who keeps nothing.*name every user"):
+        cluster.replace(**{**rest, **change, name: {"a": value}})
+    new = cluster.replace(**{**rest, **change, name: {"a": value, "d": value}})
+    assert new == Instance(capacities=cluster.capacities, **change, **{name: {"a": value, "d": value}},
+                           resources=["cpu", "gpu"], servers=["s", "t", "u"])  # fmt: skip
+
+
 @pytest.mark.parametrize("chosen", [[2, 0], np.array([True, False, True]), [-1]])
 def test_selecting_users_keeps_their_rows_and_labels(chosen):
     cluster = three_servers(weights=[1, 2, 3], task_limits=[None, 5, 7], eligible={"a": ["s"]})

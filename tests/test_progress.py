@@ -19,6 +19,7 @@ import fairopt as fo
 from fairopt.cli import progress as shown
 from fairopt.report import compare
 from fairopt.routes import parametric
+from fairopt.routes.choose import best
 from fairopt.routes.cone import Settings
 from fairopt.routes.program import Program
 from fairopt.telling import by_itself, progress, tell, within
@@ -27,6 +28,7 @@ POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "we
 SERVERS = fo.Instance(
     [[1, 2], [2, 1], [1, 1]], [[4, 8], [8, 4], [3, 3]], task_limits=[2, None, None], servers=["a", "b", "c"]
 )  # fmt: skip
+SEARCHED = Program(POOL, fo.FairnessEfficiency(2, -2), ())
 Said = tuple[str, int | None, int | None]
 
 
@@ -134,7 +136,7 @@ WORK: dict[str, tuple[Any, str]] = {
     "levels on servers": (lambda: fo.DRFH().allocate(SERVERS), "levels, users settled"),
     "levels by programs": (lambda: fo.DRF().allocate(SERVERS, method="cone"), "levels by HIGHS, users settled"),
     "a parameter": (
-        lambda: parametric.solve(Program(POOL, fo.FairnessEfficiency(2, -2), ()), Settings(solver="CLARABEL")),
+        lambda: best(SEARCHED, parametric.solve(SEARCHED, Settings(solver="CLARABEL"))),
         "search along a parameter by CLARABEL, program 1",
     ),
     "kept programs": (lambda: READY.allocate(), "kept cone program by CLARABEL"),

@@ -68,11 +68,16 @@ class Objective(Block):
 
     def value(self, point: Point) -> float:
         """The objective at an allocation, in natural units."""
+        before = len(point.required)
         expression = self.expression(point)  # type: ignore[arg-type]  # a Point has the names of a Model
         if not isinstance(expression, cp.Expression):
             return float(expression)
         if expression.value is None:  # variables of its own: at their best for these tasks
-            cp.Problem(cp.Maximize(cp.sum(expression))).solve(solver="CLARABEL")
+            problem = cp.Problem(cp.Maximize(cp.sum(expression)), point.required[before:])
+            try:
+                problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+            except cp.error.SolverError:
+                return float("nan")
         return float("nan") if expression.value is None else float(expression.value)
 
     def majorant(self, point: Point) -> Majorant | None:

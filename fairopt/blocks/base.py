@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from fairopt.errors import InvalidBlock
+from fairopt.labelled import by_label
 
 
 class Block:
@@ -31,6 +32,21 @@ class Block:
                 continue
             words.append(_literal(value) if k == len(words) else f"{field.name}={_literal(value)}")
         return f"{type(self).__name__}({', '.join(words)})"
+
+
+def is_ours(block: object) -> bool:
+    """Whether a block is fairopt's, and so indifferent to the order and number of users and servers."""
+    return type(block).__module__.split(".")[0] == "fairopt"
+
+
+def blocks_within(value: Any) -> Iterator[Block]:
+    """A block and all blocks that its parameters hold, at any depth."""
+    if isinstance(value, Block):
+        yield value
+        value = tuple(getattr(value, field.name) for field in fields(value)) if is_dataclass(value) else ()
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from blocks_within(part)
 
 
 def _literal(value: Any) -> str:
@@ -77,7 +93,7 @@ def per_user_parameter(value: Any, name: str, *, minimum: float = 0.0) -> PerUse
     Parameters
     ----------
     value : scalar, array-like or dict by user
-        What the block was given.
+        What the block was given; a series with labels is a dict.
     name : str
         What it is, for messages.
     minimum : float, default 0
@@ -94,6 +110,7 @@ def per_user_parameter(value: Any, name: str, *, minimum: float = 0.0) -> PerUse
     """
     if isinstance(value, ByUser):
         return value
+    value = by_label(value)
     try:
         frozen: PerUser
         if isinstance(value, Mapping):

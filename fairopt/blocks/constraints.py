@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
@@ -40,6 +40,8 @@ class Constraint(Block):
     >>> fo.Policy(fo.Total(), [AtMostTwice()]).allocate(fo.Instance([[1], [1]], [6])).certificate.ok
     True
     """
+
+    added: ClassVar[bool] = False  # True where a route adds it to those of a policy: it is never what conflicts
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         """The conditions by name.

@@ -1,4 +1,4 @@
-"""Objectives kept at a level, as a constraint, and what an earlier tier achieved."""
+"""Objectives kept at a level, as a constraint, and what routes add: that something achieved is kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairopt.instance import Instance
 if TYPE_CHECKING:
     from fairopt.blocks.model import Model
 
-__all__ = ["AtLeast", "Kept"]
+__all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -54,8 +54,22 @@ class AtLeast(Constraint):
 
 
 @dataclass(frozen=True, repr=False)
-class Kept(AtLeast):
+class KeptLevel(AtLeast):
+    """What an earlier tier achieved."""
+
+    added = True
+
+
+@dataclass(frozen=True, repr=False)
+class Kept(KeptLevel):
     """What an earlier tier achieved, in the units of its expression, which may be a transform of the objective."""
 
     def check(self, instance: Instance) -> None:
         self.objective.check(instance)
+
+
+@dataclass(frozen=True, repr=False)
+class KeptShares(MinShare):
+    """The shares that an earlier tier achieved, or an answer that is topped up."""
+
+    added = True

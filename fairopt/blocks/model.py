@@ -130,6 +130,7 @@ class Point(_View):
     def __init__(self, instance: Instance, tasks_by_server: Float) -> None:
         self.instance = instance
         self.tasks_by_server = tasks_by_server
+        self.required: list[cp.Constraint] = []  # as `Model` has it
 
     @cached_property
     def tasks(self) -> Float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, ByUser, parameter, resource_name
+from fairopt.blocks.base import Block, ByUser, is_ours, parameter, resource_name
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 
@@ -77,11 +77,8 @@ class Share(Block):
         InvalidBlock
             If `per_task` returns another shape, a negative number or NaN.
         """
-        c = np.asarray(self.per_task(instance), dtype=float)
-        n, servers = instance.n_users, instance.n_servers
-        if c.shape != (n,) and c.shape != (n, servers):
-            raise InvalidBlock(f"{self!r}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
-        if c.ndim == 2 and servers == 1:
+        c = self._asked(instance)
+        if c.ndim == 2 and instance.n_servers == 1:
             c = c[:, 0]
         if c.ndim == 1 and c.min(initial=np.inf) > 0 and c.max(initial=0.0) < np.inf:
             return c
@@ -94,6 +91,21 @@ class Share(Block):
         if zero.any():
             j = int(np.argwhere(zero)[0][0])
             raise OutOfDomain(f"user {instance.users[j]!r} has a zero {self!r}: {self.why_zero(instance, j)}")
+        return c
+
+    def _asked(self, instance: Instance) -> Float:
+        """What `per_task` says; a share of one's own is asked about users and servers as they were given."""
+        n, servers = instance.n_users, instance.n_servers
+        if not is_ours(self):
+            unmerged, parent = instance.merged_from, None if self.by_row else instance.chosen_from
+            if unmerged is not None:
+                c = self._asked(unmerged)
+                return c if c.ndim == 1 else c[:, np.unique(unmerged.server_classes, return_index=True)[1]]
+            if parent is not None:
+                return self._asked(parent[0])[parent[1]]
+        c = np.asarray(self.per_task(instance), dtype=float)
+        if c.shape != (n,) and c.shape != (n, servers):
+            raise InvalidBlock(f"{self!r}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         return c
 
     def why_zero(self, instance: Instance, user: int) -> str:

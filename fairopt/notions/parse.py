@@ -7,6 +7,9 @@ from typing import Any
 
 from fairopt.blocks import bundles, constraints, efficiency, objectives, shares
 from fairopt.errors import FairoptError, InvalidBlock, nearest
+from fairopt.notions.bottleneck import BottleneckFairness
+from fairopt.notions.per_server import NaivePerServer
+from fairopt.notions.psdsf import PSDSF
 from fairopt.policy import Policy
 
 BLOCKS: dict[str, Any] = {
@@ -15,6 +18,8 @@ BLOCKS: dict[str, Any] = {
     for name in module.__all__
     if name not in ("Share", "Objective", "Constraint", "Sum", "Tiers", "AtLeast", "BundleBase", "Parts")
 }
+
+MECHANISMS: dict[str, Any] = {kind.__name__: kind for kind in (BottleneckFairness, NaivePerServer, PSDSF)}
 
 
 def parse_policy(text: str) -> Policy:
@@ -39,30 +44,43 @@ def parse_policy(text: str) -> Policy:
     >>> parse_policy("Policy(AlphaFair(2), constraints=[SharingIncentive()])")
     Policy(AlphaFair(2), constraints=[SharingIncentive()])
     """
-    shown = text if len(text) <= 120 else text[:120] + "..."
-    try:
-        if len(text) > 20_000:
-            raise ValueError(f"{len(text):,} letters")
-        value = _value(ast.parse(text.strip(), mode="eval").body, shown)
-    except InvalidBlock:
-        raise
-    except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
-        raise InvalidBlock(f"{shown!r} cannot be read as blocks ({error})") from error
+    value = _read(text)
     if isinstance(value, objectives.Objective):
         return Policy(value, name=text.strip())
     if not isinstance(value, Policy):
         raise InvalidBlock(
-            f"{shown!r} is no objective and no policy; write one such as AlphaFair(1) or DRF's name, drf"
+            f"{_cut(text)!r} is no objective and no policy; write one such as AlphaFair(1) or DRF's name, drf"
         )
     return value
 
 
-def policy_or_text(text: str) -> Policy | str:
-    """The policy that a repr names, or the text itself where it holds blocks that are not fairopt's."""
+def mechanism_or_text(text: str) -> Any:
+    """The policy or other mechanism that a repr names, or the text itself where it holds what is not fairopt's."""
     try:
-        return parse_policy(text)
+        value = _read(text)
     except FairoptError:
         return text
+    if isinstance(value, objectives.Objective):
+        return Policy(value, name=text.strip())
+    return value if isinstance(value, (Policy, *MECHANISMS.values())) else text
+
+
+def _read(text: str) -> Any:
+    """What text stands for; `InvalidBlock` where it is anything but blocks, mechanisms, numbers and their algebra."""
+    shown = _cut(text)
+    try:
+        if len(text) > 20_000:
+            raise ValueError(f"{len(text):,} letters")
+        return _value(ast.parse(text.strip(), mode="eval").body, shown)
+    except InvalidBlock:
+        raise
+    except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
+        raise InvalidBlock(f"{shown!r} cannot be read as blocks ({error})") from error
+
+
+def _cut(text: str) -> str:
+    """As much of a text as a message holds."""
+    return text if len(text) <= 120 else text[:120] + "..."
 
 
 def _value(node: ast.AST, text: str) -> Any:
@@ -110,7 +128,7 @@ def _call(node: ast.Call, text: str) -> Any:
             first = _value(owner, text)
             if isinstance(first, objectives.Objective):
                 return first.then(*arguments)
-    kind = Policy if name == "Policy" else BLOCKS.get(name)
+    kind = Policy if name == "Policy" else BLOCKS.get(name, MECHANISMS.get(name))
     if kind is None:
         raise InvalidBlock(f"no block {name!r} in {text!r}; {nearest(name, BLOCKS)}")
     try:

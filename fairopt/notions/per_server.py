@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, feasibility
-from fairopt.blocks.base import ByUser
+from fairopt.allocation import Allocation
+from fairopt.blocks.base import ByUser, blocks_within, is_ours
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share
@@ -19,6 +19,8 @@ from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import accepted, label
+from fairopt.proofs import gate
+from fairopt.proofs.gate import Found
 from fairopt.routes.batch import allocate_many
 from fairopt.routes.program import require_instance
 from fairopt.telling import by_itself, tell, within
@@ -31,13 +33,10 @@ Bool = NDArray[np.bool_]
 
 
 class _Answers(NamedTuple):
-    """Tasks (n_users, n_classes) of one server of each class, what was proved about them, and by whom."""
+    """Tasks (n_users, n_classes) of one server of each class, what was certified of them, and what was tried."""
 
     tasks: Float
-    gap: float
-    block_violation: float
-    method: str
-    solver: str | None
+    parts: Sequence[Certificate | Found]
     tried: tuple[Try, ...]
     failed: int | None  # the first class without a certified answer
     bundles: Float | None = None  # (n_users, n_classes, n_resources), of a policy that decides them
@@ -134,22 +133,22 @@ class NaivePerServer:
             raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
         deadline = np.inf if time_limit is None else begun + time_limit
         given = accepted(self.policy, method=method, solver=solver, solver_options=solver_options, verbose=verbose)
-        first = np.unique(instance.server_classes, return_index=True)[1]
+        # what is not fairopt's may tell servers apart that are alike in numbers
+        alike = all(map(is_ours, blocks_within(tuple(vars(self.policy).values())))) and is_ours(self.policy)
+        classes = instance.server_classes if alike else np.arange(instance.n_servers)
+        first = np.unique(classes, return_index=True)[1]
         takes_part = (instance.eligible[:, first] & (instance.task_limits > 0)[:, None]).T
         answers = None if given else self._in_step(instance, first, takes_part, deadline)
         if answers is None:
             answers = self._one_by_one(instance, first, takes_part, deadline, given)
-        tasks = cut_at_limits(instance, answers.tasks[:, instance.server_classes] * instance.counts)
-        certificate = Certificate(
-            gap=answers.gap, violation=feasibility(instance, tasks), block_violation=answers.block_violation,
-            method=f"per server, {answers.method}" if takes_part.any() else "empty", solver=answers.solver,
-            seconds=time.perf_counter() - begun, tried=answers.tried,
-        )  # fmt: skip
+        tasks = cut_at_limits(instance, answers.tasks[:, classes] * instance.counts)
         bundles = answers.bundles
         if bundles is not None:
-            bundles = bundles[:, instance.server_classes] * instance.counts[:, None]
+            bundles = bundles[:, classes] * instance.counts[:, None]
         value = self._value(instance, tasks, bundles)
-        allocation = Allocation(instance, self, tasks, certificate, value, given_bundles=bundles)
+        parts = answers.parts if takes_part.any() else ()
+        allocation = gate.of_parts(self, instance, tasks, bundles, value, parts, begun, answers.tried)
+        certificate = allocation.certificate
         if not certificate.ok:
             where = "" if answers.failed is None else f" of server {instance.servers[first[answers.failed]]!r}"
             raise NotCertified(
@@ -185,9 +184,8 @@ class NaivePerServer:
         except (InvalidBlock, InvalidInstance, OutOfDomain):
             return None  # one by one, errors name the user and the server
         failed = np.flatnonzero(~found.ok)
-        return _Answers(
-            found.tasks.T, float(found.gap.max()), 0.0, found.method, None, (), int(failed[0]) if len(failed) else None
-        )
+        part = Found(float(found.gap.max()), float(found.violation.max()), found.method)
+        return _Answers(found.tasks.T, [part], (), int(failed[0]) if len(failed) else None)
 
     def _one_by_one(
         self, instance: Instance, first: Int, takes_part: Bool, deadline: float, given: dict[str, Any]
@@ -222,12 +220,7 @@ class NaivePerServer:
             tried += [_on(attempt, instance.servers[s]) for attempt in answer.certificate.tried]
             if failed is not None:
                 break
-        solvers = dict.fromkeys(p.solver for p in proofs if p.solver)
-        return _Answers(
-            tasks, max((p.gap for p in proofs), default=0.0), max((p.block_violation for p in proofs), default=0.0),
-            ", ".join(dict.fromkeys(p.method for p in proofs)), ", ".join(solvers) or None,
-            tuple(tried), failed if proofs else None, bundles,
-        )  # fmt: skip
+        return _Answers(tasks, proofs, tuple(tried), failed if proofs else None, bundles)
 
     def _value(self, instance: Instance, tasks: Float, bundles: Float | None) -> float:
         """The policy's objective of the whole."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairopt.allocation import Allocation, feasibility
-from fairopt.certificate import Certificate
+from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.instance import Instance
+from fairopt.proofs import gate
+from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.routes.program import require_instance
-from fairopt.routes.virtual_shares import equilibrium, largest_gain, tasks_alone_on_one
+from fairopt.routes.virtual_shares import equilibrium
 
 __all__ = ["PSDSF"]
 
@@ -62,7 +63,7 @@ class PSDSF:
         Allocation
             The gap of its certificate is the largest fraction of its tasks by which anybody could still rise on any
             server without taking from others at its level or below
-            (`fairopt.routes.virtual_shares.largest_gain`, which knows the data and the tasks only). Its objective is
+            (`fairopt.proofs.psdsf.largest_gain`, which knows the data and the tasks only). Its objective is
             the smallest virtual share per weight. It has no prices.
 
         Raises
@@ -90,15 +91,10 @@ class PSDSF:
             tasks[part] = some.spread(found)
             most = tasks_alone_on_one(some).max(axis=1)
             value = float((tasks[part].sum(axis=1) / most / some.weights).min())
-        gain, j, s = largest_gain(instance, tasks)
-        certificate = Certificate(
-            gap=gain,
-            violation=feasibility(instance, tasks),
-            method="per-server water-filling" if part.any() else "empty",
-            seconds=time.perf_counter() - begun,
-        )
-        allocation = Allocation(instance, self, tasks, certificate, value)
+        allocation = gate.of_equilibrium(self, instance, tasks, value, begun)
+        certificate = allocation.certificate
         if not certificate.ok:
+            gain, j, s = largest_gain(instance, tasks)
             fix = "see .best for the best found" if time_limit is None else "give it more time_limit"
             raise NotCertified(
                 f"no PS-DSF allocation was found: user {instance.users[j]!r} could still rise by {gain:.2g} of what it "

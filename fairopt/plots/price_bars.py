@@ -59,8 +59,9 @@ class Prices(Picture):
         assert allocation is not None
         missing = allocation.prices is None
         found = np.full(self.classes.capacities.shape, np.nan)
-        if allocation.prices is not None:
-            found = self._of_classes(allocation.prices)
+        less = found
+        if allocation.prices is not None and allocation.prices_left is not None:
+            found, less = self._of_classes(allocation.prices), self._of_classes(allocation.prices_left)
         worth = np.nan_to_num(found) * self.instance.total_capacities
         dearest = float(worth.max(initial=0.0))
         percent = np.where(np.isnan(found), np.nan, 100 * worth / (dearest or 1.0))
@@ -70,6 +71,9 @@ class Prices(Picture):
         zero = "" if words and not self.bars else "0"  # the sentence says it
         texts = [[none if np.isnan(p) else zero if n else amount(p, 2) for p, n in zip(ps, ns, strict=True)]
                  for ps, ns in zip(found.tolist(), noise.tolist(), strict=True)]  # fmt: skip
+        lost = np.where(np.isfinite(less), less, 0.0) * self.instance.total_capacities
+        for k, i in np.argwhere(lost - worth > NOISE * lost.max(initial=0.0)) if zero else ():
+            texts[k][i] = f"{texts[k][i] or 0} to {amount(float(less[k, i]), 2)}"
         percent = np.where(noise, 0.0, percent)
         if self.bars:
             self._bars(ax, percent[0], texts[0])
@@ -146,7 +150,8 @@ def prices(allocation: Allocation, ax: Any = None) -> Any:
     -----
     A price per core and one per GiB cannot be compared. Heights and colours show the price of as many units as the
     whole cluster has, in percent of the dearest resource (and class). What is less than 1e-6 of the dearest is zero as
-    far as certificates can tell, and drawn as zero.
+    far as certificates can tell, and drawn as zero. Where one unit less costs more than one unit more is worth, both
+    numbers are there, as ``0 to 0.5``.
 
     Examples
     --------

@@ -23,8 +23,6 @@ __all__ = ["OwnSlices", "check"]
 
 Float = NDArray[np.floating[Any]]
 
-LISTED = 3  # users named in a sentence
-
 
 @dataclass(frozen=True, eq=False)
 class OwnSlices:
@@ -49,11 +47,12 @@ class OwnSlices:
 def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> PropertyReport:
     """Hold one allocation to properties (math.md section 6).
 
-    Every margin is relative to what a user runs, or to what its own slice of the servers would run if that is more, so
-    it has no unit and is finite where somebody runs nothing.
+    Every margin is relative to what a user runs, or to what its own slice of the servers would run if that is more (for
+    ``pareto``: if it runs nothing), so it has no unit and is finite where somebody runs nothing.
 
-    * ``pareto``: the weighted mean of what users could gain while nobody loses (`Dominating` is the witness). Only
-      tasks count. The last ``tol`` of each capacity counts as used up, since certified answers may leave as much.
+    * ``pareto``: the largest gain of any one user while nobody loses (`Dominating` is the witness). Only tasks count.
+      What the certificate's gap leaves open to a user, at most a hundredth of what it runs or of its own slice, is no
+      gain: certified answers may be off by as much.
     * ``sharing-incentive``: how much more somebody would run on its own slice of every server (`OwnSlices`).
     * ``envy-free``: how much more somebody would run on what another holds, at its own weight and within its limit
       (`Envy`, with the matrix).
@@ -85,7 +84,7 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
     OutOfDomain
         If ``bottleneck`` is asked for by name and servers differ.
     NotCertified
-        If Pareto efficiency can neither be proved nor refuted.
+        If Pareto efficiency can neither be proved nor refuted, on several servers.
 
     Examples
     --------
@@ -115,21 +114,16 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
 
 def _pareto(allocation: Allocation, tol: float) -> Verdict:
     found, instance = dominating(allocation, tol), allocation.instance
-    if found.margin <= tol:
-        words = "nobody can run more tasks unless somebody runs fewer"
-        if found.gains:
-            words += f", but for what comes to {_percent(found.margin)} in the mean over users"
-        return Verdict("pareto", True, found.margin, found, words)
-    tasks, units = allocation.tasks, own_units(instance, allocation.tasks)
-    index = {u: instance.user_index(u) for u in found.gains}
-    order = sorted(index, key=lambda u: -found.gains[u] / units[index[u]])
-    named = []
-    for u in order[:LISTED]:
-        before, after = _numbers(tasks[index[u]], tasks[index[u]] + found.gains[u])
-        named.append(f"user {u!r} could run {after} tasks instead of {before}")
-    others = f" ({_users(len(order) - LISTED)} more could gain)" if len(order) > LISTED else ""
-    words = f"with nobody running fewer, {' and '.join(named)}{others}"
-    return Verdict("pareto", False, found.margin, found, words)
+    words = "nobody can run more tasks unless somebody runs fewer"
+    for user, gain in found.gains.items():  # of one user at most
+        if found.margin <= tol:
+            words += f", but for {_percent(found.margin)} of user {user!r}"
+        else:
+            runs = allocation.tasks[instance.user_index(user)]
+            before, after = _numbers(runs, runs + gain)
+            words = f"with nobody running fewer, user {user!r} could run {after} tasks instead of {before}"
+            words += _also(found.others + 1, "could gain", "could gain")
+    return Verdict("pareto", found.margin <= tol, found.margin, found, words)
 
 
 def _sharing_incentive(allocation: Allocation, tol: float) -> Verdict:

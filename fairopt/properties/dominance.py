@@ -1,14 +1,22 @@
-"""Pareto efficiency of an allocation: a linear program, its answer judged on the data, and the proof from its prices.
+"""Pareto efficiency of an allocation: the largest gain of any one user while no other user runs fewer tasks.
 
-With ``u_j`` what user j runs, or what its own slice would run if that is more, the program maximises the weighted mean
-of the gains ``(y_j - x_j) / u_j`` over all feasible y with ``y_j >= x_j``. The mean is what certificates bound: one
-user out of n may gain n times what a solver left over of a capacity, but not the mean. For the same reason the last
-``tol`` of a capacity counts as used up, and a user who needs a resource that is used up gains nothing.
+Gains are relative to what the user runs, or to what its own slice would run where it runs nothing. On one pool a user
+alone can take what is left over, so its gain is ``min_i left_i / d_ji``, cut at its limit. On several servers other
+users may have to move. There a linear program maximises the sum of all gains; at its prices, judged on the data, no
+user can gain more than ``left / cost_j``: what is left over at those prices, over what user j costs at least. Where
+that does not settle it, one more program for each user in question does, the one that could gain most first.
+
+What counts as a gain: certified answers are off by as much as their certificates leave open, so what a solver leaves
+over must accuse no mechanism; yet one user among a million lives on a millionth of a capacity, which any fixed part of
+capacities that counted as used up would hide. So the part is the user's own: a gain counts if it is more than the
+proved gap of the answer leaves open to that user (`left_open`), at most a hundredth of what it runs or of what its own
+slice would run. Without a gap, as in allocations made by hand, every gain counts, but for rounding: the last 1e-12 of
+a capacity counts as used up.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,53 +27,60 @@ from scipy.optimize import linprog
 from fairopt.allocation import Allocation
 from fairopt.errors import NotCertified
 from fairopt.instance import Instance
-from fairopt.properties.units import own_units
+from fairopt.properties.many import left_open
+from fairopt.properties.units import gain_units, own_units
 
 __all__ = ["Dominating", "dominating"]
 
 Float = NDArray[np.floating[Any]]
 
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least HiGHS takes
-NOISE = 1e-9  # of a user's unit: what a linear program at that tolerance may take from somebody, and no gain either
+ROUNDING = 1e-13  # of a capacity, or that of sums if more: water-filling of 1e6 users left 7e-14 of a full one
+NOISE = 1e-9  # of its tasks: what a linear program at that tolerance may take from another user
 
 Method = Literal["highs-ds", "highs-ipm"]
 # Users times servers from which the interior point method comes first: 2,000 x 27 took it 1.7 s, not 6.8 as the simplex
-# method did, and 100,000 on one pool 0.5 s, not 15.
+# method did.
 MANY = 10_000
 # A whole capacity in the program on several servers. HiGHS drops entries below 1e-9 and lets rows be exceeded by 1e-10,
 # so at 1 it gave users of a trace of a full resource what was not there: 6 of 60 leximin answers with demands over 12
 # decades came out dominated, none at 1,000. There it gives up more often; prices found at 1 may still prove the bound.
 WHOLE, COARSE = 1e3, 1.0
+INFEASIBLE = 2  # a status of linprog
 STEPS = 50  # of a solver per unknown: one or two are usual, but the simplex method can go round in circles
+MOST_WORTH = 1e3  # of a gain in the program: users who run next to nothing would drown the others
+LOOKS = 20  # users looked at one by one after one was found to gain: the others only make the margin larger
 
 
 @dataclass(frozen=True, eq=False)
 class Dominating:
-    """The feasible allocation that gains users most while nobody loses.
+    """The feasible allocation in which one user gains most while no other user runs fewer tasks.
 
     Attributes
     ----------
     tasks_by_server : ndarray of shape (n_users, n_servers)
-        Its tasks; those of the allocation itself where nobody can gain.
+        Its tasks; those of the allocation itself where no user can gain.
     gains : dict of float by user
-        Further tasks of everyone who gains.
+        Further tasks of the user who gains; empty where no user does.
     margin : float
-        The weighted mean over users of what they gain, relative to what they run (or to what their own slice would
-        run, if that is more).
+        That gain, relative to what the user runs (to what its own slice would run, where it runs nothing).
     bound : float
-        No feasible allocation has a larger margin (the last part of capacities and gains below the tolerance apart):
-        from prices, without trusting the solver.
+        No user can gain more than this (what the certificate of the allocation leaves open apart): in closed form on
+        one pool, from prices on several servers, without trusting the solver.
+    others : int
+        How many more users could gain instead: on one pool all of them, on several servers those that were seen.
     """
 
     tasks_by_server: Float
     gains: dict[str, float]
     margin: float
     bound: float
+    others: int = 0
 
 
 @dataclass(frozen=True)
 class _Question:
-    """The program's data, servers that are alike taken together.
+    """What is asked of an allocation, servers that are alike taken together.
 
     Attributes
     ----------
@@ -73,74 +88,80 @@ class _Question:
         Merged.
     tasks : ndarray of shape (n_users, n_servers)
         What is to be dominated.
-    usable : ndarray of shape (n_servers, n_resources)
-        Units of each capacity that y may use.
-    unit, worth, room : ndarray of shape (n_users,)
-        Of each user: a gain of 1; what that is worth, 1 on average; and the largest gain it could ever have.
+    usable, left : ndarray of shape (n_servers, n_resources)
+        Units of each capacity that another allocation may use, and those of them that this one leaves over.
+    scale : ndarray of shape (n_users,)
+        Tasks that stand for 1 in programs.
+    unit : ndarray of shape (n_users,)
+        Tasks that are a gain of 1.
+    counts : ndarray of shape (n_users,)
+        The least gain that counts.
+    room : ndarray of shape (n_users,)
+        The largest gain that there could ever be.
     """
 
     instance: Instance
     tasks: Float
     usable: Float
+    left: Float
+    scale: Float
     unit: Float
-    worth: Float
+    counts: Float
     room: Float
 
+    def counted(self, gains: Float) -> Float:
+        """Gains that count; 0 for the others."""
+        return np.where(gains > self.counts, gains, 0.0)
+
     def load(self, user: NDArray[np.intp], server: NDArray[np.intp]) -> Float:
-        """Part of each usable capacity of its server that one unit of a user takes, shape (n_resources, n_pairs)."""
+        """Part of each usable capacity of its server that one scale of a user takes, shape (n_resources, n_pairs)."""
         usable = self.usable[server]
-        demands = self.instance.per_server_demands[user, server] * self.unit[user][:, None]
+        demands = self.instance.per_server_demands[user, server] * self.scale[user][:, None]
         return np.divide(demands, usable, out=np.zeros(demands.shape), where=usable > 0).T
 
 
 def dominating(allocation: Allocation, tol: float) -> Dominating:
-    """The allocation that dominates another by most.
+    """The allocation that dominates another by the largest gain of one user.
 
     Parameters
     ----------
     allocation : Allocation
-        Any that is feasible. Only its tasks count, so resources that are handed out and that nobody can use are free.
+        Any that is feasible. Only its tasks count, so resources that are handed out and that no user can use are free.
     tol : float
-        The last part of each capacity that counts as used up, and how far ``margin`` and ``bound`` may be apart.
+        Gains up to this are not looked for on several servers, and ``margin`` and ``bound`` may be so far apart.
 
     Returns
     -------
     Dominating
+        With 20 users looked at one by one ``bound`` may stay further above a ``margin`` that is more than ``tol``.
 
     Raises
     ------
     NotCertified
-        If no solver's answer has a margin and a bound close to each other.
+        If no solver's answer settles whether some user can gain more than ``tol``.
     """
-    given = allocation.instance
-    question = _question(allocation, tol)
-    x = question.tasks
-    if not len(gainers := np.flatnonzero(question.room > 0)):
-        return Dominating(allocation.tasks_by_server, {}, 0.0, 0.0)
-    bound, best, said = np.inf, x, []
-    many = int(question.instance.eligible.sum()) > MANY
-    methods: tuple[Method, ...] = ("highs-ipm", "highs-ds") if many else ("highs-ds", "highs-ipm")
-    pool = x.shape[1] == 1
-    for whole in (WHOLE,) if pool else (WHOLE, COARSE):
-        for method in methods:
-            answer = _one_pool(question, gainers, method) if pool else _servers(question, method, whole)
-            if isinstance(answer, str):
-                said.append(f"{method}: {answer}")
-                continue
-            found, prices = answer
-            if whole == WHOLE:
-                best = max(best, _feasible(question, found), key=lambda y: _margin(question, y))
-            bound = min(bound, _bound(question, prices))
-            if bound - _margin(question, best) <= tol:
-                return _named(allocation, given, question, best, max(bound, 0.0))
-            said.append(f"{method}: between {_margin(question, best):.3g} and {bound:.3g}")
-    raise NotCertified(
-        f"whether the allocation is Pareto-efficient could not be proved: {'; '.join(said)}. "
-        "Fix: give check(...) a larger tol"
-    )
+    given, question = allocation.instance, _question(allocation)
+    nothing = Dominating(allocation.tasks_by_server, {}, 0.0, 0.0)
+    if not (question.room > question.counts).any():
+        return nothing
+    if question.instance.n_servers == 1:
+        gains = question.counted(_leftover(question))
+        user, best = int(gains.argmax()), question.tasks.copy()
+        margin = bound = float(gains[user])
+        best[user, 0] += margin * question.unit[user]
+    else:
+        search = _Search(question, tol)
+        search.run()
+        user, best, margin, bound, gains = search.user, search.tasks, search.margin, search.bound, search.seen
+    if margin == 0.0:
+        return replace(nothing, bound=bound)
+    tasks = best if best.shape[1] == given.n_servers else given.spread(best)
+    others = int((np.delete(gains, user) > tol).sum())
+    more = {given.users[user]: float(margin * question.unit[user])}
+    return Dominating(tasks, more, margin, max(bound, margin), others)
 
 
-def _question(allocation: Allocation, tol: float) -> _Question:
+def _question(allocation: Allocation) -> _Question:
     given = allocation.instance
     instance = given.merged()
     tasks = np.maximum(allocation.tasks_by_server, 0.0)
@@ -150,122 +171,175 @@ def _question(allocation: Allocation, tol: float) -> _Question:
         tasks = together
     total = tasks.sum(axis=1)
     used = np.einsum("jsi,js->si", instance.per_server_demands, tasks)
-    usable = instance.capacities * instance.counts[:, None] * (1.0 - tol)
-    usable = np.where(used >= usable * (1.0 - NOISE), used, usable)
+    capacities = instance.capacities * instance.counts[:, None]
+    rounding = max(ROUNDING, float(np.finfo(float).eps) * instance.n_users**0.5)
     part = instance.task_limits > 0
-    unit = np.where(part, own_units(instance, total), 1.0)
-    alone = instance.tasks_alone.sum(axis=1)
-    room = np.where(part, (np.minimum(instance.task_limits, alone) - total) / unit, 0.0)
-    room[room <= tol] = 0.0
-    if instance.n_servers == 1:  # who needs what is used up stays where it is
-        full = usable[0] <= used[0]
-        room[(instance.per_server_demands[:, 0][:, full] > 0).any(axis=1)] = 0.0
-    worth = np.where(part, instance.weights, 0.0)
-    return _Question(instance, tasks, usable, unit, worth / (worth[part].mean() if part.any() else 1.0), room)
-
-
-def _one_pool(question: _Question, gainers: NDArray[np.intp], method: Method) -> tuple[Float, Float] | str:
-    """Tasks and prices: whoever can gain shares what is left."""
-    loads = question.load(gainers, np.zeros(len(gainers), dtype=np.intp))
-    left = np.maximum(1.0 - _loads(question, question.tasks)[0], 0.0)
-    rows = np.flatnonzero((left > 0) & (loads > 0).any(axis=1))
-    found: Any = linprog(  # type: ignore[call-overload]
-        -question.worth[gainers], A_ub=loads[rows] / left[rows, None], b_ub=np.ones(len(rows)),
-        bounds=np.column_stack([np.zeros(len(gainers)), question.room[gainers]]), method=method,
-        options={**PRECISE, "maxiter": STEPS * (len(rows) + len(gainers))},
+    scale, unit = (np.where(part, of(instance, total), 1.0) for of in (own_units, gain_units))
+    most = np.minimum(instance.task_limits, instance.tasks_alone.sum(axis=1))
+    left = np.where(used >= capacities * (1.0 - rounding), 0.0, capacities - used)
+    return _Question(
+        instance, tasks, used + left, left, scale, unit,
+        left_open(allocation) / unit, np.where(part, np.maximum(most - total, 0.0) / unit, 0.0),
     )  # fmt: skip
-    if found.x is None or found.ineqlin.marginals is None:
-        return str(found.message)
-    y = question.tasks.copy()
-    y[gainers, 0] += np.maximum(found.x, 0.0) * question.unit[gainers]
-    prices = np.zeros(question.usable.shape)
-    prices[0, rows] = np.maximum(-found.ineqlin.marginals, 0.0) / left[rows]
-    return y, prices
 
 
-def _servers(question: _Question, method: Method, whole: float) -> tuple[Float, Float] | str:
-    """Tasks and prices: everybody may move, and who can gains.
+def _leftover(question: _Question) -> Float:
+    """Gains of users on one pool: each by itself takes what is left over."""
+    demands = question.instance.per_server_demands[:, 0]
+    gains = question.room.copy()
+    for i, left in enumerate(question.left[0]):
+        need = demands[:, i] * question.unit
+        np.minimum(gains, np.divide(left, need, out=np.full(len(gains), np.inf), where=need > 0), out=gains)
+    return gains
+
+
+@dataclass
+class _Search:
+    """Several servers: what users can gain at least, as found, and at most, as proved.
+
+    Attributes
+    ----------
+    user, margin, tasks : int, float and ndarray of shape (n_users, n_servers)
+        Who was found to gain most, how much, and how.
+    seen, most : ndarray of shape (n_users,)
+        What each user was seen to gain while all did, and a bound on what it can gain.
+    """
+
+    question: _Question
+    tol: float
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.user, self.margin, self.tasks = 0, 0.0, self.question.tasks
+        self.most: Float = self.question.room.copy()
+        self.seen: Float = np.zeros(len(self.most))
+        many = int(self.question.instance.eligible.sum()) > MANY
+        self.methods: tuple[Method, ...] = ("highs-ipm", "highs-ds") if many else ("highs-ds", "highs-ipm")
+
+    @property
+    def bound(self) -> float:
+        """What no user can gain more than."""
+        return float(self.question.counted(self.most).max(initial=0.0))
+
+    def run(self) -> None:
+        """Look at all users at once, then at those in question, until what is found and what is proved agree."""
+        q = self.question
+        enough = np.maximum(q.counts, self.tol)
+        # if each gain is divided by what is left open to its user, those of a certified answer sum to 1 at most
+        worth = np.minimum(self.tol / enough * q.scale / q.unit, MOST_WORTH)
+        self._look(worth, np.where(q.room > enough, q.room, 0.0), None)
+        looked = 0
+        while (in_question := self._in_question()).any():
+            if self.margin > self.tol and looked == LOOKS:
+                return
+            user = self.user if in_question[self.user] else int(np.where(in_question, self.most, 0.0).argmax())
+            one = np.arange(len(worth)) == user
+            self._look(one.astype(float), np.where(one, q.room, 0.0), user)
+            looked += 1
+            if self._in_question()[user]:
+                if self.margin > self.tol:
+                    return
+                raise NotCertified(
+                    f"whether the allocation is Pareto-efficient could not be proved: {'; '.join(self.said)}. "
+                    "Fix: give check(...) a larger tol"
+                )
+
+    def _in_question(self) -> NDArray[np.bool_]:
+        """Users who may gain more than was found, as far as is proved."""
+        known = self.margin + self.tol * max(self.margin, 1.0) if self.margin > self.tol else self.tol
+        return self.most > np.maximum(self.question.counts, known)
+
+    def _look(self, worth: Float, room: Float, user: int | None) -> None:
+        """Maximise a sum of gains, and take its answer as far as it fits and its prices for what they prove."""
+        q = self.question
+        self.said.clear()
+        for whole in (WHOLE, COARSE):
+            for method in self.methods:
+                answer = _program(q, worth, room, method, whole)
+                if isinstance(answer, str):
+                    self.said.append(f"{method}: {answer}")
+                    continue
+                tasks, prices = answer
+                self.most = np.minimum(self.most, _bounds(q, prices))
+                if whole == WHOLE:
+                    gains = q.counted((tasks.sum(axis=1) - q.tasks.sum(axis=1)) / q.unit)
+                    if user is None:
+                        self.seen = gains
+                    who = int(gains.argmax()) if user is None else user
+                    fitted, gain = _fitted(q, tasks, who)
+                    gain = min(gain, float(self.most[who]))
+                    if q.counts[who] < gain > self.margin:
+                        self.user, self.margin, self.tasks = who, gain, fitted
+                if user is None or not self._in_question()[user]:
+                    return
+                name = q.instance.users[user]
+                self.said.append(f"{method}: user {name!r} gains between {self.margin:.3g} and {self.most[user]:.3g}")
+
+
+def _program(q: _Question, worth: Float, room: Float, method: Method, whole: float) -> tuple[Float, Float] | str:
+    """Tasks and prices where the sum of worthy gains is largest; the tasks of every user may move.
 
     The unknowns are changes, so that no change at all is feasible to the last digit.
     """
-    instance, n = question.instance, question.instance.n_users
+    instance, n = q.instance, q.instance.n_users
     user, server = np.nonzero(instance.eligible)
     m, pairs = instance.n_resources, len(user)
     row = (server * m + np.arange(m)[:, None]).ravel()
-    value = question.load(user, server).ravel()
-    capacity = whole * sp.csr_array(
-        (value, (row, np.tile(np.arange(pairs), m))), shape=(question.usable.size, pairs + n)
-    )
+    value = q.load(user, server).ravel()
+    capacity = whole * sp.csr_array((value, (row, np.tile(np.arange(pairs), m))), shape=(q.usable.size, pairs + n))
     mine = sp.csr_array((np.ones(pairs), (user, np.arange(pairs))), shape=(n, pairs))
-    least = -question.tasks[user, server] / question.unit[user]
-    found: Any = linprog(  # type: ignore[call-overload]
-        np.concatenate([np.zeros(pairs), -question.worth]), A_ub=capacity,
-        b_ub=whole * np.maximum(1.0 - _loads(question, question.tasks), 0.0).ravel(),
-        A_eq=sp.hstack([mine, -sp.eye_array(n)], format="csr"), b_eq=np.zeros(n),
-        bounds=np.column_stack([
-            np.concatenate([least, np.zeros(n)]), np.concatenate([np.full(pairs, np.inf), question.room]),
-        ]),
-        method=method, options={**PRECISE, "maxiter": STEPS * (pairs + n)},
-    )  # fmt: skip
+    left = np.divide(q.left, q.usable, out=np.zeros(q.left.shape), where=q.usable > 0)
+    for presolve in (True, False):  # which calls some programs infeasible, though no change at all is feasible
+        found: Any = linprog(  # type: ignore[call-overload]
+            np.concatenate([np.zeros(pairs), -worth]), A_ub=capacity, b_ub=whole * left.ravel(),
+            A_eq=sp.hstack([mine, -sp.eye_array(n)], format="csr"), b_eq=np.zeros(n),
+            bounds=np.column_stack([
+                np.concatenate([-q.tasks[user, server] / q.scale[user], np.zeros(n)]),
+                np.concatenate([np.full(pairs, np.inf), room * q.unit / q.scale]),
+            ]),
+            method=method, options={**PRECISE, "presolve": presolve, "maxiter": STEPS * (pairs + n)},
+        )  # fmt: skip
+        if found.status != INFEASIBLE:
+            break
     if found.x is None or found.ineqlin.marginals is None:
         return str(found.message)
-    y = question.tasks.copy()
-    y[user, server] = np.maximum(y[user, server] + found.x[:pairs] * question.unit[user], 0.0)
-    return y, whole * np.maximum(-found.ineqlin.marginals, 0.0).reshape(question.usable.shape)
+    tasks = q.tasks.copy()
+    tasks[user, server] = np.maximum(tasks[user, server] + found.x[:pairs] * q.scale[user], 0.0)
+    return tasks, whole * np.maximum(-found.ineqlin.marginals, 0.0).reshape(q.usable.shape)
 
 
-def _loads(question: _Question, tasks: Float) -> Float:
-    used = np.einsum("jsi,js->si", question.instance.per_server_demands, tasks)
-    return np.divide(used, question.usable, out=np.zeros(used.shape), where=question.usable > 0)
+def _bounds(q: _Question, prices: Float) -> Float:
+    """No user can gain more than this, at whatever prices of whole usable capacities.
 
-
-def _feasible(question: _Question, tasks: Float) -> Float:
-    """Tasks within capacities and limits, whatever the solver's tolerance."""
-    tasks = tasks / np.maximum(_loads(question, tasks).max(axis=1, initial=1.0), 1.0)
-    total, before = tasks.sum(axis=1), question.tasks.sum(axis=1)
-    most = np.maximum(question.instance.task_limits, before)
-    return tasks * np.where(total > most, most / np.where(total > 0, total, 1.0), 1.0)[:, None]
-
-
-def _gains(question: _Question, tasks: Float) -> Float:
-    """In units of each user; negative where somebody loses."""
-    return np.where(question.worth > 0, (tasks.sum(axis=1) - question.tasks.sum(axis=1)) / question.unit, 0.0)
-
-
-def _margin(question: _Question, tasks: Float) -> float:
-    gains = _gains(question, tasks)
-    if gains.min(initial=0.0) < -NOISE:
-        return 0.0  # somebody loses, so this dominates nothing
-    return float(question.worth @ gains / question.worth.sum())
-
-
-def _bound(question: _Question, prices: Float) -> float:
-    """No feasible allocation gains more on average than this, at whatever prices of whole usable capacities.
-
-    A unit of user j costs ``q_j``, on the server where that is least. What y costs is at most the prices of all
-    capacities, so its gains cost at most those less what x costs; and a gain worth more than ``q_j`` is at most
-    ``room_j``. Prices raised until no gain is worth more than it costs give another bound.
+    A scale of user j costs ``cost_j``, on the server where that is least. No allocation costs more than all capacities,
+    and what the others run costs no less than now; so the gain of one user costs at most the prices of all capacities
+    less what all users cost now.
     """
-    instance = question.instance
+    instance = q.instance
+    per_unit = np.divide(prices, q.usable, out=np.zeros(prices.shape), where=q.usable > 0)
     cost = np.full(instance.n_users, np.inf)
     for s in range(instance.n_servers):
-        per_unit = np.divide(prices[s], question.usable[s], out=np.zeros(len(prices[s])), where=question.usable[s] > 0)
-        here = instance.per_server_demands[:, s] @ per_unit * question.unit
-        cost = np.where(instance.eligible[:, s], np.minimum(cost, here), cost)
-    left = max(float(prices.sum() - cost @ (question.tasks.sum(axis=1) / question.unit)), 0.0)
-    some, total = question.room > 0, question.worth.sum()
-    short = np.maximum(question.worth - cost, 0.0)[some] @ question.room[some]
-    with np.errstate(divide="ignore"):
-        raised = float(np.max(question.worth[some] / cost[some], initial=1.0))
-    return float(min(left + short, raised * left if raised < np.inf else np.inf) / total)
+        here = instance.per_server_demands[:, s] @ per_unit[s] * q.scale
+        np.minimum(cost, here, out=cost, where=instance.eligible[:, s])
+    left = max(float(prices.sum() - cost @ (q.tasks.sum(axis=1) / q.scale)), 0.0)
+    return np.divide(left, cost, out=np.full(len(cost), np.inf), where=cost > 0) * q.scale / q.unit
 
 
-def _named(allocation: Allocation, given: Instance, question: _Question, best: Float, bound: float) -> Dominating:
-    margin = max(_margin(question, best), 0.0)
-    gains = _gains(question, best)
-    who = np.flatnonzero(gains > NOISE)
-    if not len(who) or margin == 0.0:
-        return Dominating(allocation.tasks_by_server, {}, 0.0, bound)
-    tasks = best if best.shape[1] == given.n_servers else given.spread(best)
-    more = {given.users[j]: float(gains[j] * question.unit[j]) for j in who}
-    return Dominating(tasks, more, margin, max(bound, margin))
+def _fitted(q: _Question, tasks: Float, user: int) -> tuple[Float, float]:
+    """What fits of a user's tasks beside all others, who run as much as before but for noise, and the user's gain."""
+    before, total = q.tasks.sum(axis=1), tasks.sum(axis=1)
+    others = tasks * np.divide(before, total, out=np.ones(len(total)), where=total > 0)[:, None]
+    others = np.where(total[:, None] > 0, others, q.tasks)  # programs lose users who run next to nothing
+    others[user] = 0.0
+    demands = q.instance.per_server_demands
+    used = np.einsum("jsi,js->si", demands, others)
+    load = np.divide(used, q.usable, out=np.zeros(used.shape), where=q.usable > 0).max(axis=1, initial=1.0)
+    if load.max() > 1.0 + NOISE:
+        return q.tasks, 0.0
+    others /= load
+    left = np.maximum(q.usable - used / load[:, None], 0.0)
+    fits = np.divide(left, demands[user], out=np.full(left.shape, np.inf), where=demands[user] > 0).min(axis=1)
+    mine = np.minimum(tasks[user], fits)
+    most = max(float(q.instance.task_limits[user]), float(before[user]))
+    others[user] = mine * (most / mine.sum()) if mine.sum() > most else mine
+    return others, float((others[user].sum() - before[user]) / q.unit[user])

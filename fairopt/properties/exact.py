@@ -50,6 +50,14 @@ class _AnswersOtherwiseError(OutOfDomain):
     """A mechanism that is random, or remembers."""
 
 
+class _TiedError(OutOfDomain):
+    """A policy for which two solvers give different answers, both certified."""
+
+    def __init__(self, message: str, first: Allocation) -> None:
+        super().__init__(message)
+        self.first = first
+
+
 @dataclass(frozen=True)
 class Recomputed:
     """Every answer that a notion allows (corners of them, where there are many), how far off they may be, and how.
@@ -99,7 +107,8 @@ def verified(mechanism: Any, case: Case) -> Verified:
     Returns
     -------
     Verified
-        With a margin of at most 0 if it does not, or if that could not be confirmed.
+        With a margin of at most 0 if it does not, or if that could not be confirmed; ``how`` says why. Where solvers
+        give different answers, both certified, the one that is given has to be efficient.
 
     Examples
     --------
@@ -112,15 +121,28 @@ def verified(mechanism: Any, case: Case) -> Verified:
     if case.instance.n_servers == 1 and not alone(pool, case.user):
         return Verified(-np.inf, f"user {case.instance.users[case.user]!r} may run no tasks, so nothing is lost to it")
     try:
-        truth = recomputed(mechanism, case.instance)
-        other = None
-        if case.lie is not None:
-            other = recomputed(mechanism, _stating(case.instance, case.user, case.lie))
-        elif case.changed is not None:
-            other = recomputed(mechanism, case.changed)
+        return _verified(mechanism, case, pool)
+    except _AnswersOtherwiseError as refusal:
+        return Verified(-np.inf, f"could not be computed again: {refusal}", True)
     except FairoptError as refusal:
-        random = isinstance(refusal, _AnswersOtherwiseError)
-        return Verified(-np.inf, f"could not be computed again: {refusal}", random)
+        return Verified(-np.inf, f"could not be computed again: {refusal}")
+    except Exception as error:  # of the mechanism itself, or of a library that it or a solver uses
+        return Verified(-np.inf, f"could not be confirmed: {type(error).__name__}: {error}")
+
+
+def _verified(mechanism: Any, case: Case, pool: ExactPool) -> Verified:
+    """By another way; where two ways find different optima, by the answer that is given."""
+    try:
+        truth = recomputed(mechanism, case.instance)
+    except _TiedError as tied:
+        if case.property != "pareto":  # that a dominated answer is optimal too is what there is to say
+            raise
+        truth = _itself(mechanism, tied.first, str(tied))
+    other = None
+    if case.lie is not None:
+        other = recomputed(mechanism, _stating(case.instance, case.user, case.lie))
+    elif case.changed is not None:
+        other = recomputed(mechanism, case.changed)
     how = truth.how if other is None or other.how == truth.how else f"{truth.how}; {other.how}"
     if case.property == "bottleneck" and len(truth.answers) > 1:
         return Verified(-np.inf, f"{how}: there are many optima")
@@ -273,22 +295,31 @@ def _again(mechanism: Any, instance: Instance) -> Recomputed:
     """By solvers of the general route that agree, or simply again."""
     first = checked(mechanism, instance.replace())
     found = confirmed(mechanism, first)
-    if found is not None:
-        second, how = found
-        apart = _apart(first, second)
-        if apart > APART:
-            raise OutOfDomain(f"two routes differ by {apart:.1g} of what a user could run alone")
-    else:
-        second, how = checked(mechanism, instance.replace()), "run again, and measured in fractions"
-        apart = _apart(first, second)
-        if apart > float(AGAIN):
-            raise _AnswersOtherwiseError(
-                f"it answers otherwise when asked again (by {apart:.1g} of what a user runs alone)"
-            )
+    if found is None:
+        return _itself(mechanism, first)
+    apart = _apart(first, found[0])
+    if apart > APART:
+        raise _TiedError(f"two routes differ by {apart:.1g} of what a user could run alone", first)
+    return _granting(first, *found)
+
+
+def _itself(mechanism: Any, first: Allocation, instead: str = "") -> Recomputed:
+    """What a mechanism answers when it is run again, where there is no other way, or another does not settle it."""
+    second = checked(mechanism, first.instance.replace())
+    if (apart := _apart(first, second)) > float(AGAIN):
+        raise _AnswersOtherwiseError(
+            f"it answers otherwise when asked again (by {apart:.1g} of what a user runs alone)"
+        )
+    how = "run again, and measured in fractions"
+    return _granting(first, second, f"its own answer, {how}; {instead}" if instead else how)
+
+
+def _granting(first: Allocation, second: Allocation, how: str) -> Recomputed:
+    """An answer, with what it may be off by two of them."""
     # solvers can stop at the same wrong place of a flat optimum, so the proved gaps bound what is believed too
     off = np.maximum(doubt(first), doubt(second)) * np.asarray(first.tasks)
-    granted = max(TIMES * Fraction(apart), AGAIN)
-    pool = ExactPool.of(instance)
+    granted = max(TIMES * Fraction(_apart(first, second)), AGAIN)
+    pool = ExactPool.of(first.instance)
     error = [max(granted * alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
     return Recomputed((_taken(first),), error, how)
 

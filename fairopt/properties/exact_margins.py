@@ -10,6 +10,7 @@ import numpy as np
 
 from fairopt.instance import Instance
 from fairopt.properties.exact_pool import ExactPool
+from fairopt.properties.units import TRACE
 
 __all__ = ["MEASURES", "Answer", "Case", "Found", "alone", "cut", "envies"]
 
@@ -78,7 +79,8 @@ def _pareto(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction:
     left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
     more = min(v / d for v, d in zip(left, pool.demands[j], strict=True) if d)
     more = more if limit is None else min(more, limit - found.most(j))
-    return more / alone(pool, j)
+    runs, own = found.answer.tasks[j], _slice(pool, j)
+    return more / (runs if runs > Fraction(TRACE) * own else own)
 
 
 def _sharing(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction:

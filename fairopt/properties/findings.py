@@ -12,7 +12,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.properties.names import ByProperty, given_labels
 
-__all__ = ["AuditReport", "Fault", "Finding", "Witness"]
+__all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,18 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class Unconfirmed:
+    """An instance that seemed to break a property: what is seen there, and why that could not be verified."""
+
+    instance: Instance
+    sentence: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.sentence}; {numbers(self.instance)} ({self.reason})"
+
+
+@dataclass(frozen=True)
 class Finding:
     """What was found about one property.
 
@@ -94,6 +106,8 @@ class Finding:
         Whether Ctrl-C ended the search early.
     unverified : int
         How many instances seemed to break the property, but could not be verified.
+    unconfirmed : tuple of Unconfirmed
+        Some of them.
     """
 
     property: str
@@ -108,6 +122,7 @@ class Finding:
     n_faults: int = 0
     interrupted: bool = False
     unverified: int = 0
+    unconfirmed: tuple[Unconfirmed, ...] = ()
 
     @builtins.property
     def verdict(self) -> str:
@@ -124,7 +139,8 @@ class Finding:
         words = [] if self.refuted or not self.searched else [self.searched]
         if self.unverified:
             seemed = "instance seemed" if self.unverified == 1 else "instances seemed"
-            words.append(f"{self.unverified:,} {seemed} to break it, which could not be verified")
+            shown = f", as {self.unconfirmed[0]}" if self.unconfirmed else ""
+            words.append(f"{self.unverified:,} {seemed} to break it, which could not be verified{shown}")
         if self.skipped:
             words.append(f"{self.skipped:,} outside its domain, or not as the conditions ask")
         if self.n_faults:
@@ -149,6 +165,9 @@ class Finding:
                 "gain": None if w.gain is None else plain(w.gain), "verified": w.verified,
                 "changed": None if w.changed is None else w.changed.to_dict(),
             },
+            "unconfirmed": [
+                {"instance": u.instance.to_dict(), "sentence": u.sentence, "reason": u.reason} for u in self.unconfirmed
+            ],
             "n_faults": self.n_faults,
             "faults": [{"message": f.message, "instance": f.instance.to_dict()} for f in self.faults],
         }  # fmt: skip

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.allocation import Allocation
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.properties.checks import check
 from fairopt.properties.exact import Case, confirmed
-from fairopt.properties.findings import Witness
+from fairopt.properties.findings import Unconfirmed, Witness, percent
 from fairopt.properties.lies import Misreport, best_misreport, true_tasks
 from fairopt.properties.many import checked, doubt
 from fairopt.properties.monotone import population_monotone, resource_monotone
@@ -22,11 +23,11 @@ __all__ = ["Outcome", "of_lie", "on_servers", "one_pool", "sentence_of"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one instance: an answer or not, a witness or not, or a failure that could not be verified."""
+    """What came of one instance: an answer or not, a witness or not, or what seemed to be one."""
 
     answered: bool = False
     outside: bool = False
-    unproved: bool = False
+    unproved: Unconfirmed | None = None
     fault: str | None = None
     witness: Witness | None = None
 
@@ -36,8 +37,8 @@ def one_pool(instance: Instance) -> bool:
     return instance.n_servers == 1 and int(instance.counts[0]) == 1 and bool(instance.eligible.all())
 
 
-def sentence_of(mechanism: Any, case: Case) -> str:
-    """Who loses what, in words, by the mechanism's own answers."""
+def sentence_of(mechanism: Any, case: Case) -> str | None:
+    """Who loses what, in words, by the mechanism's own answers; None where a check of them does not show it."""
     instance, user = case.instance, case.instance.users[case.user]
     answer = checked(mechanism, instance)
     truth = float(answer.tasks[case.user])
@@ -62,7 +63,8 @@ def sentence_of(mechanism: Any, case: Case) -> str:
             before, now = instance.total_capacities[i], case.changed.total_capacities[i]
             what = f"the capacity of {instance.resources[i]!r} grows from {before:.6g} to {now:.6g}"
         return f"when {what}, user {user!r} falls from {truth:.6g} to {runs:.6g} tasks"
-    return check(answer, [case.property])[case.property].sentence
+    verdict = check(answer, [case.property])[case.property]
+    return None if verdict.holds else verdict.sentence
 
 
 def on_servers(
@@ -129,11 +131,33 @@ def _of_allocation(mechanism: Any, name: str, instance: Instance) -> Outcome:
     verdict = check(first, [name])[name]
     if verdict.holds:
         return Outcome(answered=True)
-    found = confirmed(mechanism, first)
-    second, how = (checked(mechanism, instance.replace()), "run again") if found is None else found
-    margin = min(verdict.margin, check(second, [name])[name].margin)
+    try:
+        margin, unsure, how = _seen_again(mechanism, name, instance, first, verdict.margin)
+    except Exception as error:  # of the mechanism itself, or of a library that it or a solver uses
+        reason = f"could not be confirmed: {type(error).__name__}: {error}"
+        return Outcome(answered=True, unproved=Unconfirmed(instance, verdict.sentence, reason))
+    if margin <= unsure:
+        reason = f"{how}; a margin of {percent(margin)}, where the gaps leave {percent(unsure)} open"
+        return Outcome(answered=True, unproved=Unconfirmed(instance, verdict.sentence, reason))
+    return Outcome(True, witness=Witness(instance, verdict.sentence, margin, None, None, None, how))
+
+
+def _seen_again(
+    mechanism: Any, name: str, instance: Instance, first: Allocation, margin: float
+) -> tuple[float, float, str]:
+    """How badly a property fails in a second answer too, how much of that the gaps leave open, and how it was found."""
+    second, how = None, "run again"
+    if (found := confirmed(mechanism, first)) is not None:
+        second, how = found
+        again = check(second, [name])[name]
+        if again.holds:
+            how = how.replace("agree", "differ")
+            if name == "pareto":  # two optima, if both are right: that the dominated one is too is what there is to say
+                second, how = None, f"its own answer, run again; {how}"
+    if second is None:
+        second = checked(mechanism, instance.replace())
+        again = check(second, [name])[name]
+    margin = min(margin, again.margin)
     # with nobody off by more than this part of its tasks, no margin is off by more than so much
     unsure = sum(float(doubt(answer).sum()) for answer in (first, second)) * (1.0 + max(margin, 0.0))
-    if margin <= unsure:
-        return Outcome(answered=True, unproved=True)
-    return Outcome(True, witness=Witness(instance, verdict.sentence, margin, None, None, None, how))
+    return margin, unsure, how

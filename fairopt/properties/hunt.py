@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from fairopt.blocks.objectives import Objective
 from fairopt.instance import Instance
 from fairopt.properties.clusters import drawn_cluster, reduced
 from fairopt.properties.exact import Case, Verified, verified
-from fairopt.properties.findings import Fault, Finding, Witness
+from fairopt.properties.findings import Fault, Finding, Unconfirmed, Witness, percent
 from fairopt.properties.given import on_servers, one_pool, sentence_of
 from fairopt.properties.many import answers_otherwise, differing
 from fairopt.properties.pools import FAMILIES, SHAPES, Pools, drawn
@@ -26,6 +27,7 @@ from fairopt.telling import Listener
 __all__ = ["Hunt", "Setting"]
 
 NOTICED = 1e-5  # relative: margins below are noise of the routes (of 2,000 pools at alpha 1, up to 5e-7)
+SHOWN = 1e-6  # inefficiency of a given instance: what a check shows, an audit has to show
 ENOUGH = 500  # instances that are tried even when the first breaks the property, so that rates mean something
 CHUNK = 0.25  # seconds between two looks at the clock
 LARGEST_CHUNK = 2048
@@ -130,6 +132,7 @@ class Hunt:
     hits: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
     candidates: list[tuple[Measured, int]] = field(default_factory=list)
     unproved: int = 0
+    unconfirmed: list[Unconfirmed] = field(default_factory=list)
     witness: Witness | None = None
     interrupted: bool = False
     each: float = 0.0  # seconds per instance, as measured
@@ -158,15 +161,16 @@ class Hunt:
                 self.where = f"one pool, {_range(self.shapes)}, {self._options}: {', '.join(FAMILIES)}"
         except KeyboardInterrupt:
             self.interrupted = True
-            if self.candidates and self.setting.each_answer < SLOW:  # as it is, in milliseconds: no time to shrink it
-                self._verify(case_of(self.name, *self.candidates[0]))
+            with contextlib.suppress(KeyboardInterrupt):  # pressed again: what is known is kept all the same
+                if self.candidates and self.setting.each_answer < SLOW:  # as it is, in milliseconds, not shrunk
+                    self._verify(case_of(self.name, *self.candidates[0]))
 
     def finding(self) -> Finding:
         """What is known, as a finding."""
         return Finding(
             self.name, self.witness is not None, self.tried, self.skipped, self.witness, self.where,
             time.perf_counter() - self.start, self.hits, tuple(self.faults), self.n_faults, self.interrupted,
-            self.unproved,
+            self.unproved, tuple(self.unconfirmed),
         )  # fmt: skip
 
     # -- where to look ----------------------------------------------------------------------------------------
@@ -313,7 +317,7 @@ class Hunt:
         """Measure one pool, and verify what fails there."""
         s = self.setting
         found = measured(s.mechanism, self.name, Pools.of(instance), self.lies, s.positive, 400)
-        if found.margin[0] > NOTICED:
+        if found.margin[0] > (NOTICED if self.name != "pareto" else SHOWN):
             self._verify(_labelled(case_of(self.name, found, 0), found, instance))
         return found
 
@@ -327,7 +331,8 @@ class Hunt:
         found = outcome(instance)
         self.skipped += found.outside
         self.tried += found.answered
-        self.unproved += found.unproved
+        if found.unproved is not None:
+            self._leave(found.unproved)
         if found.fault is not None:
             self.faulty += 1
             self._fail([Fault(found.fault, instance)])
@@ -353,10 +358,29 @@ class Hunt:
         """Take a proof for what it is worth."""
         if proof.random:
             self._fail([Fault(OTHERWISE, case.instance)])
-        elif proof.believed:
-            self.witness = _witness(self.setting.mechanism, case, proof)
-        else:
-            self.unproved += 1
+            return
+        user, mechanism = case.instance.users[case.user], self.setting.mechanism
+        try:
+            sentence = sentence_of(mechanism, case)
+        except Exception as error:  # of the mechanism itself, or of a library that it uses
+            why = f"could not be confirmed: {type(error).__name__}: {error}"
+            self._leave(Unconfirmed(case.instance, f"user {user!r} seemed to show it", why))
+            return
+        if not proof.believed:
+            granted = f"; a margin of {percent(proof.margin)} when all errors are granted"
+            if sentence is not None:
+                self._leave(Unconfirmed(case.instance, sentence, proof.how + granted * (proof.margin > -np.inf)))
+            return
+        gain = proof.margin if case.lie is not None else None
+        self.witness = Witness(
+            case.instance, sentence or f"user {user!r} shows it", proof.margin, user, case.lie, gain, proof.how,
+            case.changed,
+        )  # fmt: skip
+
+    def _leave(self, seen: Unconfirmed) -> None:
+        """Keep what seemed to break the property, without a proof."""
+        self.unproved += 1
+        self.unconfirmed += [seen][: SHOWN_FAULTS - len(self.unconfirmed)]
 
 
 def _range(shapes: Sequence[tuple[int, int]]) -> str:
@@ -374,14 +398,6 @@ def _labelled(case: Case, found: Measured, instance: Instance) -> Case:
     elif changed is not None:
         changed = instance.with_capacities(changed.capacities / instance.counts[:, None])
     return replace(case, instance=instance, changed=changed)
-
-
-def _witness(mechanism: Any, case: Case, proof: Verified) -> Witness:
-    gain = proof.margin if case.lie is not None else None
-    return Witness(
-        case.instance, sentence_of(mechanism, case), proof.margin, case.instance.users[case.user], case.lie, gain,
-        proof.how, case.changed,
-    )  # fmt: skip
 
 
 def _completely_dominant(pools: Pools, k: int) -> NDArray[np.bool_]:

@@ -10,14 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import Allocation, feasibility
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.blocks.objectives import AlphaFair
-from fairopt.certificate import VIOLATION_TOLERANCE
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.objectives import AlphaFair, Total
+from fairopt.blocks.shares import Share
+from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import Policy, label
+from fairopt.properties.units import own_units
 from fairopt.routes.batch import allocate_many
 
-__all__ = ["Outcomes", "answers_otherwise", "checked", "differing", "doubt", "outcomes"]
+__all__ = ["Outcomes", "answers_otherwise", "checked", "differing", "doubt", "left_open", "outcomes"]
 
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
@@ -27,6 +30,8 @@ Fault = tuple[int, Exception]
 # pool of 3 x 3 with 2**8, 2**10, 2**12, 2**14 and 2**17 of them.
 SIDE_BY_SIDE = 2**10
 ROUNDING = 1e-9  # of tasks that were found by a finite number of operations: water-filling, closed forms, vertices
+LEFT = 0.01  # of a user's unit: a gain above it counts, whatever the certificate leaves open
+TWICE = 2.0  # bounds are rounded, and a proved gap holds to first order
 SAME = 1e-6  # of what a user could run alone: answers of a mechanism that is not random differ by nothing
 
 
@@ -244,8 +249,8 @@ def doubt(answer: Allocation) -> Float:
     """By how much each user's tasks may be off, relative to them, judging by the gap that was proved.
 
     Optima are flat: to be off by the part e_j of its tasks costs alpha-fairness ``alpha / 2 sum_j r_j e_j**2`` of its
-    power mean, where ``r_j`` is user j's part of ``sum_j w_j s_j**(1 - alpha)``. So a gap of 1e-12 leaves about 1e-6,
-    and more to those who count for little: users of small weight, and for large alpha the rich.
+    power mean, where ``r_j`` is user j's part of ``sum_j w_j (s_j / w_j)**(1 - alpha)``. So a gap of 1e-12 leaves about
+    1e-6, and more to those who count for little: users of small weight, and for large alpha the rich.
 
     Parameters
     ----------
@@ -257,17 +262,50 @@ def doubt(answer: Allocation) -> Float:
     ndarray of shape (n_users,)
         At most 1.
     """
-    instance, objective = answer.instance, getattr(answer.policy, "objective", None)
-    counts = np.asarray(instance.weights, dtype=float)
-    alpha = 1.0
+    objective = getattr(answer.policy, "objective", None)
+    alpha, part = 1.0, answer.instance.weights / answer.instance.weights.sum()
     if isinstance(objective, AlphaFair) and objective.alpha > 0:
-        alpha = objective.alpha
-        shares = np.maximum(answer.share(objective.share), np.finfo(float).tiny)
-        logs = np.log(counts) + (1.0 - alpha) * np.log(shares)
-        counts = np.exp(logs - logs.max(initial=-np.inf))
+        alpha, part = objective.alpha, _parts(answer, objective.share, objective.alpha)
     with np.errstate(divide="ignore", over="ignore"):
-        off = 2.0 * np.sqrt(max(answer.certificate.gap, 0.0) / (min(alpha, 1.0) * counts / counts.sum()))
+        off = 2.0 * np.sqrt(max(answer.certificate.gap, 0.0) / (min(alpha, 1.0) * part))
     return np.minimum(ROUNDING + np.nan_to_num(off, nan=1.0), 1.0)
+
+
+def left_open(answer: Allocation) -> Float:
+    """Further tasks of each user that the certificate does not rule out.
+
+    If user j could run the part e_j more while no other user loses, the power mean of alpha-fairness, or the total,
+    would be larger by about ``r_j e_j``, with ``r_j`` as in `doubt`: so e_j is at most the proved gap over ``r_j``.
+
+    Parameters
+    ----------
+    answer : Allocation
+        With its certificate, of which no gap above the tolerance counts. Of other objectives users count by their
+        weights.
+
+    Returns
+    -------
+    ndarray of shape (n_users,)
+        At most a hundredth of what a user runs, or of what its own slice would run if that is more.
+    """
+    objective, instance, tasks = getattr(answer.policy, "objective", None), answer.instance, answer.tasks
+    gap = TWICE * min(max(answer.certificate.gap, 0.0), GAP_TOLERANCE)
+    units = own_units(instance, tasks)
+    open_tasks = gap * instance.weights.sum() / instance.weights * units
+    if isinstance(objective, FairnessEfficiency):
+        objective = objective.alpha_fair()
+    if isinstance(objective, (AlphaFair, Total)):
+        part = _parts(answer, objective.share, objective.alpha if isinstance(objective, AlphaFair) else 0.0)
+        open_tasks = np.divide(gap * tasks, part, out=open_tasks, where=(part > 0) & (tasks > 0))
+    return np.minimum(open_tasks, LEFT * units)
+
+
+def _parts(answer: Allocation, share: Share, alpha: float) -> Float:
+    """Each user's part of the sum whose power is the mean that an alpha-fair objective has of shares."""
+    shares = np.maximum(answer.share(share), np.finfo(float).tiny)
+    logs = alpha * np.log(answer.instance.weights) + (1.0 - alpha) * np.log(shares)
+    counts = np.exp(logs - logs.max(initial=-np.inf))
+    return np.asarray(counts / counts.sum())
 
 
 class _Found:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.properties.dominance import ROUNDING
 from fairopt.properties.lies import Tally, best_lies
 from fairopt.properties.many import Outcomes
 from fairopt.properties.pools import Pools, within
+from fairopt.properties.units import TRACE
 
 __all__ = ["Measured", "measured", "violations"]
 
@@ -20,7 +22,6 @@ Bool = NDArray[np.bool_]
 Rng = np.random.Generator
 
 NEARLY_FULL = 1e-4  # relative: bottlenecks may be less than full by what numerical routes leave
-FULL = 1e-7  # relative: a resource of which less than this is left over is full
 
 
 # -- properties -------------------------------------------------------------------------------------------------------
@@ -41,10 +42,9 @@ def violations(name: str, pools: Pools, found: Outcomes) -> tuple[Float, NDArray
     Returns
     -------
     tuple of ndarray of shape (size,)
-        Relative: tasks that one user could have beside everybody's, of what it could run alone; what part of its
-        slice a user lacks; how much more it could run on another's bundle, of its slice (or its
-        tasks, if more); what part of its entitlement
-        it lacks on every full resource.
+        Relative: tasks that one user could have beside everybody's, of its tasks (of its slice, if it has none); what
+        part of its slice a user lacks; how much more it could run on another's bundle, of its slice (or its tasks, if
+        more); what part of its entitlement it lacks on every full resource.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # of users with a limit of 0, who lose nothing
         by_user = _BY_USER[name](pools, found)
@@ -55,8 +55,10 @@ def violations(name: str, pools: Pools, found: Outcomes) -> tuple[Float, NDArray
 
 def _unused(pools: Pools, found: Outcomes) -> Float:
     left = np.maximum(pools.capacities - np.einsum("bjm,bj->bm", pools.demands, found.tasks), 0.0)
-    left = np.where(left <= FULL * pools.capacities, 0.0, left)
-    return np.minimum(within(left[:, None], pools.demands), pools.limits - found.tasks) / pools.alone
+    left = np.where(left <= ROUNDING * pools.capacities, 0.0, left)
+    slices = _slices(pools)
+    runs = np.where(found.tasks > TRACE * slices, found.tasks, slices)
+    return np.minimum(within(left[:, None], pools.demands), pools.limits - found.tasks) / runs
 
 
 def _slices(pools: Pools) -> Float:

@@ -1,4 +1,4 @@
-"""The unit in which gains and losses of users are told."""
+"""The units in which gains and losses of users are told."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from fairopt.instance import Instance
 
-__all__ = ["own_units"]
+__all__ = ["TRACE", "gain_units", "own_units"]
 
 Float = NDArray[np.floating[Any]]
+
+TRACE = 1e-9  # of its own slice: who runs less runs nothing, since solvers leave traces to users who should run none
 
 
 def own_units(instance: Instance, tasks: Float) -> Float:
@@ -31,3 +33,23 @@ def own_units(instance: Instance, tasks: Float) -> Float:
     ndarray of shape (n_users,)
     """
     return np.maximum(tasks, instance.own_slices)
+
+
+def gain_units(instance: Instance, tasks: Float) -> Float:
+    """What each user runs, or what its own slice would run where it runs nothing: positive unless its limit is 0.
+
+    What a user could gain is relative to this, so that 1 is twice what it runs, however little that is.
+
+    Parameters
+    ----------
+    instance : Instance
+        The data.
+    tasks : ndarray of shape (n_users,)
+        What each runs.
+
+    Returns
+    -------
+    ndarray of shape (n_users,)
+    """
+    slices = instance.own_slices
+    return np.where(tasks > TRACE * slices, tasks, slices)

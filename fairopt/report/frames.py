@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, MissingExtra, nearest
-from fairopt.report.tables import held_units, price_titles
+from fairopt.report.tables import held_units, price_columns
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
@@ -105,8 +105,8 @@ def by_server(allocation: Allocation) -> dict[str, Any]:
         out.add_each([f"{r} of tasks" for r in instance.resource_titles], allocation.task_usage)
     out.add_each([f"capacity of {r}" for r in instance.resource_titles], capacity)
     out.add_each([f"used {r}" for r in names], _part(allocation.usage, capacity))
-    if allocation.prices is not None:
-        out.add_each(price_titles(names, instance), allocation.prices)
+    for prices, titles in price_columns(allocation, names):
+        out.add_each(titles, prices)
     return out
 
 

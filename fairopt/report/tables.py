@@ -10,20 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.policy import label
+from fairopt.proofs.optimum import first_tier
 from fairopt.report.parts import part_of
 from fairopt.wording import visible
 
 __all__ = [
     "Column", "Table", "allocation_tables", "both_ends", "describe", "held_units", "numbers", "percents",
-    "price_titles", "short", "shortened", "users_column",
+    "price_columns", "short", "shortened", "users_column",
 ]  # fmt: skip
 
 FORMAT = "fairopt.answer/1"
 MOST = 20  # rows of a table by user or server; of more users, both ends are shown
 NAME = 24  # characters of a name that leave room for numbers beside it on 80 columns
+SIDES = 1e-6  # relative difference of prices of one more and one less that is not shown: linear programs leave 1e-9
 LEAST = 6  # that a name keeps, however narrow the terminal
 
 
@@ -155,11 +158,13 @@ def _servers_table(allocation: Allocation) -> Table:
     if allocation.given_bundles is not None:
         by_tasks = part_of(instance, instance.server_classes, allocation.task_usage)[busiest]
         groups.append([Column(f"{r}, by tasks", percents(by_tasks[:, i])) for i, r in enumerate(resources)])
-    if allocation.prices is not None and allocation.prices.any():  # those of identical servers are the same
-        first = np.unique(instance.server_classes, return_index=True)[1]
-        prices, titles = allocation.prices[first][busiest], price_titles(resources, instance)
-        groups.append([Column(t, numbers(prices[:, i])) for i, t in enumerate(titles)])
     title = "In use on each class of servers" if alike.n_servers > 1 else "In use"
+    first = np.unique(instance.server_classes, return_index=True)[1]  # prices of identical servers are the same
+    for prices, titles in price_columns(allocation, resources):
+        if prices.any():
+            groups.append([Column(t, numbers(prices[first][busiest, i])) for i, t in enumerate(titles)])
+            if isinstance(first_tier(allocation), Leximin):
+                title = title.partition(";")[0] + "; prices are of the first level"
     if len(busiest) < alike.n_servers:
         title += f" ({len(busiest)} busiest of {alike.n_servers} classes)"
     return Table(title, Column("server", names, right=False), groups)
@@ -177,17 +182,20 @@ def describe(allocation: Allocation) -> dict[str, Any]:
     -------
     dict
         ``policy``, ``objective``, ``tasks`` by user, ``placement`` (tasks by user and server, zeros left out),
-        ``metrics``, ``prices`` by server and resource or None, ``certificate``, ``units`` by resource or None, and the
-        ``notes`` of the instance's reader.
+        ``metrics``, ``prices`` and ``prices_left`` by server and resource or None (None too for an infinite one),
+        ``certificate``, ``units`` by resource or None, and the ``notes`` of the instance's reader.
     """
-    instance, prices = allocation.instance, allocation.prices
+    instance = allocation.instance
     placement = {
         user: {instance.servers[s]: float(row[s]) for s in np.flatnonzero(row)}
         for user, row in zip(instance.users, allocation.tasks_by_server, strict=True)
     }
-    by_server = None if prices is None else {
-        server: dict(zip(instance.resources, row.tolist(), strict=True))
-        for server, row in zip(instance.servers, prices, strict=True)
+    sides = {
+        name: None if side is None else {
+            server: {r: p if np.isfinite(p) else None for r, p in zip(instance.resources, row.tolist(), strict=True)}
+            for server, row in zip(instance.servers, side, strict=True)
+        }
+        for name, side in (("prices", allocation.prices), ("prices_left", allocation.prices_left))
     }  # fmt: skip
     return {
         "format": FORMAT,
@@ -197,7 +205,7 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "tasks": dict(zip(instance.users, allocation.tasks.tolist(), strict=True)),
         "placement": placement,
         "metrics": allocation.metrics(),
-        "prices": by_server,
+        **sides,
         "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
         "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
         "notes": list(instance.notes),
@@ -226,11 +234,31 @@ def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
     return Column(header, shortened([instance.users[j] for j in chosen]), right=False)
 
 
-def price_titles(names: Sequence[str], instance: Instance) -> list[str]:
-    """What each column of prices is: the objective's units per unit of the resource."""
-    units = instance.units or ("",) * instance.n_resources
-    named = zip(names, units, strict=True)
-    return [f"price of {name}" + (f" (per {unit})" if unit else "") for name, unit in named]
+def price_columns(
+    allocation: Allocation, names: Sequence[str]
+) -> list[tuple[NDArray[np.floating[Any]], list[str]]]:
+    """Prices by server row and the titles of their columns; those of one unit less too, where they differ.
+
+    Parameters
+    ----------
+    allocation : Allocation
+        Any.
+    names : sequence of str
+        Of resources.
+
+    Returns
+    -------
+    list of (ndarray of shape (n_servers, n_resources), list of str)
+        None, one or two. A title says that prices are in the objective's units per unit of the resource.
+    """
+    prices, left, instance = allocation.prices, allocation.prices_left, allocation.instance
+    if prices is None or left is None:
+        return []
+    per = [f" (per {unit})" if unit else "" for unit in instance.units or ("",) * instance.n_resources]
+    out = [(prices, [f"price of {name}{unit}" for name, unit in zip(names, per, strict=True)])]
+    if not np.allclose(prices, left, rtol=SIDES, atol=SIDES * float(np.abs(prices).max(initial=0.0))):
+        out.append((left, [f"price of {name}{unit}, one less" for name, unit in zip(names, per, strict=True)]))
+    return out
 
 
 def short(name: str, most: int = NAME) -> str:

@@ -12,22 +12,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
-from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE, Certificate
+from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
+from fairopt.proofs import gate
+from fairopt.proofs.batch import judge
+from fairopt.proofs.gate import Found
 from fairopt.routes import batch_level, batch_most, batch_prices, choose
 from fairopt.routes.batch_data import Batch, Chunk
-from fairopt.routes.program import is_ours
 from fairopt.telling import by_itself
 
 __all__ = ["Allocations", "allocate_many"]
 
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
-Solve = Callable[[Chunk], tuple[Float, Float]]  # tasks (n_users, size), feasible, and gaps (size,): NaN for none
+Solve = Callable[[Chunk], tuple[Float, Float | None]]  # tasks (n_users, size), feasible, and prices as evidence
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,15 +82,10 @@ class Allocations:
         """The allocation of one instance, without the users who take no part; it has no prices."""
         b = range(len(self))[b]  # negative ones count from the end, and beyond it is an IndexError
         instance, users = self._batch.instance(b)
-        tasks = self.tasks[b, users]
-        certificate = Certificate(
-            gap=float(self.gap[b]),
-            violation=float(self.violation[b]),
-            method="one by one" if self.one_by_one[b] else self.method,
-            seconds=self.seconds / len(self),
+        found = Found(
+            float(self.gap[b]), float(self.violation[b]), "one by one" if self.one_by_one[b] else self.method
         )
-        value = float(self.policy.objective.value(Point(instance, tasks[:, None]))) if len(users) else 0.0
-        return Allocation(instance, self.policy, tasks[:, None], certificate, value)
+        return gate.of_batch(self.policy, instance, self.tasks[b, users], found, self.seconds / len(self))
 
     def __repr__(self) -> str:
         name = getattr(self.policy, "name", None) or repr(self.policy)
@@ -125,7 +122,7 @@ def allocate_many(
     capacities : array-like of shape (n_instances, n_resources) or (n_resources,)
         Units of each resource.
     weights, task_limits : scalar, array-like of shape (n_users,) or (n_instances, n_users), optional
-        As in `Instance`.
+        As in `Instance`, but everything by position: data frames and series with labels are refused.
     progress : callable, optional
         Called with the number of instances done and of all, now and then.
 
@@ -157,7 +154,7 @@ def allocate_many(
            [95., 10.]])
     """
     start = time.perf_counter()
-    method, share, solve = _way(policy)
+    method, single, share, solve = _way(policy)
     batch = Batch(demands, capacities, weights, task_limits)
     tasks = np.zeros((len(batch), batch.n_users))
     gap, violation, alone = np.zeros(len(batch)), np.zeros(len(batch)), np.zeros(len(batch), dtype=bool)
@@ -166,8 +163,9 @@ def allocate_many(
             tell("instances", where.start, len(batch))
             with np.errstate(all="ignore"):  # zeros and infinities are meant, and what ends as NaN is not certified
                 chunk = batch.chunk(where, share)
-                found, gap[where] = solve(chunk)
-                tasks[where], violation[where] = found.T, chunk.violation(found)
+                found, prices = solve(chunk)
+                tasks[where] = found.T
+                gap[where], violation[where] = judge(chunk, single, found, prices)
             alone[where] = ~((gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE))
             for b in where.start + np.flatnonzero(alone[where]):
                 tasks[b], gap[b], violation[b] = _by_itself(policy, batch, int(b))
@@ -176,8 +174,8 @@ def allocate_many(
     return Allocations(policy, tasks, gap, violation, method, alone, time.perf_counter() - start, batch)
 
 
-def _way(policy: Any) -> tuple[str, Share, Solve]:
-    """The method, the share, and what solves a chunk."""
+def _way(policy: Any) -> tuple[str, Objective, Share, Solve]:
+    """The method, the objective and its share, and what solves a chunk."""
     objective = getattr(policy, "objective", None)
     if not isinstance(objective, Objective):
         raise InvalidBlock(f"{policy!r} is no policy, but a mechanism without an objective; allocate one by one")
@@ -197,11 +195,11 @@ def _way(policy: Any) -> tuple[str, Share, Solve]:
             "allocate one by one: policy.allocate(instance)"
         )
     if isinstance(single, (Leximin, MaxMin)):
-        return "water-filling", share, batch_level.solve
+        return "water-filling", single, share, batch_level.solve
     if isinstance(single, Total) or (isinstance(single, AlphaFair) and single.alpha == 0):
-        return "simplex", share, batch_most.solve
+        return "simplex", single, share, batch_most.solve
     if isinstance(single, AlphaFair):
-        return "prices", share, partial(batch_prices.solve, alpha=single.alpha)
+        return "prices", single, share, partial(batch_prices.solve, alpha=single.alpha)
     raise OutOfDomain(
         f"allocate_many solves Leximin, MaxMin, AlphaFair and Total of one share, not {objective!r}; "
         "allocate one by one: policy.allocate(instance)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.labelled import refuse_labels
 from fairopt.validation import as_floats
 
 Float = NDArray[np.floating[Any]]
@@ -26,6 +27,45 @@ Bool = NDArray[np.bool_]
 # 2**13, 2**14, 2**16, 2**17 and 2**20 of them; alpha = 2 took 13.7, 9.0, 7.0, 6.6 and 7.2.
 CHUNK = 2**16
 EPS = float(np.finfo(float).eps)
+
+
+class FairUnits(NamedTuple):
+    """Alpha-fair instances in units of about their max-min levels.
+
+    Attributes
+    ----------
+    unit : ndarray of shape (size,)
+        A level of 1, in shares per weight.
+    part : ndarray of bool of shape (n_users, size)
+        Who takes part.
+    weights : ndarray of shape (n_users, size)
+        Adding up to 1.
+    rates, log_per_weight : ndarray of shape (n_users, n_resources, size)
+        Load of each resource per unit of level, and the logarithm of what that is per weight (0 for who takes no part).
+    tops, alone : ndarray of shape (n_users, size)
+        Levels at the limits, and of a user alone.
+    """
+
+    unit: Float
+    part: NDArray[np.bool_]
+    weights: Float
+    rates: Float
+    log_per_weight: Float
+    tops: Float
+    alone: Float
+
+    @classmethod
+    def of(cls, chunk: Chunk) -> FairUnits:
+        """Those of a chunk."""
+        tiny = np.finfo(float).tiny
+        part = chunk.tops > 0
+        unit = 1.0 / np.maximum(chunk.rates.sum(axis=0).max(axis=0), tiny)
+        rates = chunk.rates * unit
+        weights = np.where(part, chunk.weights, 0.0)
+        weights = weights / np.maximum(weights.sum(axis=0), tiny)
+        per_weight = np.where(part[:, None], rates / np.where(part, weights, 1.0)[:, None], 1.0)
+        tops = np.where(part, chunk.tops / unit, np.inf)
+        return cls(unit, part, weights, rates, np.log(per_weight), tops, 1.0 / np.maximum(rates.max(axis=1), tiny))
 
 
 @dataclass(frozen=True)
@@ -72,6 +112,11 @@ class Chunk:
         """``s_j / w_j`` at each user's limit; 0 for those who take no part. Shape (n_users, size)."""
         return self.limits / self.per_level
 
+    @cached_property
+    def fair_units(self) -> FairUnits:
+        """The chunk in the units of alpha-fairness."""
+        return FairUnits.of(self)
+
     def loads(self, tasks: Float) -> Float:
         """Used fraction of each resource, shape (n_resources, size)."""
         return np.einsum("jib,jb->ib", self.demands, tasks) / self.capacities
@@ -112,6 +157,7 @@ class Batch:
     """
 
     def __init__(self, demands: ArrayLike, capacities: ArrayLike, weights: Any, task_limits: Any) -> None:
+        refuse_labels(demands=demands, capacities=capacities, weights=weights, task_limits=task_limits)
         self.demands = as_floats(demands, "demands")
         if self.demands.ndim != 3 or 0 in self.demands.shape[1:]:
             raise InvalidInstance(

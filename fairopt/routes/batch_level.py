@@ -12,21 +12,9 @@ from fairopt.routes.batch_data import Chunk
 Float = NDArray[np.floating[Any]]
 
 
-def solve(chunk: Chunk) -> tuple[Float, Float]:
-    """Leximin of ``s_j / w_j``, and how far each instance is from the bottleneck condition.
-
-    Parameters
-    ----------
-    chunk : Chunk
-        Instances.
-
-    Returns
-    -------
-    tasks : ndarray of shape (n_users, size)
-    gap : ndarray of shape (size,)
-    """
-    tasks = chunk.tasks_at(_levels(chunk.rates, chunk.tops))
-    return tasks, _bottleneck_gap(chunk, tasks)
+def solve(chunk: Chunk) -> tuple[Float, None]:
+    """Leximin of ``s_j / w_j``: tasks of shape (n_users, size), which need no evidence."""
+    return chunk.tasks_at(_levels(chunk.rates, chunk.tops)), None
 
 
 def _levels(rates: Float, tops: Float) -> Float:
@@ -52,21 +40,3 @@ def _levels(rates: Float, tops: Float) -> Float:
         if not rising.any():
             break
     return levels
-
-
-def _bottleneck_gap(chunk: Chunk, tasks: Float) -> Float:
-    """As `fairopt.routes.certify.bottleneck_gap`: no user below its limit may have a larger excess than this.
-
-    Each must use a full resource on which nobody stands higher; the gap is by how much that fails, relatively. At a gap
-    of g the max-min level is within 2 g of its best, too.
-    """
-    level = tasks / chunk.per_level
-    slack = np.maximum(1.0 - chunk.loads(tasks), 0.0)
-    excess = np.full(level.shape, np.inf)
-    for i, room in enumerate(slack):
-        users = chunk.demands[:, i] > 0
-        top = np.where(users, level, 0.0).max(axis=0)
-        over = np.divide(top, level, out=np.full(level.shape, np.inf), where=level > 0) - 1.0
-        np.minimum(excess, np.maximum(over, room), out=excess, where=users)
-    free = tasks < chunk.limits * (1 - 1e-9)
-    return np.where(free, excess, 0.0).max(axis=0)

@@ -19,7 +19,7 @@ GIVE_UP = 30  # pivots per row and column
 
 
 def solve(chunk: Chunk) -> tuple[Float, Float]:
-    """A vertex with the largest sum of shares, and the gap to the bound at its prices.
+    """A vertex with the largest sum of shares, and its prices.
 
     Parameters
     ----------
@@ -29,7 +29,8 @@ def solve(chunk: Chunk) -> tuple[Float, Float]:
     Returns
     -------
     tasks : ndarray of shape (n_users, size)
-    gap : ndarray of shape (size,)
+    prices : ndarray of shape (n_resources, size)
+        Per whole capacity.
     """
     ratios = chunk.demands / chunk.capacities
     largest = ratios.max(axis=1)
@@ -37,14 +38,10 @@ def solve(chunk: Chunk) -> tuple[Float, Float]:
     # in units of what a user could run alone, so that columns are at most 1; and the best paid user earns 1
     unit = np.divide(1.0, largest, out=np.zeros(largest.shape), where=part)
     earns = chunk.per_task * unit
-    earns = earns / np.maximum(earns.max(axis=0), np.finfo(float).tiny)
+    best = np.maximum(earns.max(axis=0), np.finfo(float).tiny)
     columns, tops = ratios * unit[:, None], np.where(part, chunk.limits * largest, 0.0)
-    values, prices = Simplex(columns, earns, tops).run()
-    tasks = chunk.tasks_at(values * unit / chunk.per_level)
-    achieved = (earns * tasks * largest).sum(axis=0)
-    left = np.maximum(earns - np.einsum("jib,ib->jb", columns, prices), 0.0)
-    bound = prices.sum(axis=0) + (left * np.minimum(tops, 1.0)).sum(axis=0)
-    return tasks, np.divide(np.maximum(bound - achieved, 0.0), bound, out=np.zeros(bound.shape), where=bound != 0)
+    values, prices = Simplex(columns, earns / best, tops).run()
+    return chunk.tasks_at(values * unit / chunk.per_level), prices * best
 
 
 class Simplex:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import boxcox
 
 from fairopt.routes.batch_data import Chunk
 
@@ -33,7 +32,7 @@ BOUNDARY = 0.995  # part of the way to where a number would become negative
 
 
 def solve(chunk: Chunk, alpha: float) -> tuple[Float, Float]:
-    """Weighted alpha-fairness for alpha > 0, and the gap to the bound at the prices found.
+    """Weighted alpha-fairness for alpha > 0, and its prices.
 
     Parameters
     ----------
@@ -45,49 +44,14 @@ def solve(chunk: Chunk, alpha: float) -> tuple[Float, Float]:
     Returns
     -------
     tasks : ndarray of shape (n_users, size)
-    gap : ndarray of shape (size,)
-        Logarithm of the bound on the weighted power mean over the one achieved; NaN where the method did not end.
+    log_prices : ndarray of shape (n_resources, size)
+        In the chunk's `FairUnits`; NaN where the method did not end.
     """
-    part = chunk.tops > 0
-    unit = 1.0 / np.maximum(chunk.rates.sum(axis=0).max(axis=0), np.finfo(float).tiny)  # the max-min level
-    rates = chunk.rates * unit
-    weights = np.where(part, chunk.weights, 0.0)
-    weights = weights / np.maximum(weights.sum(axis=0), np.finfo(float).tiny)
-    # what a unit of z takes of each resource, per weight; a user who takes no part has a rate of 0, and any price
-    per_weight = np.where(part[:, None], rates / np.where(part, weights, 1.0)[:, None], 1.0)
-    tops = np.where(part, chunk.tops / unit, np.inf)
-    alone = 1.0 / np.maximum(rates.max(axis=1), np.finfo(float).tiny)
-    logs = np.log(per_weight)
-    binding = np.where(part, np.where(tops < alone, tops, np.inf), 1.0)  # a user without any bound would not settle
-    z, log_prices = _InteriorPoint(rates, logs, binding, alpha).run()
-    tasks = chunk.tasks_at(np.where(part, z * unit, 0.0))
-    achieved = np.where(part, tasks / chunk.per_level / unit, 1.0)
-    return tasks, _gap(achieved, log_prices, logs, weights, np.minimum(tops, alone), alpha)
-
-
-def _gap(z: Float, log_prices: Float, log_per_weight: Float, weights: Float, most: Float, alpha: float) -> Float:
-    """Bound the weighted power mean by weak duality at any prices; levels in units of the smallest, so none overflows.
-
-    Differences of terms are added up, not terms, so that the gap is right to the last digits.
-    """
-    smallest = np.log(np.where(weights > 0, z, np.inf).min(axis=0))
-    power = 1.0 - alpha
-    log_prices = log_prices - power * smallest
-    log_cost = _log_sum(log_per_weight + (log_prices + smallest)[None])
-    z, most = np.log(z) - smallest, np.log(most) - smallest
-    best = np.minimum(-log_cost / alpha, most)
-    gain = boxcox(np.exp(best), power) - boxcox(np.exp(z), power)
-    excess = np.where(weights > 0, weights * (gain - np.exp(log_cost + best)), 0.0).sum(axis=0)
-    excess = np.maximum(excess + np.exp(log_prices).sum(axis=0), 0.0)
-    mean = np.where(weights > 0, weights * np.exp(power * z), 0.0).sum(axis=0)
-    gap = np.log1p(np.maximum(power * excess / mean, -1.0)) / power if power else excess
-    return np.where((weights > 0).any(axis=0), gap, 0.0)
-
-
-def _log_sum(logs: Float) -> Float:
-    """Logarithm of the sum of exponentials over the resources, (n, m, size) to (n, size)."""
-    top = logs.max(axis=1)
-    return top + np.log(np.exp(logs - top[:, None]).sum(axis=1))
+    units = chunk.fair_units
+    # a user without any bound would not settle, and one who takes no part has a rate of 0, and any price
+    binding = np.where(units.part, np.where(units.tops < units.alone, units.tops, np.inf), 1.0)
+    z, log_prices = _InteriorPoint(units.rates, units.log_per_weight, binding, alpha).run()
+    return chunk.tasks_at(np.where(units.part, z * units.unit, 0.0)), log_prices
 
 
 @dataclass

@@ -8,8 +8,8 @@ answers of the first kind; the others are judged by the cone program's own dual.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -17,23 +17,23 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, feasibility
-from fairopt.blocks.algebra import fall
-from fairopt.blocks.bundle_model import BundleModel, BundlePoint, Triples, cut_at_limits, tasks_within
+from fairopt.blocks.bundle_model import BundleModel, Triples, cut_at_limits, tasks_within
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, EnvyFree
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Leximin, Objective, Tiers
-from fairopt.certificate import BLOCK_TOLERANCE, Certificate, Try, within_tolerance
-from fairopt.errors import Infeasible, InvalidBlock, OutOfDomain, Unbounded
+from fairopt.certificate import Try
+from fairopt.errors import Infeasible, InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
-from fairopt.routes import certify, closed, solvers
-from fairopt.routes.cone import Settings, is_linear, objective_form
-from fairopt.routes.conic_bound import conic_bound
-from fairopt.routes.program import is_ours, written
+from fairopt.proofs import bundles as proofs
+from fairopt.proofs.bundles import BundleAnswer, BundleProposal, SolvedBundles
+from fairopt.routes import closed, solvers
+from fairopt.routes.cone import Settings, is_linear
+from fairopt.routes.program import objective_form, treats_alike, written
+from fairopt.routes.unbounded import refuse_unbounded
 from fairopt.telling import tell
 
-__all__ = ["BundleAnswer", "BundleProgram", "decides_bundles", "finished", "solve"]
+__all__ = ["BundleConeModel", "BundleProgram", "decides_bundles", "solve"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -52,27 +52,6 @@ def decides_bundles(objective: Objective) -> bool:
     """
     tiers = objective.tiers if isinstance(objective, Tiers) else (objective,)
     return any(part.of_bundles for tier in tiers for _, part in tier.terms())
-
-
-@dataclass(frozen=True)
-class BundleAnswer:
-    """Bundles and the tasks in them, by server row of the instance that was solved, with their evidence."""
-
-    bundles: Float
-    tasks: Float
-    gap: float
-    violation: float
-    block_violation: float
-    method: str
-    value: float = 0.0
-    prices: Float | None = None
-    solver: str | None = None
-    tried: tuple[Try, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether it can be certified."""
-        return within_tolerance(self.gap, self.violation, self.block_violation)
 
 
 class BundleProgram:
@@ -99,9 +78,8 @@ class BundleProgram:
         takes_part = instance.task_limits > 0
         self.active = np.flatnonzero(takes_part)
         self.unmerged = instance if takes_part.all() else instance.taking_part(self.active)
-        ours = all(is_ours(block) for block in (*self.constraints, *(t for _, t in objective.terms())))
-        bases = (t.base for _, t in objective.terms() if isinstance(t, WeightedLog))
-        self.instance = self.unmerged.merged() if merge and ours and all(map(is_ours, bases)) else self.unmerged
+        merge = merge and treats_alike(self.unmerged, (objective, *self.constraints))
+        self.instance = self.unmerged.merged() if merge else self.unmerged
         if self.empty:
             return
         for constraint in self.constraints:
@@ -150,6 +128,28 @@ class BundleProgram:
         out[self.active] = by_row
         return out
 
+    def gather(self, values: Float) -> Float:
+        """Values by server row of the instance that is solved: what `expand` spreads."""
+        values = values[self.active]
+        if self.instance.n_servers == self.unmerged.n_servers:
+            return values
+        out = np.zeros((len(values), self.instance.n_servers, *values.shape[2:]))
+        for s, row in enumerate(self.unmerged.server_classes):
+            out[:, row] += values[:, s]
+        return out
+
+
+def proposal_of(
+    program: BundleProgram, held: Float, tasks: Float, method: str, solver: str | None
+) -> BundleProposal:
+    """Bundles and tasks of the instance as given, of which a program's own dual is the evidence."""
+    bundles, run = program.gather(held), program.gather(tasks)
+    if program.empty or program.division is not None:
+        return BundleProposal(method, program.division, bundles, run, solver)
+    cone = BundleConeModel(program, solver)
+    form, factor = objective_form(program.objective, cone.model, cone.unknowns)
+    return BundleProposal(method, SolvedBundles(cone, form, factor), bundles, run, solver)
+
 
 def solve(program: BundleProgram, settings: Settings, method: str) -> BundleAnswer:
     """The best bundles, in closed form where that is all, else by the first solver whose answer can be certified.
@@ -175,33 +175,30 @@ def solve(program: BundleProgram, settings: Settings, method: str) -> BundleAnsw
     Infeasible, Unbounded, NotConcave, SolverUnavailable
     """
     if program.empty:
-        shape = (0, program.instance.n_servers)
-        return BundleAnswer(np.zeros((*shape, program.instance.n_resources)), np.zeros(shape), 0.0, 0.0, 0.0, "empty")
+        return proofs.nothing(program)
     question = program.division
     if method == "closed" and question is None:
         raise OutOfDomain(
             f"closed is exact for WeightedLog under GlobalAggregateResource and AtMostRequested only, not for "
             f"{program.objective!r} under {list(program.constraints)!r}; use method='auto'"
         )
-    if question is None:
-        return _by_cones(program, settings, None)
-    if (method != "cone" and settings.solver is None) or not len(program.triples):  # nothing to hold is no program
-        return _judged(program, question.answer(), "closed")
-    question.answer()  # so that a policy without an answer is refused alike
-    return _by_cones(program, settings, question)
+    if question is not None:
+        if (method != "cone" and settings.solver is None) or not len(program.triples):  # nothing to hold is no program
+            return proofs.judge(program, BundleProposal("closed", question))
+        question.answer()  # so that a policy without an answer is refused alike
+    tried: list[Try] = []
+    best = proofs.nothing(program)
+    for proposal in _by_cones(program, settings, question):
+        answer = proofs.judge(program, proposal)
+        tried += answer.tried
+        if answer.ok or answer.gap < best.gap:
+            best = answer
+        if best.ok:
+            break
+    return replace(best, tried=tuple(tried))
 
 
-def _judged(program: BundleProgram, found: closed.Judged, method: str) -> BundleAnswer:
-    """Bundles on one server of each row, with what the closed form's prices say about them."""
-    factor = sum(c for c, _ in program.objective.terms())
-    tasks = cut_at_limits(program.instance, program.on_rows(found.tasks))
-    return BundleAnswer(
-        program.on_rows(found.bundles), tasks, found.gap, found.violation, found.part_violation, method,
-        value=factor * found.value, prices=factor * found.prices,
-    )  # fmt: skip
-
-
-class _ConeModel:
+class BundleConeModel:
     """A `BundleProgram` as CVXPY constraints in unknowns near 1: bundles first, then tasks."""
 
     def __init__(self, program: BundleProgram, solver: str | None) -> None:
@@ -244,15 +241,17 @@ class _ConeModel:
         return self.triples.table(held / np.maximum(load, 1.0)[self.triples.row])
 
 
-def _by_cones(program: BundleProgram, settings: Settings, question: closed.Division | None) -> BundleAnswer:
-    tried: list[Try] = []
-    best: BundleAnswer | None = None
+def _by_cones(
+    program: BundleProgram, settings: Settings, question: closed.Division | None
+) -> Iterator[BundleProposal]:
+    """What one solver after the other proposes."""
     for name in settings.chain(False):
         if settings.late:
-            tried.append(Try(name, "not tried", 0.0, message="time limit reached"))
-            break
+            attempt = Try(name, "not tried", 0.0, message="time limit reached")
+            yield BundleProposal("cone", solver=name, attempt=attempt)
+            return
         start = time.perf_counter()
-        cone = _ConeModel(program, name)
+        cone = BundleConeModel(program, name)
         if question is None:
             form, factor = objective_form(program.objective, cone.model, cone.unknowns)
         else:
@@ -261,63 +260,38 @@ def _by_cones(program: BundleProgram, settings: Settings, question: closed.Divis
         tell(f"cone program over bundles by {name}")
         attempt = solvers.run(
             problem, name, options=settings.options, time_limit=settings.left(), verbose=settings.verbose
-        )  # fmt: skip
+        )
         if attempt.status.startswith("infeasible"):
             _refuse_infeasible(program, cone)
-        if attempt.status.startswith("unbounded"):
-            raise Unbounded(f"{program.objective!r} grows without end; bound its variables by a constraint")
-        if attempt.status in solvers.SOLVED and cone.unknowns.value is not None:
-            if question is None:
-                answer = _by_own_dual(program, cone, problem, form, factor)
-            else:
-                answer = _judged(program, question.answer(cone.bundles() / program.instance.counts[:, None]), "cone")
-            attempt = replace(attempt, gap=answer.gap, violation=answer.violation)
-            if best is None or (not best.ok and answer.gap < best.gap):
-                best = replace(answer, solver=name)
-        tried.append(replace(attempt, seconds=time.perf_counter() - start))
-        if best is not None and best.ok:
-            break
-    if best is None:
-        shape = (program.instance.n_users, program.instance.n_servers)
-        nothing = np.zeros((*shape, program.instance.n_resources))
-        best = BundleAnswer(nothing, np.zeros(shape), np.inf, 0.0, np.inf, "cone")
-    return replace(best, tried=tuple(tried))
+        if "unbounded" in attempt.status:
+            refuse_unbounded(program.objective, form, cone.everything, cone.unknowns)
+        attempt = replace(attempt, seconds=time.perf_counter() - start)
+        if attempt.status not in solvers.SOLVED or cone.unknowns.value is None:
+            yield BundleProposal("cone", solver=name, attempt=attempt)
+            continue
+        bundles = cone.bundles()
+        if question is not None:
+            yield BundleProposal("cone", question, bundles, solver=name, attempt=attempt)
+            continue
+        evidence = SolvedBundles(cone, form, factor)
+        for tasks in _tasks_in(program, cone, bundles):
+            yield BundleProposal("cone", evidence, bundles, tasks, name, attempt)
 
 
-def _by_own_dual(
-    program: BundleProgram, cone: _ConeModel, problem: cp.Problem, form: cp.Expression, factor: float | None
-) -> BundleAnswer:
-    """Bundles of a policy that speaks of tasks as well, judged by the dual of its cone program."""
-    bundles, instance = cone.bundles(), program.instance
-    pairs = cone.model.pairs
-    wished = np.maximum(np.asarray(cone.unknowns.value[len(cone.triples) :], dtype=float), 0.0) * cone.scale
-    room = tasks_within(instance, bundles)
+def _tasks_in(program: BundleProgram, cone: BundleConeModel, bundles: Float) -> Iterator[Float]:
+    """Tasks in the bundles: all that fit, as many as the constraints allow, and what the solver left."""
+    instance, pairs = program.instance, cone.model.pairs
+    left = np.maximum(np.asarray(cone.unknowns.value[len(cone.triples) :], dtype=float), 0.0) * cone.scale
+    fit = tasks_within(instance, bundles)
+    room = cut_at_limits(instance, fit)
+    yield room
+    wished = cut_at_limits(instance, np.minimum(pairs.table(left), fit))
     held = bundles[cone.triples.user, cone.triples.server, cone.triples.resource] / cone.units
-    wished, room = cut_at_limits(instance, np.minimum(pairs.table(wished), room)), cut_at_limits(instance, room)
-    for tasks in (room, _most_tasks(cone, held, wished), wished):  # all that fit, unless a constraint wants fewer
-        cone.unknowns.save_value(np.concatenate([held, tasks[pairs.user, pairs.server] / cone.scale]))
-        blocks = max((certify.relative_violation(c) for c in cone.named.values()), default=0.0)
-        if blocks <= BLOCK_TOLERANCE:
-            break
-    point = BundlePoint(instance, bundles, tasks)
-    value, drop = program.objective.value(point), program.objective.drop(point)
-    top = np.concatenate([cone.triples.capacity / cone.units, cone.alone / cone.scale])
-    bound, at = conic_bound(problem, cone.unknowns, top), form.value
-    gap = np.inf
-    if bound is not None and at is not None and np.isfinite(bound - float(at)):
-        excess = bound - float(at)
-        gap = excess * factor / (drop or 1.0) if factor is not None else excess / _form_fall(form, cone)
-    capacity = np.zeros(instance.capacities.size)
-    capacity[cone.rows] = np.maximum(certify.dual_values(cone.capacity), 0.0) * (factor or 1.0)
-    whole = np.where(instance.capacities > 0, instance.capacities, np.inf) * instance.counts[:, None]
-    prices = capacity.reshape(whole.shape) / whole if not cone.named and factor is not None else None
-    return BundleAnswer(
-        bundles, tasks, max(gap, 0.0) if gap >= 0 or gap < 0 else np.inf, feasibility(instance, tasks), blocks, "cone",
-        value=value, prices=prices,
-    )  # fmt: skip
+    yield _most_tasks(cone, held, wished)
+    yield wished
 
 
-def _most_tasks(cone: _ConeModel, held: Float, wished: Float) -> Float:
+def _most_tasks(cone: BundleConeModel, held: Float, wished: Float) -> Float:
     """As many tasks as bundles and the policy's constraints have room for: an objective of bundles leaves that open."""
     pairs, k = cone.model.pairs, len(held)
     least = wished[pairs.user, pairs.server] / cone.scale * (1 - 1e-9)
@@ -330,20 +304,7 @@ def _most_tasks(cone: _ConeModel, held: Float, wished: Float) -> Float:
     return np.asarray(pairs.table(np.maximum(np.asarray(cone.unknowns.value[k:], dtype=float), 0.0) * cone.scale))
 
 
-def _form_fall(form: cp.Expression, cone: _ConeModel) -> float:
-    """What a transform is worth at the answer, as `Objective.drop` measures the objective itself."""
-    at = np.array(cone.unknowns.value)
-
-    def value(factor: float) -> float:
-        cone.unknowns.save_value(at * factor)
-        return float(form.value)
-
-    found = fall(value)
-    cone.unknowns.save_value(at)
-    return found or 1.0
-
-
-def _refuse_infeasible(program: BundleProgram, cone: _ConeModel) -> None:
+def _refuse_infeasible(program: BundleProgram, cone: BundleConeModel) -> None:
     """`Infeasible` with an irreducible set of the policy's conditions; return if a second look finds them to hold."""
 
     def feasible(names: Sequence[str]) -> bool:
@@ -358,8 +319,9 @@ def _refuse_infeasible(program: BundleProgram, cone: _ConeModel) -> None:
                 return True
         return True
 
-    kept = list(cone.named)
-    if feasible(kept):
+    added = tuple(f"{c!r}: " for c in program.constraints if c.added)
+    kept = [name for name in cone.named if not name.startswith(added)]
+    if not kept or feasible(kept):
         return
     for name in list(kept):
         without = [other for other in kept if other != name]
@@ -367,37 +329,3 @@ def _refuse_infeasible(program: BundleProgram, cone: _ConeModel) -> None:
             kept = without
     blocks = tuple(dict.fromkeys(f"`{name.rpartition(': ')[0]}`" for name in kept))
     raise Infeasible(f"{' and '.join(blocks)} cannot hold within the capacities", blocks)
-
-
-def finished(policy: Any, program: BundleProgram, answers: Sequence[BundleAnswer], seconds: float) -> Allocation:
-    """The allocation of an answer, as `choose.allocate` returns it.
-
-    Parameters
-    ----------
-    policy : Policy
-        Who asked.
-    program : BundleProgram
-        Of the first tier.
-    answers : sequence of BundleAnswer
-        One per tier.
-    seconds : float
-        The whole call.
-
-    Returns
-    -------
-    Allocation
-    """
-    first, last = answers[0], answers[-1]
-    certificate = Certificate(
-        gap=max(a.gap for a in answers), violation=last.violation, method=last.method, solver=last.solver,
-        seconds=seconds, block_violation=last.block_violation, tried=tuple(t for a in answers for t in a.tried),
-        gaps=tuple(a.gap for a in answers) if len(answers) > 1 else (),
-    )  # fmt: skip
-    value = first.value
-    if last is not first:
-        value = program.objective.value(BundlePoint(program.instance, last.bundles, last.tasks))
-    prices = first.prices
-    if prices is not None and program.instance.n_servers != program.unmerged.n_servers:
-        prices = prices[program.unmerged.server_classes]
-    bundles = program.expand(last.bundles)
-    return Allocation(program.given, policy, program.expand(last.tasks), certificate, value, prices, bundles)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,21 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.base import ByUser
+from fairopt.blocks.base import ByUser, is_ours
 from fairopt.blocks.bundle_model import BundlePoint
-from fairopt.blocks.constraints import Constraint, MinShare, MinTasks
+from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.levels import AtLeast, Kept
+from fairopt.blocks.levels import Kept, KeptLevel, KeptShares
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
-from fairopt.certificate import Certificate, Try
-from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, nearest
+from fairopt.certificate import Try
+from fairopt.errors import FairoptError, Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.routes import bundles, certify, cone, leximin, parametric, pool, server_leximin, server_prices, solvers
-from fairopt.routes.cone import Answer, Settings
-from fairopt.routes.program import Program, is_ours, require_instance
+from fairopt.proofs import bundles as proofs
+from fairopt.proofs import gate
+from fairopt.proofs.bundles import BundleAnswer
+from fairopt.proofs.evidence import Proposal
+from fairopt.proofs.gate import Answer
+from fairopt.proofs.plain import restored
+from fairopt.routes import bundles, cone, leximin, newton, parametric, pool, server_leximin, server_prices, solvers
+from fairopt.routes.cone import Proposals, Settings
+from fairopt.routes.program import Program, require_instance
 
 Float = NDArray[np.floating[Any]]
+log = logging.getLogger("fairopt")
 
 # Routes that go before the general one, each where it is exact: its name, when, and how.
 FAST = (
@@ -56,7 +64,7 @@ def allocate(
     solver_options: Mapping[str, Any] | None = None,
     time_limit: float | None = None,
     verbose: bool = False,
-    general: Callable[[Program, Settings], Answer] | None = None,
+    general: Callable[[Program, Settings], Proposals] | None = None,
     start: Float | None = None,
 ) -> Allocation:
     """Solve a policy on an instance, and prove the answer; see `Policy.allocate` for the parameters.
@@ -83,59 +91,155 @@ def allocate(
     if settings.solver and method not in ("auto", "cone"):
         raise InvalidBlock(f"solver {settings.solver} goes the cone route; give method='cone' or leave method out")
     if bundles.decides_bundles(policy.objective):
-        allocation = _of_bundles(policy, instance, settings, method, begun)
+        allocation = gate.of_bundles(policy, _bundle_tiers(policy, instance, settings, method), begun)
     else:
-        allocation = _of_tasks(policy, instance, settings, method, begun)
+        allocation = gate.allocation(policy, _tiers(policy, instance, settings, method), begun)
     if not allocation.certificate.ok:
         _refuse(allocation, settings)
     return allocation
 
 
-def _of_tasks(policy: Any, instance: Instance, settings: Settings, method: str, begun: float) -> Allocation:
-    """Policies that decide tasks: a bundle is tasks times demands."""
+def _tiers(policy: Any, instance: Instance, settings: Settings, method: str) -> list[tuple[Program, Answer]]:
+    """Tier after tier of a policy that decides tasks, as far as they are certified."""
     tiers = policy.objective.tiers if isinstance(policy.objective, Tiers) else (policy.objective,)
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
-    first: Program | None = None
-    answers: list[Answer] = []
+    judged: list[tuple[Program, Answer]] = []
     for k, objective in enumerate(tiers):
         program = Program(instance, objective, constraints)
         program.refuse_hopeless()
-        first = first or program
         with np.errstate(all="ignore"):  # zeros, infinities and NaN are looked at where they matter
-            answer = _empty(program) if program.empty else _one(program, settings, method)
-        answers.append(answer)
+            answer = gate.empty(program) if program.empty else _one(program, settings, method)
+        judged.append((program, answer))
         if not answer.ok:
             break
         if k + 1 < len(tiers) and not program.empty:
             constraints += tuple(_kept(objective, program, answer))
-    assert first is not None
-    return _finished(policy, first, answers, time.perf_counter() - begun)
+    return judged
 
 
-def _of_bundles(policy: Any, instance: Instance, settings: Settings, method: str, begun: float) -> Allocation:
-    """Policies that decide what users hold, in which their tasks then have to fit."""
+def best(program: Program, proposals: Proposals) -> Answer:
+    """The best of what a method proposes, by the gate's measure; the method hears what each came to.
+
+    Parameters
+    ----------
+    program : Program
+        What is solved.
+    proposals : generator of Proposal
+        Of one method, which goes on until one is certified or it has no more.
+
+    Returns
+    -------
+    Answer
+        With every attempt in ``tried``; the caller looks at ``ok``.
+    """
+    found: Answer | None = None
+    tried: tuple[Try, ...] = ()
+    answer: Answer | None = None
+    while True:
+        try:
+            proposal = proposals.send(answer)
+        except StopIteration:
+            break
+        answer = gate.judge(program, proposal)
+        for attempt in answer.tried:
+            log.info("%s", attempt)
+        tried += answer.tried
+        if found is None or _rank(answer) <= _rank(found):
+            found = answer
+    found = found or gate.nothing(program)
+    return found if found.tried == tried else replace(found, tried=tried)
+
+
+def _rank(answer: Answer) -> tuple[bool, float]:
+    """The better the smaller: certified first, then by what is missing."""
+    return not answer.ok, answer.gap + answer.violation + answer.block_violation
+
+
+def _bundle_tiers(
+    policy: Any, instance: Instance, settings: Settings, method: str
+) -> list[tuple[bundles.BundleProgram, BundleAnswer]]:
+    """Tier after tier of a policy that decides what users hold, in which their tasks then have to fit."""
     if method not in ("auto", "cone", "closed"):
         raise OutOfDomain(f"{method} is {REACH[method]}; {policy.objective!r} decides bundles; use method='auto'")
     tiers = policy.objective.tiers if isinstance(policy.objective, Tiers) else (policy.objective,)
-    programs: list[bundles.BundleProgram] = []
-    answers: list[bundles.BundleAnswer] = []
+    judged: list[tuple[bundles.BundleProgram, BundleAnswer]] = []
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
     for objective in tiers:
-        programs.append(bundles.BundleProgram(instance, objective, constraints))
-        answers.append(bundles.solve(programs[-1], settings, method))
-        if not answers[-1].ok or programs[-1].empty or len(answers) == len(tiers):
+        program = bundles.BundleProgram(instance, objective, constraints)
+        answer = bundles.solve(program, settings, method)
+        judged.append((program, answer))
+        if not answer.ok or program.empty or len(judged) == len(tiers):
             break
-        point = BundlePoint(programs[-1].instance, answers[-1].bundles, answers[-1].tasks)
-        constraints += (AtLeast(objective, objective.value(point) - TIER * objective.drop(point)),)
-    return bundles.finished(policy, programs[0], answers, time.perf_counter() - begun)
+        point = BundlePoint(program.instance, answer.bundles, answer.tasks)
+        constraints += (KeptLevel(objective, objective.value(point) - TIER * objective.drop(point)),)
+    return judged
+
+
+def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
+    """An allocation of a policy, judged anew as it stands.
+
+    Parameters
+    ----------
+    given : Allocation
+        Of a `Policy`; feasible.
+    evidence : list of dict, or None
+        What was kept of it (`Allocation.evidence`). Where that does not prove the point, the policy is solved once
+        more for evidence.
+    method, solver : str
+        How it came about.
+
+    Returns
+    -------
+    Allocation
+        Of the same point, certified or not.
+    """
+    begun = time.perf_counter()
+    policy, instance, settings = given.policy, given.instance, Settings()
+    several = isinstance(policy.objective, Tiers)
+    try:
+        if bundles.decides_bundles(policy.objective):
+            held = given.given_bundles
+            if held is None:
+                raise ValueError("no bundles")
+            earlier = _bundle_tiers(policy, instance, settings, "auto") if several else []
+            last = earlier[-1][0] if earlier else bundles.BundleProgram(instance, policy.objective, policy.constraints)
+            answer = proofs.judge(last, bundles.proposal_of(last, held, given.tasks_by_server, method, solver))
+            return gate.of_bundles(policy, [*earlier[:-1], (last, answer)], begun, (given.tasks_by_server, held))
+        if not several:
+            program = Program(instance, policy.objective, policy.constraints)
+            found = gate.empty(program) if program.empty else _by_kept(program, given, evidence, method, solver)
+            if found.ok:
+                return gate.allocation(policy, [(program, found)], begun, given.tasks_by_server)
+        *before, (program, fresh) = _tiers(policy, instance, settings, "auto")
+        found = _at(program, given, fresh.evidence, method, solver)
+        return gate.allocation(policy, [*before, (program, found)], begun, given.tasks_by_server)
+    except (FairoptError, LookupError, TypeError, ValueError) as error:
+        note = f"it could not be judged again: {error}"
+        known = {"value": given.objective, "prices": given.evidence_prices, "bundles": given.given_bundles}
+        return gate.of_nothing(instance, given.tasks_by_server, policy, note=note, **known)
+
+
+def _by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
+    """The tasks of an allocation, judged by the evidence that was kept of it, if that is any."""
+    try:
+        kept = restored(program, evidence[0], solver) if evidence and evidence[0] else None
+        return _at(program, given, kept, method, solver)
+    except (LookupError, TypeError, ValueError):
+        return gate.nothing(program, method)
+
+
+def _at(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
+    """The tasks of an allocation, judged by evidence."""
+    return gate.judge(program, Proposal(method, program.gather(given.tasks_by_server), evidence, solver))
 
 
 def _one(program: Program, settings: Settings, method: str) -> Answer:
+    """One objective, by the first route that is exact for it."""
     tried: tuple[Try, ...] = ()
     if settings.solver is None and method != "cone":
         for name, applies, solve in FAST:
             if method in ("auto", name) and applies(program):
-                answer = solve(program, settings)
+                answer = best(program, solve(program, settings))
                 if answer.ok or method == name:
                     return answer
                 tried += answer.tried
@@ -153,46 +257,52 @@ def _one(program: Program, settings: Settings, method: str) -> Answer:
 def _by_programs(program: Program, settings: Settings) -> Answer:
     """The general way: cone programs, as many as it takes."""
     if isinstance(program.objective, Leximin):
-        return leximin.solve(program, settings)
-    solve = settings.general or cone.solve
-    answer = solve(program, replace(settings, quick=True) if parametric.applies(program) else settings)
+        return best(program, leximin.solve(program, settings))
+    solve, search = settings.general or cone.solve, parametric.applies(program)
+    answer = best(program, solve(program, replace(settings, quick=True) if search else settings))
     if answer.ok:
         return _topped_up(program, answer, settings)
-    if not parametric.applies(program) or settings.late:
+    if search and not settings.late:
+        second = best(program, parametric.solve(program, settings))
+    elif settings.solver is None and not settings.late and newton.applies(program):
+        second = best(program, newton.solve(program, settings))
+    else:
         return answer
-    second = parametric.solve(program, settings)
-    best = second if second.gap <= answer.gap else answer
-    return replace(best, tried=answer.tried + second.tried)
+    return replace(min(second, answer, key=_rank), tried=answer.tried + second.tried)
 
 
 def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
     """Hand out what a solver left: at large alpha the gap hardly sees the rich, so it may stop early.
 
-    Every user keeps what it has, so an objective that grows with the shares loses nothing and its gap still holds.
-    On one pool by water-filling; on several servers, or under other conditions, by a linear program where it matters.
+    Every user keeps its share, so an objective that grows with the shares loses nothing; the gate says whether that is
+    so. On one pool by water-filling; on several servers, or under other conditions, by a linear program where it
+    matters.
     """
     objective = program.objective
-    share = next(iter(objective.share_blocks()), None)
-    if share is None or not all(is_ours(t) for _, t in objective.terms()):
+    shares = tuple(dict.fromkeys(objective.share_blocks()))
+    if not shares or not all(is_ours(t) for _, t in objective.terms()):
         return answer
     tasks = answer.tasks
     if program.single and not program.rest:
-        if not _fits_more(program, tasks):
-            return answer
-        above = pool.filled_up(program, share, tasks)
-        more = None if above is None else certify.repair(program, above)
-        blocks = answer.block_violation
+        more = pool.filled_up(program, shares[0], tasks) if _fits_more(program, tasks) else None
     elif _steep(objective):
-        users = program.instance.users
-        held = program.pairs.sum(tasks) * (1 - 1e-12)
-        kept = MinTasks(ByUser(dict(zip(users, held.tolist(), strict=True))))
-        second = cone.solve(Program(program.given, Total(share), (*program.constraints, kept)), settings)
-        more, blocks = (second.tasks, second.block_violation) if second.ok else (None, 0.0)
+        point, users = Point(program.instance, program.pairs.table(tasks)), program.instance.users
+        kept = []
+        for share in shares:
+            held = point.share(share) * (1 - 1e-12)
+            kept.append(KeptShares(ByUser(dict(zip(users, held.tolist(), strict=True))), share))
+        above = Program(program.given, Total(shares[0]), (*program.constraints, *kept))
+        try:
+            second = best(above, cone.solve(above, settings))
+        except Infeasible:  # to a solver's tolerance, what is there is all that fits
+            return answer
+        more = second.tasks if second.ok else None
     else:
-        return answer
+        more = None
     if more is None:
         return answer
-    return replace(answer, tasks=more, violation=certify.measured_violation(program, more), block_violation=blocks)
+    after = gate.judge(program, Proposal(answer.method, more, answer.evidence, answer.solver))
+    return replace(after, tried=answer.tried) if after.ok else answer
 
 
 def _fits_more(program: Program, tasks: Float) -> bool:
@@ -213,45 +323,19 @@ def _steep(objective: Objective) -> bool:
     return max(alphas, default=0.0) > 2
 
 
-def _empty(program: Program) -> Answer:
-    return Answer(np.zeros(0), 0.0, 0.0, "empty", np.zeros(program.pairs.loads.shape[0]))
-
-
 def _kept(objective: Objective, program: Program, answer: Answer) -> Sequence[Constraint]:
     """What an earlier tier asks of the later ones."""
     point = Point(program.instance, program.pairs.table(answer.tasks))
     if isinstance(objective, Leximin):
         levels = point.share(objective.share) * (1 - TIER)
         by_user = ByUser(dict(zip(program.instance.users, levels.tolist(), strict=True)))
-        return [MinShare(by_user, objective.share)]
+        return [KeptShares(by_user, objective.share)]
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair() or objective
     best = objective.value(point)
     if isinstance(objective, FairnessEfficiency) and objective.beta < 1:  # its expression is the logarithm
         return [Kept(objective, float(np.log(best)) - TIER * objective.emphasis)]
-    return [AtLeast(objective, best - TIER * objective.drop(point))]
-
-
-def _finished(policy: Any, program: Program, answers: Sequence[Answer], seconds: float) -> Allocation:
-    first, last = answers[0], answers[-1]
-    gaps = tuple(a.gap for a in answers) if len(answers) > 1 else last.gaps
-    certificate = Certificate(
-        gap=max(a.gap for a in answers),
-        violation=last.violation,
-        method=last.method,
-        solver=last.solver,
-        seconds=seconds,
-        block_violation=last.block_violation,
-        tried=tuple(t for a in answers for t in a.tried),
-        gaps=gaps,
-        note=last.note,
-    )
-    table = program.expand(last.tasks)
-    value = 0.0 if program.empty else answers[0].value
-    if value is None or last is not first:
-        value = program.objective.value(Point(program.instance, program.pairs.table(last.tasks)))
-    prices = None if first.prices is None else program.expand_prices(first.prices)
-    return Allocation(program.given, policy, table, certificate, value, prices)
+    return [KeptLevel(objective, best - TIER * objective.drop(point))]
 
 
 def _refuse(allocation: Allocation, settings: Settings) -> None:

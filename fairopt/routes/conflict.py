@@ -7,15 +7,21 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
 from fairopt.errors import Infeasible
 from fairopt.routes import solvers
-from fairopt.routes.program import ConeModel, Program, is_ours, written
+from fairopt.routes.program import ConeModel, Program, written
 from fairopt.telling import tell
+
+# by name: the block, if it is one, and its conditions
+Groups = dict[str, tuple[Constraint | None, list[cp.Constraint]]]
 
 
 def explain(program: Program) -> None:
     """Raise `Infeasible` with an irreducible conflict; return if the constraints can hold together after all.
+
+    What a route added to a policy's own constraints holds at a point that is known, and is left out.
 
     Parameters
     ----------
@@ -37,12 +43,12 @@ def explain(program: Program) -> None:
         if not _feasible(without):
             del kept[name]
     names = tuple(kept)
-    raise Infeasible(f"{_sentence(names)}{_how_far(program, cone, kept)}", names)
+    raise Infeasible(f"{_sentence(names)}{_how_far(program, cone, groups, names)}", names)
 
 
-def _groups(program: Program, cone: ConeModel) -> dict[str, tuple[Constraint | None, list[cp.Constraint]]]:
+def _groups(program: Program, cone: ConeModel) -> Groups:
     instance, model = program.instance, cone.model
-    groups: dict[str, tuple[Constraint | None, list[cp.Constraint]]] = {}
+    groups: Groups = {}
     limited = np.flatnonzero(np.isfinite(instance.task_limits))
     for i, resource in enumerate(instance.resources):
         rows = np.arange(instance.n_servers) * instance.n_resources + i
@@ -53,6 +59,8 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, tuple[Constraint | N
         unit = 1.0 / instance.task_limits[limited]
         groups["the task limits"] = (None, [cp.multiply(model.tasks[limited], unit) <= 1])
     for constraint in program.constraints:
+        if constraint.added:
+            continue
         before = len(model.required)
         conditions = list(written(constraint, model if is_ours(constraint) else cone.model_as_given()).values())
         groups[f"`{constraint!r}`"] = (constraint, conditions + model.required[before:])
@@ -77,23 +85,27 @@ def _sentence(names: tuple[str, ...]) -> str:
     return ", ".join(names[:-1]) + f" and {names[-1]} cannot hold together"
 
 
-def _how_far(program: Program, cone: ConeModel, kept: dict[str, tuple[Constraint | None, list[cp.Constraint]]]) -> str:
-    """For a lower bound in the conflict: how much of it the rest leaves room for."""
-    for name, (constraint, _) in kept.items():
+def _how_far(program: Program, cone: ConeModel, groups: Groups, names: tuple[str, ...]) -> str:
+    """For a lower bound in the conflict: how much of it everything else, named or not, leaves room for."""
+    for name in names:
+        constraint, _ = groups[name]
         if not isinstance(constraint, (MinShare, MinTasks, SharingIncentive)):
             continue
         bounds = constraint.bounds(program.instance)
         if bounds is None:
             continue
         floors = np.flatnonzero(bounds[0] > 0)
-        factor = cp.Variable(nonneg=True)
-        wanted = cp.multiply(cone.model.tasks[floors], 1.0 / bounds[0][floors]) >= factor
-        others = [c for other, (_, conditions) in kept.items() if other != name for c in conditions]
+        most = min(float((program.most[floors] / bounds[0][floors]).min()), 1.0)
+        if most == 0:
+            return _as_words(constraint, name, 0.0)
+        factor = cp.Variable(nonneg=True)  # of the most that any one user could have: a number that solvers can see
+        wanted = cp.multiply(cone.model.tasks[floors], 1.0 / (most * bounds[0][floors])) >= factor
+        others = [c for other, (_, conditions) in groups.items() if other != name for c in conditions]
         problem = cp.Problem(cp.Maximize(factor), [wanted, factor <= 1, *others])
         linear = all(a.is_pwl() for c in others for a in c.args)
         for solver in solvers.chain(linear):
             if solvers.run(problem, solver).status == "optimal":
-                return _as_words(constraint, name, float(factor.value))
+                return _as_words(constraint, name, most * float(factor.value))
     return ""
 
 

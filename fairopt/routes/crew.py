@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,8 +20,8 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra, SolverUnavailable
 from fairopt.instance import Instance
+from fairopt.proofs.pool import Bottlenecks, Worth, bottlenecks, worth
 from fairopt.routes.chunks import Pool
-from fairopt.routes.evidence import Bottlenecks, Worth
 from fairopt.routes.prices import Response
 from fairopt.routes.program import Program
 from fairopt.routes.responding import Responding
@@ -125,11 +126,15 @@ class Held:
         users = copy.copy(self.users)
         assert users is not None
         users.tasks = users.tasks.copy()
+        found: Any
         if isinstance(users, Filling):
-            found: Any = users.judged(*answer)
+            (events,) = answer
+            order = [event.resource for event in events]
+            found = bottlenecks(users.pool, users.tasks, order, partial(users.settle, events=events))
         else:
             users.level, log_prices = answer
-            found = users.judged(log_prices)
+            settle = users.settling(log_prices)
+            found = worth(users.pool, users.tasks, log_prices, users.alpha, users.level, settle)
         return users.tasks, found
 
     def _judge(self, answer: tuple[Any, ...]) -> Bottlenecks | Worth | None:

@@ -81,6 +81,7 @@ class LevelProgram:
         for name, value in options.items():
             self.highs.setOptionValue(name, value)
         self.highs.passModel(model)
+        self.closed: Indices = np.zeros(0, dtype=np.intp)
         self._add(columns)
 
     def _add(self, columns: Indices) -> None:
@@ -90,6 +91,13 @@ class LevelProgram:
             n, np.zeros(n), np.zeros(n), np.full(n, np.inf), part.nnz, part.indptr[:-1].astype(np.int32),
             part.indices.astype(np.int32), part.data,
         )  # fmt: skip
+
+    def close(self, pairs: Indices) -> None:
+        """Let pairs hold nothing from here on."""
+        self.closed = np.union1d(self.closed, pairs)
+        columns = 1 + np.flatnonzero(np.isin(self.columns, pairs)).astype(np.int32)  # the level is the first column
+        if len(columns):
+            self.highs.changeColsBounds(len(columns), columns, np.zeros(len(columns)), np.zeros(len(columns)))
 
     def start_at(self, home: Indices, fullest: int) -> None:
         """Begin where each group holds one pair only, which fills one capacity.
@@ -172,7 +180,7 @@ class LevelProgram:
         if len(self.columns) == len(self.group):
             return np.zeros(0, dtype=np.intp)
         gain = self.matrix.T @ duals  # what is paid less what it costs
-        gain[self.columns] = 0.0
+        gain[self.columns] = gain[self.closed] = 0.0
         paid = np.maximum(duals[self.n_rows :][: len(self.unit)], 0.0)
         np.add.at(paid, self.floored, np.maximum(duals[self.n_rows + len(self.unit) :], 0.0))
         worth = np.flatnonzero(gain > TIED * paid[self.group])

@@ -10,7 +10,8 @@ What has bounds only, and a share worth the same on every server, goes a faster 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -19,21 +20,24 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import Try
-from fairopt.routes import certify, conflict, solvers
+from fairopt.proofs.conditions import dual_values, relaxed_multipliers, repair
+from fairopt.proofs.evidence import Bottlenecked, Evidence, Held, Holding, Proposal
+from fairopt.proofs.lagrangian import Multipliers
+from fairopt.routes import conflict, solvers
 from fairopt.routes.chunks import Pool
-from fairopt.routes.cone import Answer, Settings, is_linear, rank
-from fairopt.routes.evidence import bottlenecks
+from fairopt.routes.cone import Proposals, Settings, is_linear, out_of_time
 from fairopt.routes.program import ConeModel, Program
 from fairopt.telling import tell
 
 Float = NDArray[np.floating[Any]]
 
-FROZEN = 1e-7  # a user whose level provably cannot rise by more than this, relatively, is frozen
+NOISE = 1e-9  # a price that is so small a part of all, on a capacity with so much left, is a solver's rounding
+TIE = 1e-9  # relatively: costs as near as this are equal but for rounding
 RISING = 1e-6  # a user this far above the level, relatively, has shown that it can rise
 
 
-def solve(program: Program, settings: Settings) -> Answer:
-    """Leximin through CVXPY, by the first solver whose answer can be certified.
+def solve(program: Program, settings: Settings) -> Proposals:
+    """Leximin through CVXPY, by one solver after the other until one is certified.
 
     Parameters
     ----------
@@ -42,43 +46,24 @@ def solve(program: Program, settings: Settings) -> Answer:
     settings : Settings
         Solver, options, time.
 
-    Returns
-    -------
-    Answer
-        The best found; the caller looks at ``ok``.
+    Yields
+    ------
+    Proposal
+        Of each solver.
     """
-    tried: list[Try] = []
-    best: Answer | None = None
-    probe = ConeModel(program)
-    linear = all(is_linear(c) for _, _, c in probe.rest)
+    linear = all(is_linear(c) for _, _, c in ConeModel(program).rest)
     for name in settings.chain(linear):
         start = time.perf_counter()
         if settings.late:
-            tried.append(Try(name, "not tried", 0.0, message="time limit reached"))
-            break
-        levels = _Levels(program, name, settings)
-        answer, attempt = levels.run()
-        tried.append(replace(attempt, seconds=time.perf_counter() - start))
-        if answer is not None and (best is None or rank(answer) < rank(best)):
-            best = replace(answer, solver=name)
-        if best is not None and best.ok:
-            break
-    if best is None:
-        best = Answer(np.zeros(len(program.pairs)), np.inf, 0.0, "cone", block_violation=np.inf)
-    return replace(best, tried=tuple(tried))
+            yield out_of_time(name)
+            return
+        answer = yield replace(_Levels(program, name, settings).proposal(start), solver=name)
+        if answer is not None and answer.ok:
+            return
 
 
 class _Failed(Exception):
     """A solver gave no usable answer for a level."""
-
-
-@dataclass
-class _Level:
-    """One level: who was rising, the floors of everybody else, and what the program said things are worth."""
-
-    users: NDArray[np.bool_]
-    multipliers: certify.Multipliers
-    excess: float = 0.0
 
 
 class _Levels:
@@ -99,6 +84,7 @@ class _Levels:
         if self.by_server:  # tasks and share are not proportional: a limit is one more condition
             self.cap = np.full(instance.n_users, np.inf)
         self.base = self.cone.all_constraints
+        self.shut = np.zeros(len(program.pairs), dtype=bool)  # where no user holds anything at an optimum so far
         self.solves = 0
 
     @property
@@ -106,14 +92,14 @@ class _Levels:
         """Whether the bottleneck condition proves the answer by itself."""
         return self.program.pairs.single and not self.cone.rest and not self.by_server
 
-    def run(self) -> tuple[Answer | None, Try]:
-        start = time.perf_counter()
+    def proposal(self, start: float) -> Proposal:
+        """The levels as this solver finds them."""
         try:
-            answer = self._fill()
+            tasks, evidence = self._fill()
         except _Failed as failure:
-            return None, Try(self.solver, str(failure), time.perf_counter() - start)
+            return Proposal("cone", attempt=Try(self.solver, str(failure), time.perf_counter() - start))
         status = f"optimal ({self.solves} programs)"
-        return answer, Try(self.solver, status, time.perf_counter() - start, answer.gap, answer.violation)
+        return Proposal("cone", tasks, evidence, attempt=Try(self.solver, status, time.perf_counter() - start))
 
     # -- programs ---------------------------------------------------------------------------------------------
 
@@ -142,7 +128,7 @@ class _Levels:
         above = self.relative[rows] - z >= 0
         self._solve(z, [above, *self._floors(floor, ~rising)])
         theta = np.zeros(len(floor))
-        theta[rows] = np.maximum(certify.dual_values(above), 0.0)
+        theta[rows] = np.maximum(dual_values(above), 0.0)
         return float(z.value), theta
 
     def _reaches(self, level: float, rising: NDArray[np.bool_], floor: Float, start: Float) -> bool:
@@ -156,12 +142,12 @@ class _Levels:
 
     # -- the filling ------------------------------------------------------------------------------------------
 
-    def _fill(self) -> Answer:
+    def _fill(self) -> tuple[Float, Evidence]:
         program = self.program
         n = program.instance.n_users
         rising = (self.cap > 0) & (program.most > 0)
         floor = np.zeros(n)  # levels of frozen users, in units of the max-min level
-        record: list[_Level] = []
+        holdings: list[Holding] = []
         prices: Float | None = None
         previous = 0.0
         while rising.any():
@@ -180,34 +166,37 @@ class _Levels:
                     level, theta = self._common_level(rising, floor)
             if not np.isfinite(level) or level <= 0:
                 raise _Failed(f"level {level:.3g}")
-            tasks = certify.repair(program, self.cone.tasks())
-            multipliers = certify.relaxed_multipliers(self.cone, tasks, linear=True)
-            current = _Level(rising.copy(), multipliers)
+            tasks = repair(program, self.cone.tasks())
+            charged = self._charged(tasks)
+            cost = self._costs(charged)
             if prices is None:
-                first = not pinned.any()
-                prices = self._level_prices(current, floor, tasks) if first else 0.0 * multipliers.prices
-            top, share = self._bound(current, floor, tasks)
-            stuck = rising & self._held_down(current, tasks, share, 1e-8)
-            weak = stuck & ~self._held_down(current, tasks, share, 1e-5)  # by a price that may be noise
-            if weak.any() and not self._on_one_pool:
-                firm, current.excess = self._confirm(rising, weak, level, floor)
+                prices = self._level_prices(charged, cost, rising, tasks) if not pinned.any() else 0.0 * charged.prices
+            priced = cost * (rising & self._poorest(rising, tasks))
+            stuck = rising & self._held_down(charged, tasks, priced, 1e-8)
+            weak = stuck & ~self._held_down(charged, tasks, priced, 1e-5)  # by a price that may be noise
+            held = [Holding(np.flatnonzero(stuck & ~weak), charged.prices, charged.pair_cost, charged.constant)]
+            if weak.any() and self._on_one_pool:
+                held[0] = replace(held[0], users=np.flatnonzero(stuck))
+            elif weak.any():
+                firm, why = self._confirm(rising, weak, level, floor)
                 stuck &= ~weak | firm
+                held.append(replace(why, users=np.flatnonzero(firm)))
             if self.cone.rest or not stuck.any():
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    can_rise = np.where(share > 0, (max(top / level, 1.0) - 1.0) / share, np.inf)
-                stuck = rising & (stuck | (can_rise <= FROZEN))
                 doubt = rising & ~stuck & (self._values() <= level * (1 + RISING))
                 if doubt.any():
-                    more, excess = self._confirm(rising, doubt, level, floor)
-                    current.excess = max(current.excess, excess)
+                    more, why = self._confirm(rising, doubt, level, floor)
                     stuck |= more
+                    held.append(replace(why, users=np.flatnonzero(more)))
             if not stuck.any():
-                stuck = rising & (theta >= 0.5 * theta.max())  # the certificate will say what that cost
+                stuck = rising & (theta >= 0.5 * theta.max())  # the gate will say what that cost
+                held = [replace(held[0], users=np.flatnonzero(stuck))]
             floor = np.where(stuck, np.minimum(level, self.cap), floor)
             rising &= ~stuck
-            record.append(current)
+            held = [h for h in held if len(h.users)]
+            holdings += held
+            self._close(held, tasks)
             previous = level
-        return self._finish(floor, record, prices)
+        return self._finish(floor, holdings, prices)
 
     def _limits_below_bottleneck(
         self, rising: NDArray[np.bool_], floor: Float, previous: float
@@ -239,11 +228,11 @@ class _Levels:
 
     def _confirm(
         self, rising: NDArray[np.bool_], doubt: NDArray[np.bool_], level: float, floor: Float
-    ) -> tuple[NDArray[np.bool_], float]:
-        """Which of the doubtful cannot rise: a program that raises them all as far as a small step at once."""
+    ) -> tuple[NDArray[np.bool_], Holding]:
+        """Which of the doubtful cannot rise, and what holds them: a program that raises them all by a small step."""
         step = 1e-3
         doubt = doubt.copy()
-        while doubt.any():
+        while True:
             rows, others = np.flatnonzero(doubt), np.flatnonzero(rising & ~doubt)
             rise = cp.Variable(len(rows), nonneg=True)
             hold = [self.relative[others] / level >= 1 - 1e-10] if len(others) else []
@@ -252,99 +241,94 @@ class _Levels:
             rose = step * np.maximum(np.asarray(rise.value), 0.0)
             up_now = rose > RISING
             if not up_now.any():
-                return doubt, float(rose.max(initial=0.0))
+                found = self._charged(repair(self.program, self.cone.tasks()))
+                return doubt, Holding(rows, found.prices, found.pair_cost, found.constant)
             doubt[rows[up_now]] = False
-        return doubt, 0.0
+            if not doubt.any():
+                return doubt, Holding(rows[:0], np.zeros(len(self.program.usable_rows)))
 
     # -- evidence ---------------------------------------------------------------------------------------------
 
-    def _costs(self, level: _Level) -> Float:
-        """Cheapest cost of a unit of each user's relative share (of a task, for users without)."""
-        pairs = self.program.pairs
-        cost = np.asarray(pairs.loads.T @ level.multipliers.prices).ravel() + level.multipliers.pair_cost
-        return pairs.min(cost / pairs.of(self.c))
+    def _charged(self, tasks: Float) -> Multipliers:
+        """What the last program said things are worth; prices that its slack explains count as none."""
+        out = relaxed_multipliers(self.cone, tasks, linear=True)
+        worth = out.prices * self.program.usable_rows
+        slack = self.program.usable_rows - self.program.pairs.loads @ tasks
+        noise = (worth <= NOISE * worth.max(initial=0.0)) & (slack > NOISE)
+        out.prices = np.where(noise, 0.0, out.prices)
+        return out
 
-    def _held_down(self, level: _Level, tasks: Float, share: Float, least: float) -> NDArray[np.bool_]:
+    def _costs(self, charged: Multipliers) -> Float:
+        """Cheapest cost of a unit of each user's relative share."""
+        pairs = self.program.pairs
+        cost = np.asarray(pairs.loads.T @ charged.prices).ravel() + charged.pair_cost
+        return np.maximum(pairs.min(np.where(self.shut, np.inf, cost / pairs.of(self.c))), 0.0)
+
+    def _poorest(self, rising: NDArray[np.bool_], tasks: Float) -> NDArray[np.bool_]:
+        """Users at the lowest level of those who rise."""
+        values = self.program.pairs.sum(tasks * self.program.pairs.of(self.c))
+        return rising & (values <= values[rising].min() * (1 + RISING))
+
+    def _held_down(self, charged: Multipliers, tasks: Float, priced: Float, least: float) -> NDArray[np.bool_]:
         """Users who need something scarce wherever they may run: they cannot rise, however little of it they need.
 
         A capacity is scarce when its price, as a part of the level, is at least ``least`` and larger than its slack
         (their product is zero at an optimum). A level has at least one, so capacities bound the number of levels.
         """
-        pairs, prices = self.program.pairs, level.multipliers.prices
+        pairs, prices = self.program.pairs, charged.prices
         worth = prices * self.program.usable_rows
         slack = self.program.usable_rows - pairs.loads @ tasks
         scarce = (worth > least * worth.sum()) & (worth / max(worth.sum(), 1e-300) > slack)
-        if level.multipliers.pair_cost.any():  # other conditions weigh in too: go by the sum of what all charge
-            return share > 1e-6 * share.max(initial=0.0)
+        if charged.pair_cost.any():  # other conditions weigh in too: go by the sum of what all charge
+            return priced > 1e-6 * priced.max(initial=0.0)
         needed = np.asarray(pairs.loads.T @ scarce.astype(float)).ravel()
-        return pairs.min(needed) > 0
+        return pairs.min(np.where(self.shut, np.inf, needed)) > 0
 
-    def _bound(self, level: _Level, floor: Float, tasks: Float) -> tuple[float, Float]:
-        """Proven bound on the common level of the rising users given the floors, and the weight of each in it."""
-        program = self.program
-        cost = self._costs(level)
-        best = self.c if not self.by_server else np.where(program.instance.eligible, self.c, 0.0).max(axis=1)
-        low, high = best * program.low if not self.by_server else np.zeros(len(cost)), best * program.most
-        low = np.maximum(low, np.where(level.users, 0.0, floor))
-        values = program.pairs.sum(tasks * program.pairs.of(self.c))
-        poorest = level.users & (values <= values[level.users].min() * (1 + RISING))
-        theta = np.where(poorest, np.maximum(cost, 0.0), 0.0)
-        if theta.sum() <= 0:
-            return np.inf, theta
-        factor = 1.0 / theta.sum()
-        left = cost - theta  # what a unit of share costs beyond its worth
-        charge = -left * np.where(left < 0, high, low)
-        back = float(level.multipliers.prices @ program.usable_rows) + level.multipliers.constant
-        return float(factor * (back + charge.sum())), theta * factor
+    def _close(self, holdings: Sequence[Holding], tasks: Float) -> None:
+        """Let users hold nothing where that costs more than where it is cheapest: so it is at all optima.
 
-    def _level_prices(self, level: _Level, floor: Float, tasks: Float) -> Float:
+        Where a solver left more than its tolerance, its prices are to blame, and nothing is closed.
+        """
+        pairs = self.program.pairs
+        if pairs.single:
+            return
+        part = tasks * pairs.of(self.c)
+        unused = part <= RISING * pairs.sum(part)[pairs.user]
+        for holding in holdings:
+            cost = np.asarray(pairs.loads.T @ holding.prices).ravel()
+            cost = cost if holding.pair_cost is None else cost + holding.pair_cost
+            by_pair = np.where(self.shut, np.inf, cost / pairs.of(self.c))
+            cheapest = np.maximum(pairs.min(by_pair), 0.0)[pairs.user]
+            dearer = unused & ~self.shut & (by_pair > cheapest * (1 + TIE))
+            if dearer.any():
+                self.base.append(self.cone.unknowns[np.flatnonzero(dearer)] == 0)
+                self.shut |= dearer
+
+    def _level_prices(self, charged: Multipliers, cost: Float, rising: NDArray[np.bool_], tasks: Float) -> Float:
         """Derivative of the max-min level by each capacity, in natural units of the level."""
-        _, theta = self._bound(level, floor, tasks)
-        cost = self._costs(level)
-        held = theta > 0
-        factor = float(theta[held].sum() / cost[held].sum()) if held.any() else 0.0
+        paid = float(cost[self._poorest(rising, tasks)].sum())
         objective = self.program.objective
         assert isinstance(objective, Leximin)
-        return level.multipliers.prices * factor * self.cone.model.level(objective.share)
+        return charged.prices * (self.cone.model.level(objective.share) / paid if paid > 0 else 0.0)
 
-    def _finish(self, floor: Float, record: list[_Level], prices: Float | None) -> Answer:
-        """Tasks at the floors found, and the certificate: a dual bound for each level, or the bottleneck condition."""
+    def _finish(self, floor: Float, holdings: list[Holding], prices: Float | None) -> tuple[Float, Evidence]:
+        """Tasks at the floors found, and the evidence: what holds users at each, or on one pool the bottlenecks."""
         program = self.program
         objective = program.objective
         assert isinstance(objective, Leximin)
-        single = self._on_one_pool
-        if single:
+        if self._on_one_pool:
             with np.errstate(invalid="ignore"):
                 tasks: Float = np.clip(floor / self.c, program.low, program.high)
-        else:
-            if not len(record):
-                z = cp.Variable()
-                self._solve(z, [z <= 1, *self._floors(floor * (1 - 1e-10), floor > 0)])
-            tasks = self.cone.tasks()
-            if not self.cone.rest:  # who floats above its level for want of anything to hold it is brought down to it
-                held = program.pairs.sum(tasks * program.pairs.of(self.c))
-                least = np.maximum(floor, 0.0 if self.by_server else self.c * program.low)
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    tasks = tasks * np.where(held > least, least / held, 1.0)[program.pairs.user]
-        tasks = certify.repair(program, tasks)
-        violation = certify.measured_violation(program, tasks)
-        blocks = certify.block_violation(self.cone, tasks)
-        if single:
-            gap = bottlenecks(Pool(program, objective.share), tasks).gap(program.usable)
-            gaps: tuple[float, ...] = (gap,)
-        else:
-            values = program.pairs.sum(tasks * program.pairs.of(self.c))
+            return tasks, Bottlenecked(Pool(program, objective.share), prices=prices)
+        if not len(holdings):
+            z = cp.Variable()
+            self._solve(z, [z <= 1, *self._floors(floor * (1 - 1e-10), floor > 0)])
+        tasks = self.cone.tasks()
+        if not self.cone.rest:  # who floats above its level for want of anything to hold it is brought down to it
+            held = program.pairs.sum(tasks * program.pairs.of(self.c))
+            least = np.maximum(floor, 0.0 if self.by_server else self.c * program.low)
             with np.errstate(divide="ignore", invalid="ignore"):
-                short = np.max(np.where(floor > 0, 1.0 - values / floor, 0.0), initial=0.0)
-            gaps = tuple(self._gap(level, values, tasks) for level in record) or (max(float(short), 0.0),)
-            gap = float(np.max([*gaps, float(short)]))  # a NaN stays one
+                tasks = tasks * np.where(held > least, least / held, 1.0)[program.pairs.user]
         if prices is None:
             prices = np.zeros(program.pairs.loads.shape[0])
-        return Answer(
-            tasks, gap if gap >= 0 else (0.0 if gap < 0 else np.inf), violation, "cone", prices, blocks, gaps=gaps
-        )
-
-    def _gap(self, level: _Level, values: Float, tasks: Float) -> float:
-        top, _ = self._bound(level, values, tasks)
-        achieved = float(values[level.users].min())
-        return max(top / achieved - 1.0, level.excess, 0.0) if achieved > 0 else np.inf
+        return tasks, Held(holdings, self.cone, prices)

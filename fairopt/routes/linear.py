@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog, nnls
 
 from fairopt.routes.batch_most import Simplex
+from fairopt.routes.chunks import cost
 
 Float = NDArray[np.floating[Any]]
 
@@ -128,19 +129,6 @@ class Mix:
     tasks: Float
     distances: Float
     total: float
-
-
-def cost(ratios: Float, prices: Float) -> Float:
-    """The price of a task, added up in one order: a user's is the same to the last digit wherever it is looked at."""
-    out: Float = ratios[0] * prices[0]
-    for ratio, price in zip(ratios[1:], prices[1:], strict=True):
-        out += ratio * price
-    return out
-
-
-def summed(first: Float, second: Float) -> float:
-    """The sum of products, outside BLAS, whose threads are slow on busy cores (4e6 users: 0.3 to 2 s, not 0.04)."""
-    return float(np.einsum("j,j->", first, second))
 
 
 def find_mix(users: Users, rough: bool = False) -> Mix | None:

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
 from fairopt.certificate import Try
-from fairopt.routes import cone, solvers
-from fairopt.routes.cone import Answer, Settings
+from fairopt.proofs.evidence import Proposal, Solved
+from fairopt.routes import solvers
+from fairopt.routes.cone import Proposals, Settings
 from fairopt.routes.program import ConeModel, Program
 from fairopt.telling import tell
 
-Float = NDArray[np.floating[Any]]
+NEAR = 1e-6  # of the logarithm of the weight: leaves about its square in the gap
 
 
 def applies(program: Program) -> bool:
@@ -44,7 +43,7 @@ def applies(program: Program) -> bool:
     return isinstance(objective, FairnessEfficiency) and objective.beta != 1 and objective.alpha_fair() is None
 
 
-def solve(program: Program, settings: Settings) -> Answer:
+def solve(program: Program, settings: Settings) -> Proposals:
     """Find the weight of efficiency at which the simple form has the optimum of the measure.
 
     Parameters
@@ -54,35 +53,23 @@ def solve(program: Program, settings: Settings) -> Answer:
     settings : Settings
         Solver, options, time.
 
-    Returns
-    -------
-    Answer
-        The best found; the caller looks at ``ok``.
+    Yields
+    ------
+    Proposal
+        Of each solver, at the weight nearest to the right one.
     """
-    tried: list[Try] = []
-    best: Answer | None = None
     for name in settings.chain(False):
         start = time.perf_counter()
         search = _Search(program, name, settings)
         status = search.run()
-        answer = search.best
-        gap = None if answer is None else answer.gap
-        tried.append(Try(name, f"{status} ({search.solves} programs)", time.perf_counter() - start, gap))
-        if answer is not None and (best is None or answer.gap < best.gap):
-            best = replace(answer, solver=name)
-        if (best is not None and best.ok) or settings.late:
-            break
-    if best is None:
-        best = Answer(np.zeros(len(program.pairs)), np.inf, 0.0, "parametric", block_violation=np.inf)
-    return replace(best, method="parametric", tried=tuple(tried))
+        attempt = Try(name, f"{status} ({search.solves} programs)", time.perf_counter() - start)
+        answer = yield replace(search.nearest, solver=name, attempt=attempt)
+        if (answer is not None and answer.ok) or settings.late:
+            return
 
 
 class _Failed(Exception):
     """A solver gave no usable answer for one weight."""
-
-
-class _Done(Exception):
-    """An answer can be certified already."""
 
 
 class _Search:
@@ -90,7 +77,8 @@ class _Search:
         objective = program.objective
         assert isinstance(objective, FairnessEfficiency)
         self.program, self.solver, self.settings, self.objective = program, solver, settings, objective
-        self.best: Answer | None = None
+        self.nearest = Proposal("parametric")
+        self.missed = np.inf  # by how much the nearest one misses the right weight, in its logarithm
         self.solves = 0
 
     def run(self) -> str:
@@ -106,9 +94,7 @@ class _Search:
             while at_high < 0 and step < 1e3:
                 high, step = high + step, 2 * step
                 at_high = self._excess(high)
-            brentq(self._excess, low, high, xtol=1e-8, rtol=1e-12, maxiter=60)
-        except _Done:
-            return "optimal"
+            brentq(self._excess, low, high, xtol=NEAR, rtol=1e-12, maxiter=60)
         except _Failed as failure:
             return str(failure)
         return "optimal"
@@ -135,12 +121,11 @@ class _Search:
         if objective.beta < 1:
             wanted *= (1 - objective.beta) * float(core.value) / objective.threshold
         excess = float(np.log(mu * float(total.value) / wanted))
-        answer = cone.judge(self.program, model, problem.objective.expr, None, problem, stands_in=True)
-        if self.best is None or answer.gap < self.best.gap:
-            self.best = answer
-        if answer.ok and answer.gap < 1e-9:
-            raise _Done
-        return excess
+        if abs(excess) < self.missed:
+            self.missed = abs(excess)
+            evidence = Solved(model, problem.objective.expr, None, stands_in=True)
+            self.nearest = Proposal("parametric", model.tasks(), evidence)
+        return excess if abs(excess) > NEAR else 0.0
 
 
 def _forms(objective: FairnessEfficiency, model: Model) -> tuple[cp.Expression, cp.Expression]:

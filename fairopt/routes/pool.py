@@ -1,7 +1,6 @@
-"""The exact routes on one pool: from a program to a certified answer.
+"""The exact routes on one pool: from a program to a point with its evidence.
 
-Users are asked in passes (`chunks`), the level or the prices are found by `waterfill` and `prices`, and the answer is
-judged by `evidence`.
+Users are asked in passes (`chunks`), and the level or the prices are found by `waterfill`, `prices` and `linear`.
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import Share
-from fairopt.certificate import GAP_TOLERANCE, Try
+from fairopt.certificate import Try
 from fairopt.errors import NotCertified
+from fairopt.proofs.evidence import Bottlenecked, FairPrices, Proposal, TotalPrices
 from fairopt.routes import conflict
 from fairopt.routes.chunks import Pool
-from fairopt.routes.cone import Answer, Settings
+from fairopt.routes.cone import Proposals, Settings
 from fairopt.routes.linear import find_mix
-from fairopt.routes.prices import judged_prices, natural_prices
+from fairopt.routes.prices import price_tries
 from fairopt.routes.program import Program
 from fairopt.routes.responding import Responding
-from fairopt.routes.totalling import Totalling, sums
+from fairopt.routes.totalling import Totalling
 from fairopt.routes.waterfill import Filling, fill
 
 Float = NDArray[np.floating[Any]]
@@ -45,8 +44,8 @@ def fills(program: Program) -> bool:
     return isinstance(program.objective, (Leximin, MaxMin)) and program.pool_share is not None
 
 
-def by_waterfill(program: Program, settings: Settings) -> Answer:
-    """Leximin or max-min by water-filling, with the bottleneck condition as its certificate.
+def by_waterfill(program: Program, settings: Settings) -> Proposals:
+    """Leximin or max-min by water-filling, with the order of bottlenecks as its evidence.
 
     Parameters
     ----------
@@ -55,9 +54,9 @@ def by_waterfill(program: Program, settings: Settings) -> Answer:
     settings : Settings
         Plays no part.
 
-    Returns
-    -------
-    Answer
+    Yields
+    ------
+    Proposal
 
     Raises
     ------
@@ -71,16 +70,9 @@ def by_waterfill(program: Program, settings: Settings) -> Answer:
     if filled is None:
         conflict.explain(program)
         raise NotCertified("the lower bounds do not fit, though no conflict was found; loosen them a little")
-    found = users.judged(filled.events)
-    factor = found.feasible.factor(pool.usable, pool.n)
-    if factor < 1:  # by rounding
-        users.tasks *= factor
-        found = found.scaled(factor)
-    gap = found.gap(pool.usable)  # of leximin, and so of max-min
-    return Answer(
-        users.tasks, gap, found.feasible.violation, "water-filling", filled.prices,
-        block_violation=found.feasible.short, value=found.lowest,
-    )  # fmt: skip
+    events, order = filled.events, [event.resource for event in filled.events]
+    evidence = Bottlenecked(pool, order, filled.prices, lambda chunk: users.settle(chunk, events))
+    yield Proposal("water-filling", users.tasks, evidence)
 
 
 def filled_up(program: Program, share: Share, tasks: Float) -> Float | None:
@@ -124,8 +116,8 @@ def priced(program: Program) -> bool:
     return fair is not None and fair.alpha > 0 and program.pool_share is not None and bool((program.usable > 0).all())
 
 
-def by_prices(program: Program, settings: Settings) -> Answer:
-    """alpha-fairness by prices, with the dual they give as its certificate.
+def by_prices(program: Program, settings: Settings) -> Proposals:
+    """alpha-fairness by prices, which are its evidence.
 
     Parameters
     ----------
@@ -134,10 +126,10 @@ def by_prices(program: Program, settings: Settings) -> Answer:
     settings : Settings
         Its ``start`` is where to look for prices first.
 
-    Returns
-    -------
-    Answer
-        With an infinite gap where no prices were found.
+    Yields
+    ------
+    Proposal
+        A second one where the gap of the first leaves more than it should.
 
     Raises
     ------
@@ -154,24 +146,28 @@ def by_prices(program: Program, settings: Settings) -> Answer:
     if settings.start is not None and np.isfinite(settings.start).all():
         whole = np.maximum(settings.start[0] * program.instance.total_capacities, 1e-300)
         guess = np.log(whole) - (1.0 - fair.alpha) * np.log(users.level)
-    found = judged_prices(users, users.judged, fair.alpha, pool.n, guess)
-    if found is None:
-        lost = Try("prices", "no prices found", time.perf_counter() - begun)
-        return Answer(np.zeros(pool.n), np.inf, 0.0, "prices", tried=(lost,))
-    if found.factor < 1:
-        users.tasks *= found.factor
-    feasible, gap = found.worth.feasible, found.gap
-    value = found.worth.natural(fair.alpha, users.level)
-    prices = natural_prices(found.log_prices, fair.alpha, users.level)
-    if isinstance(program.objective, FairnessEfficiency):
-        value, slope = program.objective.of_alpha_fair(value)
-        prices = prices * slope
-    status = "solved" if gap <= GAP_TOLERANCE else "no certified prices"
-    solved = Try("prices", status, time.perf_counter() - begun, gap, feasible.violation)
-    return Answer(
-        users.tasks, gap, feasible.violation, "prices", prices,
-        block_violation=feasible.short, value=value, tried=(solved,),
-    )  # fmt: skip
+    tries = price_tries(users, fair.alpha, guess)
+    log_prices, best, gap = next(tries, None), None, np.inf
+    if log_prices is None:
+        yield Proposal("prices", attempt=Try("prices", "no prices found", time.perf_counter() - begun))
+    while log_prices is not None:
+        answer = yield _at_prices(users, log_prices, begun)
+        found = np.inf if answer is None else answer.gap
+        if best is None or found <= gap:
+            best, gap = log_prices, found
+        else:  # all tries write to the same tasks, so that the better ones come last
+            yield _at_prices(users, best, begun)
+            return
+        try:
+            log_prices = tries.send(found)
+        except StopIteration:
+            return
+
+
+def _at_prices(users: Responding, log_prices: Float, begun: float) -> Proposal:
+    """What users want at prices."""
+    evidence = FairPrices(users.pool, log_prices, users.level, users.settling(log_prices))
+    return Proposal("prices", users.tasks, evidence, attempt=Try("prices", "solved", time.perf_counter() - begun))
 
 
 def totalled(program: Program) -> bool:
@@ -191,8 +187,8 @@ def totalled(program: Program) -> bool:
     return total and program.pool_share is not None
 
 
-def by_totals(program: Program, settings: Settings) -> Answer:
-    """The largest total by prices, with the dual they give as its certificate.
+def by_totals(program: Program, settings: Settings) -> Proposals:
+    """The largest total by prices, which are its evidence.
 
     Parameters
     ----------
@@ -201,10 +197,9 @@ def by_totals(program: Program, settings: Settings) -> Answer:
     settings : Settings
         Plays no part.
 
-    Returns
-    -------
-    Answer
-        With an infinite gap where a linear program failed.
+    Yields
+    ------
+    Proposal
 
     Raises
     ------
@@ -217,21 +212,11 @@ def by_totals(program: Program, settings: Settings) -> Answer:
     users = Totalling(pool, _least(program, pool))
     mix = find_mix(users)
     if mix is None:
-        lost = Try("linear", "no prices found", time.perf_counter() - begun)
-        return Answer(np.zeros(pool.n), np.inf, 0.0, "linear", tried=(lost,))
-    tasks = np.empty(pool.n)
-    found = sums(users, tasks, mix.prices, lambda chunk: users.settle(chunk, mix, tasks))
-    factor = found.feasible.factor(pool.usable, pool.n)
-    if factor < 1:
-        tasks *= factor
-        found = found.scaled(factor)
-    gap = found.gap(float(mix.prices @ pool.usable))
-    status = "solved" if gap <= GAP_TOLERANCE else "no certified prices"
-    solved = Try("linear", status, time.perf_counter() - begun, gap, found.feasible.violation)
-    return Answer(
-        tasks, gap, found.feasible.violation, "linear", mix.prices,
-        block_violation=found.feasible.short, value=found.value, tried=(solved,),
-    )  # fmt: skip
+        yield Proposal("linear", attempt=Try("linear", "no prices found", time.perf_counter() - begun))
+        return
+    tasks, found = np.empty(pool.n), mix
+    evidence = TotalPrices(pool, mix.prices, lambda chunk: users.settle(chunk, found, tasks))
+    yield Proposal("linear", tasks, evidence, attempt=Try("linear", "solved", time.perf_counter() - begun))
 
 
 def _least(program: Program, pool: Pool) -> Float:

@@ -23,8 +23,10 @@ from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import POWER_CONES, Point
 from fairopt.blocks.objectives import AlphaFair, MaxMin, Total
 from fairopt.instance import Instance
-from fairopt.routes import certify, choose, cone, solvers
-from fairopt.routes.cone import Answer, Settings
+from fairopt.proofs.conditions import dual_values
+from fairopt.proofs.evidence import Proposal, Solved
+from fairopt.routes import choose, cone, solvers
+from fairopt.routes.cone import Proposals, Settings
 from fairopt.routes.program import ConeModel, Program, require_instance
 from fairopt.telling import tell
 
@@ -107,12 +109,12 @@ class Prepared:
 
         Parameters
         ----------
-        capacities : array-like of shape (n_resources,) or (n_servers, n_resources), optional
+        capacities : array-like of shape (n_resources,) or (n_servers, n_resources), or dict by resource, optional
             Default: as prepared.
         weights : scalar, array-like of shape (n_users,) or dict by user, optional
-            Default: as prepared.
+            Default: as prepared, also for users that a dict leaves out.
         task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
-            Default: as prepared; infinity takes them away.
+            Default: as prepared, also for users that a dict leaves out; infinity takes them away.
         time_limit : float, optional
             Seconds for the whole call.
         verbose : bool, default False
@@ -138,33 +140,33 @@ class Prepared:
             self.policy, instance, solver=self._solver, solver_options=self._options,
             time_limit=time_limit, verbose=verbose, general=self._solve, start=self._start,
         )  # fmt: skip
-        self._start = allocation.prices
+        self._start = allocation.evidence_prices
         return allocation
 
-    def _solve(self, program: Program, settings: Settings) -> Answer:
+    def _solve(self, program: Program, settings: Settings) -> Proposals:
         """What `cone.solve` does, with the kept program first."""
         key = id(program.objective)
         try:
             model = None if settings.late else self._model(program, settings)
-            if model is None:
-                return cone.solve(program, settings)
-            self._models[key] = model
-            answer = model.solve(program, settings)
+            answer = None
+            if model is not None:
+                self._models[key] = model
+                answer = yield model.proposal(program, settings)
         except BaseException:  # interrupted, perhaps while CVXPY was at work: nothing half done is kept
             self._models.pop(key, None)
             raise
-        if answer.ok:
-            return answer
-        del self._models[key]  # its units may be far from the new numbers; the next call makes one in its own
-        again = cone.solve(program, settings)
-        return replace(min(again, answer, key=cone.rank), tried=answer.tried + again.tried)
+        if answer is not None and answer.ok:
+            return
+        if model is not None:
+            self._models.pop(key, None)  # its units may be far from the new numbers; the next call makes one in its own
+        yield from cone.solve(program, settings)
 
     def _model(self, program: Program, settings: Settings) -> KeptModel | None:
         """The model kept for this objective, made or made with more rows where needed; None where none can be."""
         if _structure(program.given, program.unmerged) != self._structure:
             return None
         old = self._models.get(id(program.objective))
-        if old is None and not can_keep(program):
+        if program.rest or (old is None and not can_keep(program)):
             return None
         limited, floored = np.flatnonzero(np.isfinite(program.high)), np.flatnonzero(program.low > 0)
         if old is not None:
@@ -211,13 +213,18 @@ class KeptModel(ConeModel):
         self.capacity = scaled @ self.unknowns <= self.room
         self.box = [by_user[limited] <= self.most] if len(limited) else []
         self.box += [by_user[floored] >= self.least] if len(floored) else []
-        self.rest = []
+        self.rest, self.required_by_constraints = [], 0
         # alone, a power above alpha = 1 is solved as the logarithm of its mean, like `AlphaFair.solver_form`
         self.in_logs = len(majorant.powers) == 1 and not majorant.ranked and majorant.powers[0].alpha > 1
         terms = (*majorant.powers, *majorant.ranked)
         self.numbers = [cp.Parameter(by_user.size, nonneg=not self.in_logs) for _ in terms]
         self.form = self._form(majorant, by_user)
         self.problem = cp.Problem(cp.Maximize(self.form), [self.capacity, *self.box])
+
+    @property
+    def required(self) -> list[cp.Constraint]:
+        """None: what can be kept has no variables of its own."""
+        return []
 
     def _form(self, majorant: Majorant, by_user: cp.Expression) -> cp.Expression:
         """The objective with a number per user and term; an increasing transform of it, as ever."""
@@ -263,8 +270,8 @@ class KeptModel(ConeModel):
         mean = alone is None or AlphaFair(alone.alpha).solver_wants_mean(self.solver)
         return [x * ((1 if mean else len(unit)) / slope) for x in numbers]
 
-    def solve(self, program: Program, settings: Settings) -> Answer:
-        """Fill in a program's numbers, solve, and judge by the data.
+    def proposal(self, program: Program, settings: Settings) -> Proposal:
+        """Fill in a program's numbers, and solve.
 
         Parameters
         ----------
@@ -275,24 +282,22 @@ class KeptModel(ConeModel):
 
         Returns
         -------
-        Answer
-            The caller looks at ``ok``.
+        Proposal
         """
         start = time.perf_counter()
-        answer = Answer(np.zeros(len(program.pairs)), np.inf, 0.0, "cone", block_violation=np.inf)
         per_unit = self._fill(program)
         tell(f"kept cone program by {self.solver}")
         attempt = solvers.run(
             self.problem, self.solver, options=settings.options, time_limit=settings.left(), verbose=settings.verbose,
             keep=True,
         )  # fmt: skip
-        if attempt.status in solvers.SOLVED and cone.has_values(self):
-            prices = certify.dual_values(self.capacity) * per_unit
-            self.capacity.dual_variables[0].save_value(prices)  # per whole capacity, as a `ConeModel` has them
-            answer = cone.judge(program, self, self.form, None, self.problem, stands_in=True)
-            attempt = replace(attempt, gap=answer.gap, violation=answer.violation)
         attempt = replace(attempt, seconds=time.perf_counter() - start)
-        return replace(answer, solver=self.solver, tried=(attempt,))
+        if attempt.status not in solvers.SOLVED or not cone.has_values(self):
+            return Proposal("cone", solver=self.solver, attempt=attempt)
+        prices = dual_values(self.capacity) * per_unit
+        self.capacity.dual_variables[0].save_value(prices)  # per whole capacity, as a `ConeModel` has them
+        evidence = Solved(self, self.form, None, stands_in=True)
+        return Proposal("cone", self.tasks(), evidence, self.solver, attempt)
 
 
 def can_keep(program: Program) -> bool:

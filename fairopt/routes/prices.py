@@ -15,14 +15,13 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.routes.evidence import Worth
 from fairopt.telling import tell
 
 Float = NDArray[np.floating[Any]]
@@ -100,63 +99,28 @@ def find_prices(
     return _from_afar(users, alpha, NEARLY if rough else EXACT)
 
 
-class Priced(NamedTuple):
-    """Prices, what was found out about everybody's tasks at them, and what to multiply these by so that they fit."""
-
-    log_prices: Float
-    worth: Worth
-    factor: float
-    gap: float
-
-
-def judged_prices(
-    users: Users, judge: Callable[[Float], Worth], alpha: float, n_users: int, guess: Float | None = None
-) -> Priced | None:
-    """Prices and their proof; a second, sharper try where the last step of the first left more than it should.
+def price_tries(users: Users, alpha: float, guess: Float | None = None) -> Generator[Float, float, None]:
+    """Prices; and sharper ones where the gap that is sent back says that the last step left more than it should.
 
     Parameters
     ----------
     users : Users
         Who shares it.
-    judge : callable
-        Makes tasks of what they want at prices, and says what is found; what it is called with last is the answer.
     alpha : float
         Above 0.
-    n_users : int
-        How many take part.
     guess : ndarray of shape (n_resources,), optional
         Where to look first.
 
-    Returns
-    -------
-    Priced or None
-        The better of the tries; None where no prices were found.
+    Yields
+    ------
+    ndarray of shape (n_resources,)
+        As of `find_prices`; nothing where none were found.
     """
-    best: Priced | None = None
     for enough in (CLOSE, EXACT):
         log_prices = find_prices(users, alpha, guess, enough)
-        if log_prices is None:
-            break
-        found = judge(log_prices)
-        factor = found.feasible.factor(users.usable, n_users)
-        if factor < 1:
-            found = found.scaled(factor, alpha)
-        with np.errstate(over="ignore"):
-            gap = found.gap(float(np.exp(log_prices) @ users.usable), alpha)
-        if best is not None and best.gap <= gap:
-            judge(best.log_prices)
-            break
-        best, guess = Priced(log_prices, found, factor, gap), log_prices
-        if gap <= FINE:
-            break
-    return best
-
-
-def natural_prices(log_prices: Float, alpha: float, level: float) -> Float:
-    """Prices in natural units of the objective, which may lie beyond the range of floats at large alpha."""
-    with np.errstate(over="ignore"):
-        prices: Float = np.exp(log_prices + (1.0 - alpha) * np.log(level))
-    return prices
+        if log_prices is None or (yield log_prices) <= FINE:
+            return
+        guess = log_prices
 
 
 def _from_afar(users: Users, alpha: float, enough: float) -> Float | None:

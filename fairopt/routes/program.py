@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.levels import AtLeast
@@ -55,9 +56,8 @@ class Program:
         self.constraints = tuple(constraints)
         takes_part = instance.task_limits > 0
         self.everybody = bool(takes_part.all())
-        # blocks of one's own may speak of servers and users by index, so they see them as given
-        merge = merge and all(is_ours(block) for block in (*self.constraints, *(t for _, t in objective.terms())))
         with_part = instance if self.everybody else instance.taking_part(self.active)
+        merge = merge and treats_alike(with_part, (objective, *self.constraints))
         self.instance = with_part.merged() if merge else with_part
         self.unmerged = with_part
         self.merge = merge
@@ -173,6 +173,15 @@ class Program:
         out[self.active] = table
         return out
 
+    def gather(self, table: Float) -> Float:
+        """Tasks by pair of an (n_users, n_servers) table of the instance given: what `expand` spreads."""
+        table = table if self.everybody else table[self.active]
+        if self.instance.n_servers < self.unmerged.n_servers:
+            together = np.zeros((self.instance.n_servers, len(table)))
+            np.add.at(together, self.unmerged.server_classes, table.T)
+            table = together.T
+        return table[self.pairs.user, self.pairs.server]
+
     def expand_prices(self, by_row: Float) -> Float:
         """Prices by row of `Pairs.loads` (per whole capacity) as (n_servers, n_resources) per natural unit."""
         capacity = self.instance.capacities * self.instance.counts[:, None]
@@ -220,6 +229,12 @@ class ConeModel:
             model = self.model if is_ours(constraint) else self.model_as_given()
             for name, condition in written(constraint, model).items():
                 self.rest.append((constraint, name, condition))
+        self.required_by_constraints = len(self.model.required)  # what objectives require comes after
+
+    @property
+    def required(self) -> list[cp.Constraint]:
+        """Conditions on variables that blocks added, to be solved along."""
+        return self.model.required
 
     def model_as_given(self) -> Model:
         """The model with everybody in it, those with a task limit of 0 too (their tasks are zero)."""
@@ -232,7 +247,9 @@ class ConeModel:
         rows = np.array([where[pair] for pair in ours])
         shape = (len(pairs), len(rows))
         place = sp.csr_array((self.scale, (rows, np.arange(len(rows)))), shape=shape)
-        return Model(program.given, place @ self.unknowns, pairs=pairs, solver=self.model.solver)
+        model = Model(program.given, place @ self.unknowns, pairs=pairs, solver=self.model.solver)
+        model.required = self.model.required
+        return model
 
     @property
     def all_constraints(self) -> list[cp.Constraint]:
@@ -244,9 +261,24 @@ class ConeModel:
         return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale
 
 
-def is_ours(block: object) -> bool:
-    """Whether a block is fairopt's, and so indifferent to the order and number of users and servers."""
-    return type(block).__module__.split(".")[0] == "fairopt"
+def treats_alike(instance: Instance, blocks: Sequence[Block]) -> bool:
+    """Whether blocks treat identical servers alike, so that these can be solved as one row.
+
+    A share of one's own is asked; other blocks of one's own may speak of servers and users by index, and see them as
+    given.
+    """
+    own = [block for block in blocks_within(tuple(blocks)) if not is_ours(block)]
+    if not own or instance.n_servers == 1:
+        return True
+    classes = instance.server_classes
+    first = np.unique(classes, return_index=True)[1]
+    for block in own:
+        if not isinstance(block, Share):
+            return False
+        c = block.coefficients(instance)
+        if c.ndim == 2 and not np.array_equal(c, c[:, first][:, classes]):
+            return False
+    return True
 
 
 def require_instance(instance: object) -> None:
@@ -306,3 +338,51 @@ def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
             "raise the limit or leave the user out of the constraint",
             (f"`{constraint!r}`", "the task limits"),
         )
+
+
+def objective_form(
+    objective: Objective, model: Model, unknowns: cp.Variable
+) -> tuple[cp.Expression, float | None]:  # fmt: skip
+    """What to give the solver, and natural units per unit of it (None: an increasing transform).
+
+    Parameters
+    ----------
+    objective : Objective
+        A number, not an order.
+    model : Model
+        To write it in.
+    unknowns : cvxpy.Variable
+        Those of the model, near 1.
+
+    Returns
+    -------
+    (cvxpy.Expression, float or None)
+
+    Raises
+    ------
+    NotConcave
+        If CVXPY's rules do not prove it concave.
+    """
+    form = objective.solver_form(model)
+    factor = None
+    if form is None:
+        form = cp.sum(objective.expression(model))
+        unknowns.save_value(np.ones(unknowns.shape))
+        full = _finite(form)
+        unknowns.save_value(np.full(unknowns.shape, 1 - 1e-4))
+        near = _finite(form)
+        unknowns.save_value(None)
+        factor = abs(full - near) / 1e-4 or abs(full) or 1.0  # so that the solver's tolerances mean something
+        form = form / factor
+    if not form.is_concave():
+        parts = [t for _, t in objective.terms() if not cp.sum(t.expression(model)).is_concave()]
+        raise NotConcave(
+            f"{(parts or [objective])[0]!r} is not concave by CVXPY's rules ({form.curvature.lower()}); "
+            "write it with concave atoms of increasing arguments, or use another objective"
+        )
+    return form, factor
+
+
+def _finite(expression: cp.Expression) -> float:
+    value = expression.value
+    return float(value) if value is not None and np.isfinite(value) else 0.0

@@ -1,14 +1,14 @@
-"""Alpha-fairness, by those who hold the users: how they respond to prices."""
+"""In-memory evaluation for alpha-fairness: how users respond to prices."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.routes.chunks import Chunk, Pool
-from fairopt.routes.evidence import Worth, worth
 from fairopt.routes.prices import WIDE, Response, unit_level
 
 Float = NDArray[np.floating[Any]]
@@ -29,7 +29,7 @@ class Responding:
     Attributes
     ----------
     tasks : ndarray of shape (n_users,)
-        Share of a task, until `judged` makes tasks of it.
+        Share of a task, until `settling` makes tasks of it.
     rates : ndarray of shape (n_resources,)
         Load per level of shares per weight, bounds aside.
     first_limit : float
@@ -126,16 +126,17 @@ class Responding:
             np.clip(tasks, chunk.of(self.pool.low), chunk.of(self.pool.high), out=tasks)
         return tasks, spent, ratios
 
-    def judged(self, log_prices: Float) -> Worth:
-        """Make tasks of what they want at prices, and look at them in the same pass."""
+    def settling(self, log_prices: Float) -> Callable[[Chunk], None]:
+        """What makes tasks of what users want at prices, chunk by chunk, in one pass over all of them."""
+        read, self.read = self.read, False  # shares of a task give way to tasks
 
         def settle(chunk: Chunk) -> None:
-            held = self._share_of_a_task(chunk)
+            held = self.tasks[chunk.rows]
+            if not read:
+                held[:] = chunk.coefficients
             held[:] = self._wanted(chunk, held, log_prices, self.alpha, alike=True)[0]
 
-        found = worth(self.pool, self.tasks, log_prices, self.alpha, self.level, settle)
-        self.read = False  # shares gave way to tasks: whoever is asked again is read again
-        return found
+        return settle
 
 
 def _added_alike(unit_prices: Float, ratios: Float) -> Float:

@@ -6,16 +6,17 @@ level found, everybody whose limit is below it stops there, and z is maximised a
 the users ask for at z, a concave function of it: it climbs to the level from below, in a few steps for any number of
 limits. Users of one demand vector (up to a factor) who may run on the same servers are one group of the program.
 
-The certificate takes nothing from the program but levels and prices. On a convex set leximin is max-min fairness:
-nobody can have more without taking from somebody who has no more than that. Prices prove it user by user, see
-`_Filling.judged`.
+At all optima of a level no user holds anything on a server where that costs more than where it is cheapest. Such pairs
+are shut for the later levels: the 1e-10 that a program leaves of an earlier level might be worth much to a user who
+needs but a trace of what is scarce.
+
+The prices of each level are the evidence (`fairopt.proofs.levels`).
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,9 +24,9 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.objectives import Leximin
-from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE, Try
-from fairopt.routes import certify
-from fairopt.routes.cone import Answer, Settings
+from fairopt.certificate import Try
+from fairopt.proofs.evidence import Held, Holding, Proposal
+from fairopt.routes.cone import Proposals, Settings
 from fairopt.routes.level_program import Found, LevelProgram
 from fairopt.routes.program import Program
 from fairopt.routes.server_demands import demands_of
@@ -35,8 +36,10 @@ from fairopt.telling import tell
 __all__ = ["applies", "solve"]
 
 Float = NDArray[np.floating[Any]]
+Indices = NDArray[np.intp]
 
 NOISE = 1e-9  # a capacity worth less than this part of all is taken as free; if it is not, the next level will say so
+TIE = 1e-9  # relatively: costs as near as this are equal but for rounding
 COLUMNS = 4  # of each group to begin with, and so many for what each server adds
 FAR = 1e3  # levels this much above the units of a program are written down anew: HiGHS drops small numbers
 LARGEST_SYSTEM = 3000  # groups or prices, whichever are fewer: beyond, a step of the interior point takes seconds
@@ -64,7 +67,7 @@ def applies(program: Program) -> bool:
     return objective.share.coefficients(program.instance).ndim == 1
 
 
-def solve(program: Program, settings: Settings) -> Answer:
+def solve(program: Program, settings: Settings) -> Proposals:
     """Solve a program that `applies` accepts.
 
     Parameters
@@ -74,39 +77,20 @@ def solve(program: Program, settings: Settings) -> Answer:
     settings : Settings
         Only the deadline matters here.
 
-    Returns
-    -------
-    Answer
-        The caller looks at ``ok``.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.routes.cone import Settings
-    >>> from fairopt.routes.program import Program
-    >>> cluster = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
-    >>> answer = solve(Program(cluster, fo.Leximin(), ()), Settings())
-    >>> answer.ok, answer.tasks.round(4)
-    (True, array([10.,  0.,  0., 10.]))
+    Yields
+    ------
+    Proposal
+        Of any merit, where no program had an answer or the time was up.
     """
     begun = time.perf_counter()
     with np.errstate(all="ignore"):  # what is no number is judged like the rest
         filling = _Filling(program)
         complete = filling.fill(settings)
-        answer = filling.judged()
     status = f"optimal ({filling.solves} programs)"
-    if not (complete and answer.ok):
-        status = "time limit reached" if settings.late else f"not certified ({filling.solves} programs)"
-        answer = answer if complete else replace(answer, gap=np.inf)
-    tried = Try("levels", status, time.perf_counter() - begun, answer.gap, answer.violation)
-    return replace(answer, tried=(tried,))
-
-
-class _Level(NamedTuple):
-    """A level at which some users were held, and the prices that held them."""
-
-    height: float
-    prices: Float
+    if not complete:
+        status = "time limit reached" if settings.late else f"no answer ({filling.solves} programs)"
+    evidence = Held(filling.holdings(), prices=filling.prices)
+    yield Proposal("levels", filling.tasks(), evidence, attempt=Try("levels", status, time.perf_counter() - begun))
 
 
 class _Filling:
@@ -123,13 +107,11 @@ class _Filling:
         assert isinstance(objective, Leximin)
         self.unit = Point(instance, np.zeros((0, 0))).level(objective.share)
         self.per_level = instance.weights * (self.unit / objective.share.coefficients(instance))  # tasks
-        closed = np.asarray(program.pairs.loads.T @ (program.usable_rows <= 0).astype(float)).ravel() > 0
-        self.closed = closed
         self.users = np.flatnonzero(program.most > 0)
         self.caps = program.high / self.per_level
         self.height = np.zeros(instance.n_users)
         self.held_at = np.full(instance.n_users, -1)  # which level holds the user; -1 is its limit
-        self.levels: list[_Level] = []
+        self.levels: list[Float] = []  # the prices of each
         self.prices = np.zeros(len(program.usable_rows))
         self.solves = 0
         self.found: Found | None = None
@@ -177,7 +159,8 @@ class _Filling:
             self.height[self.users[stopped]] = caps[stopped]
             if not stopped.any():
                 prices = np.where(found.prices > NOISE * found.prices.max(), found.prices, 0.0)
-                stopped = rising & (self._cheapest(prices)[self.users] > 0)
+                by_pair, cheapest = self._costs(prices)
+                stopped = rising & (cheapest[self.group] > 0)
                 if not stopped.any():
                     return False
                 if rising.all():
@@ -185,11 +168,15 @@ class _Filling:
                 fixed[stopped] = np.maximum(level * self.rate[stopped], self.low[stopped])
                 self.height[self.users[stopped]] = level
                 self.held_at[self.users[stopped]] = len(self.levels)
-                self.levels.append(_Level(level, prices))
+                self.levels.append(prices)
+                dearer = by_pair > cheapest[self.pair_group] * (1 + TIE)
+                self.shut |= dearer
+                program.close(np.flatnonzero(dearer))
             rising &= ~stopped
             if level > FAR * height:
                 height, before, self.columns = level, program, program.columns
                 program = self._program(height, rising, fixed)
+                program.close(before.closed)
                 program.resume(before)
             else:
                 changed = np.unique(self.group[stopped])
@@ -216,6 +203,7 @@ class _Filling:
         by_server = self._parts(rates, settings)
         self.kept = by_server[self.pairs.user, self.pairs.server] > 0
         group, parts = self.pairs.user[self.kept], by_server[self.pairs.user, self.pairs.server][self.kept]
+        self.shut = np.zeros(len(group), dtype=bool)
         self.pair_group, self.loads = group, sp.csc_array(self.pairs.loads[:, self.kept])
         usable = np.where(self.program.usable_rows > 0, self.program.usable_rows, np.inf)
         spread = self.loads @ (rates[group] * parts / np.bincount(group, parts)[group])
@@ -249,63 +237,20 @@ class _Filling:
                 return np.where(may, np.maximum(interior.parts, 1e-300), 0.0)
         return alone
 
-    # -- evidence ---------------------------------------------------------------------------------------------
+    # -- prices -----------------------------------------------------------------------------------------------
 
-    def _cheapest(self, prices: Float) -> Float:
-        """What a unit of level costs each user where it is cheapest."""
-        pairs = self.program.pairs
-        by_pair = np.where(self.closed, np.inf, np.asarray(pairs.loads.T @ prices).ravel())
-        return pairs.min(by_pair) * self.per_level
+    def _costs(self, prices: Float) -> tuple[Float, Float]:
+        """What a task costs by pair, infinity where it is shut; and what it costs each group where it is cheapest."""
+        by_pair = np.where(self.shut, np.inf, np.asarray(self.loads.T @ prices).ravel())
+        cheapest = np.full(len(self.models), np.inf)
+        np.minimum.at(cheapest, self.pair_group, by_pair)
+        return by_pair, cheapest
 
-    def _room(self, spare: float, prices: Float) -> Float:
-        """What part of its slice of a capacity that it needs each user could still get, wherever it may run."""
-        pairs, usable, weights = self.program.pairs, self.program.usable_rows, self.program.instance.weights
-        part = np.where((prices > 0) & (usable > 0), spare / (prices * usable), np.inf)
-        needs = sp.csc_array(pairs.loads)
-        least = np.where(self.closed, 0.0, np.inf)
-        np.minimum.at(least, np.repeat(np.arange(len(pairs)), np.diff(needs.indptr)), part[needs.indices])
-        return -pairs.min(-least) * (weights.sum() / weights)
+    def holdings(self) -> list[Holding]:
+        """Who is held by the prices of which level."""
+        return [Holding(np.flatnonzero(self.held_at == k), prices) for k, prices in enumerate(self.levels)]
 
-    def judged(self) -> Answer:
-        """The tasks with their certificate.
-
-        At prices p, capacities are worth no less than what everybody holds costs at its cheapest. So if all keep what
-        they have, cut off at a level (their floors), anybody can get above its floor what is spare, worth of capacities
-        less cost of floors, over the cost of a unit of its level. Measured is by how much each user could rise so, how
-        far it is below the others that its level holds, and the dual bound of each level over the level. Where a user
-        needs very little of what is scarce, spare that is nothing beside a capacity would take it far: then what counts
-        is the part of its slice of a full capacity that it could still get, against the tolerance of capacities.
-        """
-        program = self.program
-        tasks = certify.repair(program, self._tasks())
-        violation = certify.measured_violation(program, tasks)
-        total = program.pairs.sum(tasks)
-        values = total / self.per_level
-        most = np.minimum(self.caps, program.most / self.per_level)
-        excess = np.where(most > 0, most / values - 1.0, 0.0)
-        gaps = []
-        for k, level in enumerate(self.levels):
-            mine = self.held_at == k
-            least = program.low / self.per_level
-            peak = float(values[mine & (least <= level.height)].max(initial=0.0))
-            floors = np.minimum(values, np.maximum(least, peak))
-            cost = self._cheapest(level.prices)
-            paid = np.where(floors > 0, cost * floors, 0.0)
-            spare = max(float(level.prices @ program.usable_rows) - float(paid.sum()), 0.0)
-            room = self._room(spare, level.prices) * (GAP_TOLERANCE / VIOLATION_TOLERANCE)
-            rise = np.maximum(np.minimum((floors + spare / cost) / values - 1.0, room), peak / values - 1.0)
-            excess[mine] = np.minimum(excess, rise)[mine]
-            gaps.append(float(np.max([*excess[mine], spare / (cost * floors)[mine].sum()])))
-        gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays one
-        short = np.where(program.low > 0, 1.0 - total / program.low, 0.0)
-        beyond = np.where(np.isfinite(program.high), (total - program.high) / program.size, 0.0)
-        blocks = max(float(short.max(initial=0.0)), float(beyond.max(initial=0.0)))
-        return Answer(
-            tasks, gap if np.isfinite(gap) else np.inf, violation, "levels", self.prices, blocks,
-            gaps=tuple(gaps) or (gap,),
-        )  # fmt: skip
-
-    def _tasks(self) -> Float:
+    def tasks(self) -> Float:
         """Everybody's tasks at its height, spread over servers like its group's."""
         program, pairs = self.program, self.program.pairs
         if self.found is None:

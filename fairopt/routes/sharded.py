@@ -23,13 +23,14 @@ from fairopt.blocks.constraints import Constraint, MaxShare, MaxTasks, MinShare,
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
 from fairopt.blocks.shares import Share
-from fairopt.certificate import Certificate
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.labelled import refuse_labels
+from fairopt.proofs import gate
+from fairopt.proofs.pool import Bottlenecks, Feasibility, Worth, natural_prices
 from fairopt.routes.chunks import Pool
 from fairopt.routes.crew import Crew, Held, OnDask, Question, Streaming
-from fairopt.routes.evidence import Bottlenecks, Feasibility, Worth
-from fairopt.routes.prices import Priced, Response, judged_prices, natural_prices, unit_level
+from fairopt.routes.prices import Response, price_tries, unit_level
 from fairopt.routes.responding import Responding
 from fairopt.routes.sharded_allocation import ShardedAllocation, new_folder
 from fairopt.routes.shards import ParquetShard, Shard, named_capacities, shards_of
@@ -197,6 +198,7 @@ def allocate_sharded(
     """
     begun = time.perf_counter()
     objective, constraints = _objective(policy), _constraints(policy)
+    refuse_labels(source=source, capacities=capacities)
     values, names = named_capacities(capacities)
     shards = shards_of(source, names)
     resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))
@@ -204,10 +206,7 @@ def allocate_sharded(
     with new_folder(out) as folder, closing(_crew(shards, question, client)) as crew:
         users = Everybody(crew, question, progress)
         found = _by_filling(users) if question.alpha is None else _by_prices(users, question.alpha)
-        certificate = Certificate(
-            gap=found.gap, violation=found.feasible.violation, method=found.method,
-            seconds=time.perf_counter() - begun, block_violation=found.feasible.short,
-        )  # fmt: skip
+        certificate = gate.of_shards(found.feasible, found.gap, found.method, begun)
         if not certificate.ok:
             raise NotCertified(
                 f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
@@ -271,21 +270,36 @@ def _by_prices(users: Everybody, alpha: float) -> _Found:
     if crossed or (np.sum([low for *_, (low, _) in users.opened], axis=0) > users.usable * (1 + 1e-12)).any():
         raise _do_not_fit()
 
-    def judge(log_prices: Float) -> Worth:
-        return Worth.of_all(users.parts("judge", (users.level, log_prices)) or [Worth.of_nobody(m)])
-
-    if users.opened:
-        found = judged_prices(users, judge, alpha, users.n)
-    else:
-        found = Priced(np.full(m, -np.inf), Worth.of_nobody(m), 1.0, 0.0)
-    if found is None:
+    best: _Found | None = None
+    if not users.opened:
+        return _Found((1.0, np.full(m, -np.inf)), 1.0, Worth.of_nobody(m).feasible, 0.0, 0.0, np.zeros(m), "prices")
+    tries = price_tries(users, alpha)
+    log_prices = next(tries, None)
+    while log_prices is not None:
+        found = _judged_prices(users, log_prices, alpha)
+        best = found if best is None or found.gap < best.gap else best
+        try:
+            log_prices = tries.send(found.gap)
+        except StopIteration:
+            log_prices = None
+    if best is None:
         raise NotCertified(
             f"no prices were found at alpha = {alpha:g}. Fix: solve in memory, where other routes can be tried, or "
             "choose an alpha from 0.1 to 20"
         )
-    value, prices = found.worth.natural(alpha, users.level), natural_prices(found.log_prices, alpha, users.level)
-    answer = (users.level, found.log_prices)
-    return _Found(answer, found.factor, found.worth.feasible, found.gap, value, prices, "prices")
+    return best
+
+
+def _judged_prices(users: Everybody, log_prices: Float, alpha: float) -> _Found:
+    """What shards measure of what their users want at prices, put together."""
+    found = Worth.of_all(users.parts("judge", (users.level, log_prices)))
+    factor = found.feasible.factor(users.usable, users.n)
+    if factor < 1:
+        found = found.scaled(factor, alpha)
+    with np.errstate(over="ignore"):
+        gap = found.gap(float(np.exp(log_prices) @ users.usable), alpha)
+    value, prices = found.natural(alpha, users.level), natural_prices(log_prices, alpha, users.level)
+    return _Found((users.level, log_prices), factor, found.feasible, gap, value, prices, "prices")
 
 
 def _do_not_fit() -> Infeasible:

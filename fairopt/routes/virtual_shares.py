@@ -6,7 +6,7 @@ elsewhere; an allocation in which no server would change anything is PS-DSF.
 
 Going from server to server finds it, but where two servers rank users almost alike, tasks drift from one to the other
 in steps as small as the difference. So in between a long step is taken: with who is held by which full resource as it
-stands, the conditions of the equilibrium are linear. `largest_gain` judges the answer from the data alone.
+stands, the conditions of the equilibrium are linear.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.instance import Instance
+from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.telling import tell
 
-__all__ = ["Gain", "equilibrium", "largest_gain", "tasks_alone_on_one"]
+__all__ = ["equilibrium"]
 
 Float = NDArray[np.floating[Any]]
 Int = NDArray[np.int64]
 
-FULL = 1e-12  # of a capacity: what rounding may leave of it in sums over users
 FLAT = 1e-13  # of all slopes added up: what rounding leaves of them when everybody is at a limit
 CLOSE = 1e-9  # gap at which to stop: a thousandth of the tolerance
 NOWHERE, LIMIT = -1, -2  # what holds a user on a server where it runs nothing, and where it is at its limit
@@ -43,73 +43,6 @@ FIRST, NEAREST, FURTHEST = 0.1, 1e-8, 10.0
 # long steps of 1e-8 one more of 5,000 was not.
 SLOWER, PATIENT = 20, 1e-6
 STEPS = 100  # 35 were the most on 400 users x 1,000 different servers
-
-
-class Gain(NamedTuple):
-    """Who could still rise most on which server, and by how much of what it has (see `largest_gain`)."""
-
-    gain: float
-    user: int
-    server: int
-
-
-def tasks_alone_on_one(instance: Instance) -> Float:
-    """``gamma_js``: tasks that user j could run alone on a single server of row s, 0 where it may not run.
-
-    Parameters
-    ----------
-    instance : Instance
-        Users and servers.
-
-    Returns
-    -------
-    ndarray of shape (n_users, n_servers)
-    """
-    return instance.tasks_alone / instance.counts
-
-
-def largest_gain(instance: Instance, tasks_by_server: Float) -> Gain:
-    """How far any user could still rise on any server without taking from anybody at its own level or below.
-
-    It looks at the data and the tasks alone. To rise on a server by a fraction t of all it has, user j needs
-    ``t d_ji x_j`` more of each resource i that it uses. That may come from what is left over, and from those who run
-    there and stand above j in ``v_ks / w_k``, while they still do: until ``1 + t = top_i / level_j``, with ``top_i``
-    the highest level among those who run on the server and use i. So t is at most
-    ``max(0, top_i / level_j - 1) + left_i / (d_ji x_j)``, the least of these over its resources, and at most
-    ``T_j / x_j - 1``. It is 0 for everybody exactly when everybody below its limit needs, on each server where it may
-    run, a full resource whose users there all stand at its level or below: whoever were to make room for it stands no
-    higher, which is PS-DSF; and without such a resource, those above it can make room for it.
-
-    Parameters
-    ----------
-    instance : Instance
-        The data.
-    tasks_by_server : ndarray of shape (n_users, n_servers)
-        What to judge.
-
-    Returns
-    -------
-    Gain
-        Infinite for a user who has nothing though it could.
-    """
-    part = np.flatnonzero(instance.task_limits > 0)
-    if len(part) == 0:
-        return Gain(0.0, 0, 0)
-    tasks, demands = tasks_by_server[part], instance.per_server_demands[part]
-    capacity = instance.capacities * instance.counts[:, None]
-    left = np.maximum(capacity * (1.0 - FULL) - np.einsum("jsi,js->si", demands, tasks), 0.0)
-    alone, total = tasks_alone_on_one(instance)[part], tasks.sum(axis=1)[:, None]
-    with np.errstate(all="ignore"):
-        level = total / alone / instance.weights[part, None]
-        gain: Float = np.broadcast_to(instance.task_limits[part, None] / total - 1.0, tasks.shape)
-        for i in range(instance.n_resources):
-            uses = demands[:, :, i] > 0
-            top = np.where(uses & (tasks > 0), level, 0.0).max(axis=0)
-            reach = np.maximum(top / level - 1.0, 0.0) + left[:, i] / (demands[:, :, i] * total)
-            gain = np.where(uses, np.minimum(gain, reach), gain)
-    gain = np.where(alone > 0, np.nan_to_num(np.maximum(gain, 0.0), nan=np.inf), 0.0)
-    j, s = np.unravel_index(int(np.argmax(gain)), gain.shape)
-    return Gain(float(gain[j, s]), int(part[j]), int(s))
 
 
 def equilibrium(instance: Instance, deadline: float | None = None) -> Float:

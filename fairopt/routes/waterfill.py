@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.routes.chunks import Chunk, Pool
-from fairopt.routes.evidence import Bottlenecks, bottlenecks
 
 Float = NDArray[np.floating[Any]]
 
@@ -235,7 +234,7 @@ class Filling:
     Attributes
     ----------
     tasks : ndarray of shape (n_users,)
-        Tasks per level, until `judged` makes tasks of it.
+        Tasks per level, until `settle` makes tasks of it.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -287,11 +286,6 @@ class Filling:
         tasks *= _levels(chunk, events, np.inf)[0]
         if self.pool.bounded:
             np.clip(tasks, chunk.of(self.pool.low), chunk.of(self.pool.high), out=tasks)
-
-    def judged(self, events: Sequence[Event]) -> Bottlenecks:
-        """Make tasks of the levels after all events, and look at them in the same pass."""
-        order = [event.resource for event in events]
-        return bottlenecks(self.pool, self.tasks, order, lambda chunk: self.settle(chunk, events))
 
 
 def _kinds(ratios: Float, per_level: Float, rates: Float) -> Float | None:

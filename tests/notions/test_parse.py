@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
-from fairopt.notions.parse import parse_policy, policy_or_text
+from fairopt.notions.parse import mechanism_or_text, parse_policy
 
 # -- round trip ------------------------------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ def test_blocks_as_text_are_named_by_themselves():
 
 
 def test_a_policy_of_foreign_blocks_stays_text():
-    assert policy_or_text("Policy(TheirObjective(3))") == "Policy(TheirObjective(3))"
+    assert mechanism_or_text("Policy(TheirObjective(3))") == "Policy(TheirObjective(3))"
 
 
 # -- what is refused, without being executed -------------------------------------------------------------------------
@@ -242,3 +242,13 @@ WORDS = st.sampled_from(TEXT.split())
 def test_any_words_are_a_policy_or_an_error_of_ours(text):
     with contextlib.suppress(fo.FairoptError):
         assert isinstance(parse_policy(text), fo.Policy)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [fo.PSDSF(), fo.BottleneckFairness(), fo.NaivePerServer(fo.KDF(2)), fo.NaivePerServer(fo.HFFMRA())],
+    ids=repr,
+)  # fmt: skip
+def test_mechanisms_are_read_back_from_their_repr(mechanism):
+    assert mechanism_or_text(repr(mechanism)) == mechanism
+    with pytest.raises(fo.InvalidBlock, match="no policy"):
+        parse_policy(repr(mechanism))

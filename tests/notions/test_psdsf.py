@@ -12,8 +12,8 @@ from oracle.instances import cluster, clusters, log_uniform, pools
 import fairopt as fo
 from fairopt.allocation import feasibility
 from fairopt.notions.psdsf import PSDSF
+from fairopt.proofs.psdsf import largest_gain
 from fairopt.report.outcomes import outcome
-from fairopt.routes.virtual_shares import largest_gain
 
 
 @given(clusters())

@@ -1,5 +1,6 @@
 """Utilisation and prices by class of servers: bars, cells, and the numbers in them."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -133,8 +134,9 @@ def test_bars_compare_the_price_of_all_capacity_and_carry_the_price_per_unit() -
 
 
 def test_a_price_of_zero_is_written_down_and_rounding_is_zero_too() -> None:
+    by_hand = SimpleNamespace(name="by hand")  # without an objective: what it says stands
     for rest in (0.0, 1e-12):
-        a = fo.Allocation(POOL, fo.DRF(), np.ones((2, 1)), fo.Certificate(0, 0, "x"), 0.0, np.array([[0.25, rest]]))
+        a = fo.Allocation(POOL, by_hand, np.ones((2, 1)), fo.Certificate(0, 0, "x"), 0.0, np.array([[0.25, rest]]))
         ax = plots.prices(a)
         assert [t.get_text() for t in ax.texts] == ["0.25", "0"]
         assert names(ax.xaxis) == ["cpu per unit", "memory per GiB"]
@@ -160,13 +162,22 @@ def test_prices_that_are_all_zero_are_explained_in_cells_too() -> None:
         "all prices are zero: all tasks run"
     ]
     assert sentences(plots.prices(fo.NashWelfare().allocate(limited))) == []
-    zeros = np.zeros((3, 2))
+    both_full = fo.Instance([[1, 1], [2, 2]], [[4, 4], [6, 6], [4, 4]])
     for policy, why in ((fo.DRF(), "they are of the first level, and more of one resource alone does not raise it"),
                         (fo.NashWelfare(), "more of one resource alone raises nothing")):  # fmt: skip
-        a = fo.Allocation(CLASSES, policy, np.ones((2, 3)), fo.Certificate(0, 0, "x"), 0.0, zeros)
-        ax = plots.prices(a)
+        ax = plots.prices(policy.allocate(both_full))
         assert sentences(ax) == [f"all prices are zero: {why}"]
         assert {t.get_text() for t in ax.texts if "all" not in t.get_text()} == {""}
+
+
+def test_where_one_unit_less_costs_more_than_one_more_is_worth_both_numbers_are_there() -> None:
+    at_limit = fo.Policy(fo.MaxMin(fo.Tasks())).allocate(fo.Instance([[4, 1], [5, 1]], [9, 9], task_limits=[1, 2]))
+    assert [t.get_text() for t in plots.prices(at_limit).texts if "all" not in t.get_text()] == ["0 to 0.11", "0"]
+    scarce = fo.NashWelfare().allocate(fo.Instance([[1, 1, 1], [2, 2, 1], [0, 0, 1]], [2, 2, 3]))
+    right, left = np.asarray(scarce.prices)[0], np.asarray(scarce.prices_left)[0]
+    texts = [t.get_text() for t in plots.prices(scarce).texts]
+    assert left[0] > 0 and right[0] == pytest.approx(0, abs=1e-9) and left[2] == pytest.approx(right[2])
+    assert texts == [f"0 to {amount(left[0], 2)}", f"0 to {amount(left[1], 2)}", amount(right[2], 2)]
 
 
 def test_prices_by_class_are_cells_with_prices_in_them() -> None:

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 import fairopt as fo
+from fairopt.properties import exact, given
 from fairopt.properties import hunt as module
 from fairopt.properties.audit import audit
 from fairopt.properties.checks import check
@@ -287,11 +288,102 @@ def test_a_random_mechanism_is_told_on_given_instances_and_large_pools() -> None
     assert audit(late, ["pe"], max_examples=30)["pe"].n_faults > 0
 
 
-def test_what_could_not_be_verified_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_verified_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "verified", lambda *_: module.Verified(-1.0, "no"))
     pool = fo.Instance([[1, 1], [2, 2]], [4, 4])
-    finding = audit(fo.NoFairness(), ["si"], [pool])["si"]
-    assert finding.unverified == 1 and "1 instance seemed to break it, which could not be verified" in str(finding)
+    report = audit(fo.NoFairness(), ["si"], [pool])
+    finding = report["si"]
+    seen = check(fo.NoFairness().allocate(pool), "si")["si"].sentence
+    assert finding.unverified == 1 and finding.unconfirmed[0].instance is pool
+    assert f"1 instance seemed to break it, which could not be verified, as {seen}; demands" in str(finding)
+    assert "capacities (4, 4) (no; a margin of -100.00% when all errors are granted)" in str(finding)
+    assert report.to_dict()["findings"][0]["unconfirmed"][0]["sentence"] == seen
+    assert replay(report.save(tmp_path / "found.json")) == ()
+
+
+class First(fo.Objective):
+    """As many tasks of the first user as fit: the others may run any number, so optima are tied."""
+
+    def expression(self, model: Any) -> Any:
+        return model.tasks[0]
+
+
+APART = fo.Instance([[1, 0], [0, 1]], [1, 4])
+APART_ON_SERVERS = fo.Instance([[1, 0], [0, 1]], [[1, 4], [1, 2]])
+TIED = fo.Policy(First(), name="the first user")
+
+
+def test_an_inefficiency_of_tied_optima_that_a_check_shows_is_shown_by_the_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict = check(TIED.allocate(APART), "pe")["pe"]
+    assert not verdict.holds
+    report = audit(TIED, ["pe"], [APART])
+    witness = report["pe"].witness
+    assert report["pe"].refuted and witness is not None and witness.sentence == verdict.sentence
+    assert witness.margin == pytest.approx(verdict.margin, rel=1e-4)
+    assert witness.verified.startswith("its own answer, run again") and "two routes differ by" in witness.verified
+    assert replay(report.save(tmp_path / "found.json"), TIED)[0].refutes
+    monkeypatch.setattr(module, "SHRINKING", 0.5)
+    drawn = audit(TIED, ["pe"], max_examples=40)["pe"].witness
+    assert drawn is not None and not check(TIED.allocate(drawn.instance), "pe")["pe"].holds
+
+
+@pytest.mark.parametrize(("waste", "weight"), [(3e-6, 1.0), (0.5, 1e-8)])
+def test_gains_too_small_to_be_proved_are_shown(waste: float, weight: float) -> None:
+    def change(instance: fo.Instance) -> fo.Allocation:
+        answer = fo.DRF().allocate(instance)
+        return replace(answer, tasks_by_server=answer.tasks_by_server * [[1 - waste], [1]])
+
+    pool = fo.Instance([[1], [1]], [1], weights=[weight, 1])
+    verdict = check(Changed("short", change).allocate(pool), "pe")["pe"]
+    finding = audit(Changed("short", change), ["pe"], [pool])["pe"]
+    assert verdict.margin == pytest.approx(waste / (1 - waste), rel=1e-4) and f"as {verdict}; demands" in str(finding)
+    right = audit(fo.FDS(1), ["pe"], [pool.with_weights([1, 3])])["pe"]
+    assert not right.refuted and not right.unverified
+
+
+def test_on_servers_too_the_answer_that_is_given_counts_where_optima_are_tied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(given, "confirmed", lambda _, a: (fo.DRF().allocate(a.instance), "two routes (a, b) agree"))
+    verdict = check(TIED.allocate(APART_ON_SERVERS), "pe")["pe"]
+    witness = audit(TIED, ["pe"], [APART_ON_SERVERS])["pe"].witness
+    assert not verdict.holds and witness is not None and witness.sentence == verdict.sentence
+    assert witness.verified == "its own answer, run again; two routes (a, b) differ"
+    envy = audit(TIED, ["ef"], [APART_ON_SERVERS.replace(demands=[[1, 1], [1, 1]])])["ef"]
+    assert not envy.refuted and "on what 'user1' holds" in str(envy) and "(two routes (a, b) differ; " in str(envy)
+
+
+@pytest.mark.parametrize("error", [ValueError("bad shape"), ArithmeticError("singular")], ids=repr)
+@pytest.mark.parametrize("instance", [APART, APART_ON_SERVERS], ids=["pool", "servers"])
+def test_an_error_of_another_library_while_a_witness_is_confirmed_is_told_and_the_audit_goes_on(
+    instance: fo.Instance, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(exact, "confirmed", fails)
+    monkeypatch.setattr(given, "confirmed", fails)
+    report = audit(TIED, ["pe", "si"], [instance])
+    assert list(report) == ["pareto", "sharing-incentive"] and not report.interrupted
+    for name, finding in report.items():
+        seen = check(TIED.allocate(instance), name)[name].sentence
+        assert not finding.refuted and finding.unverified == finding.instances == 1 and not finding.n_faults
+        assert f"as {seen}; demands" in str(finding)
+        assert f"(could not be confirmed: {type(error).__name__}: {error})" in str(finding)
+
+
+def test_a_mechanism_that_raises_when_it_is_asked_again_does_not_end_the_audit() -> None:
+    asked: list[int] = []
+
+    def change(instance: fo.Instance) -> fo.Allocation:
+        asked.append(instance.n_users)
+        if len(asked) > 3:  # twice to see whether it is random, once to measure it
+            raise ZeroDivisionError("float division by zero")
+        return scaled(0.5)(instance)
+
+    (finding,) = audit(Changed("once", change), ["pe"], [fo.Instance([[1, 2], [2, 1]], [4, 4])]).findings
+    assert finding.unverified == 1
+    assert "could not be confirmed: ZeroDivisionError: float division by zero" in str(finding)
 
 
 def test_findings_are_told_as_soon_as_they_are_known() -> None:
@@ -346,6 +438,15 @@ def test_ctrl_c_returns_what_is_known() -> None:
     assert list(report) == ["pareto", "sharing-incentive"] and report.interrupted
     assert report["pe"].instances + report["pe"].skipped == 500 and not report["pe"].interrupted
     assert report["si"].refuted and report["si"].witness.margin > 0  # as it was found, verified, not shrunk
+
+
+def test_ctrl_c_pressed_twice_returns_what_is_known_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "verified", stop)
+    report = audit(fo.KDF(2), ["si"], max_examples=500, progress=stop)
+    assert report.interrupted and report["si"].instances > 0 and not report["si"].refuted
 
 
 def test_time_may_be_limited() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import fairopt as fo
 from fairopt.properties import many
-from fairopt.properties.many import checked, differing, doubt, outcomes
+from fairopt.properties.many import checked, differing, doubt, left_open, outcomes
 from tests.oracle import bundles as oracle_bundles
 from tests.oracle import fractions_waterfill as oracle
 
@@ -266,6 +266,36 @@ def test_the_tasks_of_those_who_count_for_little_are_doubted_most():
     large, small = doubt(answer)
     assert small == pytest.approx(np.sqrt(1000) * large, rel=1e-3) and (off <= [large, small]).all()
     assert (doubt(fo.FDS(5).allocate(fo.Instance([[1, 4], [4, 1]], [4, 9]), solver="CLARABEL")) > 0).all()
+
+
+@pytest.mark.parametrize("alpha", [0, 0.5, 1, 2, 5])
+def test_a_gain_that_the_gap_leaves_open_makes_the_power_mean_larger_by_about_the_gap(alpha):
+    weights = np.array([1.0, 3.0, 0.2])
+    pool = fo.Instance([[1, 4], [3, 1], [2, 2]], [9, 18], weights=weights)
+    policy = fo.Policy(fo.AlphaFair(alpha, fo.Tasks()) if alpha else fo.Total(fo.Tasks()))
+    tasks = np.array([0.7, 2.0, 0.01])
+    gap = 1e-9
+    answer = fo.Allocation(pool, policy, tasks[:, None], fo.Certificate(gap, 0.0, "by hand"), 0.0)
+
+    def mean(x):
+        z = x / weights
+        if alpha == 1:
+            return np.exp(weights @ np.log(z) / weights.sum())
+        return (weights @ z ** (1 - alpha) / weights.sum()) ** (1 / (1 - alpha))
+
+    for user, more in enumerate(left_open(answer)):
+        with_it = tasks.copy()
+        with_it[user] += more
+        assert np.log(mean(with_it) / mean(tasks)) == pytest.approx(2 * gap, rel=1e-4)
+
+
+def test_no_more_is_left_open_than_a_hundredth_of_what_a_user_runs_or_of_its_slice():
+    pool = fo.Instance([[1], [1]], [10], weights=[1e-9, 1])
+    answer = fo.Allocation(pool, fo.FDS(1), np.array([[0.0], [9.0]]), fo.Certificate(1.0, 0.0, "by hand"), 0.0)
+    small, large = left_open(answer)
+    assert small == pytest.approx(0.01 * pool.own_slices[0]) and 0 < large <= 2e-6 * 10 * (1 + 1e-8)
+    exact = dataclasses.replace(answer, certificate=fo.Certificate(0.0, 0.0, "by hand"))
+    assert (left_open(exact) == 0).all()
 
 
 class Elsewhere:

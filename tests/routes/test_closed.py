@@ -395,7 +395,7 @@ def test_changed_problem_is_read_for_what_it_is():
 def test_unsolved_and_foreign_problems_are_refused():
     with pytest.raises(fo.NotCertified, match="no answer"):
         fo.HFFMRA().read(fo.HFFMRA().problem(EXAMPLE), EXAMPLE)
-    with pytest.raises(fo.InvalidBlock, match="no variable 'bundles'"):
+    with pytest.raises(fo.InvalidBlock, match="no variable named 'bundles'"):
         fo.HFFMRA().read(fo.DRF().problem(EXAMPLE), EXAMPLE)
     problem = fo.HFFMRA().problem(EXAMPLE)
     problem.solve(solver="CLARABEL")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -12,6 +15,8 @@ from hypothesis import strategies as st
 from oracle.instances import clusters
 
 import fairopt as fo
+from fairopt.blocks.levels import AtLeast
+from fairopt.routes import solvers
 from fairopt.routes.conflict import explain
 from fairopt.routes.program import Program
 
@@ -133,21 +138,107 @@ def test_dropping_any_one_that_is_named_makes_the_others_feasible(
         assert holds(only(instance, rest), [c for c in constraints if f"`{c!r}`" in rest])
 
 
-@given(clusters(max_users=3, max_servers=2))
+def largest_common_share(error: fo.Infeasible) -> float:
+    return float(str(error).split("largest common share is ")[1].split()[0])
+
+
+@given(clusters(max_users=3, max_servers=2), st.sampled_from([0.9, 3, 30]), st.lists(st.sampled_from([
+    fo.MaxTasks(2), fo.MaxShare(0.3), fo.EqualShares(fo.Tasks()), fo.MinTasks(0.01), fo.EnvyFree(),
+]), max_size=2, unique_by=repr))  # fmt: skip
 @settings(max_examples=20)
-def test_the_largest_common_share_can_be_had_and_no_more(instance: fo.Instance) -> None:
+def test_the_largest_common_share_can_be_had_and_no_more(
+    instance: fo.Instance, level: float, others: list[fo.Constraint]
+) -> None:
+    """Also where something that is not named holds it lower than what is named."""
+    if not holds(instance, others):
+        return
     try:
-        fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare(0.9)]).allocate(instance)
+        fo.Policy(fo.Total(fo.Tasks()), [*others, fo.MinShare(level)]).allocate(instance)
     except fo.Infeasible as error:
-        text = str(error)
-        if "largest common share is" not in text:
-            return
-        level = float(text.split("largest common share is ")[1].split()[0].rstrip(".;"))
-        named = " ".join(error.conflict)
-        if "task limits" in named or instance.n_resources > 1:
-            return  # other constraints than those named may hold it lower
-        assert holds(instance, [fo.MinShare(level * 0.999)])
-        assert not holds(instance, [fo.MinShare(level * 1.001)])
+        if f"`MinShare({level})`" in error.conflict and instance.demands.ndim == 2:
+            found = largest_common_share(error)
+            assert holds(instance, [*others, fo.MinShare(found * 0.999)])
+            assert not holds(instance, [*others, fo.MinShare(found * 1.001)])
+
+
+@pytest.mark.parametrize("objective", [fo.AlphaFair(1), fo.Leximin(), fo.Total()], ids=repr)
+@pytest.mark.parametrize("level", [0.6, 3, 30, 1e6])
+def test_the_largest_common_share_is_measured_with_all_capacities_in_place(
+    objective: fo.Objective, level: float
+) -> None:
+    """A share s of both users takes 200 s of the bandwidth twice: 1/2 is the most, whatever capacity is named."""
+    cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    error = conflict(fo.Policy(objective, [fo.MinShare(level)]), cluster)
+    assert largest_common_share(error) == 0.5
+
+
+@pytest.mark.parametrize(
+    "change, others, most",
+    [
+        ({"task_limits": [1, None]}, [], 0.2),  # a task of a takes a fifth of the memory
+        ({}, [fo.MaxTasks({"a": 0.5})], 0.1),
+        ({}, [fo.MaxTasks({"a": 0})], 0),
+        ({}, [fo.Reserve(0, 0.7)], 0.2),  # s of both takes 15 s of 3 units of cpu
+        ({}, [fo.EqualShares(fo.Tasks()), fo.MaxShare({"b": 0.25})], 0.25),
+        ({}, [fo.MinTasks({"b": 4})], 0.4),  # which leaves 2 units of cpu to a
+    ],
+)  # fmt: skip
+def test_the_largest_common_share_is_measured_with_all_else_in_place(
+    change: dict[str, Any], others: list[fo.Constraint], most: float
+) -> None:
+    error = conflict(fo.Policy(fo.Total(), [fo.MinShare(30), *others]), POOL.replace(**change))
+    assert largest_common_share(error) == pytest.approx(most, rel=1e-3)
+
+
+# -- what routes add -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def refusing(block: type[fo.Constraint], monkeypatch: pytest.MonkeyPatch, liars: Sequence[str]) -> Iterator[None]:
+    """Solvers who say that nothing satisfies a program that holds a condition of such a block."""
+    written, honest = block.constraints, solvers.run
+
+    def labelled(self: fo.Constraint, model: fo.Model) -> dict[str, cp.Constraint]:
+        conditions = written(self, model)
+        for condition in conditions.values():
+            condition.set_label("refused")
+        return conditions
+
+    def run(problem: cp.Problem, solver: str, **options: Any) -> Any:
+        attempt = honest(problem, solver, **options)
+        lies = solver in liars and any(c.label == "refused" for c in problem.constraints)
+        return type(attempt)(solver, "infeasible", 0.0) if lies else attempt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(block, "constraints", labelled)
+        patch.setattr(solvers, "run", run)
+        yield
+
+
+TIERS = [
+    fo.Policy(fo.AlphaFair(0.5).then(fo.Total(fo.Tasks()))),
+    fo.Policy(fo.WeightedLog().then(fo.AlphaFair(1, fo.Tasks()))),
+]
+SERVERS = fo.Instance([[1, 2], [2, 1]], [[10, 10], [4, 9]])
+
+
+@pytest.mark.parametrize("policy", TIERS, ids=repr)
+def test_what_an_earlier_tier_achieved_is_never_named(policy: fo.Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be had, so a solver that denies it is wrong: the next one is asked, and at last there is no answer."""
+    honest = policy.allocate(SERVERS, method="cone").tasks
+    with refusing(AtLeast, monkeypatch, solvers.chain(False)[:1]):
+        a = policy.allocate(SERVERS, method="cone")
+    assert "infeasible" in [attempt.status for attempt in a.certificate.tried]
+    np.testing.assert_allclose(a.tasks, honest, rtol=1e-3)
+    with refusing(AtLeast, monkeypatch, solvers.installed()), pytest.raises(fo.NotCertified):
+        policy.allocate(SERVERS, method="cone")
+
+
+def test_what_is_topped_up_is_never_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fo.MinTasks, "bounds", lambda *_: None)  # so that it is a condition like any other
+    with refusing(fo.MinTasks, monkeypatch, solvers.installed()):
+        a = fo.Policy(fo.AlphaFair(4)).allocate(SERVERS, method="cone")
+    np.testing.assert_allclose(a.shares, fo.Policy(fo.AlphaFair(4)).allocate(SERVERS).shares, rtol=1e-3)
 
 
 def test_explaining_what_is_feasible_says_nothing() -> None:

@@ -17,6 +17,7 @@ from oracle.lies import lying
 
 import fairopt as fo
 from fairopt.routes import pool
+from fairopt.routes.choose import best
 from fairopt.routes.cone import Settings
 from fairopt.routes.leximin import solve
 from fairopt.routes.program import Program
@@ -328,9 +329,9 @@ def test_identical_servers_merge_exactly_and_spread_equally(instance: fo.Instanc
         capacities=instance.capacities[rows], eligible=instance.eligible[:, rows], counts=instance.counts[rows],
     )  # fmt: skip
     a = by_programs(fo.DRFH(), repeated)
-    alone = solve(Program(repeated, fo.Leximin(), (), merge=False), Settings())
-    assert alone.ok
     program = Program(repeated, fo.Leximin(), (), merge=False)
+    alone = best(program, solve(program, Settings()))
+    assert alone.ok
     unmerged = fo.Allocation(repeated, fo.DRFH(), program.expand(alone.tasks), a.certificate, 0.0)
     assert_same_levels(levels(a, fo.DominantShare()), levels(unmerged, fo.DominantShare()))
     per_server = a.tasks_by_server / repeated.counts

@@ -16,10 +16,13 @@ from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.errors import Infeasible
+from fairopt.proofs.gate import Answer
+from fairopt.proofs.pool import totals
 from fairopt.routes import linear, totalling
 from fairopt.routes import pool as pool_module
+from fairopt.routes.choose import best
 from fairopt.routes.chunks import Chunk, Pool
-from fairopt.routes.cone import Answer, Settings
+from fairopt.routes.cone import Settings
 from fairopt.routes.program import Program
 
 Float = np.ndarray
@@ -36,7 +39,7 @@ def solve(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Const
     program = Program(instance, objective, constraints)
     assert pool_module.totalled(program)
     with np.errstate(all="ignore"):
-        return pool_module.by_totals(program, Settings())
+        return best(program, pool_module.by_totals(program, Settings()))
 
 
 def by_duality(program: Program, share: fo.Share) -> float:
@@ -148,8 +151,8 @@ def test_it_agrees_with_highs_when_few_users_are_looked_at_by_themselves(
         assert_right(answer, by_highs(Program(instance, fo.Total(share), ()), share), 1e-9)
 
 
-def hard(name: str, n: int = 5000) -> tuple[fo.Instance, tuple[fo.Constraint, ...]]:
-    """Where ties, scales or bounds are extreme."""
+def hard(name: str, n: int = 5_000) -> tuple[fo.Instance, tuple[fo.Constraint, ...]]:
+    """Where ties, scales or bounds are extreme, of more users than stand in one program."""
     rng = np.random.default_rng(3)
     plain, ones = rng.uniform(1, 10, (n, 4)), np.ones(n)
     some = plain.sum(axis=0) * 0.3
@@ -269,7 +272,7 @@ def test_no_prices_prove_less_than_the_optimum(instance: fo.Instance, prices: li
     pool = Pool(program, fo.DominantShare())
     charged = np.array(prices[: pool.m], dtype=float)
     with np.errstate(all="ignore"):
-        found = totalling.sums(totalling.Totalling(pool), np.zeros(pool.n), charged)
+        found = totals(pool, np.zeros(pool.n), charged)
     assert float(charged @ pool.usable) + found.gain >= by_duality(program, fo.DominantShare()) * (1 - 1e-14)
     assert found.gap(float(charged @ pool.usable)) == 1.0
 
@@ -313,7 +316,7 @@ def test_users_may_be_held_in_parts() -> None:
         groups.whole.settle(chunk, apart, tasks)
 
     with np.errstate(all="ignore"):
-        found = totalling.sums(groups.whole, tasks, apart.prices, settle)
+        found = totals(groups.whole.pool, tasks, apart.prices, settle)
     assert found.gap(float(apart.prices @ groups.usable)) <= 1e-12
     assert (found.feasible.load <= 1 + 1e-12).all()
 
@@ -348,7 +351,7 @@ def test_extra_memory_stays_under_half_of_the_demands() -> None:
     demands = rng.uniform(1, 10, (n, 4))
     program = Program(fo.Instance(demands, demands.sum(axis=0) * 0.3, task_limits=np.ones(n)), fo.Total(), ())
     tracemalloc.start()
-    answer = pool_module.by_totals(program, Settings())
+    answer = best(program, pool_module.by_totals(program, Settings()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert answer.gap <= 1e-12

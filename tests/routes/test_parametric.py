@@ -13,6 +13,7 @@ from oracle.optimum import best_of_two, random_points
 import fairopt as fo
 from fairopt.blocks.model import Point
 from fairopt.routes import parametric
+from fairopt.routes.choose import best
 from fairopt.routes.cone import Settings
 from fairopt.routes.program import Program
 
@@ -34,7 +35,8 @@ def test_the_search_finds_the_best_of_two_users(beta: float, lam: float) -> None
     ):  # fmt: skip
         instance = fo.Instance(demands, capacities, weights=weights)
         right, _ = best_of_two(instance.ratios, instance.task_limits, lambda x, i=instance: measure(objective, i, x))
-        answer = parametric.solve(Program(instance, objective, ()), Settings(solver="CLARABEL"))
+        program = Program(instance, objective, ())
+        answer = best(program, parametric.solve(program, Settings(solver="CLARABEL")))
         assert answer.ok, answer.tried
         assert measure(objective, instance, right) - measure(objective, instance, answer.tasks) <= 2e-6
         np.testing.assert_allclose(answer.tasks, right, atol=3e-3 * right.max())
@@ -45,13 +47,13 @@ def test_each_solver_agrees_or_says_that_it_cannot(solver: str) -> None:
     instance = log_uniform(np.random.default_rng(1), 20, 3, limits=0.3)
     for beta, lam in ((0.5, 2), (2, -2)):
         policy = fo.FDS(beta=beta, lam=lam)
-        best = policy.allocate(instance)
+        exact = policy.allocate(instance)
         try:
             a = policy.allocate(instance, solver=solver)
         except fo.NotCertified:
             continue
         objective = policy.objective
-        assert abs(measure(objective, instance, a.tasks) - measure(objective, instance, best.tasks)) <= 2e-6
+        assert abs(measure(objective, instance, a.tasks) - measure(objective, instance, exact.tasks)) <= 2e-6
 
 
 @pytest.mark.parametrize(("beta", "lam"), PARAMETERS[::3])
@@ -84,7 +86,7 @@ def test_much_emphasis_on_efficiency_tends_to_the_sum() -> None:
 def test_it_ends_when_the_time_is_up() -> None:
     instance = log_uniform(np.random.default_rng(4), 100, 3)
     program = Program(instance, fo.FairnessEfficiency(2, -2), ())
-    answer = parametric.solve(program, Settings(deadline=0.0))
+    answer = best(program, parametric.solve(program, Settings(deadline=0.0)))
     assert not answer.ok and answer.tried
 
 

@@ -16,6 +16,7 @@ from oracle.lies import lying
 import fairopt as fo
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, Tiers
+from fairopt.proofs import gate
 from fairopt.routes import solvers
 from fairopt.routes.cone import Settings
 from fairopt.routes.prepared import KeptModel, Prepared, can_keep
@@ -343,8 +344,8 @@ def test_a_lying_solver_is_never_believed() -> None:
 def test_options_of_one_call_do_not_leak_into_the_next() -> None:
     program = Program(SERVERS, fo.AlphaFair(2), ())
     model = KeptModel(program, Settings(), np.array([0, 2]), np.array([], dtype=int))
-    assert not model.solve(program, Settings(options={"max_iter": 1})).ok
-    assert model.solve(program, Settings()).ok
+    assert not gate.judge(program, model.proposal(program, Settings(options={"max_iter": 1}))).ok
+    assert gate.judge(program, model.proposal(program, Settings())).ok
 
 
 def test_time_that_is_up_is_refused_and_the_next_call_has_its_own() -> None:
@@ -399,3 +400,14 @@ def test_its_repr_says_what_is_kept() -> None:
     assert "keeps no compiled program" in repr(prepared)
     prepared.allocate()
     assert "keeps a compiled program of 2 unknowns for HIGHS" in repr(prepared)
+
+
+def test_users_that_a_dict_leaves_out_keep_what_was_prepared() -> None:
+    instance = CLUSTER.replace(weights=[3, 3], task_limits=[2, 9])
+    prepared = fo.NashWelfare().prepare(instance)
+    for _ in range(2):  # a call changes nothing for the next
+        a = prepared.allocate(weights={"web": 2}, task_limits={"batch": None})
+        np.testing.assert_array_equal(a.instance.weights, [3, 2])
+        np.testing.assert_array_equal(a.instance.task_limits, [np.inf, 9])
+        # two fifths of the bandwidth are 10 tasks of web; its limit of 9 leaves 128 units for batch
+        np.testing.assert_allclose(a.tasks, [3.2, 9], rtol=1e-6)

@@ -14,13 +14,23 @@ from oracle.brute_leximin import NoPoint, Polytope, leximin
 from oracle.instances import cluster, clusters, log_uniform
 
 import fairopt as fo
+from fairopt.proofs import gate
+from fairopt.proofs.evidence import Held, Proposal
+from fairopt.proofs.gate import Answer
 from fairopt.routes import server_leximin
-from fairopt.routes.cone import Answer, Settings
+from fairopt.routes.choose import best
+from fairopt.routes.cone import Settings
 from fairopt.routes.level_program import Found, LevelProgram
 from fairopt.routes.program import Program
 from fairopt.routes.server_leximin import applies, solve
 
 SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
+
+
+def judged(filling: server_leximin._Filling) -> Answer:
+    """What the gate says of where it stands."""
+    evidence = Held(filling.holdings(), prices=filling.prices)
+    return gate.judge(filling.program, Proposal("levels", filling.tasks(), evidence))
 
 
 def answered(
@@ -29,7 +39,7 @@ def answered(
     """The answer, and everybody's share per weight."""
     program = Program(instance, fo.Leximin(share), constraints, merge=merge)
     assert applies(program)
-    answer = solve(program, Settings())
+    answer = best(program, solve(program, Settings()))
     tasks = program.expand(answer.tasks).sum(axis=1)
     return answer, share.coefficients(instance) * tasks / instance.weights
 
@@ -361,7 +371,7 @@ def test_no_bound_that_cannot_be_met_is_certified() -> None:
 
 def test_without_time_there_is_no_answer() -> None:
     program = Program(log_uniform(np.random.default_rng(0), 30, 3, servers=3), fo.Leximin(), ())
-    answer = solve(program, Settings(deadline=0.0))
+    answer = best(program, solve(program, Settings(deadline=0.0)))
     assert not answer.ok and answer.tried[-1].status == "time limit reached"
 
 
@@ -456,13 +466,13 @@ def test_a_perturbed_allocation_is_refused() -> None:
     program = Program(log_uniform(np.random.default_rng(2), 10, 3, servers=3, limits=0.3), fo.Leximin(), ())
     filling = server_leximin._Filling(program)
     with np.errstate(all="ignore"):
-        assert filling.fill(Settings()) and filling.judged().ok
-    honest = filling._tasks()
+        assert filling.fill(Settings()) and judged(filling).ok
+    honest = filling.tasks()
     for j in range(program.instance.n_users):
-        filling._tasks = lambda j=j: honest * np.where(program.pairs.user == j, 0.999, 1.0)  # type: ignore[method-assign]
+        filling.tasks = lambda j=j: honest * np.where(program.pairs.user == j, 0.999, 1.0)  # type: ignore[method-assign]
         with np.errstate(all="ignore"):
-            judged = filling.judged()
-        assert not judged.ok and judged.gap >= 1e-5 and judged.violation <= 1e-12
+            answer = judged(filling)
+        assert not answer.ok and answer.gap >= 1e-5 and answer.violation <= 1e-12
 
 
 def test_level_and_amounts_that_lie_together_are_found_out() -> None:
@@ -482,23 +492,23 @@ def test_tasks_moved_from_one_user_to_another_are_refused(seed: int) -> None:
     program = Program(log_uniform(rng, 8, 2, servers=3, limits=0.3, decades=1), fo.Leximin(), ())
     filling = server_leximin._Filling(program)
     with np.errstate(all="ignore"):
-        assert filling.fill(Settings()) and filling.judged().ok
-        honest = filling._tasks()
-        right = program.pairs.sum(filling.judged().tasks) / filling.per_level
+        assert filling.fill(Settings()) and judged(filling).ok
+        honest = filling.tasks()
+        right = program.pairs.sum(judged(filling).tasks) / filling.per_level
         for _ in range(20):
             moved = honest * np.where(rng.random(len(honest)) < 0.3, rng.uniform(0.8, 1.2, len(honest)), 1.0)
-            filling._tasks = lambda moved=moved: moved  # type: ignore[method-assign]
-            judged = filling.judged()
-            if judged.ok:
-                np.testing.assert_allclose(program.pairs.sum(judged.tasks) / filling.per_level, right, rtol=1e-5)
+            filling.tasks = lambda moved=moved: moved  # type: ignore[method-assign]
+            answer = judged(filling)
+            if answer.ok:
+                np.testing.assert_allclose(program.pairs.sum(answer.tasks) / filling.per_level, right, rtol=1e-5)
 
 
 def test_who_needs_little_of_what_is_full_cannot_be_left_with_nothing() -> None:
     program = Program(fo.Instance([[0, 1], [0, 1], [1, 1e-7]], [[10, 10], [7, 9]]), fo.Leximin(fo.Tasks()), ())
     filling = server_leximin._Filling(program)
     with np.errstate(all="ignore"):
-        assert filling.fill(Settings()) and filling.judged().ok
-        honest = filling._tasks()
+        assert filling.fill(Settings()) and judged(filling).ok
+        honest = filling.tasks()
         for part in (0.999, 0.5, 0.001):
-            filling._tasks = lambda part=part: honest * np.where(program.pairs.user == 2, part, 1.0)  # type: ignore[method-assign]
-            assert not filling.judged().ok
+            filling.tasks = lambda part=part: honest * np.where(program.pairs.user == 2, part, 1.0)  # type: ignore[method-assign]
+            assert not judged(filling).ok

@@ -13,8 +13,10 @@ from oracle.instances import cluster, clusters, log_uniform
 import fairopt as fo
 from fairopt.allocation import feasibility
 from fairopt.blocks.model import Point
-from fairopt.routes import certify
-from fairopt.routes.cone import Answer, Settings
+from fairopt.proofs import lagrangian
+from fairopt.proofs.gate import Answer
+from fairopt.routes.choose import best
+from fairopt.routes.cone import Settings
 from fairopt.routes.program import Program
 from fairopt.routes.server_demands import demands_of
 from fairopt.routes.server_prices import applies, solve
@@ -35,7 +37,7 @@ def solved(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Cons
     """The certified answer, and tasks by user and server."""
     program = Program(instance, objective, constraints)
     assert applies(program)
-    answer = solve(program, Settings())
+    answer = best(program, solve(program, Settings()))
     assert answer is not None
     assert answer.ok and answer.violation == 0.0 and answer.method == "prices"
     table = program.expand(answer.tasks)
@@ -66,8 +68,8 @@ def agree(instance: fo.Instance, objective: fo.Objective) -> None:
     assert answer.prices is not None
     majorant = objective.majorant(Point(program.instance, program.pairs.table(answer.tasks)))  # servers merged
     assert majorant is not None
-    multipliers = certify.Multipliers(answer.prices / majorant.unit, np.zeros(len(program.pairs)))
-    bound = certify.bound(
+    multipliers = lagrangian.Multipliers(answer.prices / majorant.unit, np.zeros(len(program.pairs)))
+    bound = lagrangian.bound(
         program, majorant, objective, multipliers, answer.tasks, natural=objective.majorant_is_natural
     )  # fmt: skip
     assert bound.gap <= 1e-6
@@ -241,7 +243,8 @@ def test_what_is_left_over_is_of_no_use_to_anybody(alpha: float, seed: int) -> N
 
 def test_a_deadline_that_has_passed_gives_no_answer() -> None:
     instance = fo.datasets.log_uniform(50, 2, n_servers=3, different_servers=True, seed=1)
-    assert not solve(Program(instance, fo.AlphaFair(1), ()), Settings(deadline=0.0)).ok
+    program = Program(instance, fo.AlphaFair(1), ())
+    assert not best(program, solve(program, Settings(deadline=0.0))).ok
 
 
 def test_demands_may_be_single_floats() -> None:

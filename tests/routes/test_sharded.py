@@ -68,8 +68,8 @@ def assert_same(a: fo.ShardedAllocation, b: fo.Allocation, rtol: float = 1e-9) -
     capacities = b.instance.capacities[0]
     np.testing.assert_allclose(a.usage / capacities, b.usage[0] / capacities, rtol=rtol, atol=1e-12)
     assert (a.usage <= capacities).all()
-    assert b.prices is not None
-    worth = b.prices[0] * capacities
+    assert b.evidence_prices is not None
+    worth = b.evidence_prices[0] * capacities
     np.testing.assert_allclose(a.prices * capacities, worth, rtol=rtol, atol=1e-9 * worth.max())
     np.testing.assert_allclose(everybody(a), b.tasks, rtol=rtol, atol=1e-10 * b.tasks.max(initial=0.0))
 
@@ -110,7 +110,7 @@ def test_nobody_in_a_shard_or_anywhere_takes_part(policy: fo.Policy, tmp_path: P
     assert not a.tasks(0).any()
     nobody = instance.with_task_limits(0.0)
     b = fo.allocate_sharded(policy, table(tmp_path / "u.parquet", nobody, 50), capacities=capacities_of(nobody))
-    assert b.certificate.ok and not b.usage.any() and not everybody(b).any() and not b.prices.any()
+    assert b.certificate.ok and not b.usage.any() and not everybody(b).any() and not b.evidence_prices.any()
     c = fo.allocate_sharded(policy, [np.zeros((0, 3))], capacities=[1, 1, 1])
     assert c.n_users == 0 and c.certificate.ok and c.sizes == (0,)
 
@@ -214,7 +214,8 @@ def test_the_folder_holds_the_tasks_of_each_shard(policy: fo.Policy, tmp_path: P
         assert written["user"].to_pylist() == [f"u{j}" for j in range(90 * k, min(90 * k + 90, 400))]
         assert written["tasks"].to_pylist() == a.tasks(k).tolist()
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert summary["users"] == 400 and summary["usage"] == a.usage.tolist() and summary["prices"] == b.prices.tolist()
+    assert summary["users"] == 400 and summary["usage"] == a.usage.tolist()
+    assert summary["prices"] == b.evidence_prices.tolist()
     assert [s["users"] for s in summary["shards"]] == [90, 90, 90, 90, 40]
     assert [s["file"] for s in summary["shards"]] == [path.name for path in b.files]
     assert b.rounds == a.rounds + 1 == summary["rounds"]
@@ -437,7 +438,7 @@ def test_a_worker_that_is_killed_costs_no_more_than_time(client: Any, at: str, t
     a = fo.allocate_sharded(fo.FDS(2), source, capacities=units, client=client, progress=kill, out=tmp_path / "out")
     assert killed
     b = fo.allocate_sharded(fo.FDS(2), source, capacities=units)
-    np.testing.assert_allclose(a.prices, b.prices, rtol=1e-12)
+    np.testing.assert_allclose(a.prices, b.evidence_prices, rtol=1e-12)
     np.testing.assert_allclose(everybody(a), everybody(b), rtol=1e-12)
     client.wait_for_workers(2)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.routes.chunks import Chunk, Pool
+from fairopt.routes.chunks import Chunk, Pool, cost, summed
 
 Float = NDArray[np.floating[Any]]
 
@@ -300,3 +300,75 @@ def worth(
         return Worth(Feasibility.of(chunk, x), whole, value, gain)
 
     return Worth.of_all(pool.each(look))
+
+
+class Sums(NamedTuple):
+    """What a total needs: its value, and the most that users could gain at prices."""
+
+    feasible: Feasibility
+    value: float
+    gain: float
+
+    @classmethod
+    def of_all(cls, parts: Sequence[Sums]) -> Sums:
+        """Those of all together."""
+        value, gain = (float(np.sum([p[k] for p in parts])) for k in (1, 2))
+        return cls(Feasibility.of_all([p.feasible for p in parts]), value, gain)
+
+    def scaled(self, factor: float) -> Sums:
+        """What they would be with everybody's tasks multiplied by a factor."""
+        return self._replace(feasible=self.feasible.scaled(factor), value=self.value * factor)
+
+    def gap(self, spent: float) -> float:
+        """(bound - value) / bound, by weak duality.
+
+        Parameters
+        ----------
+        spent : float
+            Prices times usable capacities.
+
+        Returns
+        -------
+        float
+        """
+        bound = spent + self.gain
+        if not (np.isfinite(bound) and np.isfinite(self.value)):
+            return np.inf
+        return (bound - self.value) / bound if bound > self.value else 0.0
+
+
+def totals(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk], None] | None = None) -> Sums:
+    """Value of an answer, and a bound on every other at any prices.
+
+    Parameters
+    ----------
+    pool : Pool
+        Users and share.
+    tasks : ndarray of shape (n_users,)
+        The answer to judge.
+    prices : ndarray of shape (n_resources,)
+        What to charge, per whole capacity.
+    settle : callable, optional
+        Called with each chunk before it is looked at: writes its tasks, and saves a pass.
+
+    Returns
+    -------
+    Sums
+    """
+
+    def look(chunk: Chunk) -> Sums:
+        if settle is not None:
+            settle(chunk)
+        x, share = tasks[chunk.rows], chunk.coefficients
+        remains = share - cost(chunk.ratios, prices)
+        gain = float(np.sum(remains * chunk.of(pool.low))) + summed(np.maximum(remains, 0.0), chunk.room)
+        return Sums(Feasibility.of(chunk, x), summed(share, x), gain)
+
+    return Sums.of_all(pool.each(look))
+
+
+def natural_prices(log_prices: Float, alpha: float, level: float) -> Float:
+    """Prices in natural units of the objective, which may lie beyond the range of floats at large alpha."""
+    with np.errstate(over="ignore"):
+        prices: Float = np.exp(log_prices + (1.0 - alpha) * np.log(level))
+    return prices

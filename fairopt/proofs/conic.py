@@ -1,13 +1,15 @@
-"""A bound for objectives that only CVXPY knows: the cone program's own dual, made feasible by our hand.
+"""A bound for objectives that only CVXPY knows: the cone program's own dual, made feasible here.
 
 CVXPY turns any problem into ``min c'z + d : A z + s = b, s in K``. For any y in the dual cone,
-``c'z >= r'z - b'y`` with ``r = c + A'y``. The solver's y is moved until r vanishes on the variables that CVXPY added
-(whose range is unknown) and lies in the dual cone; what is left of r is charged at the range of each variable.
+``c'z >= r'z - b'y`` with ``r = c + A'y``. A solver's y is moved into the dual cone, until r vanishes on the variables
+that CVXPY added; what is left of r is charged at the range of each variable. Those of the tasks are proven. Those of
+CVXPY's variables are not: for the 1e-16 that rounding leaves on them a range far beyond where they are at the answer is
+assumed, and the certificate says so.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -15,12 +17,24 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import lsqr
 
+from fairopt.proofs.lagrangian import EPS
 from fairopt.routes import solvers
 
 Float = NDArray[np.floating[Any]]
 
 
-def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> float | None:
+REACH = 100.0  # times where a variable of CVXPY's is at the answer (at least 1): how far it is assumed to go
+ASSUMED = f"variables that CVXPY added stay within {REACH:g} times their size at the answer"
+
+
+class ConicBound(NamedTuple):
+    """A bound on the optimum, and whether it holds only if CVXPY's variables stay within `REACH`."""
+
+    value: float
+    assumes: bool
+
+
+def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> ConicBound | None:
     """An upper bound on the optimum of a maximisation problem.
 
     The problem is solved once more in CLARABEL's cone form for its dual, which is then only a starting point.
@@ -36,7 +50,7 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> float
 
     Returns
     -------
-    float or None
+    ConicBound or None
         None where the cone form holds something other than linear, second-order, exponential or power cones.
     """
     if "CLARABEL" not in solvers.installed():
@@ -72,11 +86,12 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> float
             break
         y = _into_dual_cone(y - lsqr(on_others, residual, atol=1e-16, btol=1e-16)[0], dims)
     residual = c + transposed @ y
-    reach = 100.0 * np.maximum(1.0, np.abs(z))  # of CVXPY's own variables: far beyond where they are at the answer
-    low = -float(b @ y) + float(np.minimum(residual[ours] * top, 0.0).sum())
-    low -= float((np.abs(residual) * reach)[others].sum())
+    rounding = EPS * (np.abs(c) + abs(transposed) @ np.abs(y))
+    low = -float(b @ y) - EPS * float(np.abs(b * y).sum())
+    low += float(np.minimum((residual - rounding)[ours] * top, 0.0).sum())
+    unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[others].sum())
     offset = _offset(inverse[-1])
-    return None if offset is None else -(low + offset)
+    return None if offset is None else ConicBound(-(low - unknown + offset), unknown > 0)
 
 
 def _offset(inverse: Any) -> float | None:

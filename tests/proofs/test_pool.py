@@ -13,9 +13,10 @@ from oracle.instances import log_uniform, pools
 import fairopt as fo
 from fairopt.blocks.model import Point
 from fairopt.certificate import within_tolerance
-from fairopt.routes import certify, chunks
+from fairopt.proofs import lagrangian
+from fairopt.proofs.pool import Bottlenecks, Feasibility, Worth, bottlenecks, worth
+from fairopt.routes import chunks
 from fairopt.routes.chunks import Pool
-from fairopt.routes.evidence import Bottlenecks, Feasibility, Worth, bottlenecks, worth
 from fairopt.routes.prices import find_prices
 from fairopt.routes.program import Program
 from fairopt.routes.responding import Responding
@@ -38,7 +39,7 @@ class Solved:
         if found is None:
             raise LookupError("no prices found")
         self.log_prices = found
-        users.judged(found)
+        self.pool.each(users.settling(found))
         self.tasks = users.tasks
 
     def worth(self, tasks: np.ndarray, log_prices: np.ndarray | None = None) -> tuple[Worth, float]:
@@ -51,16 +52,16 @@ class Solved:
         found, gap = self.worth(tasks, log_prices)
         return within_tolerance(gap, found.feasible.violation, found.feasible.short)
 
-    def lagrangian(self, log_prices: np.ndarray) -> certify.Bound:
+    def lagrangian(self, log_prices: np.ndarray) -> lagrangian.Bound:
         """The bound that the cone route would prove at the same prices, which it wants in the majorant's units."""
         objective = self.program.objective
         point = Point(self.program.instance, self.program.pairs.table(self.tasks))
         majorant = objective.majorant(point)
         total, level = point.weights.sum(), point.level(self.share)
         unit = np.log(total) + (1 - self.alpha) * (np.log(level) - np.log(self.level))
-        multipliers = certify.Multipliers(np.exp(log_prices - unit), np.zeros(len(self.program.pairs)))
+        multipliers = lagrangian.Multipliers(np.exp(log_prices - unit), np.zeros(len(self.program.pairs)))
         with np.errstate(all="ignore"):
-            return certify.bound(self.program, majorant, objective, multipliers, self.tasks, refine=False)
+            return lagrangian.bound(self.program, majorant, objective, multipliers, self.tasks, refine=False)
 
 
 def solved(data: st.DataObject, alpha: float, floors: bool = False) -> Solved:

@@ -16,10 +16,10 @@ from oracle.optimum import linear, random_points
 import fairopt as fo
 from fairopt.allocation import feasibility
 from fairopt.blocks.model import Point
-from fairopt.routes import certify
+from fairopt.proofs import conditions, lagrangian
+from fairopt.proofs.conic import conic_bound
+from fairopt.proofs.pool import bottlenecks
 from fairopt.routes.chunks import Pool
-from fairopt.routes.conic_bound import conic_bound
-from fairopt.routes.evidence import bottlenecks
 from fairopt.routes.program import ConeModel, Program
 
 OBJECTIVES = [
@@ -77,9 +77,9 @@ def test_no_feasible_point_beats_the_bound_at_any_prices(
         prices = scale * rng.exponential(size=rows) * (rng.random(rows) < 0.7)
         at = 0.5 * points[0] + 0.5 * points[1] + 1e-9 * program.size[program.pairs.user]
         majorant = objective.majorant(Point(program.instance, program.pairs.table(at)))
-        multipliers = certify.Multipliers(prices, np.zeros(len(program.pairs)))
+        multipliers = lagrangian.Multipliers(prices, np.zeros(len(program.pairs)))
         for natural in (True, False):
-            top = certify.bound(program, majorant, objective, multipliers, at, natural=natural).value
+            top = lagrangian.bound(program, majorant, objective, multipliers, at, natural=natural).value
             for x in points:
                 own = majorant.value(Point(program.instance, program.pairs.table(x)))
                 assert not own > top + 1e-9 * max(abs(top), abs(own), 1e-3)
@@ -127,8 +127,8 @@ def test_a_worse_point_has_a_gap_as_large_as_what_it_gives_up(objective: fo.Obje
     for part in (0.5, 0.9, 0.99, 0.9999):
         tasks = part * a.tasks
         majorant = objective.majorant(Point(program.instance, tasks[:, None]))
-        multipliers = certify.Multipliers(prices / majorant.unit, np.zeros(len(tasks)))
-        gap = certify.bound(program, majorant, objective, multipliers, tasks).gap
+        multipliers = lagrangian.Multipliers(prices / majorant.unit, np.zeros(len(tasks)))
+        gap = lagrangian.bound(program, majorant, objective, multipliers, tasks).gap
         # every objective here falls by 1 - part, or by its logarithm
         assert gap >= (1 - part) * (1 - 1e-3)
 
@@ -141,9 +141,9 @@ def test_a_bound_that_is_no_number_proves_nothing(objective: fo.Objective, value
     tasks = np.array([0.1, 0.1])
     with np.errstate(all="ignore"):
         majorant = objective.majorant(Point(instance, tasks[:, None]))
-        multipliers = certify.Multipliers(np.full(3, value), np.zeros(2))
+        multipliers = lagrangian.Multipliers(np.full(3, value), np.zeros(2))
         for natural in (True, False):
-            assert not certify.bound(program, majorant, objective, multipliers, tasks, natural=natural).gap <= 1e-6
+            assert not lagrangian.bound(program, majorant, objective, multipliers, tasks, natural=natural).gap <= 1e-6
 
 
 # -- leximin on one pool ---------------------------------------------------------------------------------------
@@ -196,8 +196,9 @@ def test_the_conic_bound_is_above_the_optimum_and_close(kind: str, seed: int) ->
     }[kind]  # fmt: skip
     problem = cp.Problem(cp.Maximize(form), model.all_constraints)
     top = program.most[program.pairs.user] / model.scale
-    bound = conic_bound(problem, x, top)
-    assert bound is not None
+    found = conic_bound(problem, x, top)
+    assert found is not None
+    bound = found.value
     polytope = Polytope.of(program.instance)
     for point in random_points(polytope, rng, 20):
         x.value = np.maximum(pairs_of(program, point) / model.scale, 0)
@@ -245,17 +246,17 @@ def test_repair_makes_anything_feasible_and_leaves_the_feasible_alone(seed: int,
     rng, instance = drawn(seed, by_server)
     program = Program(instance, fo.Total(), [fo.Reserve(0, 0.25)])
     tasks = size * rng.exponential(size=len(program.pairs))
-    fixed = certify.repair(program, tasks)
-    assert certify.measured_violation(program, fixed) <= 1e-14 + 1e-12
+    fixed = conditions.repair(program, tasks)
+    assert conditions.measured_violation(program, fixed) <= 1e-14 + 1e-12
     assert (fixed <= tasks).all()
     used = program.pairs.loads @ fixed
     assert (used <= program.usable_rows * (1 + 1e-12)).all()
-    np.testing.assert_allclose(certify.repair(program, fixed), fixed, rtol=1e-12)
+    np.testing.assert_allclose(conditions.repair(program, fixed), fixed, rtol=1e-12)
 
 
 def test_repair_costs_others_nothing_where_a_resource_may_not_be_used_at_all() -> None:
     program = Program(fo.Instance([[1, 0], [1, 1]], [10, 10]), fo.Total(), [fo.Reserve(1, 1.0)])
-    np.testing.assert_allclose(certify.repair(program, np.array([10.0, 1e-12])), [10, 0], atol=1e-9)
+    np.testing.assert_allclose(conditions.repair(program, np.array([10.0, 1e-12])), [10, 0], atol=1e-9)
 
 
 @pytest.mark.parametrize("constant", [-7.0, 7.0])
@@ -264,4 +265,4 @@ def test_the_conic_bound_counts_the_objectives_constant(constant: float) -> None
     problem = cp.Problem(cp.Maximize(cp.sum(cp.log(x)) + constant), [cp.sum(x) <= 1])
     bound = conic_bound(problem, x, np.ones(2))
     assert bound is not None
-    assert bound == pytest.approx(constant - 2 * np.log(2), abs=1e-9)
+    assert bound.value == pytest.approx(constant - 2 * np.log(2), abs=1e-9)

@@ -1,11 +1,8 @@
-"""Proof that an allocation is feasible and optimal, from the data and approximate prices, without trusting a solver.
-
-This module gathers the evidence for cone programs: repair, violations on the data, multipliers read off a solved model,
-and tangents. The bound itself is in `lagrangian`; answers on one pool are judged in `evidence`.
-"""
+"""Repair of a point, how well conditions hold at it, and what they charge at a solver's multipliers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -14,20 +11,23 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.allocation import feasibility
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.levels import AtLeast
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
-from fairopt.routes.lagrangian import Bound, Multipliers, bound
+from fairopt.proofs.lagrangian import Charge, Multipliers
 from fairopt.routes.program import ConeModel, Program
 
 __all__ = [
-    "Bound", "Multipliers", "as_matrix", "block_violation", "bound", "dual_values",
-    "gradient_of", "linear_charge", "measured_violation", "relative_violation", "relaxed_multipliers", "repair",
-    "tangent",
+    "as_matrix", "block_violation", "bounds_violation", "dual_values", "gradient_of", "linear_charge",
+    "measured_violation", "relative_violation", "relaxed_multipliers", "repair", "tangent",
 ]  # fmt: skip
 
 Float = NDArray[np.floating[Any]]
+
+ROUNDING = 1e-13  # of a capacity: what sums may be off by, so that what was repaired once is left alone
+TYPICAL = 1e-3  # a row is never measured in less than this part of what it is where users run what they typically do
 
 
 def repair(program: Program, tasks: Float) -> Float:
@@ -55,22 +55,33 @@ def repair(program: Program, tasks: Float) -> Float:
     rows = pairs.loads @ tasks
     usable = program.usable_rows
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))
-    worst = np.maximum(over.reshape(-1, program.instance.n_resources).max(axis=1, initial=0.0), 1.0)
-    return tasks / worst[pairs.server]
+    worst = over.reshape(-1, program.instance.n_resources).max(axis=1, initial=0.0)
+    return tasks / np.where(worst > 1 + ROUNDING, worst, 1.0)[pairs.server]
 
 
-def block_violation(cone: ConeModel, tasks: Float) -> float:
-    """Largest relative violation of the policy's own conditions at tasks by pair."""
-    program = cone.program
+def bounds_violation(program: Program, tasks: Float) -> float:
+    """Largest relative violation of the bounds on users' tasks, those of the policy's blocks among them."""
     totals = program.pairs.sum(tasks)
     short = np.divide(program.low - totals, program.low, out=np.zeros(len(totals)), where=program.low > 0)
     beyond = np.where(np.isfinite(program.high), totals - program.high, 0.0)
-    worst = max(float(short.max(initial=0.0)), float((beyond / program.size).max(initial=0.0)))
-    if cone.rest:
+    return max(float(short.max(initial=0.0)), float((beyond / program.size).max(initial=0.0)))
+
+
+def block_violation(cone: ConeModel, tasks: Float) -> float:
+    """Largest relative violation of the policy's own conditions at tasks by pair, and of those that its blocks require.
+
+    What fairopt's own objectives require of variables of theirs is left out: their values are worked out without.
+    """
+    program = cone.program
+    worst = bounds_violation(program, tasks)
+    ours = all(is_ours(t) for _, t in program.objective.terms())
+    required = cone.required[: cone.required_by_constraints] if ours else cone.required
+    conditions = [*(condition for _, _, condition in cone.rest), *required]
+    if conditions:
         before = cone.unknowns.value
         cone.unknowns.save_value(tasks / cone.scale)
-        for _, _, condition in cone.rest:
-            worst = max(worst, relative_violation(condition))
+        typical = {cone.unknowns.id: np.ones(len(tasks))}
+        worst = max(worst, *(relative_violation(condition, typical) for condition in conditions))
         cone.unknowns.save_value(before)
     return worst
 
@@ -122,14 +133,10 @@ def _add_linear(out: Multipliers, condition: cp.Constraint, dual: Float, cone: C
     """Charge a condition at its multiplier."""
     charged = linear_charge(condition, cone.unknowns, dual)
     if charged is not None:
-        per_unit, value = charged
-        out.pair_cost += per_unit / cone.scale
-        out.constant += float(per_unit @ np.asarray(cone.unknowns.value, dtype=float)) - value
+        out.add(charged, np.asarray(cone.unknowns.value, dtype=float), cone.scale)
 
 
-def linear_charge(
-    condition: cp.Constraint, unknowns: cp.Variable, dual: Float | None = None
-) -> tuple[Float, float] | None:
+def linear_charge(condition: cp.Constraint, unknowns: cp.Variable, dual: Float | None = None) -> Charge | None:
     """What a condition ``expr <= 0`` (or == 0), linear or linearised where it stands, charges at its multiplier.
 
     Parameters
@@ -143,7 +150,7 @@ def linear_charge(
 
     Returns
     -------
-    (ndarray, float) or None
+    Charge or None
         Multiplier times Jacobian by unknown (in column order), and multiplier times the condition's value.
     """
     dual = dual_values(condition) if dual is None else dual
@@ -163,8 +170,8 @@ def linear_charge(
     if jacobian is None or expression.value is None:
         return None
     per_unit = np.asarray(jacobian @ dual).ravel() * sign  # the Jacobian comes as (unknowns, rows)
-    value = float(np.asarray(expression.value, dtype=float).ravel(order="F") @ dual) * sign
-    return per_unit, value
+    values, size = np.asarray(expression.value, dtype=float).ravel(order="F"), abs(jacobian) @ np.abs(dual)
+    return Charge(per_unit, float(values @ dual) * sign, np.asarray(size).ravel(), float(np.abs(values * dual).sum()))
 
 
 def dual_values(condition: cp.Constraint) -> Float:
@@ -222,18 +229,30 @@ def as_matrix(gradient: Any) -> sp.csr_array:
     return sp.csr_array(dense)
 
 
-def relative_violation(condition: cp.Constraint) -> float:
-    """How far a condition fails to hold, relative to its terms (both sides of a homogeneous one vanish)."""
-    violation = np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel()
+def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | None = None) -> float:
+    """How far a condition fails to hold: its worst row, each relative to the terms of that row.
+
+    Both sides of a homogeneous row may vanish, so terms count one by one. ``typical`` gives about how large entries of
+    a variable are, by its number: a row is measured in no less than `TYPICAL` of its terms there.
+    """
+    violation = np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel(order="F")
+    if not np.isfinite(violation).all():
+        return np.inf
     if not violation.max(initial=0.0) > 0:
-        return 0.0 if not np.isnan(violation).any() else np.inf
-    sides = [float(np.max(np.abs(a.value), initial=0.0)) for a in condition.args if a.value is not None]
-    size = max(sides, default=0.0)
+        return 0.0
+    size = np.zeros(len(violation))
     for argument in condition.args:
+        if argument.value is None:
+            continue
+        parts = [np.abs(np.asarray(argument.value, dtype=float)).ravel(order="F")]
         for variable, gradient in argument.grad.items() if argument.is_affine() else ():
-            terms = abs(as_matrix(gradient)).T @ np.abs(np.asarray(variable.value, dtype=float).ravel(order="F"))
-            size = max(size, float(terms.max(initial=0.0)))
-    return float(violation.max()) / (size if size > 0 else 1.0)
+            slopes = abs(as_matrix(gradient)).T
+            parts.append(slopes @ np.abs(np.asarray(variable.value, dtype=float).ravel(order="F")))
+            if typical is not None and variable.id in typical:
+                parts.append(TYPICAL * (slopes @ typical[variable.id]))
+        for part in parts:  # a cone has one violation for all its entries, and a side may be a single number
+            size = np.maximum(size, part if len(part) == len(size) else part.max(initial=0.0))
+    return float(np.max(violation / np.where(size > 0, size, 1.0)))
 
 
 def measured_violation(program: Program, tasks: Float) -> float:

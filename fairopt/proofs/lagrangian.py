@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,21 @@ from fairopt.routes.program import Program
 
 Float = NDArray[np.floating[Any]]
 
+EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than rounding leaves
+
+
+class Charge(NamedTuple):
+    """What a condition charges for a unit of each unknown, its multiplier times its value, and the sizes of both."""
+
+    per_unit: Float
+    value: float
+    size: Float
+    value_size: float
+
 
 @dataclass
 class Multipliers:
-    """What a solver says things are worth, to be taken with salt.
+    """Approximate dual values, which need not be accurate.
 
     Attributes
     ----------
@@ -39,12 +50,32 @@ class Multipliers:
         What they give back: multiplier times right-hand side.
     extra : tuple of (Majorant, multiplier)
         Concave functions that must stay at or above a level, with multipliers (their levels are in ``constant``).
+    size : ndarray of shape (n_pairs,) or None, and float
+        ``pair_cost`` and ``constant`` with all their terms taken positive: what rounding is relative to.
     """
 
     prices: Float
     pair_cost: Float
     constant: float = 0.0
     extra: tuple[tuple[Majorant, float], ...] = ()
+    size: Float | None = None
+    constant_size: float = 0.0
+
+    def add(self, charge: Charge, at: Float, unit: Float | float = 1.0) -> None:
+        """Charge one more condition, linearised where the unknowns are, of so many tasks each."""
+        before = np.abs(self.pair_cost) if self.size is None else self.size
+        self.size = before + charge.size / unit
+        self.pair_cost = self.pair_cost + charge.per_unit / unit
+        self.constant += float(charge.per_unit @ at) - charge.value
+        self.constant_size += float(charge.size @ np.abs(at)) + charge.value_size
+
+    def times(self, factor: float) -> Multipliers:
+        """All of them in other units."""
+        return Multipliers(
+            self.prices * factor, self.pair_cost * factor, self.constant * factor,
+            tuple((m, t * factor) for m, t in self.extra),
+            None if self.size is None else self.size * factor, self.constant_size * factor,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -140,8 +171,11 @@ class _Lagrangian:
         # one number per user must say what a pair is worth: its tasks, or the share that differs by server
         self.reference = by_server[0] if by_server else None
         worth = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
-        cost = np.asarray(pairs.loads.T @ multipliers.prices).ravel() + multipliers.pair_cost
-        self.by_pair, self.worth = cost / worth, np.zeros(len(pairs))
+        charged = np.asarray(pairs.loads.T @ multipliers.prices).ravel()
+        cost = charged + multipliers.pair_cost
+        size = charged + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
+        # rounded down, so that the bound is one whatever is left of numbers that cancel
+        self.by_pair, self.worth = (cost - EPS * size) / worth, np.zeros(len(pairs))
         if self.reference is not None:
             for p in majorant.powers:
                 if p.alpha == 0:
@@ -151,7 +185,9 @@ class _Lagrangian:
                     if p.alpha == 0:
                         self.by_pair = self.by_pair - times * pairs.of(p.factor) * pairs.of(p.c) / worth
         self.cost = pairs.min(self.by_pair)
-        self.back = float(multipliers.prices @ program.usable_rows) + multipliers.constant
+        paid = float(multipliers.prices @ program.usable_rows)
+        self.back = paid + multipliers.constant
+        self.back += EPS * (paid + max(multipliers.constant_size, abs(multipliers.constant)))
         if self.reference is None:
             self.low, self.high = program.low, program.most
             self.at = point.tasks
@@ -221,7 +257,8 @@ class _Lagrangian:
         if self.reference is None:
             cost = factor * self.cost
         else:
-            cost = self.pairs.min(factor * self.by_pair - self.worth)
+            by_pair = factor * self.by_pair
+            cost = self.pairs.min(by_pair - self.worth - EPS * (np.abs(by_pair) + np.abs(self.worth)))
             constant -= sum(float(p.factor.sum()) for p in self.majorant.powers if p.alpha == 0)
             constant -= sum(
                 factor * t * float(p.factor.sum()) for m, t in self.multipliers.extra for p in m.powers if p.alpha == 0
@@ -229,7 +266,7 @@ class _Lagrangian:
         terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
         constant += factor * self.back
         if not ranked:
-            return float(_best_response(cost, terms, self.low, self.high).sum() + constant)
+            return _added(_best_response(cost, terms, self.low, self.high), constant)
         left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
         weight = sum(r.factor * sum(r.v) for r in ranked)
         pinned = self.at >= self.high * (1 - 1e-7)
@@ -240,9 +277,14 @@ class _Lagrangian:
                 c = self._per_unit(r.c)
                 part = r.factor * sum(r.v) / weight
                 theta = r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
-                charged = charged - theta * c
-            best = min(best, float(_best_response(charged, terms, self.low, self.high).sum() + constant))
+                charged = charged - theta * c - EPS * (np.abs(charged) + theta * c)
+            best = min(best, _added(_best_response(charged, terms, self.low, self.high), constant))
         return best
+
+
+def _added(parts: Float, constant: float) -> float:
+    """A sum, rounded up."""
+    return float(parts.sum() + constant + EPS * (np.abs(parts).sum() + abs(constant)))
 
 
 def _best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float) -> Float:
@@ -251,7 +293,7 @@ def _best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low
     curved = []
     for c, factor, alpha in terms:
         if alpha == 0:
-            cost = cost - factor * c
+            cost = cost - factor * c - EPS * (np.abs(cost) + np.abs(factor * c))
             constant = constant - factor
         elif np.any(factor != 0):
             curved.append((c, factor, alpha))

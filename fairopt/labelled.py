@@ -1,0 +1,208 @@
+"""Labels that data frames and series bring: values are put in the order of the labels, never joined by position.
+
+Nothing is imported for that: frames of pandas, Polars, pyarrow and the like are known by their attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import InvalidInstance
+
+__all__ = ["axes_of", "by_label", "joined", "refuse_labels"]
+
+_AXES = {
+    "demands": ("user", "resource"), "capacities": ("server", "resource"), "weights": ("user",),
+    "task_limits": ("user",), "eligible": ("user", "server"), "counts": ("server",), "server_types": ("server",),
+    "units": ("resource",),
+}  # fmt: skip
+_NAMING = ("demands", "capacities")  # what users, servers and resources are called, if nothing else says so
+_SHOWN = 5  # labels that a message lists
+
+
+def axes_of(value: Any) -> tuple[Any, ...] | None:
+    """The labels along each axis of a data frame or series, None for an axis without; None for anything else.
+
+    Parameters
+    ----------
+    value : object
+        Anything.
+
+    Returns
+    -------
+    tuple or None
+        An index as it is: a default one counts from 0 and is a label only where others are the same numbers.
+    """
+    if hasattr(value, "column_names"):  # pyarrow, whose `columns` are the numbers
+        return None, value.column_names
+    if not hasattr(value, "to_numpy"):
+        return None
+    if hasattr(value, "index"):
+        return (value.index, value.columns) if value.ndim == 2 else (value.index,)
+    return (None, value.columns) if hasattr(value, "columns") else None
+
+
+def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of `Instance` in the order of one set of labels.
+
+    Parameters
+    ----------
+    values : dict
+        The arguments with an axis of users, servers or resources, by name.
+    labels : dict
+        What was given as ``user``, ``server`` and ``resource`` labels, or None.
+
+    Returns
+    -------
+    (dict, dict)
+        Both as they were, but frames and series as arrays, and labels from those that name things.
+
+    Raises
+    ------
+    InvalidInstance
+        If labels along one axis are not the same in all.
+    """
+    arrays = dict(values)
+    axes: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        if value is None or type(value) is np.ndarray:
+            continue
+        _refuse_parts(name, value)
+        if name == "capacities" and isinstance(value, Mapping):
+            _refuse_parts(name, [*value.values()])
+            arrays[name], axes[name] = _by_resource(value), {"resource": tuple(value)}
+        elif (found := axes_of(value)) is not None:
+            arrays[name] = np.asarray(value)
+            kinds = _AXES[name][-len(found) :] if name == "capacities" else _AXES[name]
+            if len(kinds) == len(found):  # else it has a wrong shape, which is said later
+                axes[name] = {kind: axis for kind, axis in zip(kinds, found, strict=True) if axis is not None}
+            _refuse_table(name, found[-1])
+    if not axes:
+        return arrays, dict(labels)
+    known, source = dict(labels), {kind: f"{kind}s" for kind in labels}
+    for kind, given in labels.items():
+        if isinstance(given, Iterable) and not isinstance(given, str):
+            known[kind] = tuple(map(str, given))
+    for name in _NAMING:
+        for kind, axis in axes.get(name, {}).items():
+            if known[kind] is None and not _counts(axis):
+                known[kind], source[kind] = _names(axis, name, kind), name
+    for name, along in axes.items():
+        for kind, axis in along.items():
+            order = _order(name, kind, axis, known[kind], source[kind])
+            if order is not None:
+                arrays[name] = np.take(arrays[name], order, axis=[*along].index(kind) - len(along))
+    return arrays, known
+
+
+def by_label(value: Any) -> Any:
+    """A series with labels as a dict by label; anything else as it is.
+
+    Parameters
+    ----------
+    value : object
+        What is given by user.
+
+    Returns
+    -------
+    object
+    """
+    axes = axes_of(value)
+    if axes is None or len(axes) > 1 or _counts(axes[0]):
+        return value
+    return dict(zip(_names(axes[0], "a series", "user"), np.asarray(value).tolist(), strict=True))
+
+
+def refuse_labels(**values: Any) -> None:
+    """`InvalidInstance` for data frames and series where labels have no meaning.
+
+    Parameters
+    ----------
+    **values
+        Arguments by name.
+    """
+    for name, value in values.items():
+        _refuse_parts(name, value)
+        axes = axes_of(value)
+        if axes is not None and not all(axis is None or _counts(axis) for axis in axes):
+            raise InvalidInstance(
+                f"{name} is a {type(value).__name__} with labels, and here values are taken by position; "
+                "put it in the order of the others and give .to_numpy()"
+            )
+
+
+def _by_resource(value: Mapping[Any, Any]) -> NDArray[Any]:
+    """A dict by resource, of numbers for one pool or of numbers by server row."""
+    try:
+        return np.array([*value.values()]).T
+    except ValueError as error:
+        raise InvalidInstance(
+            f"capacities cannot be read by resource ({error}); give a number for each, or equally long lists by server"
+        ) from error
+
+
+def _refuse_parts(name: str, value: Any) -> None:
+    """`InvalidInstance` for a list of series or frames, whose labels nothing would compare."""
+    if isinstance(value, (list, tuple)) and value and axes_of(value[0]) is not None:
+        raise InvalidInstance(
+            f"{name} is a list of {type(value[0]).__name__}, whose labels would be passed over; make one frame of them"
+        )
+
+
+def _refuse_table(name: str, columns: Any) -> None:
+    """`InvalidInstance` for a frame that holds names in a column."""
+    column = {"demands": "user", "capacities": "server"}.get(name)
+    if column is not None and column in map(str, columns):
+        raise InvalidInstance(
+            f"{name} is a table with a column {column!r}; give it to Instance.from_frames(users, servers), or, in "
+            f"pandas, .set_index({column!r})"
+        )
+
+
+def _counts(axis: Any) -> bool:
+    """Whether an index only counts rows from 0, as pandas gives it by default."""
+    return bool((getattr(axis, "start", None), getattr(axis, "step", None)) == (0, 1))
+
+
+def _names(axis: Any, name: str, kind: str) -> tuple[str, ...]:
+    if getattr(axis, "nlevels", 1) > 1:
+        raise InvalidInstance(f"{name} has several levels of labels by {kind}; give one level, or an array")
+    names = tuple(map(str, axis))
+    if len(set(names)) < len(names):
+        twice = next(one for k, one in enumerate(names) if one in names[:k])
+        raise InvalidInstance(f"{name} has the {kind} label {twice!r} twice; labels must differ")
+    return names
+
+
+def _order(name: str, kind: str, axis: Any, known: Any, source: str) -> list[int] | None:
+    """Positions in the order of the known labels; None where they are in it, or no labels."""
+    names = _names(axis, name, kind)
+    default = known is None
+    if default:  # as `Instance` calls them
+        known = ("pool",) if kind == "server" and len(names) == 1 else [f"{kind}{k + 1}" for k in range(len(names))]
+    place = {label: k for k, label in enumerate(names)}
+    if place.keys() == set(known):
+        return None if names == tuple(known) else [place[label] for label in known]
+    if _counts(axis):
+        return None
+    if default:
+        raise InvalidInstance(
+            f"{name} has labels by {kind} ({_some(names)}), but the {kind}s have none to join them with; give "
+            f"{kind}s=[...] as well, or .to_numpy() to take it by position"
+        )
+    parts = [(name, [x for x in names if x not in set(known)]), (source, [x for x in known if x not in place])]
+    words = " and ".join(f"{_some(found)} only in {where}" for where, found in parts if found)
+    some = "a dict for some of them only, " if name in ("weights", "task_limits") else ""
+    raise InvalidInstance(
+        f"{name} and {source} do not name the same {kind}s: {words}; give the same in both, {some}or .to_numpy() to "
+        "take it by position"
+    )
+
+
+def _some(labels: Iterable[str]) -> str:
+    found = [*map(repr, labels)]
+    return ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")

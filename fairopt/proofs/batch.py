@@ -1,0 +1,106 @@
+"""Answers of many instances at once: gaps by the same arguments as of one, in step over all of a chunk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import boxcox
+
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
+from fairopt.routes.batch_data import Chunk
+
+__all__ = ["judge"]
+
+Float = NDArray[np.floating[Any]]
+
+
+def judge(chunk: Chunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:
+    """Gap and violation of each instance.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        Instances, as given.
+    objective : Objective
+        Leximin or max-min (no prices), alpha-fairness (logarithms of prices, per whole capacity, in `FairUnits`), or a
+        total (prices per whole capacity, up to a factor of each instance).
+    tasks : ndarray of shape (n_users, size)
+        The final points.
+    prices : ndarray of shape (n_resources, size) or None
+        The evidence.
+
+    Returns
+    -------
+    (ndarray of shape (size,), ndarray of shape (size,))
+        The gap is NaN or infinite where nothing is proved.
+    """
+    if isinstance(objective, (Leximin, MaxMin)):
+        gap = bottleneck_gap(chunk, tasks)
+    elif prices is None:
+        gap = np.full(tasks.shape[1], np.inf)
+    elif isinstance(objective, AlphaFair) and objective.alpha > 0:
+        gap = fair_gap(chunk, tasks, prices, objective.alpha)
+    else:
+        gap = total_gap(chunk, tasks, np.maximum(prices, 0.0))
+    return gap, chunk.violation(tasks)
+
+
+def bottleneck_gap(chunk: Chunk, tasks: Float) -> Float:
+    """How far each instance is from the bottleneck condition, relatively.
+
+    Each user below its limit must use a full resource on which no user stands higher. At a gap of g the max-min level
+    is within 2 g of its best, too.
+    """
+    level = tasks / chunk.per_level
+    slack = np.maximum(1.0 - chunk.loads(tasks), 0.0)
+    excess = np.full(level.shape, np.inf)
+    for i, room in enumerate(slack):
+        users = chunk.demands[:, i] > 0
+        top = np.where(users, level, 0.0).max(axis=0)
+        over = np.divide(top, level, out=np.full(level.shape, np.inf), where=level > 0) - 1.0
+        np.minimum(excess, np.maximum(over, room), out=excess, where=users)
+    free = tasks < chunk.limits * (1 - 1e-9)
+    return np.where(free, excess, 0.0).max(axis=0)
+
+
+def total_gap(chunk: Chunk, tasks: Float, prices: Float) -> Float:
+    """(bound - value) / bound by weak duality: no user can have more tasks than it could run alone."""
+    ratios = chunk.demands / chunk.capacities
+    alone = np.divide(1.0, ratios.max(axis=1), out=np.full(tasks.shape, np.inf), where=ratios.any(axis=1))
+    left = np.maximum(chunk.per_task - np.einsum("jib,ib->jb", ratios, prices), 0.0)
+    room = np.where(chunk.limits > 0, np.minimum(chunk.limits, alone), 0.0)
+    bound = prices.sum(axis=0) + (left * room).sum(axis=0)
+    achieved = (chunk.per_task * tasks).sum(axis=0)
+    return np.divide(np.maximum(bound - achieved, 0.0), bound, out=np.zeros(bound.shape), where=bound != 0)
+
+
+def fair_gap(chunk: Chunk, tasks: Float, log_prices: Float, alpha: float) -> Float:
+    """Logarithm of the bound on the weighted power mean, by weak duality at any prices, over the one achieved.
+
+    Levels are in units of the smallest, so that none overflows. Differences of terms are added up, not terms, so that
+    the gap is right to the last digits.
+    """
+    units = chunk.fair_units
+    weights = units.weights
+    z = np.where(units.part, tasks / chunk.per_level / units.unit, 1.0)
+    most = np.minimum(units.tops, units.alone)
+    smallest = np.log(np.where(weights > 0, z, np.inf).min(axis=0))
+    power = 1.0 - alpha
+    log_prices = log_prices - power * smallest
+    log_cost = log_sum(units.log_per_weight + (log_prices + smallest)[None])
+    z, most = np.log(z) - smallest, np.log(most) - smallest
+    best = np.minimum(-log_cost / alpha, most)
+    gain = boxcox(np.exp(best), power) - boxcox(np.exp(z), power)
+    excess = np.where(weights > 0, weights * (gain - np.exp(log_cost + best)), 0.0).sum(axis=0)
+    excess = np.maximum(excess + np.exp(log_prices).sum(axis=0), 0.0)
+    mean = np.where(weights > 0, weights * np.exp(power * z), 0.0).sum(axis=0)
+    gap = np.log1p(np.maximum(power * excess / mean, -1.0)) / power if power else excess
+    return np.where((weights > 0).any(axis=0), gap, 0.0)
+
+
+def log_sum(logs: Float) -> Float:
+    """Logarithm of the sum of exponentials over the resources, (n, m, size) to (n, size)."""
+    top = logs.max(axis=1)
+    return top + np.log(np.exp(logs - top[:, None]).sum(axis=1))

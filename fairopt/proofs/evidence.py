@@ -1,0 +1,134 @@
+"""What a method hands over: a point, and evidence for it.
+
+Evidence is prices, levels and multipliers: numbers that may be wrong, which then prove little, but never too much.
+What a solver says of itself (its status, its objective value, its bound) is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.certificate import Try
+
+if TYPE_CHECKING:
+    from fairopt.proofs.servers import InLevels
+    from fairopt.routes.chunks import Chunk, Pool
+    from fairopt.routes.program import ConeModel
+
+__all__ = [
+    "Bottlenecked", "Evidence", "FairPrices", "Held", "Holding", "Proposal", "RowPrices", "Solved", "TotalPrices",
+]  # fmt: skip
+
+Float = NDArray[np.floating[Any]]
+Settle = Callable[["Chunk"], None]
+
+
+@dataclass
+class Bottlenecked:
+    """Leximin or max-min on one pool: each user is held by a full resource or by its limit, which needs no evidence.
+
+    ``order`` are resources in the order in which they became full, a hint; ``prices`` the derivative of the max-min
+    level by each whole capacity. ``settle`` writes the tasks of a chunk of users while the gate looks at them, which
+    saves a pass over the demands.
+    """
+
+    pool: Pool
+    order: Sequence[int] | None = None
+    prices: Float | None = None
+    settle: Settle | None = None
+
+
+@dataclass
+class FairPrices:
+    """Alpha-fairness on one pool: logarithms of prices per whole capacity, for shares in units of ``level``."""
+
+    pool: Pool
+    log_prices: Float
+    level: float
+    settle: Settle | None = None
+
+
+@dataclass
+class TotalPrices:
+    """The largest total on one pool: prices per whole capacity."""
+
+    pool: Pool
+    prices: Float
+    settle: Settle | None = None
+
+
+@dataclass(frozen=True)
+class RowPrices:
+    """Alpha-fairness and max-min on several servers: prices of shape (n_resources, n_servers), in units of level."""
+
+    units: InLevels
+    prices: Float
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Prices that hold some users of a leximin at their level.
+
+    Attributes
+    ----------
+    users : ndarray of int
+        Who is held.
+    prices : ndarray of shape (n_rows,)
+        By row of `Pairs.loads`, per whole capacity.
+    pair_cost : ndarray of shape (n_pairs,) or None
+        What further conditions charge for a task of each pair.
+    constant : float
+        What they give back.
+    """
+
+    users: NDArray[np.intp]
+    prices: Float
+    pair_cost: Float | None = None
+    constant: float = 0.0
+
+
+@dataclass(frozen=True)
+class Held:
+    """Leximin by programs: for every user below its limit the prices that hold it, by level.
+
+    ``model`` is the cone program, where there are further conditions to be checked; ``prices`` the derivative of the
+    max-min level by each row.
+    """
+
+    holdings: Sequence[Holding]
+    model: ConeModel | None = None
+    prices: Float | None = None
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A cone program that a solver left with values and dual values.
+
+    ``form`` was maximised: the objective in units of ``factor``, or (None) an increasing transform of it. With
+    ``stands_in`` it only has the same optimum, and its own dual says nothing about the objective.
+    """
+
+    model: ConeModel
+    form: cp.Expression
+    factor: float | None
+    stands_in: bool = False
+
+
+Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | Held | Solved
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What one attempt of a method came to: tasks by pair of a user and a server with evidence, or no point at all."""
+
+    method: str
+    tasks: Float | None = None
+    evidence: Evidence | None = None
+    solver: str | None = None
+    attempt: Try | None = None

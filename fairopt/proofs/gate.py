@@ -1,0 +1,395 @@
+"""The gate: the only maker of certificates.
+
+A certificate follows from the blocks, the instance as given, the final point and evidence, and from nothing else. A
+method hands over a `Proposal`; `judge` brings its point within capacities and limits, and measures it. What changes a
+point afterwards (topping up, a later tier) comes here again with the new point.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.blocks.bundle_model import BundlePoint
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.model import Point
+from fairopt.blocks.objectives import Leximin, MaxMin, Total
+from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
+from fairopt.instance import Instance
+from fairopt.proofs import conditions, levels, servers, solved
+from fairopt.proofs.bundles import BundleAnswer
+from fairopt.proofs.evidence import (
+    Bottlenecked,
+    Evidence,
+    FairPrices,
+    Held,
+    Proposal,
+    RowPrices,
+    Solved,
+    TotalPrices,
+)
+from fairopt.proofs.plain import plain
+from fairopt.proofs.pool import Feasibility, bottlenecks, natural_prices, totals, worth
+from fairopt.proofs.psdsf import largest_gain
+from fairopt.routes.program import ConeModel, Program
+
+if TYPE_CHECKING:
+    from fairopt.proofs.read import Read
+    from fairopt.routes.bundles import BundleProgram
+
+Float = NDArray[np.floating[Any]]
+
+
+@dataclass
+class Answer:
+    """A point as the gate leaves it, and what it measured.
+
+    Attributes
+    ----------
+    tasks : ndarray of shape (n_pairs,)
+        The final point.
+    gap, violation, block_violation, gaps, note, assumed
+        As in `Certificate`.
+    method : str
+        Of the proposal.
+    value : float
+        The objective in natural units.
+    prices : ndarray of shape (n_rows,) or None
+        By row of `Pairs.loads`, per whole capacity, in natural units of the objective: evidence, and no derivative
+        where optimal prices are not unique.
+    tried : tuple of Try
+        What led here.
+    """
+
+    tasks: Float
+    gap: float
+    violation: float
+    method: str
+    value: float
+    prices: Float | None = None
+    block_violation: float = 0.0
+    gaps: tuple[float, ...] = ()
+    note: str = ""
+    assumed: str = ""
+    solver: str | None = None
+    tried: tuple[Try, ...] = ()
+    evidence: Evidence | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it can be certified."""
+        return within_tolerance(self.gap, self.violation, self.block_violation)
+
+
+def nothing(program: Program, method: str = "cone") -> Answer:
+    """No point at all: zero tasks, of which nothing is proved."""
+    return Answer(np.zeros(len(program.pairs)), np.inf, 0.0, method, np.nan, block_violation=np.inf)
+
+
+def empty(program: Program) -> Answer:
+    """Where no user takes part there is one allocation, and it is the best."""
+    return Answer(np.zeros(0), 0.0, 0.0, "empty", 0.0, np.zeros(program.pairs.loads.shape[0]))
+
+
+def judge(program: Program, proposal: Proposal) -> Answer:
+    """Make a proposed point feasible, and measure it.
+
+    Parameters
+    ----------
+    program : Program
+        The blocks and the instance as given.
+    proposal : Proposal
+        A point and evidence for it, or the record of an attempt that left none.
+
+    Returns
+    -------
+    Answer
+        Infinite gap where nothing is proved.
+    """
+    tasks, evidence = proposal.tasks, proposal.evidence
+    if tasks is None or evidence is None:
+        answer = nothing(program, proposal.method)
+    else:
+        with np.errstate(all="ignore"):  # zeros and infinities are looked at where they matter, and a NaN is no proof
+            answer = _judged(program, proposal.method, tasks, evidence)
+            if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # nothing is all that there can be
+                answer.gap = 0.0
+    answer.solver, answer.evidence, attempt = proposal.solver, evidence, proposal.attempt
+    if attempt is not None:
+        answer.tried = (attempt if tasks is None else replace(attempt, gap=answer.gap, violation=answer.violation),)
+    return answer
+
+
+def _judged(program: Program, method: str, tasks: Float, evidence: Evidence) -> Answer:
+    """By kind of evidence, each of which proves objectives of some kinds."""
+    if not _about(program, evidence):
+        return nothing(program, method)
+    if isinstance(evidence, (Bottlenecked, FairPrices, TotalPrices)):
+        return _on_one_pool(program, method, tasks, evidence)
+    if isinstance(evidence, RowPrices):
+        table = servers.repaired(evidence.units, program.pairs.table(tasks))
+        tasks = table[program.pairs.user, program.pairs.server]
+        gap, prices = servers.judge(evidence, table)
+        return _measured(program, method, tasks, gap, prices.T.ravel())
+    tasks = conditions.repair(program, tasks)
+    if isinstance(evidence, Held):
+        gap, gaps = levels.judge(program, evidence, tasks)
+        blocks = (
+            conditions.bounds_violation(program, tasks) if evidence.model is None
+            else conditions.block_violation(evidence.model, tasks)
+        )  # fmt: skip
+        answer = _measured(program, method, tasks, gap, evidence.prices)
+        answer.block_violation, answer.gaps = blocks, gaps or (gap,)
+        return answer
+    found = solved.judge(program, evidence, tasks)
+    answer = _measured(program, method, tasks, found.gap, found.prices)
+    answer.block_violation, answer.assumed = found.block_violation, found.assumed
+    return answer
+
+
+def _about(program: Program, evidence: Evidence) -> bool:
+    """Whether evidence is about this program, and of a kind that can prove it."""
+    objective, fair = program.objective, program.alpha_fair
+    if isinstance(evidence, Solved):
+        return evidence.model.program is program and not isinstance(objective, Leximin)
+    if isinstance(evidence, Held):
+        of_model = not program.rest if evidence.model is None else evidence.model.program is program
+        return of_model and isinstance(objective, Leximin)
+    if isinstance(evidence, RowPrices):
+        free = not program.rest and not (program.low > 0).any()
+        return evidence.units.program is program and free and (fair is not None or isinstance(objective, MaxMin))
+    if evidence.pool.program is not program or not program.single:
+        return False
+    if program.rest and ConeModel(program).rest:  # blocks may have nothing to say of a single user
+        return False
+    if isinstance(evidence, Bottlenecked):
+        return isinstance(objective, (Leximin, MaxMin))
+    if isinstance(evidence, FairPrices):
+        return fair is not None and fair.alpha > 0
+    return isinstance(fair or objective, Total) or (fair is not None and fair.alpha == 0)
+
+
+def _measured(program: Program, method: str, tasks: Float, gap: float, prices: Float | None) -> Answer:
+    """A point with a gap: feasibility and value on the instance as given."""
+    violation = feasibility(program.given, program.expand(tasks))
+    value = program.objective.value(Point(program.instance, program.pairs.table(tasks)))
+    gap = max(gap, 0.0) if gap == gap else np.inf
+    return Answer(tasks, gap, violation, method, value, prices)
+
+
+def _on_one_pool(
+    program: Program, method: str, tasks: Float, evidence: Bottlenecked | FairPrices | TotalPrices
+) -> Answer:
+    """Tasks that are scaled, if need be, by a factor that rounding calls for; proofs know what that does to them."""
+    pool = evidence.pool
+    found: Any
+    if isinstance(evidence, Bottlenecked):
+        found = bottlenecks(pool, tasks, evidence.order, evidence.settle)
+    elif isinstance(evidence, FairPrices):
+        fair = program.alpha_fair
+        assert fair is not None
+        alpha = fair.alpha
+        found = worth(pool, tasks, evidence.log_prices, alpha, evidence.level, evidence.settle)
+    else:
+        charged = np.maximum(evidence.prices, 0.0)
+        found = totals(pool, tasks, charged, evidence.settle)
+    evidence.settle = None  # the tasks are there now
+    factor = found.feasible.factor(pool.usable, pool.n)
+    if factor < 1:
+        tasks *= factor
+        found = found.scaled(factor, alpha) if isinstance(evidence, FairPrices) else found.scaled(factor)
+    if isinstance(evidence, Bottlenecked):
+        gap, value, prices = found.gap(pool.usable), found.lowest, evidence.prices  # of leximin, and so of max-min
+    elif isinstance(evidence, FairPrices):
+        gap = found.gap(float(np.exp(evidence.log_prices) @ pool.usable), alpha)
+        value = found.natural(alpha, evidence.level)
+        prices = natural_prices(evidence.log_prices, alpha, evidence.level)
+        if isinstance(program.objective, FairnessEfficiency):
+            value, slope = program.objective.of_alpha_fair(value)
+            prices = prices * slope
+    else:
+        gap, value, prices = found.gap(float(charged @ pool.usable)), found.value, charged
+    violation = found.feasible.violation
+    if program.given.n_servers > 1:  # spread over servers that are alike
+        violation = max(violation, feasibility(program.given, program.expand(tasks)))
+    return Answer(tasks, gap, violation, method, value, prices, found.feasible.short)
+
+
+# -- certificates -----------------------------------------------------------------------------------------------
+
+
+def allocation(
+    policy: Any, judged: Sequence[tuple[Program, Answer]], begun: float, point: Float | None = None
+) -> Allocation:
+    """The allocation of a policy that decides tasks.
+
+    Parameters
+    ----------
+    policy : Policy
+        Who asked.
+    judged : sequence of (Program, Answer)
+        One per tier, as far as they were solved; later programs keep what earlier ones achieved.
+    begun : float
+        When, by `time.perf_counter`.
+    point : ndarray of shape (n_users, n_servers), optional
+        Tasks that were judged, and are returned as they are where the answer has them but for rounding.
+
+    Returns
+    -------
+    Allocation
+        Of the last answer, at which every tier is judged again.
+    """
+    (first, started), (last, final) = judged[0], judged[-1]
+    table = _as_given(last.expand(final.tasks), point)
+    gaps = [_gap_at_the_end(program, answer, table) for program, answer in judged[:-1]] + [final.gap]
+    value = 0.0 if first.empty else started.value
+    if last is not first and not first.empty:
+        value = first.objective.value(Point(first.unmerged, table if first.everybody else table[first.active]))
+    prices = None if started.prices is None else first.expand_prices(started.prices)
+    violation = final.violation if last is first and point is None else feasibility(first.given, table)
+    certificate = _certificate(
+        begun, gap=float(np.max(gaps)), violation=violation,
+        block_violation=final.block_violation, method=final.method, solver=final.solver,
+        tried=tuple(t for _, a in judged for t in a.tried), gaps=tuple(gaps) if len(judged) > 1 else final.gaps,
+        note=final.note, assumed="; ".join(dict.fromkeys(a.assumed for _, a in judged if a.assumed)),
+    )  # fmt: skip
+    evidence = tuple(plain(answer.evidence) for _, answer in judged)
+    return Allocation(first.given, policy, table, certificate, value, prices, evidence=evidence)
+
+
+def _as_given(found: Float, point: Float | None) -> Float:
+    """A point as it was given, where bringing it within capacities did no more than rounding does."""
+    return found if point is None or not np.allclose(found, point, rtol=1e-12, atol=0.0) else point
+
+
+def _gap_at_the_end(program: Program, answer: Answer, table: Float) -> float:
+    """The gap of an earlier tier at the point that the last one left."""
+    if program.empty or answer.evidence is None:
+        return answer.gap
+    tasks = program.gather(table)
+    if isinstance(answer.evidence, (Bottlenecked, Held)):  # levels as they were certified, less what was given up
+        objective = program.objective
+        points = (Point(program.instance, program.pairs.table(x)) for x in (answer.tasks, tasks))
+        before, after = (
+            p.share(objective.share) if isinstance(objective, Leximin) else np.array([objective.value(p)])
+            for p in points
+        )  # fmt: skip
+        short = np.divide(before - after, before, out=np.zeros(len(before)), where=before > 0)
+        return answer.gap + max(float(short.max(initial=0.0)), 0.0)
+    return judge(program, Proposal(answer.method, tasks, answer.evidence)).gap
+
+
+def of_bundles(
+    policy: Any, judged: Sequence[tuple[BundleProgram, BundleAnswer]], begun: float,
+    point: tuple[Float | None, Float | None] = (None, None),
+) -> Allocation:  # fmt: skip
+    """The allocation of a policy that decides bundles; see `allocation`. ``point`` are tasks and bundles."""
+    (first, started), (last, final) = judged[0], judged[-1]
+    tasks = _as_given(last.expand(final.tasks), point[0])
+    bundles = _as_given(last.expand(final.bundles), point[1])
+    value, prices = started.value, started.prices
+    if last is not first:
+        value = first.objective.value(BundlePoint(last.instance, final.bundles, final.tasks))
+    if prices is not None and first.instance.n_servers != first.unmerged.n_servers:
+        prices = prices[first.unmerged.server_classes]
+    certificate = _certificate(
+        begun, gap=max(a.gap for _, a in judged), violation=max(final.violation, feasibility(first.given, tasks)),
+        method=final.method, solver=final.solver, block_violation=final.block_violation,
+        tried=tuple(t for _, a in judged for t in a.tried),
+        gaps=tuple(a.gap for _, a in judged) if len(judged) > 1 else (), assumed=final.assumed,
+    )  # fmt: skip
+    return Allocation(first.given, policy, tasks, certificate, value, prices, bundles)
+
+
+def of_problem(policy: Any, instance: Instance, found: Read, solver: str | None, begun: float) -> Allocation:
+    """The allocation that a solved problem holds; see `Policy.read`."""
+    certificate = _certificate(
+        begun, gap=found.gap, violation=found.violation, block_violation=found.block_violation, method="read",
+        solver=solver, assumed=found.assumed,
+    )  # fmt: skip
+    return Allocation(instance, policy, found.tasks, certificate, found.value, found.prices, found.bundles)
+
+
+def of_equilibrium(policy: Any, instance: Instance, tasks: Float, value: float, begun: float) -> Allocation:
+    """The allocation of PS-DSF: its gap is the largest gain that any user could still make on any server."""
+    method = "per-server water-filling" if (instance.task_limits > 0).any() else "empty"
+    gap = largest_gain(instance, tasks).gain
+    certificate = _certificate(begun, gap=gap, violation=feasibility(instance, tasks), method=method)
+    return Allocation(instance, policy, tasks, certificate, value)
+
+
+def of_parts(
+    policy: Any, instance: Instance, tasks: Float, bundles: Float | None, value: float,
+    parts: Sequence[Certificate | Found], begun: float, tried: tuple[Try, ...] = (),
+) -> Allocation:  # fmt: skip
+    """The allocation that puts together what was certified of its parts: servers on their own."""
+    solvers = dict.fromkeys(part.solver for part in parts if part.solver)
+    methods = ", ".join(dict.fromkeys(part.method for part in parts))
+    violation = feasibility(instance, tasks)
+    if bundles is not None:
+        violation = max(violation, holdings_violation(instance, bundles))
+    certificate = _certificate(
+        begun, gap=float(np.max([part.gap for part in parts], initial=0.0)), violation=violation,
+        block_violation=float(np.max([part.block_violation for part in parts], initial=0.0)),
+        method=f"per server, {methods}" if parts else "empty", solver=", ".join(solvers) or None, tried=tried,
+        assumed="; ".join(dict.fromkeys(part.assumed for part in parts if part.assumed)),
+    )  # fmt: skip
+    return Allocation(instance, policy, tasks, certificate, value, given_bundles=bundles)
+
+
+class Found(NamedTuple):
+    """What was measured of one or several instances of a batch."""
+
+    gap: float
+    violation: float
+    method: str
+    solver: str | None = None
+    block_violation: float = 0.0
+    assumed: str = ""
+
+
+def of_batch(policy: Any, instance: Instance, tasks: Float, found: Found, seconds: float) -> Allocation:
+    """The allocation of one instance of a batch, from what was measured of it."""
+    table = tasks[:, None]
+    value = float(policy.objective.value(Point(instance, table))) if instance.n_users else 0.0
+    certificate = _certificate(
+        time.perf_counter() - seconds, gap=found.gap, violation=found.violation, method=found.method
+    )
+    return Allocation(instance, policy, table, certificate, value)
+
+
+def of_shards(feasible: Feasibility, gap: float, method: str, begun: float) -> Certificate:
+    """The certificate of an answer whose users were looked at in shards, from what was measured of all of them."""
+    return _certificate(
+        begun, gap=gap, violation=feasible.violation, block_violation=feasible.short, method=method
+    )
+
+
+def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: Any) -> Allocation:
+    """An allocation that nothing is proved of but how feasible it is."""
+    bundles, note = known.get("bundles"), known.get("note", "")
+    violation = feasibility(instance, tasks)
+    if bundles is not None:
+        violation = max(violation, holdings_violation(instance, bundles))
+    certificate = _certificate(time.perf_counter(), gap=np.inf, violation=violation, method="given", note=note)
+    value = known.get("value", float("nan"))
+    return Allocation(instance, policy, tasks, certificate, value, known.get("prices"), bundles)
+
+
+def as_saved(
+    allocation: Allocation, method: str, solver: str | None, seconds: float, tried: tuple[Try, ...]
+) -> Allocation:
+    """An allocation that was judged again, with what its file tells of how it came about."""
+    history = replace(allocation.certificate, method=method, solver=solver, seconds=seconds, tried=tried)
+    return replace(allocation, certificate=history)
+
+
+def _certificate(begun: float, **measured: Any) -> Certificate:
+    """A certificate of what was measured, made since ``begun``."""
+    return Certificate(seconds=time.perf_counter() - begun, **measured)

@@ -1,0 +1,203 @@
+"""Leximin on several servers and under further conditions, judged by the prices that hold each user at its level.
+
+On a convex set leximin is max-min fairness: no user can have more unless a user with no more than that has less. At
+prices p, capacities are worth no less than what all users hold costs at its cheapest. So if all keep what they have,
+cut off at the level of the users that p holds (their floors), none of these can get above its floor more than what is
+spare, worth of capacities less cost of floors, over the cost of a unit of its level.
+
+That no user can rise by much does not say yet that levels are near those of leximin: with demands that are traces,
+the last 1e-10 of a level can be worth half of a later one. So two things more are measured. At all optima of a level no
+user holds anything where that costs more than where it is cheapest (users above the level: where it costs anything).
+The part of a user's level that it does hold there counts as bought with what the level leaves. For later levels such
+places are shut: an earlier level's prices are added to the later ones as often as it takes, and with them what the
+earlier level left to spare. And what of each capacity earlier users would take from later ones, if they rose by what
+they could still rise by wherever they may be, counts as taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fairopt.blocks.model import Point
+from fairopt.blocks.objectives import Leximin
+from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.proofs.evidence import Held, Holding
+from fairopt.routes.program import Program
+
+__all__ = ["InLevels", "judge"]
+
+Float = NDArray[np.floating[Any]]
+
+SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a gap that may be, for a slice of a capacity that may be
+ABOVE = 1e-9  # relatively: who is so much above a level rose on from it
+TIE = 1e-7  # relatively: costs as near as this are equal, since interior point methods leave 1e-8 between them
+TRACE = 1e-7  # the part of its level that a user may hold somewhere and not be missed
+
+
+class InLevels:
+    """A leximin's users in levels: shares per weight, in units of about the max-min level.
+
+    Attributes
+    ----------
+    per_task : ndarray of shape (n_pairs,)
+        Level of a task of each pair.
+    low, most, limits : ndarray of shape (n_users,)
+        Levels at the lower bounds, that no user can exceed, and at the upper bounds (infinite where a task is worth
+        different amounts on different servers: tasks are bounded there, and not levels).
+    """
+
+    def __init__(self, program: Program) -> None:
+        objective, instance = program.objective, program.instance
+        assert isinstance(objective, Leximin)
+        c = objective.share.coefficients(instance)
+        self.unit = Point(instance, np.zeros((0, 0))).level(objective.share)
+        per_user = instance.weights * self.unit
+        self.per_task = program.pairs.of(c) / per_user[program.pairs.user]
+        if c.ndim == 1:
+            per = c / per_user
+            self.low, self.most, self.limits = program.low * per, program.most * per, program.high * per
+        else:
+            best = np.where(instance.eligible, c, 0.0).max(axis=1) / per_user
+            alone = np.where(instance.eligible, c * instance.tasks_alone_within(program.usable), 0.0).sum(axis=1)
+            self.most = np.minimum(best * program.most, alone / per_user)
+            self.low, self.limits = np.zeros(len(best)), np.full(len(best), np.inf)
+
+
+class _Charged(NamedTuple):
+    """A holding at the point.
+
+    ``by_pair`` and ``cost`` are what a unit of level costs, and costs each user where it is cheapest; ``over`` is by
+    how much pairs cost more than that, where they do.
+    """
+
+    holding: Holding
+    by_pair: Float
+    cost: Float
+    over: Float
+    worth: float
+    spare: float
+    peak: float
+    floors: Float
+
+
+def judge(program: Program, evidence: Held, tasks: Float) -> tuple[float, tuple[float, ...]]:
+    """The largest gap of any level, and that of each.
+
+    Parameters
+    ----------
+    program : Program
+        With a `Leximin` objective.
+    evidence : Held
+        The prices that hold users.
+    tasks : ndarray of shape (n_pairs,)
+        The final point.
+
+    Returns
+    -------
+    (float, tuple of float)
+    """
+    levels, pairs = InLevels(program), program.pairs
+    held = tasks * levels.per_task
+    values = pairs.sum(held)
+    excess = np.where(levels.most > 0, np.minimum(levels.limits, levels.most) / values - 1.0, 0.0)
+    excess = np.maximum(excess, 0.0)
+    gaps: list[float] = []
+    before: list[_Charged] = []
+    for holding in evidence.holdings:  # in the order in which users were held
+        c = _charge(program, levels, holding, values, _peak(levels, holding, values), before)
+        mine = c.holding.users
+        rise = np.maximum((c.floors + c.spare / c.cost) / values - 1.0, 0.0)
+        rise = np.where(_beside(levels, c, values, rise), np.minimum(rise, _room(program, c) * SLICE), rise)
+        lower, at_peak = values < c.peak * (1 - ABOVE), mine[values[mine] >= c.peak * (1 - ABOVE)]
+        taken = _taken(program, levels, before, held, values, np.where(lower, excess, 0.0))
+        spent = (np.maximum(c.cost, 0.0) * c.floors)[at_peak].sum()
+        excess[mine] = np.minimum(excess, np.maximum(rise, c.peak / values - 1.0))[mine]
+        bought = np.max(pairs.sum(np.where(c.over > 0, held, 0.0)) / values, initial=0.0, where=values > 0)
+        gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought])))
+        before.append(c)
+    gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays one
+    return gap if np.isfinite(gap) else np.inf, tuple(gaps)
+
+
+def _peak(levels: InLevels, holding: Holding, values: Float) -> float:
+    """The level that a holding holds: the highest of its users who do not stand at a lower bound."""
+    mine = values[holding.users]
+    return float(mine[mine > levels.low[holding.users] * (1 + ABOVE)].max(initial=0.0))
+
+
+def _charge(
+    program: Program, levels: InLevels, holding: Holding, values: Float, peak: float, before: Sequence[_Charged]
+) -> _Charged:
+    """What the prices of a holding, and those of earlier ones that shut places, charge users for their levels."""
+    pairs, prices = program.pairs, np.maximum(holding.prices, 0.0)
+    by_pair = np.asarray(pairs.loads.T @ prices).ravel()
+    if holding.pair_cost is not None:
+        by_pair = by_pair + holding.pair_cost
+    closed = np.asarray(pairs.loads.T @ (program.usable_rows <= 0).astype(float)).ravel() > 0
+    by_pair = np.where(closed, np.inf, by_pair / levels.per_task)
+    shut = np.zeros(len(by_pair), dtype=bool)
+    for earlier in before:
+        shut |= earlier.over > 0
+    cost = pairs.min(np.where(shut, np.inf, by_pair))
+    cost = np.where(np.isinf(cost), pairs.min(by_pair), cost)  # who is shut out everywhere is charged as it is
+    floors = np.minimum(values, np.maximum(levels.low, peak))
+    # who holds nothing pays nothing, whatever it costs; where a level earns something, the highest one bounds that
+    paid = np.where(cost < 0, cost * levels.most, np.where(floors > 0, cost * floors, 0.0))
+    worth = np.float64(prices @ program.usable_rows + holding.constant)
+    spare = max(worth - paid.sum(), np.float64(0.0))
+    missing = np.where(shut, np.maximum(cost[pairs.user] - by_pair, 0.0), 0.0)
+    for earlier in before:  # so many times the prices of an earlier level make what it shut no cheaper than the rest
+        more = missing > 0
+        times = np.max(missing / earlier.over, initial=0.0, where=more & (earlier.over > 0))
+        spare = spare + (times * earlier.spare if times > 0 else 0.0)
+        missing = np.where(earlier.over > 0, 0.0, missing)
+    cheapest = np.maximum(cost, 0.0)[pairs.user]
+    over = np.where((by_pair > cheapest * (1 + TIE)) & ~shut & ~closed, by_pair - cheapest, 0.0)
+    return _Charged(holding, by_pair, cost, over, worth, spare, peak, floors)
+
+
+def _beside(levels: InLevels, c: _Charged, values: Float, rise: Float) -> NDArray[np.bool_]:
+    """Users at the level of others whom the same prices provably hold: what is scarce is full for all of them alike."""
+    mine = c.holding.users
+    firm = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > levels.low[mine] * (1 + ABOVE))]
+    level = float(values[firm].max(initial=np.inf)) if len(firm) else np.inf
+    return np.abs(values - level) <= GAP_TOLERANCE * level
+
+
+def _taken(
+    program: Program, levels: InLevels, before: Sequence[_Charged], held: Float, values: Float, excess: Float
+) -> float:
+    """The largest part of what later users hold of a capacity that earlier ones would take by rising by an excess."""
+    pairs = program.pairs
+    if not excess.any():
+        return 0.0
+    open_to = np.ones(len(held), dtype=bool)
+    for c in before:
+        open_to &= ~(c.over > 0)
+    rise = np.where(open_to, (excess * values)[pairs.user] / levels.per_task, 0.0)
+    left = np.maximum(program.usable_rows - pairs.loads @ (held / levels.per_task), 0.0)
+    later = (excess == 0)[pairs.user] & (held > TRACE * values[pairs.user])
+    used = pairs.loads @ np.where(later, held / levels.per_task, 0.0)
+    return float(np.max(np.maximum(pairs.loads @ rise - left, 0.0) / used, initial=0.0, where=used > 0))
+
+
+def _room(program: Program, c: _Charged) -> Float:
+    """What part of its slice of a capacity that it needs each user could still get, wherever it may run.
+
+    Where a user needs very little of what is scarce, spare that is nothing beside a capacity would take it far: then
+    this is what counts, against the tolerance of capacities. Further conditions have no capacities to compare with.
+    """
+    pairs, usable, weights = program.pairs, program.usable_rows, program.instance.weights
+    if c.holding.pair_cost is not None and c.holding.pair_cost.any():
+        return np.full(len(weights), np.inf)
+    prices = c.holding.prices
+    part = np.where((prices > 0) & (usable > 0), c.spare / (prices * usable), np.inf)
+    needs = sp.csc_array(pairs.loads)
+    least = np.where(np.isinf(c.by_pair), 0.0, np.inf)
+    np.minimum.at(least, np.repeat(np.arange(len(pairs)), np.diff(needs.indptr)), part[needs.indices])
+    return -pairs.min(-least) * (weights.sum() / weights)

@@ -1,0 +1,144 @@
+"""Evidence as plain lists and numbers, for allocations to keep and for files; and made whole again for the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from fairopt.proofs.conditions import dual_values
+from fairopt.proofs.evidence import (
+    Bottlenecked,
+    Evidence,
+    FairPrices,
+    Held,
+    Holding,
+    RowPrices,
+    Solved,
+    TotalPrices,
+)
+from fairopt.proofs.servers import InLevels
+from fairopt.routes.chunks import Pool
+from fairopt.routes.program import ConeModel, Program, objective_form
+
+__all__ = ["plain", "restored"]
+
+
+def plain(evidence: Evidence | None) -> dict[str, Any] | None:
+    """Evidence as a dict of numbers and lists; None where it holds what cannot be written down.
+
+    Parameters
+    ----------
+    evidence : Evidence or None
+        Of an answer.
+
+    Returns
+    -------
+    dict or None
+    """
+    if isinstance(evidence, Bottlenecked):
+        return {"kind": "bottlenecks", "order": _list(evidence.order), "prices": _list(evidence.prices)}
+    if isinstance(evidence, FairPrices):
+        return {"kind": "fair prices", "log_prices": evidence.log_prices.tolist(), "level": float(evidence.level)}
+    if isinstance(evidence, TotalPrices):
+        return {"kind": "total prices", "prices": evidence.prices.tolist()}
+    if isinstance(evidence, RowPrices):
+        return {"kind": "row prices", "prices": evidence.prices.tolist()}
+    if isinstance(evidence, Held) and evidence.model is None:
+        holdings = [{"users": h.users.tolist(), "prices": h.prices.tolist()} for h in evidence.holdings]
+        return {"kind": "levels", "holdings": holdings, "prices": _list(evidence.prices)}
+    if isinstance(evidence, Solved):
+        duals = [dual_values(condition).tolist() for condition in _conditions(evidence.model)]
+        return {"kind": "duals", "duals": duals, "stands_in": evidence.stands_in}
+    return None
+
+
+def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> Evidence:
+    """What `plain` wrote, for a program of the same blocks and instance.
+
+    Parameters
+    ----------
+    program : Program
+        That the evidence is about.
+    held : mapping
+        As `plain` gives it, from anywhere.
+    solver : str or None
+        Which solved it.
+
+    Returns
+    -------
+    Evidence
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If it is no such thing, or of another program.
+    """
+    kind = held["kind"]
+    if kind == "duals":
+        return _solved(program, held, solver)
+    if kind == "levels":
+        rows, n = len(program.usable_rows), program.instance.n_users
+        holdings = [Holding(_indices(h["users"], n), _numbers(h["prices"], (rows,))) for h in held["holdings"]]
+        return Held(holdings, prices=_numbers(held["prices"], (rows,)))
+    if kind == "row prices":
+        instance = program.instance
+        return RowPrices(InLevels(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
+    if program.pool_share is None:
+        raise ValueError(f"{kind} for what is not one pool")
+    pool = Pool(program, program.pool_share)
+    if kind == "bottlenecks":
+        order, prices = held["order"], held["prices"]
+        return Bottlenecked(
+            pool, None if order is None else _indices(order, pool.m).tolist(),
+            None if prices is None else _numbers(prices, (pool.m,)),
+        )  # fmt: skip
+    if kind == "fair prices":
+        if program.alpha_fair is None:
+            raise ValueError("fair prices for another objective")
+        return FairPrices(pool, _numbers(held["log_prices"], (pool.m,)), float(held["level"]))
+    if kind == "total prices":
+        return TotalPrices(pool, _numbers(held["prices"], (pool.m,)))
+    raise ValueError(f"no evidence of kind {kind!r}")
+
+
+def _solved(program: Program, held: Mapping[str, Any], solver: str | None) -> Solved:
+    """A cone program written down anew, with the dual values that were kept."""
+    model = ConeModel(program, solver)
+    form, factor = objective_form(program.objective, model.model, model.unknowns)
+    conditions = _conditions(model)
+    if len(conditions) != len(held["duals"]):
+        raise ValueError(f"{len(held['duals'])} dual values for {len(conditions)} conditions")
+    for condition, dual in zip(conditions, held["duals"], strict=True):
+        values = _numbers(dual, (len(dual_values(condition)),))
+        if len(condition.dual_variables) == 1:  # those of cones are charged to nothing
+            condition.dual_variables[0].save_value(values.reshape(condition.shape, order="F"))
+    return Solved(model, form, factor, bool(held["stands_in"]))
+
+
+def _conditions(model: ConeModel) -> list[cp.Constraint]:
+    """The conditions whose dual values are evidence."""
+    return [model.capacity, *model.box, *(condition for _, _, condition in model.rest)]
+
+
+def _list(values: Any) -> list[Any] | None:
+    """Numbers as a list; None for none."""
+    return None if values is None else np.asarray(values).tolist()
+
+
+def _numbers(values: Any, shape: tuple[int, ...]) -> Any:
+    """An array of numbers of a shape."""
+    array = np.asarray(values, dtype=float)
+    if array.shape != shape:
+        raise ValueError(f"evidence of shape {array.shape}, not {shape}")
+    return array
+
+
+def _indices(values: Any, below: int) -> Any:
+    """Indices below a number."""
+    array = np.asarray(values, dtype=np.intp)
+    if array.ndim != 1 or (array.size and not (array.min() >= 0 and array.max() < below)):
+        raise ValueError(f"indices beyond {below}")
+    return array

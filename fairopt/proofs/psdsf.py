@@ -1,0 +1,83 @@
+"""PS-DSF, judged from the data and the tasks alone: by how much any user could still rise on any server."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.instance import Instance
+
+__all__ = ["Gain", "largest_gain", "tasks_alone_on_one"]
+
+Float = NDArray[np.floating[Any]]
+
+FULL = 1e-12  # of a capacity: what rounding may leave of it in sums over users
+
+
+class Gain(NamedTuple):
+    """Who could still rise most on which server, and by how much of what it has (see `largest_gain`)."""
+
+    gain: float
+    user: int
+    server: int
+
+
+def tasks_alone_on_one(instance: Instance) -> Float:
+    """``gamma_js``: tasks that user j could run alone on a single server of row s, 0 where it may not run.
+
+    Parameters
+    ----------
+    instance : Instance
+        Users and servers.
+
+    Returns
+    -------
+    ndarray of shape (n_users, n_servers)
+    """
+    return instance.tasks_alone / instance.counts
+
+
+def largest_gain(instance: Instance, tasks_by_server: Float) -> Gain:
+    """How far any user could still rise on any server without taking from anybody at its own level or below.
+
+    It looks at the data and the tasks alone. To rise on a server by a fraction t of all it has, user j needs
+    ``t d_ji x_j`` more of each resource i that it uses. That may come from what is left over, and from those who run
+    there and stand above j in ``v_ks / w_k``, while they still do: until ``1 + t = top_i / level_j``, with ``top_i``
+    the highest level among those who run on the server and use i. So t is at most
+    ``max(0, top_i / level_j - 1) + left_i / (d_ji x_j)``, the least of these over its resources, and at most
+    ``T_j / x_j - 1``. It is 0 for everybody exactly when everybody below its limit needs, on each server where it may
+    run, a full resource whose users there all stand at its level or below: whoever were to make room for it stands no
+    higher, which is PS-DSF; and without such a resource, those above it can make room for it.
+
+    Parameters
+    ----------
+    instance : Instance
+        The data.
+    tasks_by_server : ndarray of shape (n_users, n_servers)
+        What to judge.
+
+    Returns
+    -------
+    Gain
+        Infinite for a user who has nothing though it could.
+    """
+    part = np.flatnonzero(instance.task_limits > 0)
+    if len(part) == 0:
+        return Gain(0.0, 0, 0)
+    tasks, demands = tasks_by_server[part], instance.per_server_demands[part]
+    capacity = instance.capacities * instance.counts[:, None]
+    left = np.maximum(capacity * (1.0 - FULL) - np.einsum("jsi,js->si", demands, tasks), 0.0)
+    alone, total = tasks_alone_on_one(instance)[part], tasks.sum(axis=1)[:, None]
+    with np.errstate(all="ignore"):
+        level = total / alone / instance.weights[part, None]
+        gain: Float = np.broadcast_to(instance.task_limits[part, None] / total - 1.0, tasks.shape)
+        for i in range(instance.n_resources):
+            uses = demands[:, :, i] > 0
+            top = np.where(uses & (tasks > 0), level, 0.0).max(axis=0)
+            reach = np.maximum(top / level - 1.0, 0.0) + left[:, i] / (demands[:, :, i] * total)
+            gain = np.where(uses, np.minimum(gain, reach), gain)
+    gain = np.where(alone > 0, np.nan_to_num(np.maximum(gain, 0.0), nan=np.inf), 0.0)
+    j, s = np.unravel_index(int(np.argmax(gain)), gain.shape)
+    return Gain(float(gain[j, s]), int(part[j]), int(s))

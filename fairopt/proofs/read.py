@@ -1,0 +1,272 @@
+"""Answers of CVXPY problems that the user solved and perhaps changed, judged by the problem as it is.
+
+Nothing of the policy counts but what the problem still says. The capacities, task limits and eligibility of the
+instance hold whatever the problem says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.blocks.algebra import fall
+from fairopt.blocks.bundle_model import cut_at_limits, tasks_within
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.model import Point
+from fairopt.blocks.objectives import Objective
+from fairopt.certificate import GAP_TOLERANCE
+from fairopt.errors import InvalidBlock, NotCertified
+from fairopt.instance import Instance
+from fairopt.proofs import gate
+from fairopt.proofs.conditions import dual_values, gradient_of, linear_charge, relative_violation, repair
+from fairopt.proofs.conic import ASSUMED, conic_bound
+from fairopt.proofs.lagrangian import Multipliers, bound
+from fairopt.routes import bundle_problem, natural
+from fairopt.routes.bundles import decides_bundles
+from fairopt.routes.program import Program, require_instance
+
+__all__ = ["Read", "judge", "read"]
+
+Float = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a problem's variables hold, made feasible for the instance, and what was measured of it."""
+
+    tasks: Float
+    gap: float
+    violation: float
+    block_violation: float
+    value: float
+    prices: Float | None = None
+    bundles: Float | None = None
+    assumed: str = ""
+
+
+def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
+    """See `Policy.read`."""
+    begun = time.perf_counter()
+    found = judge(policy, problem, instance)
+    made = gate.of_problem(policy, instance, found, getattr(problem.solver_stats, "solver_name", None), begun)
+    if not made.certificate.ok:
+        raise NotCertified(
+            f"the problem's answer cannot be certified: {made.certificate}, its constraints hold to "
+            f"{found.block_violation:.2g} (1e-7); solve it with tighter tolerances or another solver",
+            best=made,
+        )
+    return made
+
+
+def judge(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
+    """Make the answer of a problem feasible, and bound how much better the problem's optimum can be.
+
+    Parameters
+    ----------
+    policy : Policy
+        Whose problem it was.
+    problem : cvxpy.Problem
+        Solved.
+    instance : Instance
+        What it was made from.
+
+    Returns
+    -------
+    Read
+
+    Raises
+    ------
+    InvalidBlock
+        If it is no such problem.
+    NotCertified
+        If it holds no answer.
+    """
+    require_instance(instance)
+    if not isinstance(problem, cp.Problem):
+        raise InvalidBlock(f"read({type(problem).__name__}): give a cvxpy.Problem that policy.problem(instance) made")
+    with np.errstate(all="ignore"):
+        return (_of_bundles if decides_bundles(policy.objective) else _of_tasks)(policy, problem, instance)
+
+
+def _of_tasks(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
+    """In a variable of tasks."""
+    wanted = (instance.n_users,) if instance.n_servers == 1 else (instance.n_users, instance.n_servers)
+    variable = _variable(problem, natural.VARIABLE, wanted)
+    objective = natural.first_number(policy.objective)
+    program = Program(instance, objective, (), merge=False)
+    pairs = program.pairs
+    table = np.maximum(np.asarray(variable.value, dtype=float), 0.0).reshape(instance.n_users, instance.n_servers)
+    tasks = repair(program, table[program.active][pairs.user, pairs.server])
+    full = program.expand(tasks)
+    place = program.active[pairs.user] + pairs.server * instance.n_users  # column order, as CVXPY differentiates
+    with _kept(problem):
+        variable.save_value(full.reshape(variable.shape))
+        typical = np.zeros(variable.size)
+        typical[place] = program.size[pairs.user]
+        blocks = max((relative_violation(c, {variable.id: typical}) for c in problem.constraints), default=0.0)
+        charged = _charges(problem, variable, place, full.ravel(order="F"), len(pairs), len(program.usable_rows))
+        point = Point(program.instance, pairs.table(tasks))
+        block = objective if not program.empty and _is_still(problem, objective, point) else None
+        value = float(problem.objective.expr.value) if block is None else block.value(point)
+        gap, assumed = 0.0, ""
+        if not program.empty:
+            gap, assumed = _gap(problem, block, program, variable, place, tasks, charged)
+        prices = None if program.empty else _prices(problem, program)
+    return Read(full, gap, feasibility(instance, full), blocks, value, prices, assumed=assumed)
+
+
+def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Variable:
+    """The variable of a name, which has to be there, of that shape and with a value."""
+    found = [v for v in problem.variables() if v.name() == name]
+    if len(found) != 1:
+        raise InvalidBlock(f"the problem has no variable named {name!r}; start from policy.problem(instance)")
+    variable = found[0]
+    if variable.shape != shape:
+        raise InvalidBlock(f"the variable {name!r} has shape {variable.shape}, the instance asks for {shape}")
+    if variable.value is None:
+        raise NotCertified(f"the problem holds no answer (status {problem.status!r}); call .solve() on it first")
+    return variable
+
+
+@contextmanager
+def _kept(problem: cp.Problem) -> Iterator[None]:
+    """Leave the user's problem with the values that it had."""
+    before = [(variable, variable.value) for variable in problem.variables()]
+    try:
+        yield
+    finally:
+        for variable, value in before:
+            variable.save_value(value)
+
+
+def _charges(
+    problem: cp.Problem, variable: cp.Variable, place: NDArray[np.int64], at: Float, n_pairs: int, n_rows: int
+) -> Multipliers:
+    """What the problem's constraints, and nothing else, charge for a task of each pair."""
+    out = Multipliers(np.zeros(n_rows), np.zeros(n_pairs))
+    for condition in problem.constraints:
+        charged = linear_charge(condition, variable)
+        if charged is not None:  # unknowns that are no pairs are zero
+            out.add(charged._replace(per_unit=charged.per_unit[place], size=charged.size[place]), at[place])
+    return out
+
+
+def _prices(problem: cp.Problem, program: Program) -> Float | None:
+    """Dual values of the capacities, where the problem still has them as they were."""
+    instance, rows = program.instance, program.capacity_rows
+    for condition in problem.constraints:
+        if getattr(condition, "label", None) == "capacity":
+            duals = np.maximum(dual_values(condition), 0.0)
+            if len(duals) == len(rows):
+                by_row = np.zeros(instance.capacities.size)
+                by_row[rows] = duals
+                return by_row.reshape(instance.capacities.shape)
+    return None
+
+
+def _gap(
+    problem: cp.Problem, block: Objective | None, program: Program, variable: cp.Variable, place: NDArray[np.int64],
+    tasks: Float, multipliers: Multipliers,
+) -> tuple[float, str]:  # fmt: skip
+    """Gap by the block's own majorant where the objective is still the block's, else by tangent or dual."""
+    gap = np.inf
+    majorant = None if block is None else block.majorant(Point(program.instance, program.pairs.table(tasks)))
+    if block is not None and majorant is not None:
+        is_natural = block.majorant_is_natural
+        if is_natural or isinstance(block, FairnessEfficiency):
+            charged = multipliers.times(1.0 / majorant.unit if is_natural else 1.0)  # in the majorant's own units
+            gap = bound(program, majorant, block, charged, tasks, natural=is_natural).gap
+    if gap <= GAP_TOLERANCE:
+        return gap, ""
+    return min((gap, ""), _by_tangent(problem, program, variable, place, tasks, multipliers))
+
+
+def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
+    """Whether a problem maximises what the block says, to judge by its value at the point."""
+    if getattr(problem.objective, "block", None) != objective or not isinstance(problem.objective, cp.Maximize):
+        return False
+    said, here = objective.value(point), float(problem.objective.expr.value)
+    if isinstance(objective, FairnessEfficiency) and objective.beta < 1:  # its expression is the logarithm
+        said = float(np.log(said))
+    return bool(np.isclose(said, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
+
+
+def _by_tangent(
+    problem: cp.Problem, program: Program, variable: cp.Variable, place: NDArray[np.int64], tasks: Float,
+    multipliers: Multipliers,
+) -> tuple[float, str]:  # fmt: skip
+    """Gap of an objective that only CVXPY knows: its tangent, and where that is too coarse its cone program's dual."""
+    expression = problem.objective.expr
+    value = float(expression.value)
+    sign = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
+    drop = _fall(expression, [variable])
+    gap, assumed = np.inf, ""
+    alone = all(v.id == variable.id for v in expression.variables())  # a tangent in some variables bounds nothing
+    gradient = gradient_of(expression, variable) if alone else None
+    if gradient is not None:
+        worth = sign * gradient.toarray().ravel()[place]
+        least = program.pairs.min(multipliers.pair_cost - worth)
+        reach = np.where(least < 0, program.most, program.low)
+        gap = float(multipliers.constant - least @ reach + worth @ tasks) / drop
+    if not gap <= GAP_TOLERANCE:
+        top = np.zeros(variable.size)
+        top[place] = program.most[program.pairs.user]
+        found = conic_bound(cp.Problem(cp.Maximize(sign * expression), problem.constraints), variable, top)
+        if found is not None and not gap <= (found.value - sign * value) / drop:
+            gap, assumed = (found.value - sign * value) / drop, ASSUMED if found.assumes else ""
+    return (max(gap, 0.0) if np.isfinite(gap) else np.inf), assumed
+
+
+def _fall(expression: cp.Expression, variables: list[cp.Variable]) -> float:
+    """By how much an expression falls as variables shrink, as a unit for gaps; 1 where it does not."""
+    at = [np.array(v.value) for v in variables]
+
+    def part(factor: float) -> float:
+        for variable, value in zip(variables, at, strict=True):
+            variable.save_value(value * factor)
+        return float(expression.value) if expression.value is not None else np.nan
+
+    drop = fall(part)
+    part(1.0)
+    return drop if np.isfinite(drop) and drop > 0 else 1.0
+
+
+def _of_bundles(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
+    """In a variable of bundles, and where the policy speaks of tasks in one of tasks too."""
+    program = bundle_problem.program_of(policy, instance)
+    n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
+    held = _variable(problem, bundle_problem.VARIABLE, (n, servers * m))
+    tasks = next((v for v in problem.variables() if v.name() == bundle_problem.TASKS), None)
+    capacity = (instance.capacities * instance.counts[:, None]).ravel()
+    bundles = np.maximum(np.asarray(held.value, dtype=float), 0.0) * bundle_problem.inside_of(program)
+    total = bundles.sum(axis=0)
+    bundles = bundles * np.divide(capacity, total, out=np.ones(servers * m), where=total > capacity)
+    table = bundles.reshape(n, servers, m)
+    run = tasks_within(instance, table)
+    if tasks is not None and tasks.value is not None:
+        run = np.minimum(run, np.maximum(np.asarray(tasks.value, dtype=float), 0.0))
+    run = cut_at_limits(instance, run)
+    expression = problem.objective.expr
+    gap, value, assumed = 0.0, 0.0, ""
+    with _kept(problem):
+        if tasks is not None:
+            tasks.save_value(run)
+        held.save_value(bundles)
+        blocks = max((relative_violation(c) for c in problem.constraints), default=0.0)
+        if not program.empty:
+            value, sign = float(expression.value), 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
+            drop = _fall(expression, problem.variables())
+            top = np.tile(capacity, (n, 1)).ravel(order="F")
+            found = conic_bound(cp.Problem(cp.Maximize(sign * expression), problem.constraints), held, top)
+            gap = np.inf if found is None else max((found.value - sign * value) / drop, 0.0)
+            assumed = ASSUMED if found is not None and found.assumes else ""
+    violation = max(feasibility(instance, run), holdings_violation(instance, table))
+    return Read(run, gap, violation, blocks, value, bundles=table, assumed=assumed)

@@ -1,0 +1,310 @@
+"""By how much each level of a leximin rises with each capacity, and falls with less of it.
+
+With a little more of one capacity every share per weight moves in proportion (leximin is piecewise linear in what there
+is), levels keep their order, and how users of one level part is a leximin of its own, of the rates at which they rise,
+given the rates of those held before. The smallest of these rates is again the value of a linear program, so it is the
+least of ``price - sum_j (multiplier of j) (rate of j)`` over that level's optimal multipliers, j being users held
+before; those with a positive multiplier are held at it, the others go on without them. Mostly a level's multipliers are
+unique, and then the rates of all users at it are one linear formula for all capacities and both sides.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from fairopt.proofs.multipliers import Conditions, Face, Ties, is_sparse
+from fairopt.proofs.optimum import Optimum, _Unknown
+from fairopt.proofs.system import MOST_COLUMNS, System
+
+__all__ = ["Height", "heights"]
+
+Float = NDArray[np.floating[Any]]
+Rows = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+MOST_LEVELS = 1000  # that resources decide
+MOST_PROGRAMS = 5000  # linear programs where multipliers are not unique: 300 took 10 s with 300 full capacities
+ROUNDING = 1e-13  # of levels that are the same
+CANCELS = 1e-8  # what is left of terms that cancel: rates come out of linear programs to 1e-10
+HELD = 1e-7  # multipliers, relative to the prices they consist of, that are not zero
+
+
+class Height(NamedTuple):
+    """A level, the users at it, and its derivatives by row of loads, or None where no capacity moves it."""
+
+    level: float
+    users: Rows
+    right: Float | None
+    left: Float | None
+
+
+def heights(optimum: Optimum, first: bool = False) -> list[Height] | None:
+    """Levels from the lowest up.
+
+    Parameters
+    ----------
+    optimum : Optimum
+        Of a max-min or leximin.
+    first : bool, default False
+        The lowest only, of which a max-min answer is enough.
+
+    Returns
+    -------
+    list of Height or None
+        None where the point is no optimum as far as can be told.
+
+    Raises
+    ------
+    _Unknown
+        Where the structure is not covered.
+    """
+    return _Rates(optimum, first).run()
+
+
+class _Rates:
+    """Rates at which users rise, in the order of levels."""
+
+    def __init__(self, optimum: Optimum, first: bool) -> None:
+        self.optimum, self.first = optimum, first
+        share = optimum.objective.share_blocks()[0]
+        self.rate, self.z = optimum.rates(share), optimum.relative_shares(share)
+        self.others = optimum.rest.charges.shape[0] > 0
+        if not optimum.rest.known or (not first and not optimum.rest.straight):
+            raise _Unknown
+        d = len(optimum.full)
+        self.rises = np.zeros((len(self.z), 2 * d))  # by capacity: with more of it, then with less of it
+        self.blocked = np.zeros(2 * d, dtype=bool)  # with less of these nothing would be feasible
+        self.programs = 0
+        self.rays: list[Float] = []  # prices of decided levels by full row: higher ones may charge multiples of them
+        # whom a lower bound keeps above the resources that hold it: it rises where others leave room
+        self.lifted = optimum.low & ~optimum.high & (optimum.total > 0)
+        self.tops = self._tops()
+        self.key = self._keys()
+
+    def _tops(self) -> Float:
+        """The highest level on each full row of users who could give way there; minus infinity where none could."""
+        optimum = self.optimum
+        giver = optimum.used & ~optimum.low[optimum.user]
+        level = np.where(giver, self.z[optimum.user], 0.0)
+        loads: Any = optimum.loads[optimum.full]
+        if is_sparse(loads):
+            loads = sp.csr_array(loads).copy()
+            loads.data = level[loads.indices]
+            top = loads.max(axis=1).toarray().ravel() if loads.shape[0] else np.zeros(0)
+        else:
+            top = np.where(loads > 0, level, 0.0).max(axis=1, initial=0.0)
+        return np.where(top > 0, top, -np.inf)
+
+    def _keys(self) -> Float:
+        """Levels of users, the same for all whom one row holds."""
+        tie = self.optimum.tie
+        if self.others:
+            levels = np.unique(self.z)
+        else:
+            levels = np.unique([*self.tops[np.isfinite(self.tops)], *self.z[self.lifted], self.z.min()])
+        last = np.append(np.diff(levels) > tie * levels[1:], True)
+        levels = levels[last]
+        at = np.searchsorted(levels, self.z)
+        above, below = levels[np.minimum(at, len(levels) - 1)], levels[np.maximum(at - 1, 0)]
+        near = np.where(np.abs(above - self.z) <= np.abs(self.z - below), above, below)
+        apart = np.abs(near - self.z) > 2 * tie * near
+        if not self.others:
+            highest = levels[np.minimum(np.searchsorted(levels, self.tops), len(levels) - 1)]
+            self.tops = np.where(np.isfinite(self.tops), highest, self.tops)
+        key = np.where(apart, self.z, near)
+        own = np.unique(self.z[apart])  # levels of limits alone: the same but for rounding
+        if len(own):
+            first = own[np.diff(own, prepend=-np.inf) > ROUNDING * own]
+            key[apart] = first[np.searchsorted(first, self.z[apart], side="right") - 1]
+        return key
+
+    def run(self) -> list[Height] | None:
+        """See `heights`."""
+        key = self.key
+        if self.first:
+            chosen = key.min(keepdims=True)
+        elif self.others:
+            chosen = np.unique(key)
+        else:
+            chosen = np.unique([*self.tops[np.isfinite(self.tops)], *key[self.lifted]])
+        if len(chosen) > MOST_LEVELS:
+            raise _Unknown
+        decided: dict[float, tuple[Float, Float]] = {}
+        for level in chosen:
+            found = self._level(float(level))
+            if found is None:
+                return None
+            decided[float(level)] = found
+        if not self.first and not self._explained(decided):
+            return None
+        return self._heights(decided)
+
+    def _explained(self, decided: dict[float, tuple[Float, Float]]) -> bool:
+        """Whether whoever stands at a level that no capacity decides is at a bound, or can run nothing."""
+        rest = ~np.isin(self.key, list(decided))
+        return bool((self.optimum.high | self.optimum.low | (self.optimum.total <= 0))[rest].all())
+
+    def _heights(self, decided: dict[float, tuple[Float, Float]]) -> list[Height]:
+        optimum, d = self.optimum, len(self.optimum.full)
+        levels = np.sort(list(decided)) if self.first else np.unique(self.key)
+        order = np.argsort(self.key, kind="stable")
+        starts, ends = (np.searchsorted(self.key[order], levels, side=side) for side in ("left", "right"))
+        blocked = self.blocked[d:]
+        out = []
+        for level, start, end in zip(levels.tolist(), starts, ends, strict=True):
+            users = np.sort(order[start:end])
+            sides: list[Float | None] = [None, None]
+            if level in decided or blocked.any():
+                right, left = decided.get(level, (np.zeros(d), np.zeros(d)))
+                for k, values in enumerate((right, np.where(blocked, np.inf, left))):
+                    side = np.zeros(len(optimum.program.usable_rows))
+                    side[optimum.full] = values
+                    sides[k] = side
+            out.append(Height(float(self.z[users].min()), users, *sides))
+        return out
+
+    # -- one level -------------------------------------------------------------------------------------------------
+
+    def _level(self, level: float) -> tuple[Float, Float] | None:
+        """Its derivatives by full row, from the right and from the left."""
+        optimum, d = self.optimum, len(self.optimum.full)
+        here, before = self.key == level, self.key < level
+        part = here | before
+        open_to = np.arange(d) if self.others else np.flatnonzero(self.tops <= level)
+        held = np.zeros(len(here), dtype=bool)
+        for columns, users in self._apart(open_to, part):
+            if (here & users).any():
+                found = self._component(columns, level, here & users, before & users, users)
+                if found is None:
+                    return None
+                held |= found
+        left_over = here & ~held
+        stuck = left_over & (optimum.high | (optimum.total <= 0))
+        if not (self.first or (stuck == left_over).all()) or not (held | stuck).any():
+            return None
+        moving = self.rises[held | stuck]
+        lost = np.isneginf(moving).any(axis=0)
+        self.blocked |= lost
+        self.rises[:, lost] = 0.0
+        return moving[:, :d].min(axis=0), -moving[:, d:].min(axis=0)
+
+    def _apart(self, columns: Rows, part: Mask) -> list[tuple[Rows, Mask]]:
+        """Capacities in groups that no user of these joins, and the users of each."""
+        optimum = self.optimum
+        if self.others:
+            return [(columns, np.ones(len(part), dtype=bool))]
+        if not len(columns):
+            return []
+        loads: Any = optimum.loads[optimum.full[columns]]
+        needs: Any
+        n = len(part)
+        if is_sparse(loads):
+            mine = np.flatnonzero(part[optimum.user])
+            to_user = sp.csr_array((np.ones(len(mine)), (mine, optimum.user[mine])), shape=(len(optimum.user), n))
+            needs = (sp.csr_array(loads) @ to_user) > 0
+        else:
+            needs = np.zeros((len(columns), n), dtype=bool)
+            needs[:, optimum.user] = loads > 0
+            needs &= part
+        if len(columns) == 1:
+            return [(columns, np.asarray(needs.sum(axis=0)).ravel() > 0)]
+        together = needs.astype(float) @ needs.astype(float).T
+        count, label = connected_components(sp.csr_array(together), directed=False)
+        groups = [np.flatnonzero(label == g) for g in range(count)]
+        return [(columns[g], np.asarray(needs[g].sum(axis=0)).ravel() > 0) for g in groups]
+
+    def _component(self, columns: Rows, level: float, here: Mask, before: Mask, users: Mask) -> Mask | None:
+        """Write down how fast the users of a level rise whom a group of capacities holds, and say who they are."""
+        optimum, d = self.optimum, len(self.optimum.full)
+        rows = optimum.full[columns]
+        system = System(optimum, np.zeros(len(optimum.user)))
+        system.rate, system.own, system.ranked_value = self.rate, here | before, level
+        system.bounds_apart()
+        conditions, units = system.conditions(rows, level / optimum.program.usable_rows[rows], level, ~users)
+        if len(units) > MOST_COLUMNS:
+            raise _Unknown
+        now = np.flatnonzero(here & (conditions.main[: len(here)] >= 0))
+        held = np.zeros(len(here), dtype=bool)
+        if not len(now):
+            return held
+        earlier = np.flatnonzero(before & self.rises.any(axis=1) & (conditions.main[: len(here)] >= 0))
+        goals: Float = np.zeros((len(units), 2 * d))
+        k = np.arange(len(columns))
+        goals[k, columns], goals[k, d + columns] = units[k], -units[k]
+        goals = _minus(goals, conditions.rows_of(conditions.main[earlier]), self.rises[earlier])
+        rays = [ray[columns] / units for ray in self.rays if len(units) == len(columns) and ray[columns].any()]
+        face = self._face(conditions, now, np.array(rays) if rays else None)
+        if face.unique and not face.theta.any():
+            return held
+        held[now] = True
+        if face.unique:
+            if not face.sound:
+                return None if not self.first else np.zeros(len(here), dtype=bool)
+            self.rises[now] = face.theta @ goals
+            ray = np.zeros(d)
+            ray[columns] = (face.theta * units)[: len(columns)]
+            if len(units) == len(columns):
+                self.rays.append(ray)
+            return held
+        if not self._pays(conditions, face, now):
+            return held
+        for column in np.flatnonzero(goals.any(axis=0)):
+            found = self._parting(conditions, face, now, goals[:, column])
+            if found is None:
+                return None if not self.first else np.zeros(len(here), dtype=bool)
+            self.rises[now, column] = found
+        return held
+
+    def _face(self, conditions: Conditions, users: Rows, rays: Float | None = None) -> Face:
+        return Face(conditions, [Ties(users, np.append(1.0, np.zeros(len(users) - 1)))], rays=rays)
+
+    def _pays(self, conditions: Conditions, face: Face, users: Rows) -> bool:
+        """Whether prices can be such that any of these users pays; if not, their limits hold them and nothing else."""
+        if not conditions.high[users].all():
+            return True
+        own = conditions.rows_of(conditions.main[users]).sum(axis=1)
+        found = face.least(-own)
+        return found is None or found[0] < -HELD * float(np.abs(own).max(initial=0.0))
+
+    def _parting(self, conditions: Conditions, face: Face, users: Rows, goal: Float) -> Float | None:
+        """Rates of the users of a level, those who are held first at the smallest."""
+        rates: Any = np.zeros(len(users))
+        low, high = conditions.low[users], conditions.high[users]
+        open_to = ~(low & high)
+        while open_to.any():
+            if not open_to.all():
+                face = self._face(conditions, users[open_to])
+            before = face.programs
+            found = face.least(goal)
+            self.programs += face.programs - before
+            if self.programs > MOST_PROGRAMS:
+                raise _Unknown
+            if found is None:
+                return None
+            rise, theta = found
+            if self.first or np.isneginf(rise):
+                rates[:] = rise
+                return rates
+            main = conditions.main[users]
+            own = conditions.own_multipliers(theta)[main]
+            held = open_to & (own > HELD * conditions.size[main])
+            if own[open_to & ~low].sum() < 1 - 1e-6:  # the rest of the weight lies on limits
+                held |= open_to & high
+            if not held.any():
+                return None
+            rates[held] = np.where(low, max(rise, 0.0), np.where(high, min(rise, 0.0), rise))[held]
+            goal = _minus(goal, conditions.rows_of(main[held]), rates[held])
+            open_to &= ~held
+        return rates
+
+
+def _minus(goals: Float, rows: Float, rises: Float) -> Float:
+    """Prices' worth less what users pay for their own rise, with zero for what is left of terms that cancel."""
+    out = goals - rows @ rises
+    terms = np.abs(goals) + np.abs(rows) @ np.abs(rises)
+    return np.where(np.abs(out) > CANCELS * terms, out, 0.0)

@@ -1,0 +1,369 @@
+"""The gate: what it certifies is right, whatever is proposed to it, and nothing else makes certificates."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from oracle.brute_leximin import Polytope, leximin
+from oracle.instances import clusters, pools
+
+import fairopt as fo
+from fairopt.certificate import Try
+from fairopt.proofs import gate
+from fairopt.proofs.conditions import relative_violation
+from fairopt.proofs.evidence import Bottlenecked, Held, Holding, Proposal, TotalPrices
+from fairopt.proofs.plain import plain, restored
+from fairopt.routes import server_prices
+from fairopt.routes.choose import best
+from fairopt.routes.chunks import Pool
+from fairopt.routes.cone import Settings, solve
+from fairopt.routes.program import Program
+
+PACKAGE = Path(fo.__file__).parent
+
+
+# -- one maker ---------------------------------------------------------------------------------------------------------
+
+
+def calls_of(name: str, path: Path) -> list[int]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return [n.lineno for n in calls if getattr(n.func, "id", getattr(n.func, "attr", None)) == name]
+
+
+def test_certificates_are_made_in_one_place_of_the_gate() -> None:
+    made = {str(p.relative_to(PACKAGE)): calls_of("Certificate", p) for p in PACKAGE.rglob("*.py")}
+    places = {path: lines for path, lines in made.items() if lines}
+    assert list(places) == ["proofs/gate.py"]
+    assert len(places["proofs/gate.py"]) == 1
+
+
+def test_nothing_but_the_gate_changes_a_certificate() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "replace":
+                words = ast.unparse(node)
+                assert "certificate" not in words or path.name == "gate.py", f"{path.name}: {words}"
+
+
+def test_no_proof_reads_what_a_solver_claims_of_itself() -> None:
+    claims = {"problem.value", "problem.status", "solver_stats.solve_time", "primal_obj", "obj_val"}
+    for path in (PACKAGE / "proofs").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store):
+                words = ast.unparse(node)
+                told = path.name == "read.py" and words == "problem.status"  # in a message: there is no answer
+                assert told or not any(words.endswith(claim) for claim in claims), f"{path.name}: {words}"
+
+
+# -- whatever is proposed ----------------------------------------------------------------------------------------------
+
+
+@given(pools(max_users=4, max_resources=3), st.integers(0, 2**32 - 1))
+@settings(max_examples=100, deadline=None)
+def test_no_prices_certify_a_total_that_can_be_exceeded(instance: fo.Instance, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    program = Program(instance, fo.Total(fo.Tasks()), ())
+    assume(not program.empty)
+    pool = Pool(program, fo.Tasks())
+    prices = rng.choice([-1.0, 0.0, 0.3, 1.0, 7.0], size=pool.m) * rng.uniform(size=pool.m)
+    tasks = rng.uniform(size=pool.n) * program.most * rng.choice([0.0, 0.5, 1.0], size=pool.n)
+    answer = gate.judge(program, Proposal("linear", tasks, TotalPrices(pool, prices)))
+    right = fo.NoFairness().allocate(instance).objective
+    assert not answer.ok or answer.value >= right * (1 - 2e-6)
+
+
+@given(clusters(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-8, 1e-3, 0.3]))
+@settings(max_examples=60, deadline=None)
+def test_no_holdings_certify_levels_that_are_not_those_of_leximin(
+    instance: fo.Instance, seed: int, away: float
+) -> None:
+    """Right points, points a little off and points far off, under prices made up or taken from an honest answer."""
+    rng = np.random.default_rng(seed)
+    program = Program(instance, fo.Leximin(), ())
+    assume(not program.empty and not program.single)
+    honest = fo.DRF().allocate(instance)
+    tasks = program.gather(honest.tasks_by_server)
+    tasks = tasks * rng.uniform(1 - away, 1.0, size=len(tasks))
+    n, rows = program.instance.n_users, len(program.usable_rows)
+    made_up = [
+        Holding(rng.permutation(n)[: rng.integers(1, n + 1)], rng.choice([0.0, 0.0, 1.0], size=rows) * rng.random(rows))
+        for _ in range(rng.integers(1, n + 2))
+    ]
+    (kept,) = honest.evidence
+    told = restored(program, kept, None) if kept is not None and kept["kind"] == "levels" else Held(made_up)
+    c, weights = fo.DominantShare().coefficients(program.instance), program.instance.weights
+    right = leximin(Polytope.of(instance), fo.DominantShare().coefficients(instance), instance.weights)
+    for evidence in (Held(made_up), told):
+        answer = gate.judge(program, Proposal("levels", tasks.copy(), evidence))
+        if answer.ok and c.ndim == 1:
+            found = np.sort(c * program.pairs.sum(answer.tasks) / weights)
+            np.testing.assert_allclose(found, np.sort(right[program.active]), rtol=3e-6, atol=1e-9)
+
+
+def test_evidence_of_another_program_proves_nothing() -> None:
+    one, other = (Program(fo.Instance([[k], [2]], [10]), fo.Total(fo.Tasks()), ()) for k in (1, 3))
+    evidence = TotalPrices(Pool(one, fo.Tasks()), np.array([10.0]))
+    assert gate.judge(other, Proposal("linear", np.zeros(2), evidence)).gap == np.inf
+    assert gate.judge(one, Proposal("linear", np.array([10.0, 0.0]), evidence)).ok
+
+
+def test_evidence_of_another_kind_proves_nothing() -> None:
+    """Bottlenecks say nothing of alpha-fairness, nor prices of one server row of conditions that link users."""
+    pool = fo.Instance([[2, 3], [2, 1]], [6, 4])
+    program = Program(pool, fo.AlphaFair(10), ())
+    level = fo.DRF().allocate(pool).tasks
+    assert gate.judge(program, Proposal("x", level, Bottlenecked(Pool(program, fo.DominantShare())))).gap == np.inf
+    servers = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
+    free = Program(servers, fo.AlphaFair(1), ())
+    proposal = next(server_prices.solve(free, Settings()))
+    linked = Program(servers, fo.AlphaFair(1), (fo.EqualShares(fo.Tasks()),))
+    assert gate.judge(free, proposal).ok and gate.judge(linked, proposal).gap == np.inf
+
+
+def test_an_attempt_without_a_point_proves_nothing() -> None:
+    program = Program(fo.Instance([[1], [2]], [10]), fo.Total(fo.Tasks()), ())
+    answer = gate.judge(program, Proposal("cone", attempt=Try("X", "optimal", 0.0)))
+    assert not answer.ok and answer.tried[0].gap is None
+
+
+def test_a_solver_that_claims_a_huge_objective_changes_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = fo.Instance([[1, 3], [2, 1], [1, 1]], [[4, 4], [3, 6]])
+    program = Program(instance, fo.Total(fo.Tasks()), ())
+    proposal = next(solve(program, Settings(solver="CLARABEL")))
+    assert proposal.tasks is not None
+    half = replace(proposal, tasks=proposal.tasks / 2)
+    honest = gate.judge(program, half).gap
+    monkeypatch.setattr(cp.Problem, "value", property(lambda self: 1e30))
+    assert gate.judge(program, half).gap == honest >= 0.49
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(1), fo.FDS(2), fo.NoFairness(), fo.Policy(fo.MaxMin())], ids=repr)
+@pytest.mark.parametrize("servers", [1, 2])
+def test_an_allocation_keeps_evidence_that_proves_it_again(policy: fo.Policy, servers: int) -> None:
+    instance = fo.Instance([[1, 3], [2, 1], [1, 0]], [[4, 4], [3, 6]][:servers], task_limits=[None, None, 2])
+    a = pickle.loads(pickle.dumps(policy.allocate(instance)))
+    program = Program(instance, policy.objective, ())
+    evidence = restored(program, a.evidence[0], a.certificate.solver)
+    again = gate.judge(program, Proposal("again", program.gather(a.tasks_by_server), evidence))
+    assert again.ok and again.value == pytest.approx(a.objective, rel=1e-12)
+    assert plain(evidence) == a.evidence[0]
+
+
+# -- wrong and certified before the gate -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Rates(fo.Share):
+    """What a task of each user is worth on each server, by the order in which they were given."""
+
+    rows: tuple[tuple[float, ...], ...]
+
+    def per_task(self, instance: fo.Instance) -> np.ndarray:
+        return np.array(self.rows)
+
+
+RATES = Rates(((1, 2, 4), (1, 1, 4)))
+
+
+@dataclass(frozen=True, repr=False)
+class RateByType(fo.Share):
+    """A task is worth what the type of the server says."""
+
+    def per_task(self, instance: fo.Instance) -> np.ndarray:
+        rates = {"slow": 1.0, "fast": 4.0}
+        return np.array([[rates[kind] for kind in instance.server_types]] * instance.n_users)
+
+
+@pytest.mark.parametrize("objective", [fo.MaxMin(RATES), fo.Leximin(RATES), fo.OrderedWeighted((1,), RATES)], ids=repr)
+@pytest.mark.parametrize(("capacities", "right"), [((64, 64, 64), 224), ((64, 63, 65), 225)])
+def test_servers_that_only_a_share_tells_apart_are_not_merged(
+    objective: fo.Objective, capacities: tuple[float, ...], right: float
+) -> None:
+    instance = fo.Instance([[1], [1]], [[c] for c in capacities])
+    a = fo.Policy(objective).allocate(instance)
+    np.testing.assert_allclose(a.share(RATES), [right, right], rtol=1e-6)
+
+
+def test_a_share_is_asked_about_the_servers_as_they_were_given() -> None:
+    instance = fo.Instance([[1], [1]], [[8], [8]], server_types=["slow", "fast"])
+    a = fo.Policy(fo.MaxMin(RateByType())).allocate(instance)
+    np.testing.assert_allclose(a.share(RateByType()), [20, 20], rtol=1e-6)
+    bound = fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare(16, RateByType())]).allocate(instance)
+    assert (bound.share(RateByType()) >= 16 * (1 - 1e-7)).all()
+
+
+def test_a_share_of_ones_own_that_treats_servers_alike_does_not_keep_them_from_merging() -> None:
+    alike = Rates(((1, 1, 1), (2, 2, 2)))
+    a = fo.Policy(fo.Leximin(alike)).allocate(fo.Instance([[1], [1]], [[3], [3], [3]]))
+    assert a.certificate.method == "water-filling"
+    np.testing.assert_allclose(a.tasks, [6, 3], rtol=1e-12)
+
+
+def test_a_share_of_ones_own_speaks_of_users_as_they_were_given() -> None:
+    instance = fo.Instance([[1], [1], [1]], [[4], [4], [4]], task_limits=[None, 0, None])
+    share = Rates(((1, 1, 1), (9, 9, 9), (2, 2, 2)))
+    np.testing.assert_allclose(fo.Policy(fo.Leximin(share)).allocate(instance).tasks, [8, 0, 4], rtol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [3, 10, 30])
+def test_topping_up_keeps_shares_where_demands_differ_by_server(alpha: float) -> None:
+    instance = fo.Instance([[[2], [4]], [[1], [2]]], [[4], [4]])
+    a = fo.Policy(fo.AlphaFair(alpha)).allocate(instance)
+    np.testing.assert_allclose(a.shares, [0.5, 0.5], rtol=1e-5)
+
+
+def test_a_constraint_taken_out_of_a_problem_bounds_nothing() -> None:
+    policy = fo.Policy(fo.Total(fo.Tasks()), [fo.Reserve(0, 0.5)])
+    instance = fo.Instance([[1], [2]], [10])
+    problem = policy.problem(instance)
+    freed = cp.Problem(problem.objective, [c for c in problem.constraints if "Reserve" not in str(c.label)])
+    freed.solve(solver="HIGHS")
+    np.testing.assert_allclose(policy.read(freed, instance).tasks, [10, 0], atol=1e-9)
+    freed.var_dict["tasks"].save_value(np.array([5.0, 0.0]))
+    with pytest.raises(fo.NotCertified):
+        policy.read(freed, instance)
+
+
+def test_an_objective_changed_in_a_problem_is_judged_as_it_is() -> None:
+    policy, instance = fo.FDS(2), fo.Instance([[2, 3], [2, 1]], [6, 4])
+    problem = policy.problem(instance)
+    problem.solve(solver="CLARABEL")
+    changed = cp.Maximize(cp.sum(problem.var_dict["tasks"]))
+    changed.block = problem.objective.block  # claims to be what it was
+    lying = cp.Problem(changed, problem.constraints)
+    with pytest.raises(fo.NotCertified):
+        policy.read(lying, instance)
+
+
+TRACE = fo.Instance([[1, 1e-10], [2, 5]], [[6, 6], [4, 3]], weights=[3, 2], eligible=[[1, 1], [0, 1]])
+
+
+@pytest.mark.parametrize("solver", [None, "HIGHS"])
+def test_a_trace_of_a_full_resource_buys_no_level(solver: str | None) -> None:
+    """User 1 needs 1e-10 of what holds user 2: the last 1e-10 of user 2's level would let it rise by half."""
+    a = fo.DRF().allocate(TRACE, solver=solver)
+    np.testing.assert_allclose(a.shares / TRACE.weights, [1 / 5, 1 / 6], rtol=1e-9)
+
+
+def test_levels_bought_with_the_slack_of_an_earlier_one_are_refused() -> None:
+    program = Program(TRACE, fo.Leximin(), ())
+    bought = np.array([6.0, 2.8, 0.6 * (1 - 1e-10)])
+    first, second = np.array([0, 0, 0, 1.0]), np.array([0.744, 0, 0.496, 0])
+    evidence = Held([Holding(np.array([1]), first), Holding(np.array([0]), second)])
+    answer = gate.judge(program, Proposal("levels", bought, evidence))
+    assert not answer.ok and answer.gap >= 0.3
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Rows(fo.Constraint):
+    """Two rows of one vector condition: the second user's by ten decades smaller than the first's."""
+
+    def constraints(self, model):
+        return {"rows": cp.multiply(np.array([1e6, 1e-4]), model.tasks) <= np.array([4e6, 1e-4])}
+
+
+def test_every_row_of_a_condition_is_measured_by_its_own_size() -> None:
+    x = cp.Variable(2)
+    condition = cp.multiply(np.array([1e6, 1e-4]), x) <= np.array([4e6, 1e-4])
+    x.save_value(np.array([4.0, 2.0]))  # the second row is exceeded by half of its size
+    assert relative_violation(condition) == pytest.approx(0.5)
+    a = fo.Policy(fo.Total(fo.Tasks()), [Rows()]).allocate(fo.Instance([[1], [1]], [10]))
+    np.testing.assert_allclose(a.tasks, [4, 1], rtol=1e-6)
+
+
+@dataclass(frozen=True, repr=False)
+class Helped(fo.Constraint):
+    """The first user's tasks under a variable of the block's own, which a required condition ties to 1."""
+
+    def constraints(self, model):
+        help_ = cp.Variable()
+        model.required += [help_ <= 1]
+        return {"helped": model.tasks[0] <= help_}
+
+
+@pytest.mark.parametrize("limits", [None, [None, 0]])
+def test_what_a_block_requires_is_solved_along_and_checked(limits: list[float | None] | None) -> None:
+    instance = fo.Instance([[1], [2]], [10], task_limits=limits)
+    program = Program(instance, fo.Total(fo.Tasks()), (Helped(),))
+    answer = best(program, solve(program, Settings()))
+    assert answer.ok and answer.tasks[0] == pytest.approx(1, rel=1e-6)
+    far = gate.judge(program, Proposal("cone", answer.tasks + np.eye(len(answer.tasks))[0], answer.evidence))
+    assert far.block_violation >= 0.4
+
+
+@dataclass(frozen=True, repr=False)
+class Lesser(fo.Objective):
+    """The smaller number of tasks, by a variable of the block's own: a tangent in the tasks alone proves nothing."""
+
+    def expression(self, model):
+        least = cp.Variable()
+        model.required += [least <= model.tasks]
+        return least
+
+
+def test_what_a_bound_assumes_is_said_in_the_certificate() -> None:
+    a = fo.Policy(Lesser()).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
+    np.testing.assert_allclose(a.tasks, [1, 1], rtol=1e-6)
+    assert "CVXPY added" in a.certificate.assumed and a.certificate.assumed in str(a.certificate)
+    assert not fo.DRF().allocate(fo.Instance([[2, 3], [2, 1]], [6, 4])).certificate.assumed
+
+
+def test_variables_of_a_block_that_a_solver_left_are_no_value_of_other_tasks() -> None:
+    program = Program(fo.Instance([[2, 3], [2, 1]], [6, 4]), Lesser(), ())
+    proposal = next(solve(program, Settings()))
+    assert proposal.tasks is not None and gate.judge(program, proposal).ok
+    assert gate.judge(program, replace(proposal, tasks=proposal.tasks / 2)).gap >= 0.4
+
+
+@dataclass(frozen=True, repr=False)
+class InThousandths(fo.Objective):
+    """A transform that is small where the objective is not, and a gap in it no gap in the objective."""
+
+    def expression(self, model):
+        return cp.sum(cp.sqrt(model.tasks))
+
+    def solver_form(self, model):
+        return 1e-8 * cp.sum(cp.sqrt(model.tasks))
+
+
+@dataclass(frozen=True, repr=False)
+class Billionths(fo.Objective):
+    """Tasks in billions."""
+
+    def expression(self, model):
+        return 1e-9 * cp.sum(model.tasks)
+
+
+def test_an_excess_of_a_transform_is_no_gap_of_the_objective() -> None:
+    cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    try:
+        a = fo.Policy(InThousandths()).allocate(cluster)
+    except fo.NotCertified:
+        return
+    np.testing.assert_allclose(a.objective, fo.GFJ(0.5).allocate(cluster).objective / 2, rtol=1e-6)
+
+
+def test_no_tasks_at_all_are_not_near_the_optimum_of_an_objective_of_small_numbers() -> None:
+    program = Program(fo.Instance([[1], [2]], [10]), Billionths(), ())
+    proposal = next(solve(program, Settings(solver="CLARABEL")))
+    assert proposal.tasks is not None
+    assert gate.judge(program, replace(proposal, tasks=0.0 * proposal.tasks)).gap >= 0.1
+
+
+def test_a_condition_that_is_infinite_is_not_met() -> None:
+    x = cp.Variable(2)
+    condition = cp.log(x[0]) >= 0
+    x.save_value(np.array([0.0, 25.0]))
+    assert relative_violation(condition) == np.inf

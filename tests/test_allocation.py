@@ -266,7 +266,8 @@ def test_tasks_use_what_users_hold_where_no_bundles_are_decided(instance):
 def test_types_of_servers_change_no_allocation():
     typed = SERVERS.replace(server_types=["T4", "A10", "T4"])
     for name in ("DRF", "FDS(2)", "most"):
-        assert_array_equal(POLICIES[name].allocate(typed).tasks_by_server, allocated("servers", name).tasks_by_server)
+        a, b = POLICIES[name].allocate(typed), allocated("servers", name)
+        assert_allclose(a.tasks_by_server, b.tasks_by_server, rtol=1e-12, atol=1e-12)
 
 
 def test_metrics_of_nobody():
@@ -280,8 +281,8 @@ def test_metrics_of_nobody():
 
 
 def test_a_frame_has_a_row_by_user_with_labels():
-    frame = allocated("servers").to_frame()
     a = allocated("servers")
+    frame = a.to_frame()
     assert list(frame.index) == ["a", "b", "c"]
     assert frame.index.name == "user"
     assert list(frame.columns) == [
@@ -338,15 +339,27 @@ def test_a_plot_is_drawn_on_the_axes_given():
 ENDINGS = pytest.mark.parametrize("ending", [".json", ".parquet"])
 
 
+ROUNDED = 16 * np.finfo(float).eps  # sums over the few users and servers here
+
+
+def same_metrics(a, b):
+    first, second = a.metrics(), b.metrics()
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert second[name] == pytest.approx(value, rel=ROUNDED, abs=ROUNDED * a.instance.capacities.max())
+
+
 def same(a, b):
     assert b.instance == a.instance
     assert b.policy == a.policy
     assert b.policy.name == a.policy.name
     assert b.certificate == a.certificate
     assert b.objective == a.objective
-    for name in ("tasks_by_server", "tasks", "bundles", "usage", "leftover", "shares", "prices"):
+    for name in ("tasks_by_server", "tasks", "prices"):
         assert_array_equal(getattr(b, name), getattr(a, name))
-    assert b.metrics() == a.metrics()
+    for name in ("bundles", "usage", "leftover", "shares"):  # added up again
+        assert_allclose(getattr(b, name), getattr(a, name), rtol=ROUNDED, atol=ROUNDED * a.instance.capacities.max())
+    same_metrics(a, b)
     assert repr(b) == repr(a)
     assert b._repr_html_() == a._repr_html_()
 
@@ -367,8 +380,8 @@ def test_bundles_and_types_of_servers_are_saved_and_loaded(tmp_path, ending):
     b = fo.Allocation.load(a.save(tmp_path / f"a{ending}"))
     assert_array_equal(b.given_bundles, a.given_bundles)
     assert b.instance == a.instance and b.instance.server_types == ("T4", "A10", "T4")
-    assert b.metrics() == a.metrics()
-    assert_array_equal(b.task_usage, a.task_usage)
+    same_metrics(a, b)
+    assert_allclose(b.task_usage, a.task_usage, rtol=ROUNDED)
 
 
 @pytest.mark.parametrize("policy", [fo.MLFDRS(), fo.HFFMRA(), fo.HFFMRA(units="raw")], ids=repr)
@@ -458,7 +471,7 @@ def test_a_policy_of_foreign_blocks_is_loaded_as_text_and_not_certified(tmp_path
     assert not b.certificate.ok and "text only" in b.certificate.note
     assert_array_equal(b.tasks, a.tasks)
     assert "Fixed" in repr(b)
-    assert b.metrics() == a.metrics()
+    same_metrics(a, b)
 
 
 def as_first_format(data):

@@ -232,7 +232,8 @@ def test_alpha_fairness_at_zero_is_the_total_whatever_the_weights() -> None:
     instance = log_uniform(np.random.default_rng(2), 500, 3, limits=0.5)
     assert len(set(instance.weights)) > 1
     total, fair = solve(instance, fo.Total(fo.Tasks())), solve(instance, fo.AlphaFair(0, fo.Tasks()))
-    assert np.array_equal(total.tasks, fair.tasks) and total.value == fair.value
+    np.testing.assert_allclose(total.tasks, fair.tasks, rtol=1e-12)
+    assert total.value == pytest.approx(fair.value, rel=1e-12)
 
 
 def test_prices_are_what_more_capacity_is_worth() -> None:

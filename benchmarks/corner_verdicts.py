@@ -20,16 +20,20 @@ OPEN = "?"
 
 
 def unfit(cluster: Cluster, tasks: Float, rows: Rows, equal: Rows) -> str:
-    """Which capacity, limit or condition an answer breaks, each by its own size."""
+    """Which capacity, limit or condition an answer breaks, each by its own size.
+
+    A condition that compares users has no size where they run next to nothing: 1e-9 of the largest that it could have
+    is rounding.
+    """
     excess = cluster.excess(tasks)
     if not excess <= FIT:
         return f"over: a capacity, limit or sign by {excess:.1e}"
-    at = cluster.at(tasks)
+    at, reach = cluster.at(tasks), cluster.reach()
     both_ways = [([-v for v in row], -value) for row, value in equal]
     for row, value in (*rows, *equal, *both_ways):
         over = dot(row, at) - value
         size = max(abs(value), dot(map(abs, row), at))
-        if over > size * Fraction(BLOCKS):
+        if over > max(size * Fraction(BLOCKS), dot(map(abs, row), reach) * Fraction(FIT)):
             return f"condition: broken by {float(over / size):.1e} of its size"
     return ""
 

@@ -110,7 +110,7 @@ def pasted(code: str) -> str:
 def main() -> None:
     """Print the shortest of what is wrong in each class and way, and a row by class."""
     options = arguments(
-        str(__doc__), draws=2000, classes=list(CLASSES), seed=1, time=False, against="", rounds=5, large=1_000_000
+        str(__doc__), draws=2000, classes=list(CLASSES), seed=1, time=False, against="", rounds=10, large=1_000_000
     )
     if options.time:
         two_checkouts.run(options.against, options.rounds, options.large)

@@ -5,7 +5,7 @@ five servers, under DRF, FDS(1), NoFairness, HFFMRA and KDF(2). Each turn is a p
 at the checkout; a turn's number is the median of its calls. Ratios are this checkout's time over the other's: of the
 medians over turns, and of the least. ``cpu`` is what all threads worked, which says more on a busy machine.
 
-Run: python benchmarks/corners.py --time --against PATH [--rounds 5 --large 1000000]
+Run: python benchmarks/corners.py --time --against PATH [--rounds 10 --large 1000000]
 """
 
 from __future__ import annotations

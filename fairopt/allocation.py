@@ -69,6 +69,13 @@ class Allocation:
     given_bundles: Float | None = field(default=None)
     evidence: tuple[Any, ...] = ()
 
+    def __post_init__(self) -> None:
+        for name in ("tasks_by_server", "evidence_prices", "given_bundles"):  # what was judged stays as it was
+            if getattr(self, name) is not None:
+                judged = np.asarray(getattr(self, name)).view()
+                judged.flags.writeable = False
+                object.__setattr__(self, name, judged)
+
     # -- derived, when asked for ------------------------------------------------------------------------------
 
     @cached_property

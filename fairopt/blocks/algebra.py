@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import cvxpy as cp
+import numpy as np
 
 from fairopt.blocks.base import Block, parameter
 from fairopt.blocks.majorant import Majorant
@@ -77,6 +78,8 @@ class Objective(Block):
             try:
                 problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
             except cp.error.SolverError:
+                return float("nan")
+            if not all(_holds(condition) for condition in problem.constraints):
                 return float("nan")
         return float("nan") if expression.value is None else float(expression.value)
 
@@ -289,6 +292,12 @@ def fall(value: Callable[[float], float]) -> float:
     """
     here, step = value(1.0), 1e-4
     return min(abs(here - value(0.5)), abs(here - value(1.0 - step)) / step)
+
+
+def _holds(condition: cp.Constraint) -> bool:
+    """Whether a condition holds where its variables are, but for what a solver leaves."""
+    sizes = [float(np.max(np.abs(a.value), initial=1.0)) for a in condition.args]
+    return bool(np.max(condition.violation(), initial=0.0) <= 1e-7 * max(sizes))
 
 
 def _tiers(objective: Objective) -> tuple[Objective, ...]:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from cvxpy.atoms.affine.add_expr import AddExpression
+from cvxpy.atoms.affine.unary_operators import NegExpression
 from numpy.typing import NDArray
 
-from fairopt.allocation import feasibility
 from fairopt.blocks.base import is_ours
+from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.levels import AtLeast
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
-from fairopt.proofs.lagrangian import Charge, Multipliers
+from fairopt.proofs.lagrangian import EPS, Charge, Multipliers
 from fairopt.routes.program import ConeModel, Program
 
 __all__ = [
-    "as_matrix", "block_violation", "bounds_violation", "dual_values", "gradient_of", "linear_charge",
-    "measured_violation", "relative_violation", "relaxed_multipliers", "repair", "tangent",
+    "as_matrix", "block_violation", "bounds_violation", "charged_conditions", "dual_values", "gradient_of",
+    "linear_charge", "relative_violation", "relaxed_multipliers", "repair", "tangent",
 ]  # fmt: skip
 
 Float = NDArray[np.floating[Any]]
@@ -76,7 +78,14 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
     worst = bounds_violation(program, tasks)
     ours = all(is_ours(t) for _, t in program.objective.terms())
     required = cone.required[: cone.required_by_constraints] if ours else cone.required
-    conditions = [*(condition for _, _, condition in cone.rest), *required]
+    conditions = list(required)
+    point = Point(program.instance, program.pairs.table(tasks))
+    for block, _, condition in cone.rest:
+        if type(block) is AtLeast and is_ours(block.objective) and _has_more(condition, cone.unknowns):
+            short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)  # whatever is in the rest
+            worst = max(worst, short if short == short else np.inf)
+        else:
+            conditions.append(condition)
     if conditions:
         before = cone.unknowns.value
         cone.unknowns.save_value(tasks / cone.scale)
@@ -86,7 +95,22 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
     return worst
 
 
-def relaxed_multipliers(cone: ConeModel, tasks: Float, *, linear: bool = False) -> Multipliers:
+def _has_more(condition: cp.Constraint, unknowns: cp.Variable) -> bool:
+    """Whether a condition has variables besides the unknowns."""
+    return any(variable.id != unknowns.id for variable in condition.variables())
+
+
+def charged_conditions(cone: ConeModel) -> list[tuple[Constraint | None, cp.Constraint]]:
+    """The conditions of a model that are charged at multipliers of their own, with the blocks that they are of."""
+    out: list[tuple[Constraint | None, cp.Constraint]] = [(block, condition) for block, _, condition in cone.rest]
+    if _differs_by_server(cone.program.objective, cone.program):  # a bound on tasks is none on what they are worth
+        out += [(None, condition) for condition in cone.box]
+    return out
+
+
+def relaxed_multipliers(
+    cone: ConeModel, tasks: Float, *, linear: bool = False, duals: Sequence[Float] | None = None
+) -> Multipliers:
     """Read dual values off a solved model, and the policy's conditions as linear rows or concave functions.
 
     Parameters
@@ -97,6 +121,8 @@ def relaxed_multipliers(cone: ConeModel, tasks: Float, *, linear: bool = False) 
         Where to linearise what is not linear: a tangent of a convex condition only relaxes it.
     linear : bool, default False
         Take the tangent of levels of objectives too, instead of their closer majorants.
+    duals : sequence of ndarray, optional
+        Those of `charged_conditions`; default what the solver left.
 
     Returns
     -------
@@ -109,12 +135,11 @@ def relaxed_multipliers(cone: ConeModel, tasks: Float, *, linear: bool = False) 
     point = Point(program.instance, program.pairs.table(tasks))
     before = cone.unknowns.value
     cone.unknowns.save_value(tasks / cone.scale)
-    conditions: list[tuple[Any, cp.Constraint]] = [(block, condition) for block, _, condition in cone.rest]
-    if _differs_by_server(program.objective, program):  # then a bound on tasks is no bound on what they are worth
-        conditions += [(None, condition) for condition in cone.box]
+    conditions = charged_conditions(cone)
+    if duals is None:
+        duals = [dual_values(condition) for _, condition in conditions]
     try:
-        for block, condition in conditions:
-            dual = dual_values(condition)
+        for (block, condition), dual in zip(conditions, duals, strict=True):
             if not linear and isinstance(block, AtLeast) and block.objective.majorant_is_natural:
                 majorant = block.objective.majorant(point)
                 if majorant is not None:
@@ -154,7 +179,7 @@ def linear_charge(condition: cp.Constraint, unknowns: cp.Variable, dual: Float |
         Multiplier times Jacobian by unknown (in column order), and multiplier times the condition's value.
     """
     dual = dual_values(condition) if dual is None else dual
-    if any(v.id != unknowns.id for v in condition.variables()):  # a variable of its own: its range is not known
+    if _has_more(condition, unknowns):  # a variable of its own: its range is not known
         return None
     if isinstance(condition, (cp.constraints.Inequality, cp.constraints.nonpos.NonPos)):
         expression, sign = condition.expr if hasattr(condition, "expr") else condition.args[0], 1.0
@@ -232,29 +257,46 @@ def as_matrix(gradient: Any) -> sp.csr_array:
 def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | None = None) -> float:
     """How far a condition fails to hold: its worst row, each relative to the terms of that row.
 
-    Both sides of a homogeneous row may vanish, so terms count one by one. ``typical`` gives about how large entries of
-    a variable are, by its number: a row is measured in no less than `TYPICAL` of its terms there.
+    Both sides of a homogeneous row may vanish, so terms count one by one, and constants on both sides count as one:
+    what is added to both changes nothing but the rounding of the row. ``typical`` gives about how large entries of a
+    variable are, by its number: a row is measured in no less than `TYPICAL` of its terms there.
     """
     violation = np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel(order="F")
     if not np.isfinite(violation).all():
         return np.inf
     if not violation.max(initial=0.0) > 0:
         return 0.0
-    size = np.zeros(len(violation))
-    for argument in condition.args:
-        if argument.value is None:
-            continue
-        parts = [np.abs(np.asarray(argument.value, dtype=float)).ravel(order="F")]
-        for variable, gradient in argument.grad.items() if argument.is_affine() else ():
-            slopes = abs(as_matrix(gradient)).T
-            parts.append(slopes @ np.abs(np.asarray(variable.value, dtype=float).ravel(order="F")))
-            if typical is not None and variable.id in typical:
-                parts.append(TYPICAL * (slopes @ typical[variable.id]))
-        for part in parts:  # a cone has one violation for all its entries, and a side may be a single number
-            size = np.maximum(size, part if len(part) == len(size) else part.max(initial=0.0))
-    return float(np.max(violation / np.where(size > 0, size, 1.0)))
+    size, constant, rounding = np.zeros(len(violation)), np.zeros(len(violation)), np.zeros(len(violation))
+
+    def by_row(part: Float) -> Float:  # a cone has one violation for all its entries, and a side may be a single number
+        if len(part) == len(size):
+            return part
+        return np.full(len(size), part[0] if len(part) == 1 else np.abs(part).max(initial=0.0))
+
+    signs = (1.0, -1.0) if isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality)) else (1.0,) * 9
+    for sign, argument in zip(signs, condition.args, strict=False):
+        for term, its_sign in _terms(argument, sign):
+            value = np.asarray(term.value, dtype=float).ravel(order="F")
+            rounding = np.maximum(rounding, by_row(np.abs(value)))
+            if not term.is_affine():
+                size = np.maximum(size, by_row(np.abs(value)))
+                continue
+            for variable, gradient in term.grad.items():
+                slopes, at = as_matrix(gradient).T, np.asarray(variable.value, dtype=float).ravel(order="F")
+                value = value - slopes @ at
+                size = np.maximum(size, by_row(abs(slopes) @ np.abs(at)))
+                if typical is not None and variable.id in typical:
+                    size = np.maximum(size, by_row(TYPICAL * (abs(slopes) @ typical[variable.id])))
+            constant = constant + its_sign * by_row(value)
+    size = np.maximum(size, np.abs(constant))
+    beyond = np.maximum(violation - EPS * rounding, 0.0)
+    return float(np.max(beyond / np.where(size > 0, size, 1.0)))
 
 
-def measured_violation(program: Program, tasks: Float) -> float:
-    """Violation on the data as given, servers unmerged: capacities, limits, eligibility."""
-    return feasibility(program.given, program.expand(tasks))
+def _terms(expression: cp.Expression, sign: float) -> list[tuple[cp.Expression, float]]:
+    """The terms that an expression adds up, with their signs."""
+    if isinstance(expression, AddExpression) and all(a.shape == expression.shape for a in expression.args):
+        return [term for argument in expression.args for term in _terms(argument, sign)]
+    if isinstance(expression, NegExpression):
+        return _terms(expression.args[0], -sign)
+    return [(expression, sign)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -81,16 +82,16 @@ class Holding:
         Who is held.
     prices : ndarray of shape (n_rows,)
         By row of `Pairs.loads`, per whole capacity.
-    pair_cost : ndarray of shape (n_pairs,) or None
-        What further conditions charge for a task of each pair.
-    constant : float
-        What they give back.
+    duals : sequence of ndarray
+        Of the further conditions of the model (`charged_conditions`), flat in column order.
+    at : ndarray of shape (n_pairs,) or None
+        Tasks at which to linearise those that are not linear.
     """
 
     users: NDArray[np.intp]
     prices: Float
-    pair_cost: Float | None = None
-    constant: float = 0.0
+    duals: Sequence[Float] = ()
+    at: Float | None = None
 
 
 @dataclass(frozen=True)
@@ -110,14 +111,23 @@ class Held:
 class Solved:
     """A cone program that a solver left with values and dual values.
 
-    ``form`` was maximised: the objective in units of ``factor``, or (None) an increasing transform of it. With
-    ``stands_in`` it only has the same optimum, and its own dual says nothing about the objective.
+    What was maximised is what the model makes of the objective (`ConeModel.maximand`), or the objective itself in
+    another ``unit``, unless something ``stands_in``: that only has the same optimum, and says nothing about the
+    objective but in which units dual values may be.
     """
 
     model: ConeModel
-    form: cp.Expression
-    factor: float | None
-    stands_in: bool = False
+    stands_in: cp.Expression | None = None
+    unit: float | None = None
+
+    @cached_property
+    def maximand(self) -> tuple[cp.Expression, float | None]:
+        """What the solver was given, and natural units per unit of it; None for an increasing transform."""
+        if self.stands_in is not None:
+            return self.stands_in, None
+        if self.unit is None:
+            return self.model.maximand
+        return cp.sum(self.model.program.objective.expression(self.model.model)) / self.unit, self.unit
 
 
 Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | Held | Solved

@@ -26,10 +26,12 @@ from numpy.typing import NDArray
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.proofs.conditions import relaxed_multipliers
 from fairopt.proofs.evidence import Held, Holding
-from fairopt.routes.program import Program
+from fairopt.proofs.lagrangian import Multipliers
+from fairopt.routes.program import ConeModel, Program
 
-__all__ = ["InLevels", "judge"]
+__all__ = ["InLevels", "further_charges", "judge"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -71,11 +73,13 @@ class InLevels:
 class _Charged(NamedTuple):
     """A holding at the point.
 
-    ``by_pair`` and ``cost`` are what a unit of level costs, and costs each user where it is cheapest; ``over`` is by
-    how much pairs cost more than that, where they do.
+    ``further`` says whether conditions other than capacities charge anything. ``by_pair`` and ``cost`` are what a unit
+    of level costs, and costs each user where it is cheapest; ``over`` is by how much pairs cost more than that, where
+    they do.
     """
 
     holding: Holding
+    further: bool
     by_pair: Float
     cost: Float
     over: Float
@@ -109,7 +113,8 @@ def judge(program: Program, evidence: Held, tasks: Float) -> tuple[float, tuple[
     gaps: list[float] = []
     before: list[_Charged] = []
     for holding in evidence.holdings:  # in the order in which users were held
-        c = _charge(program, levels, holding, values, _peak(levels, holding, values), before)
+        further = further_charges(evidence.model, holding)
+        c = _charge(program, levels, holding, further, values, _peak(levels, holding, values), before)
         mine = c.holding.users
         rise = np.maximum((c.floors + c.spare / c.cost) / values - 1.0, 0.0)
         rise = np.where(_beside(levels, c, values, rise), np.minimum(rise, _room(program, c) * SLICE), rise)
@@ -124,6 +129,13 @@ def judge(program: Program, evidence: Held, tasks: Float) -> tuple[float, tuple[
     return gap if np.isfinite(gap) else np.inf, tuple(gaps)
 
 
+def further_charges(model: ConeModel | None, holding: Holding) -> Multipliers | None:
+    """What the further conditions of a model charge at the multipliers of a holding; None where there are none."""
+    if model is None or holding.at is None:
+        return None
+    return relaxed_multipliers(model, holding.at, linear=True, duals=holding.duals)
+
+
 def _peak(levels: InLevels, holding: Holding, values: Float) -> float:
     """The level that a holding holds: the highest of its users who do not stand at a lower bound."""
     mine = values[holding.users]
@@ -131,13 +143,14 @@ def _peak(levels: InLevels, holding: Holding, values: Float) -> float:
 
 
 def _charge(
-    program: Program, levels: InLevels, holding: Holding, values: Float, peak: float, before: Sequence[_Charged]
-) -> _Charged:
+    program: Program, levels: InLevels, holding: Holding, further: Multipliers | None, values: Float, peak: float,
+    before: Sequence[_Charged],
+) -> _Charged:  # fmt: skip
     """What the prices of a holding, and those of earlier ones that shut places, charge users for their levels."""
     pairs, prices = program.pairs, np.maximum(holding.prices, 0.0)
     by_pair = np.asarray(pairs.loads.T @ prices).ravel()
-    if holding.pair_cost is not None:
-        by_pair = by_pair + holding.pair_cost
+    if further is not None:
+        by_pair = by_pair + further.pair_cost
     closed = np.asarray(pairs.loads.T @ (program.usable_rows <= 0).astype(float)).ravel() > 0
     by_pair = np.where(closed, np.inf, by_pair / levels.per_task)
     shut = np.zeros(len(by_pair), dtype=bool)
@@ -148,7 +161,7 @@ def _charge(
     floors = np.minimum(values, np.maximum(levels.low, peak))
     # who holds nothing pays nothing, whatever it costs; where a level earns something, the highest one bounds that
     paid = np.where(cost < 0, cost * levels.most, np.where(floors > 0, cost * floors, 0.0))
-    worth = np.float64(prices @ program.usable_rows + holding.constant)
+    worth = np.float64(prices @ program.usable_rows + (0.0 if further is None else further.constant))
     spare = max(worth - paid.sum(), np.float64(0.0))
     missing = np.where(shut, np.maximum(cost[pairs.user] - by_pair, 0.0), 0.0)
     for earlier in before:  # so many times the prices of an earlier level make what it shut no cheaper than the rest
@@ -158,7 +171,8 @@ def _charge(
         missing = np.where(earlier.over > 0, 0.0, missing)
     cheapest = np.maximum(cost, 0.0)[pairs.user]
     over = np.where((by_pair > cheapest * (1 + TIE)) & ~shut & ~closed, by_pair - cheapest, 0.0)
-    return _Charged(holding, by_pair, cost, over, worth, spare, peak, floors)
+    more_charged = further is not None and bool(further.pair_cost.any())
+    return _Charged(holding, more_charged, by_pair, cost, over, worth, spare, peak, floors)
 
 
 def _beside(levels: InLevels, c: _Charged, values: Float, rise: Float) -> NDArray[np.bool_]:
@@ -193,7 +207,7 @@ def _room(program: Program, c: _Charged) -> Float:
     this is what counts, against the tolerance of capacities. Further conditions have no capacities to compare with.
     """
     pairs, usable, weights = program.pairs, program.usable_rows, program.instance.weights
-    if c.holding.pair_cost is not None and c.holding.pair_cost.any():
+    if c.further:
         return np.full(len(weights), np.inf)
     prices = c.holding.prices
     part = np.where((prices > 0) & (usable > 0), c.spare / (prices * usable), np.inf)

@@ -8,7 +8,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from fairopt.proofs.conditions import dual_values
+from fairopt.proofs.conditions import charged_conditions, dual_values
 from fairopt.proofs.evidence import (
     Bottlenecked,
     Evidence,
@@ -21,7 +21,7 @@ from fairopt.proofs.evidence import (
 )
 from fairopt.proofs.servers import InLevels
 from fairopt.routes.chunks import Pool
-from fairopt.routes.program import ConeModel, Program, objective_form
+from fairopt.routes.program import ConeModel, Program
 
 __all__ = ["plain", "restored"]
 
@@ -46,12 +46,15 @@ def plain(evidence: Evidence | None) -> dict[str, Any] | None:
         return {"kind": "total prices", "prices": evidence.prices.tolist()}
     if isinstance(evidence, RowPrices):
         return {"kind": "row prices", "prices": evidence.prices.tolist()}
-    if isinstance(evidence, Held) and evidence.model is None:
-        holdings = [{"users": h.users.tolist(), "prices": h.prices.tolist()} for h in evidence.holdings]
+    if isinstance(evidence, Held):
+        holdings = [
+            {"users": _list(h.users), "prices": _list(h.prices), "duals": list(map(_list, h.duals)), "at": _list(h.at)}
+            for h in evidence.holdings
+        ]
         return {"kind": "levels", "holdings": holdings, "prices": _list(evidence.prices)}
     if isinstance(evidence, Solved):
         duals = [dual_values(condition).tolist() for condition in _conditions(evidence.model)]
-        return {"kind": "duals", "duals": duals, "stands_in": evidence.stands_in}
+        return {"kind": "duals", "duals": duals, "stands_in": evidence.stands_in is not None}
     return None
 
 
@@ -80,9 +83,7 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
     if kind == "duals":
         return _solved(program, held, solver)
     if kind == "levels":
-        rows, n = len(program.usable_rows), program.instance.n_users
-        holdings = [Holding(_indices(h["users"], n), _numbers(h["prices"], (rows,))) for h in held["holdings"]]
-        return Held(holdings, prices=_numbers(held["prices"], (rows,)))
+        return _levels(program, held, solver)
     if kind == "row prices":
         instance = program.instance
         return RowPrices(InLevels(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
@@ -104,10 +105,22 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
     raise ValueError(f"no evidence of kind {kind!r}")
 
 
+def _levels(program: Program, held: Mapping[str, Any], solver: str | None) -> Held:
+    """What held users, with a cone program written down anew where conditions other than bounds did too."""
+    rows, n, pairs = len(program.usable_rows), program.instance.n_users, len(program.pairs)
+    model = None if all(h["at"] is None for h in held["holdings"]) and not program.rest else ConeModel(program, solver)
+    shapes = [] if model is None else [(len(dual_values(condition)),) for _, condition in charged_conditions(model)]
+    holdings = []
+    for h in held["holdings"]:
+        at = None if h["at"] is None else _numbers(h["at"], (pairs,))
+        duals = () if at is None else [_numbers(d, shape) for d, shape in zip(h["duals"], shapes, strict=True)]
+        holdings.append(Holding(_indices(h["users"], n), _numbers(h["prices"], (rows,)), duals, at))
+    return Held(holdings, model, _numbers(held["prices"], (rows,)))
+
+
 def _solved(program: Program, held: Mapping[str, Any], solver: str | None) -> Solved:
     """A cone program written down anew, with the dual values that were kept."""
     model = ConeModel(program, solver)
-    form, factor = objective_form(program.objective, model.model, model.unknowns)
     conditions = _conditions(model)
     if len(conditions) != len(held["duals"]):
         raise ValueError(f"{len(held['duals'])} dual values for {len(conditions)} conditions")
@@ -115,7 +128,7 @@ def _solved(program: Program, held: Mapping[str, Any], solver: str | None) -> So
         values = _numbers(dual, (len(dual_values(condition)),))
         if len(condition.dual_variables) == 1:  # those of cones are charged to nothing
             condition.dual_variables[0].save_value(values.reshape(condition.shape, order="F"))
-    return Solved(model, form, factor, bool(held["stands_in"]))
+    return Solved(model, model.maximand[0] if held["stands_in"] else None)
 
 
 def _conditions(model: ConeModel) -> list[cp.Constraint]:

@@ -17,6 +17,8 @@ from fairopt.routes.chunks import Chunk, Pool, cost, summed
 
 Float = NDArray[np.floating[Any]]
 
+ROUNDING = 1e-13  # of a capacity: what sums over many users may be off by
+
 
 class Feasibility(NamedTuple):
     """How well tasks keep to what must hold.
@@ -73,12 +75,14 @@ class Bottlenecks(NamedTuple):
     """What the bottleneck condition needs, by resource.
 
     ``top`` is the largest level of a user of it who could give way; ``least`` the smallest level of those below their
-    limit whose first resource in the order looked at it is; ``stray`` that of those with none; ``lowest`` that of all.
+    limit whose first resource in the order looked at it is, and ``held`` the part of the capacity that these hold;
+    ``stray`` the smallest level of those with none; ``lowest`` that of all.
     """
 
     feasible: Feasibility
     top: Float
     least: Float
+    held: Float
     stray: float
     lowest: float
 
@@ -86,14 +90,15 @@ class Bottlenecks(NamedTuple):
     def of_nobody(cls, m: int) -> Bottlenecks:
         """Where nobody takes part."""
         nothing = Feasibility(np.zeros(m), 0.0, 0.0)
-        return cls(nothing, np.zeros(m), np.full(m, np.inf), np.inf, 0.0)
+        return cls(nothing, np.zeros(m), np.full(m, np.inf), np.zeros(m), np.inf, 0.0)
 
     @classmethod
     def of_all(cls, parts: Sequence[Bottlenecks]) -> Bottlenecks:
         """Those of all together."""
         return cls(
             Feasibility.of_all([p.feasible for p in parts]), np.max([p.top for p in parts], axis=0),
-            np.min([p.least for p in parts], axis=0), min(p.stray for p in parts), min(p.lowest for p in parts),
+            np.min([p.least for p in parts], axis=0), np.sum([p.held for p in parts], axis=0),
+            min(p.stray for p in parts), min(p.lowest for p in parts),
         )  # fmt: skip
 
     def scaled(self, factor: float) -> Bottlenecks:
@@ -102,18 +107,20 @@ class Bottlenecks(NamedTuple):
         By more than rounding, who was at a limit is so no more, and nothing is proved.
         """
         stray = self.stray * factor if factor >= 1.0 - 1e-9 else 0.0
-        top, least = self.top * factor, self.least * factor
-        return Bottlenecks(self.feasible.scaled(factor), top, least, stray, self.lowest * factor)
+        feasible, lowest = self.feasible.scaled(factor), self.lowest * factor
+        return Bottlenecks(feasible, self.top * factor, self.least * factor, self.held * factor, stray, lowest)
 
     def gap(self, usable: Float) -> float:
-        """How far the answer is from the condition of Bertsekas and Gallager, relatively (math.md section 4).
+        """How far the answer is from the condition of Bertsekas and Gallager, relatively.
 
-        Every user is at a bound, or uses a full resource on which nobody who could give way has a larger ``s / w``.
+        Every user is at a bound, or uses a full resource on which no user who could give way has a larger ``s / w``.
+        What is left of a resource is compared with what those hold whom it stops, unless sums round as much away.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
-            slack = np.where(usable > 0, 1.0 - self.feasible.load / usable, 0.0)
+            slack = np.maximum(usable - self.feasible.load, 0.0)
+            rise = np.where(slack > ROUNDING * usable, slack / self.held, 0.0)
             over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)
-            excess = np.maximum(over, slack)
+            excess = np.maximum(over, rise)
         asked = np.isfinite(self.least)
         worst = float(np.where(asked, np.nan_to_num(excess, nan=np.inf), 0.0).max(initial=0.0))
         return np.inf if np.isfinite(self.stray) else worst
@@ -152,7 +159,8 @@ def bottlenecks(
         level = x * chunk.coefficients / chunk.of(pool.weights)
         gives = level if isinstance(low, float) and low == 0 else np.where(x > low * (1 + 1e-9), level, 0.0)
         wants = level if isinstance(high, float) and high == np.inf else np.where(x < high * (1 - 1e-9), level, np.inf)
-        top, least = np.zeros(pool.m), np.full(pool.m, np.inf)
+        feasible, waits = Feasibility.of(chunk, x), None if wants is level else np.isfinite(wants)
+        top, least, held = np.zeros(pool.m), np.full(pool.m, np.inf), np.zeros(pool.m)
         left: Any = None  # who has met no resource yet; None for everybody
         for i in order:
             uses = ratios[i] > 0
@@ -160,12 +168,15 @@ def bottlenecks(
             top[i] = gives.max() if everybody else np.where(uses, gives, 0.0).max()
             if left is None:
                 least[i] = wants.min() if everybody else np.where(uses, wants, np.inf).min()
+                held[i] = feasible.load[i] if waits is None else ratios[i] @ np.where(waits, x, 0.0)
                 left = ~uses
             elif left.any():
-                least[i] = np.where(uses & left, wants, np.inf).min()
+                stops = uses & left
+                least[i] = np.where(stops, wants, np.inf).min()
+                held[i] = ratios[i] @ np.where(stops if waits is None else stops & waits, x, 0.0)
                 left &= ~uses
         stray = float(wants.min() if left is None else np.where(left, wants, np.inf).min())
-        return Bottlenecks(Feasibility.of(chunk, x), top, least, stray, float(level.min()))
+        return Bottlenecks(feasible, top, least, held, stray, float(level.min()))
 
     return Bottlenecks.of_all(pool.each(look))
 

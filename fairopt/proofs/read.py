@@ -23,7 +23,7 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE
-from fairopt.errors import InvalidBlock, NotCertified
+from fairopt.errors import InvalidBlock, NotCertified, NotConcave
 from fairopt.instance import Instance
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import dual_values, gradient_of, linear_charge, relative_violation, repair
@@ -88,10 +88,17 @@ def judge(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
         If it is no such problem.
     NotCertified
         If it holds no answer.
+    NotConcave
+        If it is not convex.
     """
     require_instance(instance)
     if not isinstance(problem, cp.Problem):
         raise InvalidBlock(f"read({type(problem).__name__}): give a cvxpy.Problem that policy.problem(instance) made")
+    if not problem.is_dcp():
+        raise NotConcave(
+            "the problem is not convex by CVXPY's rules, so nothing bounds its optimum; write it with a concave "
+            "objective and convex conditions"
+        )
     with np.errstate(all="ignore"):
         return (_of_bundles if decides_bundles(policy.objective) else _of_tasks)(policy, problem, instance)
 
@@ -111,7 +118,7 @@ def _of_tasks(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
         variable.save_value(full.reshape(variable.shape))
         typical = np.zeros(variable.size)
         typical[place] = program.size[pairs.user]
-        blocks = max((relative_violation(c, {variable.id: typical}) for c in problem.constraints), default=0.0)
+        blocks = _violation(problem, {variable.id: typical})
         charged = _charges(problem, variable, place, full.ravel(order="F"), len(pairs), len(program.usable_rows))
         point = Point(program.instance, pairs.table(tasks))
         block = objective if not program.empty and _is_still(problem, objective, point) else None
@@ -131,9 +138,19 @@ def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Vari
     variable = found[0]
     if variable.shape != shape:
         raise InvalidBlock(f"the variable {name!r} has shape {variable.shape}, the instance asks for {shape}")
-    if variable.value is None:
-        raise NotCertified(f"the problem holds no answer (status {problem.status!r}); call .solve() on it first")
+    for needed in (variable, *problem.variables()):
+        if needed.value is None:
+            raise NotCertified(
+                f"the problem holds no answer (status {problem.status!r}): {needed.name()!r} has no value; "
+                "call .solve() on it first, and once more after each change"
+            )
     return variable
+
+
+def _violation(problem: cp.Problem, typical: dict[int, Float] | None = None) -> float:
+    """How far the problem's conditions, ranges of its variables among them, fail to hold where these stand."""
+    ranges = [condition for variable in problem.variables() for condition in variable.domain]
+    return max((relative_violation(c, typical) for c in [*problem.constraints, *ranges]), default=0.0)
 
 
 @contextmanager
@@ -260,7 +277,7 @@ def _of_bundles(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
         if tasks is not None:
             tasks.save_value(run)
         held.save_value(bundles)
-        blocks = max((relative_violation(c) for c in problem.constraints), default=0.0)
+        blocks = _violation(problem)
         if not program.empty:
             value, sign = float(expression.value), 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
             drop = _fall(expression, problem.variables())

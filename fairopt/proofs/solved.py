@@ -53,7 +53,7 @@ def judge(program: Program, evidence: Solved, tasks: Float) -> Bounded:
     -------
     Bounded
     """
-    cone, form, factor, objective = evidence.model, evidence.form, evidence.factor, program.objective
+    cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
     blocks = block_violation(cone, tasks)
     multipliers = relaxed_multipliers(cone, tasks)
     point = Point(program.instance, program.pairs.table(tasks))
@@ -73,7 +73,7 @@ def judge(program: Program, evidence: Solved, tasks: Float) -> Bounded:
         if not objective.majorant_is_natural:  # a transform was bounded: its slope relates the two
             prices = prices * _natural_slope(objective, majorant, point)
         gap = found.gap
-        if evidence.stands_in or {v.id for v in form.variables()} != {cone.unknowns.id}:
+        if evidence.stands_in is not None or {v.id for v in form.variables()} != {cone.unknowns.id}:
             per_form = None
     assumed = ""
     if not gap <= GAP_TOLERANCE and per_form:
@@ -110,7 +110,7 @@ def _natural_slope(objective: Objective, majorant: Majorant, point: Point) -> fl
 
 def _conic_excess(objective: Objective, evidence: Solved, tasks: Float, point: Point) -> tuple[float, bool]:
     """How far the cone program's own dual lies above the form at the tasks, and whether ranges had to be assumed."""
-    cone, form, factor = evidence.model, evidence.form, evidence.factor
+    cone, (form, factor) = evidence.model, evidence.maximand
     cone.unknowns.save_value(tasks / cone.scale)
     value = _number(form)
     if any(v.id != cone.unknowns.id for v in form.variables()):  # what a solver left in them is no value at the tasks
@@ -126,7 +126,7 @@ def _tangent_gap(
     program: Program, evidence: Solved, multipliers: Multipliers, tasks: Float, point: Point
 ) -> tuple[float, Float]:
     """Gap by the tangent of the objective at the answer, for objectives without a closer majorant."""
-    cone, form, factor, objective = evidence.model, evidence.form, evidence.factor, program.objective
+    cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
     natural = cp.sum(objective.expression(cone.model)) if factor is None else form * factor
     alone = all(v.id == cone.unknowns.id for v in natural.variables())  # a tangent in some variables bounds nothing
     touched = tangent(cone, natural, tasks) if alone else None

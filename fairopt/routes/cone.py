@@ -15,7 +15,7 @@ from fairopt.certificate import Try
 from fairopt.proofs.evidence import Proposal, Solved
 from fairopt.proofs.gate import Answer
 from fairopt.routes import conflict, solvers
-from fairopt.routes.program import ConeModel, Program, objective_form
+from fairopt.routes.program import ConeModel, Program
 from fairopt.routes.unbounded import refuse_unbounded
 from fairopt.telling import tell
 
@@ -79,7 +79,7 @@ def solve(program: Program, settings: Settings) -> Proposals:
             return
         start = time.perf_counter()
         cone = ConeModel(program, name)
-        form, factor = objective_form(program.objective, cone.model, cone.unknowns)
+        form, _ = cone.maximand
         if linear is None and settings.solver is None:
             linear = form.is_pwl() and all(is_linear(c) for _, _, c in cone.rest)
             if not linear:
@@ -98,7 +98,7 @@ def solve(program: Program, settings: Settings) -> Proposals:
         attempt = replace(attempt, seconds=time.perf_counter() - start)
         found = attempt.status in solvers.SOLVED and has_values(cone)
         answer = yield Proposal(
-            "cone", cone.tasks() if found else None, Solved(cone, form, factor) if found else None, name,
+            "cone", cone.tasks() if found else None, Solved(cone) if found else None, name,
             attempt,
         )  # fmt: skip
         if answer is not None and answer.ok:

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import Try
-from fairopt.proofs.conditions import dual_values, relaxed_multipliers, repair
+from fairopt.proofs.conditions import charged_conditions, dual_values, relaxed_multipliers, repair
 from fairopt.proofs.evidence import Bottlenecked, Evidence, Held, Holding, Proposal
 from fairopt.proofs.lagrangian import Multipliers
+from fairopt.proofs.levels import further_charges
 from fairopt.routes import conflict, solvers
 from fairopt.routes.chunks import Pool
 from fairopt.routes.cone import Proposals, Settings, is_linear, out_of_time
@@ -174,7 +175,7 @@ class _Levels:
             priced = cost * (rising & self._poorest(rising, tasks))
             stuck = rising & self._held_down(charged, tasks, priced, 1e-8)
             weak = stuck & ~self._held_down(charged, tasks, priced, 1e-5)  # by a price that may be noise
-            held = [Holding(np.flatnonzero(stuck & ~weak), charged.prices, charged.pair_cost, charged.constant)]
+            held = [self._holding(np.flatnonzero(stuck & ~weak), charged, tasks)]
             if weak.any() and self._on_one_pool:
                 held[0] = replace(held[0], users=np.flatnonzero(stuck))
             elif weak.any():
@@ -241,8 +242,8 @@ class _Levels:
             rose = step * np.maximum(np.asarray(rise.value), 0.0)
             up_now = rose > RISING
             if not up_now.any():
-                found = self._charged(repair(self.program, self.cone.tasks()))
-                return doubt, Holding(rows, found.prices, found.pair_cost, found.constant)
+                tasks = repair(self.program, self.cone.tasks())
+                return doubt, self._holding(rows, self._charged(tasks), tasks)
             doubt[rows[up_now]] = False
             if not doubt.any():
                 return doubt, Holding(rows[:0], np.zeros(len(self.program.usable_rows)))
@@ -257,6 +258,11 @@ class _Levels:
         noise = (worth <= NOISE * worth.max(initial=0.0)) & (slack > NOISE)
         out.prices = np.where(noise, 0.0, out.prices)
         return out
+
+    def _holding(self, users: NDArray[np.intp], charged: Multipliers, tasks: Float) -> Holding:
+        """What the last program says holds users."""
+        duals = [dual_values(condition) for _, condition in charged_conditions(self.cone)]
+        return Holding(users, charged.prices, duals, tasks)
 
     def _costs(self, charged: Multipliers) -> Float:
         """Cheapest cost of a unit of each user's relative share."""
@@ -296,7 +302,8 @@ class _Levels:
         unused = part <= RISING * pairs.sum(part)[pairs.user]
         for holding in holdings:
             cost = np.asarray(pairs.loads.T @ holding.prices).ravel()
-            cost = cost if holding.pair_cost is None else cost + holding.pair_cost
+            further = further_charges(self.cone, holding)
+            cost = cost if further is None else cost + further.pair_cost
             by_pair = np.where(self.shut, np.inf, cost / pairs.of(self.c))
             cheapest = np.maximum(pairs.min(by_pair), 0.0)[pairs.user]
             dearer = unused & ~self.shut & (by_pair > cheapest * (1 + TIE))

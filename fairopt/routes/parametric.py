@@ -123,7 +123,7 @@ class _Search:
         excess = float(np.log(mu * float(total.value) / wanted))
         if abs(excess) < self.missed:
             self.missed = abs(excess)
-            evidence = Solved(model, problem.objective.expr, None, stands_in=True)
+            evidence = Solved(model, problem.objective.expr)
             self.nearest = Proposal("parametric", model.tasks(), evidence)
         return excess if abs(excess) > NEAR else 0.0
 

@@ -296,7 +296,7 @@ class KeptModel(ConeModel):
             return Proposal("cone", solver=self.solver, attempt=attempt)
         prices = dual_values(self.capacity) * per_unit
         self.capacity.dual_variables[0].save_value(prices)  # per whole capacity, as a `ConeModel` has them
-        evidence = Solved(self, self.form, None, stands_in=True)
+        evidence = Solved(self, self.form)
         return Proposal("cone", self.tasks(), evidence, self.solver, attempt)
 
 

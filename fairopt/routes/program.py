@@ -256,6 +256,11 @@ class ConeModel:
         """Everything that must hold."""
         return [self.capacity, *self.box, *(condition for _, _, condition in self.rest), *self.model.required]
 
+    @cached_property
+    def maximand(self) -> tuple[cp.Expression, float | None]:
+        """What to give the solver for the objective, and natural units per unit of it; see `objective_form`."""
+        return objective_form(self.program.objective, self.model, self.unknowns)
+
     def tasks(self) -> Float:
         """Tasks by pair that the solver left in the unknowns, never negative."""
         return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale

@@ -244,6 +244,54 @@ def test_an_objective_changed_in_a_problem_is_judged_as_it_is() -> None:
         policy.read(lying, instance)
 
 
+def test_a_problem_that_is_not_convex_is_refused() -> None:
+    policy, instance = fo.Policy(fo.Total(fo.Tasks())), fo.Instance([[1], [1]], [10])
+    problem = policy.problem(instance)
+    tasks = problem.var_dict["tasks"]
+    tasks.save_value(np.array([5.0, 5.0]))
+    with pytest.raises(fo.NotConcave, match="not convex"):
+        policy.read(cp.Problem(problem.objective, [*problem.constraints, cp.sqrt(tasks[0]) <= 3]), instance)
+    with pytest.raises(fo.NotConcave, match="not convex"):
+        policy.read(cp.Problem(cp.Maximize(cp.sum_squares(tasks)), problem.constraints), instance)
+
+
+def test_a_constraint_added_after_solving_in_a_variable_without_a_value_is_told() -> None:
+    policy, instance = fo.Policy(fo.Total(fo.Tasks())), fo.Instance([[1], [1]], [10])
+    problem = policy.problem(instance)
+    problem.solve(solver="HIGHS")
+    more = cp.Problem(problem.objective, [*problem.constraints, cp.Variable(name="spare") >= 1])
+    with pytest.raises(fo.NotCertified, match="'spare' has no value; call .solve"):
+        policy.read(more, instance)
+
+
+def test_ranges_of_other_variables_of_a_problem_hold() -> None:
+    policy, instance = fo.Policy(fo.Total(fo.Tasks())), fo.Instance([[1], [1]], [10])
+    problem, cap = policy.problem(instance), cp.Variable(bounds=[0, 2], name="cap")
+    capped = cp.Problem(problem.objective, [*problem.constraints, problem.var_dict["tasks"][0] <= cap])
+    problem.var_dict["tasks"].save_value(np.array([10.0, 0.0]))
+    cap.save_value(np.array(10.0))
+    with pytest.raises(fo.NotCertified):
+        policy.read(capped, instance)
+    capped.solve(solver="HIGHS")
+    assert policy.read(capped, instance).tasks.sum() == pytest.approx(10)
+
+
+def test_what_is_added_to_both_sides_of_a_row_hides_no_violation() -> None:
+    policy, instance = fo.Policy(fo.Total(fo.Tasks())), fo.Instance([[1], [1]], [100])
+    problem = policy.problem(instance)
+    tasks = problem.var_dict["tasks"]
+    padded = cp.Problem(problem.objective, [*problem.constraints, cp.sum(tasks) + 1.7e9 <= 1.7e9 + 10])
+    tasks.save_value(np.array([10.0, 10.0]))
+    with pytest.raises(fo.NotCertified):
+        policy.read(padded, instance)
+    x = cp.Variable(2)
+    x.save_value(np.array([20.0, 1.0]))
+    for row in (x + 1e9 <= 1e9 + 10, x - 1e9 <= 10 - 1e9, 1e9 + 10 >= x + 1e9, 2 * (x - 1e9) <= 20 - 2e9, x <= 10):
+        assert relative_violation(row) == pytest.approx(0.5, rel=1e-5)
+    assert relative_violation(cp.norm(x) + 1e9 <= 1e9 + 1) > 0.9
+    assert relative_violation(x - 1e9 <= 20 - 1e9 - 1e-8) == 0  # less than what the row rounds to
+
+
 TRACE = fo.Instance([[1, 1e-10], [2, 5]], [[6, 6], [4, 3]], weights=[3, 2], eligible=[[1, 1], [0, 1]])
 
 
@@ -252,6 +300,22 @@ def test_a_trace_of_a_full_resource_buys_no_level(solver: str | None) -> None:
     """User 1 needs 1e-10 of what holds user 2: the last 1e-10 of user 2's level would let it rise by half."""
     a = fo.DRF().allocate(TRACE, solver=solver)
     np.testing.assert_allclose(a.shares / TRACE.weights, [1 / 5, 1 / 6], rtol=1e-9)
+
+
+TRACE_ON_A_POOL = fo.Instance([[1, 0], [1, 1], [0, 1e-7]], [1, 0.5 + 1e-7])
+
+
+@pytest.mark.parametrize("waiting", [0.5, 0.9, 0.999])
+def test_what_is_left_for_a_trace_on_a_pool_is_compared_with_what_it_holds(waiting: float) -> None:
+    """The last user could double with a ten millionth of a capacity."""
+    program = Program(TRACE_ON_A_POOL, fo.Leximin(fo.Tasks()), ())
+    for last, right in ((1.0, True), (waiting, False)):
+        proposal = Proposal("cone", np.array([0.5, 0.5, last]), Bottlenecked(Pool(program, fo.Tasks())))
+        assert gate.judge(program, proposal).ok == right
+    np.testing.assert_allclose(fo.Policy(fo.Leximin(fo.Tasks())).allocate(TRACE_ON_A_POOL).tasks, [0.5, 0.5, 1])
+    for solver in ("CLARABEL", "HIGHS"):
+        a = fo.Policy(fo.Leximin(fo.Tasks())).allocate(TRACE_ON_A_POOL, solver=solver)
+        np.testing.assert_allclose(a.tasks, [0.5, 0.5, 1], rtol=1e-6)
 
 
 def test_levels_bought_with_the_slack_of_an_earlier_one_are_refused() -> None:

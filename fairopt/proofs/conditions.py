@@ -77,15 +77,16 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
     program = cone.program
     worst = bounds_violation(program, tasks)
     ours = all(is_ours(t) for _, t in program.objective.terms())
-    required = cone.required[: cone.required_by_constraints] if ours else cone.required
-    conditions = list(required)
-    point = Point(program.instance, program.pairs.table(tasks))
+    conditions = [] if ours else list(cone.required)
+    point, levels = Point(program.instance, program.pairs.table(tasks)), dict[int, AtLeast]()
     for block, _, condition in cone.rest:
         if type(block) is AtLeast and is_ours(block.objective) and _has_more(condition, cone.unknowns):
-            short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)  # whatever is in the rest
-            worst = max(worst, short if short == short else np.inf)
+            levels[id(block)] = block  # a number, whatever a solver left in variables of its own
         else:
             conditions.append(condition)
+    for block in levels.values():
+        short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)
+        worst = max(worst, short if short == short else np.inf)
     if conditions:
         before = cone.unknowns.value
         cone.unknowns.save_value(tasks / cone.scale)

@@ -213,7 +213,7 @@ class KeptModel(ConeModel):
         self.capacity = scaled @ self.unknowns <= self.room
         self.box = [by_user[limited] <= self.most] if len(limited) else []
         self.box += [by_user[floored] >= self.least] if len(floored) else []
-        self.rest, self.required_by_constraints = [], 0
+        self.rest = []
         # alone, a power above alpha = 1 is solved as the logarithm of its mean, like `AlphaFair.solver_form`
         self.in_logs = len(majorant.powers) == 1 and not majorant.ranked and majorant.powers[0].alpha > 1
         terms = (*majorant.powers, *majorant.ranked)

@@ -229,11 +229,12 @@ class ConeModel:
             model = self.model if is_ours(constraint) else self.model_as_given()
             for name, condition in written(constraint, model).items():
                 self.rest.append((constraint, name, condition))
-        self.required_by_constraints = len(self.model.required)  # what objectives require comes after
+            self.rest += [(constraint, "required", condition) for condition in self.model.required]
+            self.model.required.clear()  # what objectives require comes after
 
     @property
     def required(self) -> list[cp.Constraint]:
-        """Conditions on variables that blocks added, to be solved along."""
+        """Conditions on variables that objectives added, to be solved along."""
         return self.model.required
 
     def model_as_given(self) -> Model:

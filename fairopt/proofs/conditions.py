@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -22,8 +22,8 @@ from fairopt.proofs.lagrangian import EPS, Charge, Multipliers
 from fairopt.routes.program import ConeModel, Program
 
 __all__ = [
-    "as_matrix", "block_violation", "bounds_violation", "charged_conditions", "dual_values", "gradient_of",
-    "linear_charge", "relative_violation", "relaxed_multipliers", "repair", "tangent",
+    "as_matrix", "block_violation", "bounds_violation", "charged_conditions", "dual_values", "further_slopes",
+    "gradient_of", "linear_charge", "relative_violation", "relaxed_multipliers", "repair", "tangent",
 ]  # fmt: skip
 
 Float = NDArray[np.floating[Any]]
@@ -179,25 +179,54 @@ def linear_charge(condition: cp.Constraint, unknowns: cp.Variable, dual: Float |
     Charge or None
         Multiplier times Jacobian by unknown (in column order), and multiplier times the condition's value.
     """
+    rows = linear_rows(condition, unknowns)
+    if rows is None:
+        return None
     dual = dual_values(condition) if dual is None else dual
+    if rows.inequality:
+        dual = np.maximum(dual, 0.0)
+    per_unit, size = np.asarray(rows.slopes @ dual).ravel(), np.asarray(abs(rows.slopes) @ np.abs(dual)).ravel()
+    return Charge(per_unit, float(rows.values @ dual), size, float(np.abs(rows.values * dual).sum()))
+
+
+class Rows(NamedTuple):
+    """Rows ``values <= 0`` (or == 0) of a condition where it stands, and their slopes, as (unknowns, rows)."""
+
+    slopes: sp.csr_array
+    values: Float
+    inequality: bool
+
+
+def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> Rows | None:
+    """A condition, linearised; None for what is left out, which only relaxes a bound."""
     if _has_more(condition, unknowns):  # a variable of its own: its range is not known
         return None
-    if isinstance(condition, (cp.constraints.Inequality, cp.constraints.nonpos.NonPos)):
-        expression, sign = condition.expr if hasattr(condition, "expr") else condition.args[0], 1.0
-        dual = np.maximum(dual, 0.0)
-    elif isinstance(condition, cp.constraints.nonpos.NonNeg):
-        expression, sign = condition.args[0], -1.0
-        dual = np.maximum(dual, 0.0)
-    elif isinstance(condition, (cp.constraints.Equality, cp.constraints.Zero)):
-        expression, sign = condition.expr if hasattr(condition, "expr") else condition.args[0], 1.0
-    else:  # left out: a relaxation, so the bound stays valid
+    expression, sign = condition.expr if hasattr(condition, "expr") else condition.args[0], 1.0
+    if isinstance(condition, cp.constraints.nonpos.NonNeg):
+        sign = -1.0
+    inequality = isinstance(
+        condition, (cp.constraints.Inequality, cp.constraints.nonpos.NonPos, cp.constraints.nonpos.NonNeg)
+    )
+    if not inequality and not isinstance(condition, (cp.constraints.Equality, cp.constraints.Zero)):
         return None
     jacobian = gradient_of(expression, unknowns)
     if jacobian is None or expression.value is None:
         return None
-    per_unit = np.asarray(jacobian @ dual).ravel() * sign  # the Jacobian comes as (unknowns, rows)
-    values, size = np.asarray(expression.value, dtype=float).ravel(order="F"), abs(jacobian) @ np.abs(dual)
-    return Charge(per_unit, float(values @ dual) * sign, np.asarray(size).ravel(), float(np.abs(values * dual).sum()))
+    values = np.asarray(expression.value, dtype=float).ravel(order="F")
+    return Rows(sp.csr_array(jacobian * sign), values * sign, inequality)
+
+
+def further_slopes(cone: ConeModel, tasks: Float, duals: Sequence[Float]) -> sp.csr_array:
+    """What a unit of each dual value of `charged_conditions` charges for a task of each pair, linearised at tasks."""
+    before = cone.unknowns.value
+    cone.unknowns.save_value(tasks / cone.scale)
+    found = [linear_rows(condition, cone.unknowns) for _, condition in charged_conditions(cone)]
+    cone.unknowns.save_value(before)
+    n = len(tasks)
+    parts = [
+        sp.csr_array((n, len(dual))) if rows is None else rows.slopes for rows, dual in zip(found, duals, strict=True)
+    ]
+    return sp.csr_array(sp.diags_array(1.0 / cone.scale) @ sp.hstack([sp.csr_array((n, 0)), *parts]))
 
 
 def dual_values(condition: cp.Constraint) -> Float:

@@ -17,16 +17,18 @@ they could still rise by wherever they may be, counts as taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.sparse.linalg import lsqr
 
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
-from fairopt.proofs.conditions import relaxed_multipliers
+from fairopt.proofs.conditions import further_slopes, relaxed_multipliers
 from fairopt.proofs.evidence import Held, Holding
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.routes.program import ConeModel, Program
@@ -37,7 +39,8 @@ Float = NDArray[np.floating[Any]]
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a gap that may be, for a slice of a capacity that may be
 ABOVE = 1e-9  # relatively: who is so much above a level rose on from it
-TIE = 1e-7  # relatively: costs as near as this are equal, since interior point methods leave 1e-8 between them
+TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
+ROUNDING = 1e-14  # relatively: costs as near as this are equal, at prices that were polished
 TRACE = 1e-7  # the part of its level that a user may hold somewhere and not be missed
 
 
@@ -75,7 +78,7 @@ class _Charged(NamedTuple):
 
     ``further`` says whether conditions other than capacities charge anything. ``by_pair`` and ``cost`` are what a unit
     of level costs, and costs each user where it is cheapest; ``over`` is by how much pairs cost more than that, where
-    they do.
+    they do, and ``shut`` are pairs that earlier levels shut.
     """
 
     holding: Holding
@@ -83,6 +86,7 @@ class _Charged(NamedTuple):
     by_pair: Float
     cost: Float
     over: Float
+    shut: NDArray[np.bool_]
     worth: float
     spare: float
     peak: float
@@ -114,7 +118,12 @@ def judge(program: Program, evidence: Held, tasks: Float) -> tuple[float, tuple[
     before: list[_Charged] = []
     for holding in evidence.holdings:  # in the order in which users were held
         further = further_charges(evidence.model, holding)
-        c = _charge(program, levels, holding, further, values, _peak(levels, holding, values), before)
+        peak = _peak(levels, holding, values)
+        c = _charge(program, levels, holding, further, values, peak, before)
+        if (values > peak * (1 + ABOVE)).any() and _nearly_tied(program, c, held, values).any():
+            holding = _polished(program, evidence.model, levels, c, held, values)
+            further = further_charges(evidence.model, holding)
+            c = _charge(program, levels, holding, further, values, peak, before, tie=ROUNDING)
         mine = c.holding.users
         rise = np.maximum((c.floors + c.spare / c.cost) / values - 1.0, 0.0)
         rise = np.where(_beside(levels, c, values, rise), np.minimum(rise, _room(program, c) * SLICE), rise)
@@ -144,7 +153,7 @@ def _peak(levels: InLevels, holding: Holding, values: Float) -> float:
 
 def _charge(
     program: Program, levels: InLevels, holding: Holding, further: Multipliers | None, values: Float, peak: float,
-    before: Sequence[_Charged],
+    before: Sequence[_Charged], tie: float = TIE,
 ) -> _Charged:  # fmt: skip
     """What the prices of a holding, and those of earlier ones that shut places, charge users for their levels."""
     pairs, prices = program.pairs, np.maximum(holding.prices, 0.0)
@@ -170,9 +179,44 @@ def _charge(
         spare = spare + (times * earlier.spare if times > 0 else 0.0)
         missing = np.where(earlier.over > 0, 0.0, missing)
     cheapest = np.maximum(cost, 0.0)[pairs.user]
-    over = np.where((by_pair > cheapest * (1 + TIE)) & ~shut & ~closed, by_pair - cheapest, 0.0)
+    over = np.where((by_pair > cheapest * (1 + tie)) & ~shut & ~closed, by_pair - cheapest, 0.0)
     more_charged = further is not None and bool(further.pair_cost.any())
-    return _Charged(holding, more_charged, by_pair, cost, over, worth, spare, peak, floors)
+    return _Charged(holding, more_charged, by_pair, cost, over, shut, worth, spare, peak, floors)
+
+
+def _nearly_tied(program: Program, c: _Charged, held: Float, values: Float) -> NDArray[np.bool_]:
+    """Pairs where users hold something at a cost that is nearly that of where it is cheapest, but not quite."""
+    user, cost = program.pairs.user, np.maximum(c.cost, 0.0)
+    there = (held > TRACE * values[user]) & ~c.shut & (c.over == 0) & np.isfinite(c.by_pair)
+    return there & (c.by_pair > cost[user] * (1 + ROUNDING))
+
+
+def _polished(
+    program: Program, model: ConeModel | None, levels: InLevels, c: _Charged, held: Float, values: Float
+) -> Holding:
+    """A holding with prices near by, at which costs are equal wherever a user holds something at nearly its cheapest.
+
+    Costs that differ by a solver's noise become equal to rounding so; those that differ indeed cannot, or other places
+    become cheaper. Where later levels are to be had, the two must not be mistaken for each other.
+    """
+    pairs, holding = program.pairs, c.holding
+    charges, by_unit = np.maximum(holding.prices, 0.0), sp.csr_array(pairs.loads.T)
+    if model is not None and holding.at is not None:
+        charges = np.concatenate([charges, *holding.duals])
+        by_unit = sp.csr_array(sp.hstack([by_unit, further_slopes(model, holding.at, holding.duals)]))
+    some = np.flatnonzero(charges)
+    tied = np.flatnonzero((held > TRACE * values[pairs.user]) & ~c.shut & (c.over == 0) & (c.cost > 0)[pairs.user])
+    tied = tied[np.lexsort((-held[tied], pairs.user[tied]))]
+    first = np.diff(pairs.user[tied], prepend=-1) != 0  # where each user holds most
+    home = np.maximum.accumulate(np.where(first, np.arange(len(tied)), 0))
+    pay = sp.csr_array(by_unit[tied][:, some] / (levels.per_task * c.cost[pairs.user])[tied, None])
+    differ = (pay - pay[home])[~first]
+    for _ in range(2):
+        away = sp.csr_array(differ * charges[some])
+        charges[some] *= 1.0 - lsqr(away, away.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * len(some))[0]
+    rows = len(holding.prices)
+    duals = np.split(charges[rows:], np.cumsum([len(d) for d in holding.duals])[:-1]) if len(charges) > rows else ()
+    return replace(holding, prices=charges[:rows], duals=duals)
 
 
 def _beside(levels: InLevels, c: _Charged, values: Float, rise: Float) -> NDArray[np.bool_]:

@@ -375,7 +375,7 @@ def traces(rng: Rng) -> Case:
             if demands[where] >= 1:
                 demands[where] = digits(demands[where] * 10.0 ** -rng.integers(4, 13))
     if kind > 0.6:
-        near = 1 + rng.integers(0, 4, (servers, m)) * 10.0 ** -rng.integers(8, 14)
+        near = 1 + rng.integers(0, 4, (servers, m)) * 2.0 ** -rng.integers(27, 44)  # so that products are exact
         if demands.ndim == 3:
             demands = demands[:, :1] * near
         else:

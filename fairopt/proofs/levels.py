@@ -120,7 +120,7 @@ def judge(program: Program, evidence: Held, tasks: Float) -> tuple[float, tuple[
         further = further_charges(evidence.model, holding)
         peak = _peak(levels, holding, values)
         c = _charge(program, levels, holding, further, values, peak, before)
-        if (values > peak * (1 + ABOVE)).any() and _nearly_tied(program, c, held, values).any():
+        if _hangs_on_noise(program, c, held, values):
             holding = _polished(program, evidence.model, levels, c, held, values)
             further = further_charges(evidence.model, holding)
             c = _charge(program, levels, holding, further, values, peak, before, tie=ROUNDING)
@@ -184,11 +184,21 @@ def _charge(
     return _Charged(holding, more_charged, by_pair, cost, over, shut, worth, spare, peak, floors)
 
 
-def _nearly_tied(program: Program, c: _Charged, held: Float, values: Float) -> NDArray[np.bool_]:
-    """Pairs where users hold something at a cost that is nearly that of where it is cheapest, but not quite."""
-    user, cost = program.pairs.user, np.maximum(c.cost, 0.0)
+def _hangs_on_noise(program: Program, c: _Charged, held: Float, values: Float) -> bool:
+    """Whether there are later levels, and what could be a solver's noise decides what they can have.
+
+    That is where users hold something at nearly the cost of where it is cheapest, or users of later levels at a cost
+    that is not zero.
+    """
+    above, user = _above(c, values), program.pairs.user
     there = (held > TRACE * values[user]) & ~c.shut & (c.over == 0) & np.isfinite(c.by_pair)
-    return there & (c.by_pair > cost[user] * (1 + ROUNDING))
+    nearly = there & (c.by_pair > np.maximum(c.cost, 0.0)[user] * (1 + ROUNDING))
+    return bool(above.any() and (nearly.any() or (there & above[user] & (c.by_pair > 0)).any()))
+
+
+def _above(c: _Charged, values: Float) -> NDArray[np.bool_]:
+    """Users who have more than the level of a holding, and than their lower bounds."""
+    return values > c.floors * (1 + ABOVE)
 
 
 def _polished(
@@ -196,16 +206,21 @@ def _polished(
 ) -> Holding:
     """A holding with prices near by, at which costs are equal wherever a user holds something at nearly its cheapest.
 
-    Costs that differ by a solver's noise become equal to rounding so; those that differ indeed cannot, or other places
-    become cheaper. Where later levels are to be had, the two must not be mistaken for each other.
+    And zero where users of later levels hold something. Costs that differ by a solver's noise become equal to rounding
+    so; those that differ indeed cannot, or other places become cheaper. Where later levels are to be had, the two must
+    not be mistaken for each other.
     """
     pairs, holding = program.pairs, c.holding
     charges, by_unit = np.maximum(holding.prices, 0.0), sp.csr_array(pairs.loads.T)
+    there = (held > TRACE * values[pairs.user]) & ~c.shut & (c.over == 0)
+    free = np.flatnonzero(there & _above(c, values)[pairs.user])
+    if not c.further:
+        charges[np.unique(by_unit[free].indices)] = 0.0
     if model is not None and holding.at is not None:
         charges = np.concatenate([charges, *holding.duals])
         by_unit = sp.csr_array(sp.hstack([by_unit, further_slopes(model, holding.at, holding.duals)]))
     some = np.flatnonzero(charges)
-    tied = np.flatnonzero((held > TRACE * values[pairs.user]) & ~c.shut & (c.over == 0) & (c.cost > 0)[pairs.user])
+    tied = np.flatnonzero(there & (c.cost > 0)[pairs.user])
     tied = tied[np.lexsort((-held[tied], pairs.user[tied]))]
     first = np.diff(pairs.user[tied], prepend=-1) != 0  # where each user holds most
     home = np.maximum.accumulate(np.where(first, np.arange(len(tied)), 0))

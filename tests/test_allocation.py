@@ -196,7 +196,7 @@ def test_where_limits_decide_nothing_is_scarce():
 # -- metrics (math.md section 7) -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
+@settings(max_examples=25)
 @given(st.sampled_from(sorted(INSTANCES)), st.sampled_from(["DRF", "FDS(2)", "most"]))
 def test_metrics_by_definition(instance, policy):
     a = allocated(instance, policy)

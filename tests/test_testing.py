@@ -72,7 +72,7 @@ FOUND = {
 def drawn() -> list[fo.Instance]:
     out: list[fo.Instance] = []
 
-    @settings(max_examples=200, database=None)
+    @settings(max_examples=120, database=None)
     @given(ANY)
     def draw(instance: fo.Instance) -> None:
         out.append(instance)
@@ -139,14 +139,14 @@ def test_what_is_drawn_without_an_instance_is_defined_for_all(
     assert hasattr(notion, "allocate")
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_every_policy_that_is_drawn_for_an_instance_has_a_certified_answer(data: st.DataObject) -> None:
     instance = data.draw(ANY)
     assert data.draw(policies(instance)).allocate(instance).certificate.ok
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_every_notion_that_is_drawn_for_an_instance_has_a_certified_answer(data: st.DataObject) -> None:
     instance = data.draw(ANY)

@@ -47,7 +47,7 @@ JSON_VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=JSON_VALUES, size=st.integers(1, 40), ascii_only=st.booleans())
 def test_whatever_json_writes_is_read_whatever_the_chunks(file, monkeypatch, value, size, ascii_only):
     monkeypatch.setattr(opening, "_CHUNK", size)

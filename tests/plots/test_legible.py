@@ -41,8 +41,8 @@ def drawn(name: str, kind: str, size: tuple[float, float] | None) -> Any:
 
 
 PICTURES = [
-    *(("kube", kind, size) for kind in plots.KINDS for size in (None, (5, 3), (12, 7))),
-    *(("openb", kind, (5, 3)) for kind in plots.KINDS), ("openb", "utilisation", None),
+    *(("kube", kind, size) for kind in plots.KINDS for size in (None, (5, 3))),
+    *(("openb", kind, (5, 3)) for kind in plots.KINDS), ("openb", "utilisation", None), ("kube", "shares", (12, 7)),
 ]  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def test_a_departure_that_hurts_under_nash_welfare():
     assert "when user 'c' leaves, user 'b'" in str(verdict)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pools(max_users=4, max_resources=3).filter(lambda instance: (instance.demands > 0).all()))
 def test_drf_is_population_monotone_on_positive_demands(instance):
     """Ghodsi et al.: with weights and limits."""

@@ -193,7 +193,7 @@ def test_max_min_is_that_of_linprog(instance: fo.Instance) -> None:
 
 
 @given(instance=clusters(), v=st.lists(st.integers(0, 4), min_size=1, max_size=7).map(lambda v: sorted(v)[::-1]))
-@settings(max_examples=30)
+@settings(max_examples=25)
 def test_ordered_weights_are_those_of_linprog(instance: fo.Instance, v: list[int]) -> None:
     v = [v[0] + 1, *v[1:]]
     c = fo.DominantShare().coefficients(instance)
@@ -535,7 +535,7 @@ def test_a_misleading_solver_gives_no_wrong_answer(policy: fo.Policy, duals: str
     right = policy.allocate(CLUSTER)
     objective = policy.objective
     for name, point in POINTS.items():
-        if name in ("NaN", "negative", "huge") and duals != "same":
+        if duals != "same" and name not in ("same", "half", "too much", "one user"):
             continue
         with lying(point, DUALS[duals]):
             try:

@@ -123,7 +123,7 @@ BLOCKS = [
 
 
 @given(clusters(max_users=3, max_servers=2), st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=4, unique_by=repr))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_dropping_any_one_that_is_named_makes_the_others_feasible(
     instance: fo.Instance, constraints: list[fo.Constraint]
 ) -> None:

@@ -359,8 +359,9 @@ def of_batch(policy: Any, instance: Instance, tasks: Float, found: Found, second
     table = tasks[:, None]
     value = float(policy.objective.value(Point(instance, table))) if instance.n_users else 0.0
     certificate = _certificate(
-        time.perf_counter() - seconds, gap=found.gap, violation=found.violation, method=found.method
-    )
+        time.perf_counter() - seconds, gap=found.gap, violation=found.violation, method=found.method,
+        solver=found.solver, block_violation=found.block_violation, assumed=found.assumed,
+    )  # fmt: skip
     return Allocation(instance, policy, table, certificate, value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import pickle
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -156,6 +157,45 @@ def test_an_allocation_keeps_evidence_that_proves_it_again(policy: fo.Policy, se
     again = gate.judge(program, Proposal("again", program.gather(a.tasks_by_server), evidence))
     assert again.ok and again.value == pytest.approx(a.objective, rel=1e-12)
     assert plain(evidence) == a.evidence[0]
+
+
+@pytest.mark.parametrize("constraint", [fo.EnvyFree(), fo.Total(fo.Tasks()) >= 2.5, fo.EqualShares()], ids=repr)
+def test_levels_under_conditions_keep_multipliers_that_prove_them_again(constraint: fo.Constraint) -> None:
+    instance = fo.Instance([[1, 3], [2, 1], [1, 0]], [[4, 4], [3, 6]], task_limits=[None, None, 2])
+    policy = fo.Policy(fo.Leximin(), [constraint])
+    a = policy.allocate(instance)
+    program = Program(instance, policy.objective, (constraint,))
+    evidence = restored(program, json.loads(json.dumps(a.evidence[0])), a.certificate.solver)
+    tasks = program.gather(a.tasks_by_server)
+    assert gate.judge(program, Proposal("again", tasks, evidence)).ok
+    assert not gate.judge(program, Proposal("again", 0.9 * tasks, evidence)).ok
+    assert isinstance(evidence, Held)
+    for holding in evidence.holdings:  # whatever multipliers somebody writes into a file prove nothing untrue
+        duals = [1e9 * np.ones_like(dual) for dual in holding.duals]
+        made_up = replace(evidence, holdings=[replace(h, duals=duals) for h in evidence.holdings])
+        assert not gate.judge(program, Proposal("again", 0.9 * tasks, made_up)).ok
+
+
+BROKEN = {
+    "unknown": {"kind": "a promise"}, "no kind": {}, "prices of other shapes": {"prices": [[1.0]]},
+    "no number": {"prices": [["a", "b"], ["c", "d"]]}, "levels for it": {"kind": "levels", "holdings": []},
+    "duals for it": {"kind": "duals", "duals": [], "stands_in": False},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_evidence_that_is_none_is_told_and_a_file_with_it_is_certified_by_solving_once_more(
+    broken: str, tmp_path: Path
+) -> None:
+    instance = fo.Instance([[1, 3], [2, 1]], [[4, 4], [3, 6]])
+    a = fo.FDS(2).allocate(instance)
+    kept = {"kind": "row prices", **BROKEN[broken]} if broken != "no kind" else {}
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        restored(Program(instance, fo.FDS(2).objective, ()), kept, None)
+    path = a.save(tmp_path / "a.json")
+    data = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**data, "evidence": [kept]}), encoding="utf-8")
+    assert fo.Allocation.load(path).certificate.ok
 
 
 # -- wrong and certified before the gate -------------------------------------------------------------------------------
@@ -345,6 +385,30 @@ def test_every_row_of_a_condition_is_measured_by_its_own_size() -> None:
     assert relative_violation(condition) == pytest.approx(0.5)
     a = fo.Policy(fo.Total(fo.Tasks()), [Rows()]).allocate(fo.Instance([[1], [1]], [10]))
     np.testing.assert_allclose(a.tasks, [4, 1], rtol=1e-6)
+
+
+@dataclass(frozen=True, repr=False)
+class OnlyRequired(fo.Constraint):
+    """A condition that the block adds to what is required, and no other."""
+
+    def constraints(self, model):
+        model.required.append(model.tasks[0] <= 1)
+        return {}
+
+
+@pytest.mark.parametrize("solver", [None, "CLARABEL", "HIGHS"])
+@pytest.mark.parametrize("objective", [fo.Leximin(), fo.MaxMin(), fo.Total(), fo.AlphaFair(1)], ids=repr)
+def test_a_constraint_that_only_requires_holds(objective: fo.Objective, solver: str | None) -> None:
+    instance = fo.Instance([[1, 1], [1, 2]], [10, 10])
+    if solver == "HIGHS" and isinstance(objective, fo.AlphaFair):
+        pytest.skip("HiGHS takes linear programs")
+    a = fo.Policy(objective, [OnlyRequired()]).allocate(instance, solver=solver)
+    assert a.tasks[0] <= 1 + 1e-7
+    if isinstance(objective, (fo.Leximin, fo.AlphaFair)):
+        np.testing.assert_allclose(a.tasks, [1, 4.5], rtol=1e-5)
+    program = Program(instance, fo.Leximin(), (OnlyRequired(),))
+    broken = Proposal("cone", np.array([10 / 3, 10 / 3]), Bottlenecked(Pool(program, fo.DominantShare())))
+    assert not gate.judge(program, broken).ok
 
 
 @dataclass(frozen=True, repr=False)

@@ -40,7 +40,8 @@ Float = NDArray[np.floating[Any]]
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a gap that may be, for a slice of a capacity that may be
 ABOVE = 1e-9  # relatively: who is so much above a level rose on from it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
-ROUNDING = 1e-14  # relatively: costs as near as this are equal, at prices that were polished
+ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
+DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
 TRACE = 1e-7  # the part of its level that a user may hold somewhere and not be missed
 
 
@@ -145,6 +146,14 @@ def further_charges(model: ConeModel | None, holding: Holding) -> Multipliers | 
     return relaxed_multipliers(model, holding.at, linear=True, duals=holding.duals)
 
 
+def _least_squares(matrix: sp.csr_array, right: Any) -> Float:
+    """The least of all that come nearest, to rounding."""
+    if np.prod(matrix.shape) <= DENSE:
+        found: Float = np.linalg.lstsq(matrix.toarray(), right)[0]
+        return found
+    return np.asarray(lsqr(matrix, right, atol=1e-16, btol=1e-16, iter_lim=20 * matrix.shape[1])[0])
+
+
 def _peak(levels: InLevels, holding: Holding, values: Float) -> float:
     """The level that a holding holds: the highest of its users who do not stand at a lower bound."""
     mine = values[holding.users]
@@ -171,7 +180,8 @@ def _charge(
     # who holds nothing pays nothing, whatever it costs; where a level earns something, the highest one bounds that
     paid = np.where(cost < 0, cost * levels.most, np.where(floors > 0, cost * floors, 0.0))
     worth = np.float64(prices @ program.usable_rows + (0.0 if further is None else further.constant))
-    spare = max(worth - paid.sum(), np.float64(0.0))
+    spare = worth - paid.sum()
+    spare = spare if not spare <= ROUNDING * abs(worth) else np.float64(0.0)
     missing = np.where(shut, np.maximum(cost[pairs.user] - by_pair, 0.0), 0.0)
     for earlier in before:  # so many times the prices of an earlier level make what it shut no cheaper than the rest
         more = missing > 0
@@ -228,7 +238,7 @@ def _polished(
     differ = (pay - pay[home])[~first]
     for _ in range(2):
         away = sp.csr_array(differ * charges[some])
-        charges[some] *= 1.0 - lsqr(away, away.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * len(some))[0]
+        charges[some] *= 1.0 - _least_squares(away, away.sum(axis=1))
     rows = len(holding.prices)
     duals = np.split(charges[rows:], np.cumsum([len(d) for d in holding.duals])[:-1]) if len(charges) > rows else ()
     return replace(holding, prices=charges[:rows], duals=duals)

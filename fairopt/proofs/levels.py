@@ -235,10 +235,8 @@ def _polished(
     first = np.diff(pairs.user[tied], prepend=-1) != 0  # where each user holds most
     home = np.maximum.accumulate(np.where(first, np.arange(len(tied)), 0))
     pay = sp.csr_array(by_unit[tied][:, some] / (levels.per_task * c.cost[pairs.user])[tied, None])
-    differ = (pay - pay[home])[~first]
-    for _ in range(2):
-        away = sp.csr_array(differ * charges[some])
-        charges[some] *= 1.0 - _least_squares(away, away.sum(axis=1))
+    away = sp.csr_array((pay - pay[home])[~first] * charges[some])
+    charges[some] *= 1.0 - _least_squares(away, away.sum(axis=1))
     rows = len(holding.prices)
     duals = np.split(charges[rows:], np.cumsum([len(d) for d in holding.duals])[:-1]) if len(charges) > rows else ()
     return replace(holding, prices=charges[:rows], duals=duals)

@@ -116,7 +116,7 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: _Claim) -> Allocatio
         welfare = replace(loaded, policy=NashWelfare())
         return replace(choose.judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
     elif isinstance(policy, PSDSF):
-        return gate.of_equilibrium(policy, instance, tasks, loaded.objective, time.perf_counter())
+        return gate.of_equilibrium(policy, instance, tasks, time.perf_counter())
     else:
         note = "what was certified of each server is not kept"
         try:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Objective", "Sum", "Tiers"]
 
+ROUNDING = 8 * float(np.finfo(float).eps)
+
 
 class Objective(Block):
     """Base of all objectives: subclass as a frozen dataclass and write `expression`.
@@ -55,7 +57,8 @@ class Objective(Block):
         Parameters
         ----------
         model : Model
-            Offers ``share(block)``, ``tasks``, ``bundles``, ``weights`` and ``instance``.
+            Offers ``share(block)``, ``tasks``, ``bundles``, ``weights`` and ``instance``, of the users who take part:
+            those whose task limit is 0 leave every objective, so look users up by their labels (constraints see all).
 
         Returns
         -------
@@ -101,8 +104,18 @@ class Objective(Block):
         -------
         float
         """
+        return in_units(bound - value, self.unit(point), value)
+
+    def unit(self, point: Point) -> float:
+        """A unit for gaps: what the objective falls by towards zero tasks.
+
+        Where it does not fall, how far it is from what it is worth at an equal part of what each user could run alone:
+        an objective of small numbers is not near its optimum for that. Nothing times an objective is always at its best.
+        """
+        if not any(factor for factor, _ in self.terms()):
+            return np.inf
         drop = self.drop(point)
-        return (bound - value) / drop if drop > 0 else bound - value
+        return drop if drop > 0 else abs(self.value(point.typical()) - self.value(point))
 
     def drop(self, point: Point) -> float:
         """What the objective is worth at a point, as a unit for gaps: by how much it falls towards zero tasks."""
@@ -273,6 +286,14 @@ class Tiers(Objective):
     def __repr__(self) -> str:
         first = f"({self.tiers[0]!r})" if isinstance(self.tiers[0], Sum) else repr(self.tiers[0])
         return first + "".join(f".then({t!r})" for t in self.tiers[1:])
+
+
+def in_units(excess: float, unit: float, value: float) -> float:
+    """An excess over a value in units; infinite where there is none to measure it in, unless it is rounding."""
+    if np.isfinite(value) and excess <= ROUNDING * abs(value):
+        return 0.0
+    gap = excess / unit if unit > 0 else np.inf
+    return gap if gap < np.inf else np.inf  # so that a NaN proves nothing
 
 
 def fall(value: Callable[[float], float]) -> float:

@@ -11,6 +11,8 @@ import numpy as np
 from fairopt.errors import InvalidBlock
 from fairopt.labelled import by_label
 
+OPEN = ("Block", "Share", "Objective", "Constraint", "BundleBase")  # what blocks of one's own are made of
+
 
 class Block:
     """A frozen dataclass that holds parameters, never state or data.
@@ -20,6 +22,17 @@ class Block:
 
     # NumPy would otherwise take `np.float64(2) * block` apart element by element.
     __array_ufunc__ = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse blocks of one's own that are made of ones that ship: their shortcuts would not know of the change."""
+        super().__init_subclass__(**options)
+        for base in cls.__mro__[1:]:
+            if not _ships(cls) and _ships(base) and issubclass(base, Block) and base.__name__ not in OPEN:
+                kind = next(b.__name__ for b in base.__mro__ if b.__name__ in OPEN)
+                raise InvalidBlock(
+                    f"{cls.__name__} is a subclass of fairopt's {base.__name__}, whose shortcuts would not know what "
+                    f"it changes; make it a subclass of fairopt.{kind}, and call {base.__name__}(...) in what it writes"
+                )
 
     def __repr__(self) -> str:
         """Code that makes this block again: required parameters first, defaults left out."""
@@ -34,9 +47,14 @@ class Block:
         return f"{type(self).__name__}({', '.join(words)})"
 
 
+def _ships(kind: type) -> bool:
+    """Whether a class is fairopt's."""
+    return kind.__module__.split(".")[0] == "fairopt"
+
+
 def is_ours(block: object) -> bool:
     """Whether a block is fairopt's, and so indifferent to the order and number of users and servers."""
-    return type(block).__module__.split(".")[0] == "fairopt"
+    return _ships(type(block))
 
 
 def blocks_within(value: Any) -> Iterator[Block]:

@@ -158,6 +158,13 @@ class BundlePoint(Point):
         """The point with everything multiplied by a factor."""
         return BundlePoint(self.instance, self._bundles * factor, self.tasks_by_server * factor)
 
+    def typical(self) -> BundlePoint:
+        """Another point: equal parts of all capacities, and the tasks that fit in them."""
+        instance = self.instance
+        part = instance.capacities * instance.counts[:, None] / max(instance.n_users, 1)
+        bundles = np.where(instance.eligible[:, :, None], part, 0.0)
+        return BundlePoint(instance, bundles, cut_at_limits(instance, tasks_within(instance, bundles)))
+
 
 def tasks_within(instance: Instance, bundles: Float) -> Float:
     """Tasks that bundles have room for; task limits play no part.

@@ -116,6 +116,14 @@ class _View:
         return self.instance.common_level(np.where(self.instance.eligible, c, 0.0).max(axis=1) if c.ndim == 2 else c)
 
 
+def _equal_parts(instance: Instance) -> Float:
+    """Tasks of each user on an equal part of each server, within its limit."""
+    table = np.where(instance.eligible, instance.tasks_alone, 0.0) * instance.counts / max(instance.n_users, 1)
+    total = table.sum(axis=1)
+    cut = np.minimum(1.0, np.divide(instance.task_limits, total, out=np.ones(len(total)), where=total > 0))
+    return table * cut[:, None]
+
+
 class Point(_View):
     """An allocation as a block sees it: numbers under the names that `Model` has.
 
@@ -150,6 +158,10 @@ class Point(_View):
     def scaled(self, factor: float) -> Point:
         """The point with all tasks multiplied by a factor."""
         return Point(self.instance, self.tasks_by_server * factor)
+
+    def typical(self) -> Point:
+        """Another point: an equal part of what each user could run alone, of its limit where that is less."""
+        return Point(self.instance, _equal_parts(self.instance))
 
 
 class Model(_View):

@@ -11,7 +11,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.instance import Instance
 from fairopt.proofs import gate
-from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
+from fairopt.proofs.psdsf import largest_gain
 from fairopt.routes.program import require_instance
 from fairopt.routes.virtual_shares import equilibrium
 
@@ -84,14 +84,12 @@ class PSDSF:
         if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit > 0):
             raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
         part = instance.task_limits > 0
-        tasks, value = np.zeros(instance.eligible.shape), 0.0
+        tasks = np.zeros(instance.eligible.shape)
         if part.any():
             some = instance if part.all() else instance.taking_part(part)
             found = equilibrium(some.merged(), None if time_limit is None else begun + time_limit)
             tasks[part] = some.spread(found)
-            most = tasks_alone_on_one(some).max(axis=1)
-            value = float((tasks[part].sum(axis=1) / most / some.weights).min())
-        allocation = gate.of_equilibrium(self, instance, tasks, value, begun)
+        allocation = gate.of_equilibrium(self, instance, tasks, begun)
         certificate = allocation.certificate
         if not certificate.ok:
             gain, j, s = largest_gain(instance, tasks)

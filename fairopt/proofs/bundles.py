@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import feasibility, holdings_violation
-from fairopt.blocks.algebra import fall
+from fairopt.blocks.algebra import fall, in_units
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits
 from fairopt.certificate import Try, within_tolerance
 from fairopt.proofs.conditions import dual_values, relative_violation
@@ -61,11 +61,16 @@ class BundleAnswer:
     solver: str | None = None
     tried: tuple[Try, ...] = ()
     assumed: str = ""
+    evidence: closed.Division | SolvedBundles | None = None
 
     @property
     def ok(self) -> bool:
         """Whether it can be certified."""
         return within_tolerance(self.gap, self.violation, self.block_violation)
+
+    def at(self, bundles: Float, tasks: Float) -> BundleProposal:
+        """Another point, with the evidence of this answer."""
+        return BundleProposal(self.method, self.evidence, bundles, tasks)
 
 
 def nothing(program: BundleProgram, method: str = "cone") -> BundleAnswer:
@@ -99,7 +104,7 @@ def judge(program: BundleProgram, proposal: BundleProposal) -> BundleAnswer:
     else:
         counts, given = program.instance.counts, proposal.bundles
         answer = _divided(program, evidence.answer(None if given is None else given / counts[:, None]), proposal.method)
-    answer.solver, attempt = proposal.solver, proposal.attempt
+    answer.solver, answer.evidence, attempt = proposal.solver, evidence, proposal.attempt
     if attempt is not None:
         answer.tried = (attempt if evidence is None else replace(attempt, gap=answer.gap, violation=answer.violation),)
     return answer
@@ -127,17 +132,20 @@ def _by_own_dual(program: BundleProgram, proposal: BundleProposal, evidence: Sol
     conditions = cone.everything
     blocks = max((relative_violation(c, typical) for c in conditions), default=0.0)
     point = BundlePoint(instance, bundles, tasks)
-    value, drop = program.objective.value(point), program.objective.drop(point)
+    value = program.objective.value(point)
     top = np.concatenate([cone.triples.capacity / cone.units, cone.alone / cone.scale])
     bound, at = conic_bound(cp.Problem(cp.Maximize(form), cone.everything), cone.unknowns, top), form.value
     gap = np.inf
     if bound is not None and at is not None:
         excess = bound.value - float(at)
-        gap = excess * factor / (drop or 1.0) if factor is not None else excess / _form_fall(form, cone)
+        if factor is not None:
+            gap = in_units(excess * factor, program.objective.unit(point), value)
+        else:
+            gap = in_units(excess, _form_fall(form, cone), float(at))
     capacity = np.zeros(instance.capacities.size)
     capacity[cone.rows] = np.maximum(dual_values(cone.capacity), 0.0) * (factor or 1.0)
     whole = np.where(instance.capacities > 0, instance.capacities, np.inf) * instance.counts[:, None]
-    prices = capacity.reshape(whole.shape) / whole if not cone.named and factor is not None else None
+    prices = capacity.reshape(whole.shape) / whole if not cone.rest and factor is not None else None
     return BundleAnswer(
         bundles, tasks, max(gap, 0.0) if np.isfinite(gap) else np.inf,
         max(feasibility(instance, tasks), holdings_violation(instance, bundles)), blocks,
@@ -155,4 +163,4 @@ def _form_fall(form: cp.Expression, cone: BundleConeModel) -> float:
 
     found = fall(value)
     cone.unknowns.save_value(at)
-    return found or 1.0
+    return found

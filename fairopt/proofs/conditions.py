@@ -273,7 +273,7 @@ def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_arra
     """Gradient of an expression where it stands, as (unknowns, rows), or None where it has none."""
     try:
         gradient = expression.grad.get(unknowns)
-    except TypeError:  # CVXPY adds None to a matrix where one part has no gradient and another has
+    except (NotImplementedError, TypeError, ValueError):  # of atoms that CVXPY has no gradient of, or no whole one
         return None
     return None if gradient is None else as_matrix(gradient)
 

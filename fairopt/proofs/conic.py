@@ -24,7 +24,7 @@ Float = NDArray[np.floating[Any]]
 
 
 REACH = 100.0  # times where a variable of CVXPY's is at the answer (at least 1): how far it is assumed to go
-ASSUMED = f"variables that CVXPY added stay within {REACH:g} times their size at the answer"
+ASSUMED = f"variables without a proven range stay within {REACH:g} times their size at the answer"
 
 
 class ConicBound(NamedTuple):

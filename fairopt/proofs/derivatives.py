@@ -1,4 +1,4 @@
-"""Prices as derivatives: what one more unit of a capacity is worth, and what one unit less costs (math.md section 10).
+"""Prices as derivatives: what one more unit of a capacity is worth, and what one unit less costs.
 
 Worked out from the policy's blocks, the instance and the tasks; what a method found on its way is a hint at most. The
 coefficients of shares are held as they are, and so are task limits, bounds in tasks (those of `SharingIncentive` too,
@@ -146,9 +146,9 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
             return tuple(
                 LevelPrices(
                     h.level, tuple(labels[j] for j in h.users),
-                    *(nothing if side is None else optimum.shown(side) for side in (h.right, h.left)),
+                    *(nothing if x is None else optimum.shown(np.maximum(x, least)) for x in (h.right, h.left)),
                 )
-                for h in found
+                for h, least in zip(found, [0.0, *[-np.inf] * len(found)], strict=False)  # the first never falls
             )  # fmt: skip
     return None
 
@@ -202,7 +202,7 @@ def _of_first_level(optimum: Optimum) -> tuple[Float, Float, float] | None:
     if found is None:
         return None
     nothing = np.zeros(len(optimum.program.usable_rows))
-    right, left = (nothing if side is None else side for side in (found[0].right, found[0].left))
+    right, left = (nothing if side is None else np.maximum(side, 0.0) for side in (found[0].right, found[0].left))
     return right, left, float(np.log(sum(factor for factor, _ in optimum.objective.terms())))
 
 

@@ -24,6 +24,7 @@ from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_toleranc
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, levels, servers, solved
 from fairopt.proofs.bundles import BundleAnswer
+from fairopt.proofs.bundles import judge as judge_bundles
 from fairopt.proofs.evidence import (
     Bottlenecked,
     Evidence,
@@ -36,7 +37,7 @@ from fairopt.proofs.evidence import (
 )
 from fairopt.proofs.plain import plain
 from fairopt.proofs.pool import Feasibility, bottlenecks, natural_prices, totals, worth
-from fairopt.proofs.psdsf import largest_gain
+from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.routes.program import ConeModel, Program
 
 if TYPE_CHECKING:
@@ -298,11 +299,14 @@ def of_bundles(
         value = first.objective.value(BundlePoint(last.instance, final.bundles, final.tasks))
     if prices is not None and first.instance.n_servers != first.unmerged.n_servers:
         prices = prices[first.unmerged.server_classes]
+    gaps = [judge_bundles(program, answer.at(program.gather(bundles), program.gather(tasks))).gap
+            for program, answer in judged[:-1]] + [final.gap]  # fmt: skip
     certificate = _certificate(
-        begun, gap=max(a.gap for _, a in judged), violation=max(final.violation, feasibility(first.given, tasks)),
+        begun, gap=float(np.max(gaps)), violation=max(final.violation, feasibility(first.given, tasks)),
         method=final.method, solver=final.solver, block_violation=final.block_violation,
         tried=tuple(t for _, a in judged for t in a.tried),
-        gaps=tuple(a.gap for _, a in judged) if len(judged) > 1 else (), assumed=final.assumed,
+        gaps=tuple(gaps) if len(judged) > 1 else (),
+        assumed="; ".join(dict.fromkeys(a.assumed for _, a in judged if a.assumed)),
     )  # fmt: skip
     return Allocation(first.given, policy, tasks, certificate, value, prices, bundles)
 
@@ -316,9 +320,16 @@ def of_problem(policy: Any, instance: Instance, found: Read, solver: str | None,
     return Allocation(instance, policy, found.tasks, certificate, found.value, found.prices, found.bundles)
 
 
-def of_equilibrium(policy: Any, instance: Instance, tasks: Float, value: float, begun: float) -> Allocation:
-    """The allocation of PS-DSF: its gap is the largest gain that any user could still make on any server."""
-    method = "per-server water-filling" if (instance.task_limits > 0).any() else "empty"
+def of_equilibrium(policy: Any, instance: Instance, tasks: Float, begun: float) -> Allocation:
+    """The allocation of PS-DSF: its gap is the largest gain that any user could still make on any server.
+
+    Its objective is the smallest virtual share per weight, of what each user could run on its best server alone.
+    """
+    method, value = "empty", 0.0
+    part = instance.task_limits > 0
+    if part.any():
+        method, some = "per-server water-filling", instance if part.all() else instance.taking_part(part)
+        value = float((tasks[part].sum(axis=1) / tasks_alone_on_one(some).max(axis=1) / some.weights).min())
     gap = largest_gain(instance, tasks).gain
     certificate = _certificate(begun, gap=gap, violation=feasibility(instance, tasks), method=method)
     return Allocation(instance, policy, tasks, certificate, value)

@@ -181,7 +181,8 @@ def _charge(
     paid = np.where(cost < 0, cost * levels.most, np.where(floors > 0, cost * floors, 0.0))
     worth = np.float64(prices @ program.usable_rows + (0.0 if further is None else further.constant))
     spare = worth - paid.sum()
-    spare = spare if not spare <= ROUNDING * abs(worth) else np.float64(0.0)
+    if np.isfinite(worth) and spare <= ROUNDING * abs(worth):
+        spare = np.float64(0.0)
     missing = np.where(shut, np.maximum(cost[pairs.user] - by_pair, 0.0), 0.0)
     for earlier in before:  # so many times the prices of an earlier level make what it shut no cheaper than the rest
         more = missing > 0

@@ -208,7 +208,7 @@ def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Ranked]
 def _of_measure(term: FairnessEfficiency, point: Point) -> list[Power]:
     """``|f| = P^(1/b) S^(lam - (1-b)/b)`` with ``P = sum_j w_j (s_j/w_j)^(1-b)`` and ``S = sum_j s_j``, differentiated.
 
-    The derivative by s_j is ``|f| (a (s_j/w_j)^-b / P + (l - a) / S)``, in words of math.md section 3.
+    The derivative by s_j is ``|f| (a (s_j/w_j)^-b / P + (l - a) / S)``, with P and S the sums of its two logarithms.
     """
     log_f, log_p, log_total = _log_measure(term, point)
     out = []

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
-from fairopt.blocks.algebra import fall
+from fairopt.blocks.algebra import fall, in_units
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_within
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
@@ -224,7 +224,7 @@ def _by_tangent(
     expression = problem.objective.expr
     value = float(expression.value)
     sign = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
-    drop = _fall(expression, [variable])
+    unit = _unit(problem, variable, program.expand(program.size[program.pairs.user]))
     gap, assumed = np.inf, ""
     alone = all(v.id == variable.id for v in expression.variables())  # a tangent in some variables bounds nothing
     gradient = gradient_of(expression, variable) if alone else None
@@ -232,28 +232,52 @@ def _by_tangent(
         worth = sign * gradient.toarray().ravel()[place]
         least = program.pairs.min(multipliers.pair_cost - worth)
         reach = np.where(least < 0, program.most, program.low)
-        gap = float(multipliers.constant - least @ reach + worth @ tasks) / drop
+        gap = in_units(float(multipliers.constant - least @ reach + worth @ tasks), unit, value)
     if not gap <= GAP_TOLERANCE:
         top = np.zeros(variable.size)
         top[place] = program.most[program.pairs.user]
-        found = conic_bound(cp.Problem(cp.Maximize(sign * expression), problem.constraints), variable, top)
-        if found is not None and not gap <= (found.value - sign * value) / drop:
-            gap, assumed = (found.value - sign * value) / drop, ASSUMED if found.assumes else ""
-    return (max(gap, 0.0) if np.isfinite(gap) else np.inf), assumed
+        conic, assumes = _by_own_dual(problem, variable, top, value, unit)
+        if not gap <= conic:
+            gap, assumed = conic, assumes
+    return gap, assumed
 
 
-def _fall(expression: cp.Expression, variables: list[cp.Variable]) -> float:
-    """By how much an expression falls as variables shrink, as a unit for gaps; 1 where it does not."""
+def _by_own_dual(
+    problem: cp.Problem, variable: cp.Variable, top: Float, value: float, unit: float
+) -> tuple[float, str]:
+    """Gap by the dual of the problem's cone program, with the objective in its unit, and what that assumes."""
+    scale = (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0) * (unit or 1.0)
+    scaled = cp.Problem(cp.Maximize(problem.objective.expr / scale), problem.constraints)
+    found = conic_bound(scaled, variable, top)
+    if found is None:
+        return np.inf, ""
+    return in_units(found.value - value / scale, float(unit > 0), value / scale), ASSUMED if found.assumes else ""
+
+
+def _unit(problem: cp.Problem, variable: cp.Variable, typical: Float) -> float:
+    """A unit for gaps: what the problem's objective falls by as its variables shrink.
+
+    Where it does not fall, how far it is from what it is worth with something typical in the variable; 0 where there is
+    no difference either.
+    """
+    expression, variables = problem.objective.expr, problem.objective.expr.variables()
     at = [np.array(v.value) for v in variables]
 
-    def part(factor: float) -> float:
-        for variable, value in zip(variables, at, strict=True):
-            variable.save_value(value * factor)
+    def value() -> float:
         return float(expression.value) if expression.value is not None else np.nan
 
+    def part(factor: float) -> float:
+        for other, held in zip(variables, at, strict=True):
+            other.save_value(held * factor)
+        return value()
+
     drop = fall(part)
-    part(1.0)
-    return drop if np.isfinite(drop) and drop > 0 else 1.0
+    here, before = part(1.0), variable.value
+    if not drop > 0:
+        variable.save_value(typical.reshape(variable.shape))
+        drop = abs(value() - here)
+        variable.save_value(before)
+    return drop if np.isfinite(drop) else 0.0
 
 
 def _of_bundles(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
@@ -279,11 +303,9 @@ def _of_bundles(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
         held.save_value(bundles)
         blocks = _violation(problem)
         if not program.empty:
-            value, sign = float(expression.value), 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
-            drop = _fall(expression, problem.variables())
+            value = float(expression.value)
+            unit = _unit(problem, held, np.tile(capacity / max(n, 1), (n, 1)) * bundle_problem.inside_of(program))
             top = np.tile(capacity, (n, 1)).ravel(order="F")
-            found = conic_bound(cp.Problem(cp.Maximize(sign * expression), problem.constraints), held, top)
-            gap = np.inf if found is None else max((found.value - sign * value) / drop, 0.0)
-            assumed = ASSUMED if found is not None and found.assumes else ""
+            gap, assumed = _by_own_dual(problem, held, top, value, unit)
     violation = max(feasibility(instance, run), holdings_violation(instance, table))
     return Read(run, gap, violation, blocks, value, bundles=table, assumed=assumed)

@@ -11,6 +11,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.algebra import in_units
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
@@ -147,18 +148,9 @@ def _tangent_gap(
 
 
 def _plain_gap(program: Program, point: Point, excess: float) -> float:
-    """An excess in units of what the objective falls by on the way to no tasks.
-
-    Where it does not fall, in units of how far it is from what users typically run: an objective of small numbers is
-    not near its optimum for that.
-    """
+    """An excess in units of the objective."""
     objective = program.objective
-    drop = objective.drop(point)
-    if not drop > 0:
-        typical = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
-        drop = abs(objective.value(typical) - objective.value(point))
-    gap = max(excess, 0.0) / drop if drop > 0 else np.inf
-    return gap if gap < np.inf else np.inf  # so that a NaN proves nothing
+    return in_units(excess, objective.unit(point), objective.value(point))
 
 
 def _number(expression: cp.Expression) -> float:

@@ -23,6 +23,8 @@ __all__ = ["OwnSlices", "check"]
 
 Float = NDArray[np.floating[Any]]
 
+TOLD = 1e-8  # a gap from which on a verdict says what it leaves open
+
 
 @dataclass(frozen=True, eq=False)
 class OwnSlices:
@@ -123,6 +125,8 @@ def _pareto(allocation: Allocation, tol: float) -> Verdict:
             before, after = _numbers(runs, runs + gain)
             words = f"with nobody running fewer, user {user!r} could run {after} tasks instead of {before}"
             words += _also(found.others + 1, "could gain", "could gain")
+    if found.margin <= tol and TOLD < (gap := allocation.certificate.gap) < np.inf:
+        words += f", beyond what the certificate's gap of {gap:.1e} leaves open"
     return Verdict("pareto", found.margin <= tol, found.margin, found, words)
 
 

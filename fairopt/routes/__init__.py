@@ -1,1 +1,1 @@
-"""How blocks on an instance are solved, and how every answer is proved."""
+"""How blocks on an instance are solved."""

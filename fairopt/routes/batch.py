@@ -70,6 +70,10 @@ class Allocations:
     seconds: float
     _batch: Batch = field(repr=False)
 
+    def __post_init__(self) -> None:
+        for judged in (self.tasks, self.gap, self.violation, self.one_by_one):  # what was judged stays as it was
+            judged.flags.writeable = False
+
     @cached_property
     def ok(self) -> Bool:
         """Which answers are certified: gap at most 1e-6, violation at most 1e-9."""

@@ -15,8 +15,10 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import BundleModel, Triples, cut_at_limits, tasks_within
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, EnvyFree
@@ -226,8 +228,30 @@ class BundleConeModel:
             limited = np.flatnonzero(np.isfinite(instance.task_limits))
             if len(limited):
                 self.constraints.append(cp.multiply(self.model.tasks[limited], 1 / instance.task_limits[limited]) <= 1)
-        self.named = {f"{c!r}: {n}": x for c in program.constraints for n, x in written(c, self.model).items()}
-        self.constraints += self.named.values()
+        self.program = program
+        self.rest = [
+            (c, x) for c in program.constraints
+            for x in written(c, self.model if is_ours(c) else self.model_as_given(tasks)).values()
+        ]  # fmt: skip
+        self.constraints += [condition for _, condition in self.rest]
+
+    def model_as_given(self, tasks: cp.Expression) -> BundleModel:
+        """The model with everybody in it, those with a task limit of 0 too, who hold nothing."""
+        program, ours = self.program, self.model.pairs
+        given, active = program.given, program.active
+        if len(active) == given.n_users:
+            return self.model
+        who = np.zeros((given.n_users, *self.triples.who.shape[1:]), dtype=bool)
+        who[active] = self.triples.who
+        pairs = Pairs(given)
+        place = pairs.index(active[ours.user], ours.server)
+        scale = np.ones(len(pairs))
+        scale[place] = self.scale
+        spread = sp.csr_array((np.ones(len(place)), (place, np.arange(len(place)))), shape=(len(pairs), len(place)))
+        triples, held = Triples(given, who), self.unknowns[: len(self.triples)]
+        model = BundleModel(given, held, self.units, triples, spread @ tasks, scale, pairs, self.model.solver)
+        model.required = self.model.required
+        return model
 
     @property
     def everything(self) -> list[cp.Constraint]:
@@ -307,9 +331,9 @@ def _most_tasks(cone: BundleConeModel, held: Float, wished: Float) -> Float:
 def _refuse_infeasible(program: BundleProgram, cone: BundleConeModel) -> None:
     """`Infeasible` with an irreducible set of the policy's conditions; return if a second look finds them to hold."""
 
-    def feasible(names: Sequence[str]) -> bool:
-        must = [c for c in cone.constraints if not any(c is x for x in cone.named.values())]
-        conditions = [*must, *cone.model.required, *(cone.named[name] for name in names)]
+    def feasible(which: Sequence[int]) -> bool:
+        must = cone.constraints[: len(cone.constraints) - len(cone.rest)]
+        conditions = [*must, *cone.model.required, *(cone.rest[k][1] for k in which)]
         problem = cp.Problem(cp.Minimize(0), conditions)
         for solver in solvers.chain(all(is_linear(c) for c in conditions)):
             status = solvers.run(problem, solver).status
@@ -319,13 +343,12 @@ def _refuse_infeasible(program: BundleProgram, cone: BundleConeModel) -> None:
                 return True
         return True
 
-    added = tuple(f"{c!r}: " for c in program.constraints if c.added)
-    kept = [name for name in cone.named if not name.startswith(added)]
+    kept = [k for k, (constraint, _) in enumerate(cone.rest) if not constraint.added]
     if not kept or feasible(kept):
         return
-    for name in list(kept):
-        without = [other for other in kept if other != name]
+    for k in list(kept):
+        without = [other for other in kept if other != k]
         if not feasible(without):
             kept = without
-    blocks = tuple(dict.fromkeys(f"`{name.rpartition(': ')[0]}`" for name in kept))
+    blocks = tuple(dict.fromkeys(f"`{cone.rest[k][0]!r}`" for k in kept))
     raise Infeasible(f"{' and '.join(blocks)} cannot hold within the capacities", blocks)

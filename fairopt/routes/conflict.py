@@ -63,7 +63,10 @@ def _groups(program: Program, cone: ConeModel) -> Groups:
             continue
         before = len(model.required)
         conditions = list(written(constraint, model if is_ours(constraint) else cone.model_as_given()).values())
-        groups[f"`{constraint!r}`"] = (constraint, conditions + model.required[before:])
+        name = f"`{constraint!r}`"
+        while name in groups:  # another block that prints alike
+            name += " (another)"
+        groups[name] = (constraint, conditions + model.required[before:])
     return groups
 
 

@@ -155,7 +155,7 @@ def by_prices(program: Program, settings: Settings) -> Proposals:
         found = np.inf if answer is None else answer.gap
         if best is None or found <= gap:
             best, gap = log_prices, found
-        else:  # all tries write to the same tasks, so that the better ones come last
+        else:  # the better ones come last
             yield _at_prices(users, best, begun)
             return
         try:
@@ -166,6 +166,8 @@ def by_prices(program: Program, settings: Settings) -> Proposals:
 
 def _at_prices(users: Responding, log_prices: Float, begun: float) -> Proposal:
     """What users want at prices."""
+    if not users.read:  # a second try: the tasks of the first stay what they were
+        users.tasks = np.empty(users.pool.n)
     evidence = FairPrices(users.pool, log_prices, users.level, users.settling(log_prices))
     return Proposal("prices", users.tasks, evidence, attempt=Try("prices", "solved", time.perf_counter() - begun))
 

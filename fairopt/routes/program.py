@@ -270,8 +270,7 @@ class ConeModel:
 def treats_alike(instance: Instance, blocks: Sequence[Block]) -> bool:
     """Whether blocks treat identical servers alike, so that these can be solved as one row.
 
-    A share of one's own is asked; other blocks of one's own may speak of servers and users by index, and see them as
-    given.
+    A share of one's own is asked; other blocks of one's own may speak of servers by index, and are not merged.
     """
     own = [block for block in blocks_within(tuple(blocks)) if not is_ours(block)]
     if not own or instance.n_servers == 1:
@@ -372,7 +371,12 @@ def objective_form(
     form = objective.solver_form(model)
     factor = None
     if form is None:
-        form = cp.sum(objective.expression(model))
+        written_out = objective.expression(model)
+        if not isinstance(written_out, (cp.Expression, int, float)) or np.size(written_out) != 1:
+            raise InvalidBlock(
+                f"{objective!r}.expression gave {written_out!r}; give a CVXPY expression of one number, as by cp.sum"
+            )
+        form = cp.sum(written_out)
         unknowns.save_value(np.ones(unknowns.shape))
         full = _finite(form)
         unknowns.save_value(np.full(unknowns.shape, 1 - 1e-4))

@@ -3,7 +3,7 @@
 At each stage the users who can still rise stand at ``min(high, max(low, z * per_level))`` for the largest common level
 z that fits: it lies between the last level that fits, of those at which somebody starts or stops to rise, and the next
 one. Who could not get any more alone, at its limit or for want of a resource, stays where it is. The answer is checked
-against the bottleneck condition (math.md section 4), which is necessary and sufficient.
+against the bottleneck condition, which is necessary and sufficient.
 """
 
 from __future__ import annotations

@@ -620,3 +620,10 @@ def test_prices_say_what_they_are_given() -> None:
     right, left = found.times(-800.0)
     assert right.tolist() == [[1.0, 0.0]] and left.tolist() == [[2.0, np.inf]]
     assert found.times()[0].tolist() == [[np.inf, 0.0]]
+
+
+def test_no_price_of_a_first_level_is_below_zero() -> None:
+    a = fo.DRF().allocate(fo.Instance([[1, 2], [2, 1]], [[10, 10], [5, 8]]))
+    assert a.prices is not None and a.prices_left is not None and a.level_prices is not None
+    for prices in (a.prices, a.prices_left, a.share_prices, a.level_prices[0].prices, a.level_prices[0].prices_left):
+        assert prices is not None and (prices >= 0).all()

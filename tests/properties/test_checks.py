@@ -684,3 +684,17 @@ def test_each_verdict_has_its_kind_of_witness_where_it_holds_too() -> None:
     assert kinds == {
         "pareto": Dominating, "sharing-incentive": OwnSlices, "envy-free": Envy, "bottleneck": BottleneckVerdict,
     }  # fmt: skip
+
+
+def test_what_a_gap_leaves_open_is_said() -> None:
+    """User "c" could run 0.45% more at the cost of no other user, within the gap of the certificate."""
+    instance = fo.Instance([[1, 0], [1, 0], [0, 1]], [10, 1e-3], users=["a", "b", "c"])
+    policy = fo.NoFairness()
+    problem = policy.problem(instance)
+    problem.solve(solver="HIGHS")
+    exact = policy.read(problem, instance)
+    problem.var_dict["tasks"].save_value(np.array([10, 0, 0.9955e-3]))
+    near = policy.read(problem, instance)
+    assert near.certificate.gap > 1e-7
+    assert "leaves open" in str(check(near, "pe")["pe"])
+    assert "leaves open" not in str(check(exact, "pe")["pe"])

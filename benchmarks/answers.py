@@ -4,7 +4,7 @@
 objective, method and certified gap of each answer, or the type and text of the error; public signatures; and the exit
 code and output of commands. ``compare`` asks the checkout at hand again and prints a row by part. The same are
 
-tasks        to 1e-12 of each user's tasks on a server, or, where one is 0, of the most that anyone has there;
+tasks        to 1e-12 of each user's tasks, or, for a user of none, of the most that anyone has;
 method       or else objectives within the certified gaps (``other method``), and nothing else is compared;
 gaps         and margins, to 1e-9 absolutely;
 numbers      of all other kinds, as prices, objectives and shares, to 1e-9 of their own, or of the largest beside them;
@@ -52,12 +52,13 @@ import fairopt as fo
 
 CORPUS = OUT / "answers.json.gz"
 SHOWN = 10  # differences, in full
-TASKS = ("tasks", "tasks_by_server")
 ABSOLUTE = ("gap", "gaps", "violation", "block_violation", "margin", "gain", "saved")
 TIMED = ("seconds", "hits", "versions", "digest")  # of the clock or the machine
 CLEANED = (
     (r"\d+(\.\d+)?(e-?\d+)? ?(s|ms|seconds)\b", "SECONDS"), (r"0x[0-9a-f]+", "ADDRESS"),
-    (r"(/[\w.+-]+)+/(?=[\w.+-]+)", ""), (r"\b(fairopt|corner_draws)\.(\w+\.)*(?=[A-Z])", ""),
+    (r"(?<![\w.])(/[\w.+-]+)+/(?=[\w.+-]+)", ""),
+    (r"(?m)(\de[-+]\d\d|-|\$)( &)? +\d[\d.,e-]*( \\\\)?$", r"\1 SECONDS"),  # the last column of a comparison
+    (r"\b(fairopt|corner_draws)\.(\w+\.)*(?=[A-Z])", ""),
 )  # fmt: skip
 
 
@@ -66,7 +67,7 @@ def told(value: Any) -> Any:
     if isinstance(value, fo.Allocation):
         proof = value.certificate
         return {
-            "tasks": told(value.tasks_by_server), "objective": told(value.objective), "method": proof.method,
+            "tasks_by_server": told(value.tasks_by_server), "objective": told(value.objective), "method": proof.method,
             "solver": proof.solver, "gap": proof.gap, "violation": proof.violation,
             "block_violation": proof.block_violation, "note": told(proof.note), "assumed": told(proof.assumed),
             "tried": [[one.solver, one.status] for one in proof.tried], "policy": told(repr(value.policy)),
@@ -144,7 +145,7 @@ def differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
             if not abs(one - other) <= (old["gap"] + new["gap"]) * max(abs(one), abs(other)):
                 yield f"objective: by {old['method']} {one!r}, by {new['method']} {other!r}"
             return
-        if key in TASKS and old.keys() == new.keys():  # by user
+        if key == "tasks" and old.keys() == new.keys():  # by user
             yield from differences(list(old.values()), [new[k] for k in old], key)
             return
         for k in sorted(old.keys() | new.keys()):
@@ -157,9 +158,11 @@ def differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
             pairs = enumerate(zip(old, new, strict=True))
             unit = max((abs(v) for v in old if math.isfinite(v)), default=0.0)
             yield from (f"{key}: {a!r}, now {b!r} (at {i})" for i, (a, b) in pairs if not _close(a, b, key, unit))
-        elif key in TASKS and len(old) == len(new) and all(map(_numbers, old)) and all(map(_numbers, new)):
-            for s, (one, other) in enumerate(zip(zip(*old, strict=True), zip(*new, strict=True), strict=True)):
-                yield from (f"{d} of server {s}" for d in differences(list(one), list(other), key))
+        elif key == "tasks_by_server" and np.shape(old) == np.shape(new):
+            most = np.max(old, initial=0.0)
+            for j, (one, other) in enumerate(zip(old, new, strict=True)):
+                if not np.allclose(one, other, rtol=0.0, atol=1e-12 * (sum(one) or most)):
+                    yield f"tasks: of user {j} {one}, now {other}"
         elif len(old) != len(new):
             yield f"{key}: {len(old)} entries, now {len(new)}"
         else:
@@ -169,6 +172,9 @@ def differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
         if not _close(old, new, key, 1e-3 if key == "objective" else 0.0):
             yield f"{key}: {old!r}, now {new!r}"
     elif old != new:
+        if isinstance(old, str) and isinstance(new, str):  # where they part
+            at = next((k for k, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+            old, new = (text[max(at - 30, 0) : at + 90] for text in (old, new))
         yield f"{key or 'answer'}: {old!r}, now {new!r}"
 
 
@@ -182,7 +188,7 @@ def _close(old: float, new: float, key: str, unit: float) -> bool:
         return True
     if key in ABSOLUTE:
         return abs(old - new) <= 1e-9
-    if key in TASKS:
+    if key == "tasks":
         return abs(old - new) <= 1e-12 * (max(abs(old), abs(new)) if old and new else unit)
     return abs(old - new) <= 1e-9 * max(abs(old), abs(new), unit)
 

@@ -281,7 +281,7 @@ def main() -> None:
     parser.add_argument("path", nargs="?", type=Path, default=CORPUS, help="the corpus")
     parser.add_argument("--out", type=Path, help="the same, for record")
     parser.add_argument("--part", action="append", choices=PARTS, help="one part only; repeat it")
-    parser.add_argument("--every", type=int, default=1, help="every so manieth question of each part only")
+    parser.add_argument("--every", type=int, default=1, help="every K-th question of each part only")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     path = (options.out or options.path).resolve()

@@ -297,7 +297,7 @@ PARTS: dict[str, tuple[int, Callable[[Rng], Draw]]] = {
 
 
 def draws(name: str, every: int = 1) -> list[Draw]:
-    """Those of a part, or every so manieth of them; each has a seed of its own."""
+    """Those of a part, or every K-th of them; each has a seed of its own."""
     many, make = PARTS[name]
     found = (make(np.random.default_rng([SEED, list(PARTS).index(name), k])) for k in range(0, many, every))
     return [draw for draw in found if "time_limit=" not in draw.code]

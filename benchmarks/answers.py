@@ -197,7 +197,8 @@ def other_method(old: Any, new: Any) -> bool:
     """Whether an answer came about in another way."""
     if isinstance(old, list) and isinstance(new, list):
         return any(map(other_method, old, new))
-    return isinstance(old, dict) and isinstance(new, dict) and old.get("method") != new.get("method")
+    both = isinstance(old, dict) and isinstance(new, dict) and "method" in old and "method" in new
+    return both and old["method"] != new["method"]
 
 
 def record(path: Path, parts: list[str], every: int) -> None:
@@ -234,13 +235,13 @@ def compare(path: Path, parts: list[str], every: int) -> bool:
     total = Counter[str]()
     for part in parts:
         begun, kinds, count = time.perf_counter(), Counter[str](), Counter[str]()
-        old = corpus["parts"].get(part, [])[::every]
+        old = corpus["parts"].get(part, [])[:: 1 if part == "signatures" else every]
         if part == "signatures":  # what is new is a difference as well
             new = sorted(answers_public.signatures().keys() - {one["name"] for one in old})
             old += [{"name": name, "answer": "none"} for name in new]
         for one, now in zip(old, answers(part, old), strict=True):
             found = list(differences(one["answer"], now))
-            count.update(questions=1, different=bool(found), other=other_method(one["answer"], now))
+            count.update(questions=1, different=int(bool(found)), other=int(other_method(one["answer"], now)))
             kinds.update({words.partition(":")[0] for words in found})
             if found and shown < SHOWN:
                 shown += 1

@@ -1,0 +1,126 @@
+"""Files that were saved before, in tests/data, are loaded and judged today as they were then.
+
+Those that begin with ``first`` are of the first format (fairopt.allocation/1), written by the version that had it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cvxpy as cp
+import pytest
+from numpy.testing import assert_array_equal
+
+import fairopt as fo
+
+DATA = Path(__file__).parent / "data"
+TASKS = {  # by hand for DRF, H-FFMRA and PS-DSF; to the digits that the certified gap allows for the others
+    "pool-drf": [5 / 3, 50 / 3, 0],
+    "pool-total": [0, 25, 0],
+    "pool-bottleneck": [5 / 3, 50 / 3, 0],
+    "pool-bundles": [2.5, 12.5, 0],
+    "by-server-fds": [68 / 11, 34 / 11],
+    "by-server-bundles": [4.2, 3.85],
+    "servers-leximin": [77 / 19, 3, 55 / 19],
+    "servers-fds": [3.75, 3, 3.5],
+    "servers-tiers": [3.75, 3, 3.5],
+    "servers-constraints": [3.75, 3, 2],
+    "servers-psdsf": [4.4, 3, 2.2],
+    "servers-alone": [4, 3, 2],
+}
+ALLOCATIONS = [path.name for path in sorted(DATA.iterdir()) if path.stem.removeprefix("first-") in TASKS]
+AUDITS = {
+    "audit-fds.json": ["sharing-incentive", "strategy-proof", "population-monotone", "resource-monotone"],
+    "audit-drfh-servers.json": ["sharing-incentive"],
+    "audit-psdsf-servers.json": ["pareto"],
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Saturating(fo.Objective):
+    """Of one's own, so that files hold its policy as text only."""
+
+    rate: float
+
+    def expression(self, model: Any) -> Any:
+        return -cp.sum(cp.exp(-self.rate * model.tasks))
+
+
+def raw(name: str) -> dict[str, Any]:
+    """What a file says, read without fairopt."""
+    if name.endswith(".json"):
+        return dict(json.loads((DATA / name).read_text(encoding="utf-8")))
+    table = pytest.importorskip("pyarrow.parquet").read_table(DATA / name).to_pydict()
+    return {part: json.loads(text) for part, text in zip(table["part"], table["json"], strict=True)}
+
+
+def test_there_are_allocations_of_both_formats_and_of_every_kind() -> None:
+    assert {Path(name).stem.removeprefix("first-") for name in ALLOCATIONS} == set(TASKS)
+    of_format = {k: [n for n in ALLOCATIONS if raw(n)["format"] == f"fairopt.allocation/{k}"] for k in (1, 2)}
+    assert of_format[1] == [name for name in ALLOCATIONS if name.startswith("first-")] and len(of_format[1]) == 6
+    assert all("evidence" not in raw(name) for name in of_format[1])
+    assert len(of_format[2]) == 14 and all(raw(name)["evidence"] is not None for name in of_format[2])
+
+
+@pytest.mark.parametrize("name", ALLOCATIONS)
+def test_a_saved_allocation_is_loaded_and_certified(name: str) -> None:
+    data = raw(name)
+    loaded = fo.Allocation.load(DATA / name)
+    assert loaded.certificate.ok and loaded.certificate.note == ""
+    assert (loaded.certificate.method, loaded.certificate.solver) == (
+        data["certificate"]["method"],
+        data["certificate"]["solver"],
+    )
+    assert_array_equal(loaded.tasks_by_server, data["tasks_by_server"])
+    assert_array_equal(loaded.bundles if data["bundles"] is not None else [], data["bundles"] or [])
+    assert loaded.tasks == pytest.approx(TASKS[Path(name).stem.removeprefix("first-")], rel=1e-6, abs=1e-12)
+    assert repr(loaded.policy) == data["policy"] and loaded.objective == data["objective"]
+
+
+@pytest.mark.parametrize("name", ALLOCATIONS)
+def test_the_policy_of_a_file_gives_the_same_tasks_again(name: str) -> None:
+    loaded = fo.Allocation.load(DATA / name)
+    again = loaded.policy.allocate(loaded.instance)
+    assert again.tasks == pytest.approx(loaded.tasks, rel=1e-6, abs=1e-9)
+    assert again.certificate.method == loaded.certificate.method
+
+
+def test_a_policy_of_ones_own_stays_text_and_is_not_certified() -> None:
+    loaded = fo.Allocation.load(DATA / "pool-own.json")
+    assert loaded.policy == "Policy(Saturating(0.5))"
+    assert not loaded.certificate.ok and loaded.certificate.note == "its policy is known as text only"
+    assert loaded.certificate.violation <= 1e-9
+    assert fo.Policy(Saturating(0.5)).allocate(loaded.instance).tasks == pytest.approx(loaded.tasks, rel=1e-3)
+
+
+def test_tasks_that_are_not_the_best_are_loaded_without_a_certificate() -> None:
+    """The second user runs half of what DRF gives, which the file calls certified."""
+    assert raw("wrong-drf.json")["certificate"]["gap"] == 0
+    loaded = fo.Allocation.load(DATA / "wrong-drf.json")
+    assert loaded.tasks == pytest.approx([5 / 3, 25 / 3, 0])
+    assert not loaded.certificate.ok and loaded.certificate.gap == pytest.approx(1)  # the least could be twice as much
+
+
+def test_tasks_beyond_the_capacities_are_refused() -> None:
+    with pytest.raises(fo.InvalidInstance, match=r"edited-fds\.json: its tasks exceed a capacity.*was changed"):
+        fo.Allocation.load(DATA / "edited-fds.json")
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_the_witnesses_of_a_saved_audit_refute_again(name: str) -> None:
+    replayed = fo.replay(DATA / name)
+    assert [one.property for one in replayed] == AUDITS[name]
+    assert all(one.refutes for one in replayed)
+    assert [one.margin for one in replayed] == pytest.approx([one.saved for one in replayed], rel=1e-6)
+    on_servers = {one.instance.n_servers > 1 for one in replayed}
+    assert on_servers == {name.endswith("servers.json")}
+
+
+def test_the_witness_against_a_mechanism_of_ones_own_needs_the_mechanism() -> None:
+    with pytest.raises(fo.InvalidInstance, match=r"Saturating.*replay\(path, mechanism="):
+        fo.replay(DATA / "audit-own.json")
+    (again,) = fo.replay(DATA / "audit-own.json", fo.Policy(Saturating(0.5)))
+    assert again.refutes and again.property == "sharing-incentive"

@@ -110,7 +110,8 @@ class Objective(Block):
         """A unit for gaps: what the objective falls by towards zero tasks.
 
         Where it does not fall, how far it is from what it is worth at an equal part of what each user could run alone:
-        an objective of small numbers is not near its optimum for that. Nothing times an objective is always at its best.
+        an objective of small numbers is not near its optimum for that. Nothing times an objective is at its best
+        anywhere.
         """
         if not any(factor for factor, _ in self.terms()):
             return np.inf

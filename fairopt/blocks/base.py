@@ -59,12 +59,14 @@ def is_ours(block: object) -> bool:
 
 def blocks_within(value: Any) -> Iterator[Block]:
     """A block and all blocks that its parameters hold, at any depth."""
-    if isinstance(value, Block):
-        yield value
-        value = tuple(getattr(value, field.name) for field in fields(value)) if is_dataclass(value) else ()
-    if isinstance(value, (tuple, list)):
-        for part in value:
-            yield from blocks_within(part)
+    left = [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, Block):
+            yield part
+            left += [getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())]
+        elif isinstance(part, (tuple, list)):
+            left += part
 
 
 def _literal(value: Any) -> str:

@@ -191,7 +191,7 @@ def _on_one_pool(
     pool = evidence.pool
     found: Any
     if isinstance(evidence, Bottlenecked):
-        found = bottlenecks(pool, tasks, evidence.order, evidence.settle)
+        found = bottlenecks(pool, tasks, evidence.order, evidence.settle, exact=False)
     elif isinstance(evidence, FairPrices):
         fair = program.alpha_fair
         assert fair is not None
@@ -206,6 +206,8 @@ def _on_one_pool(
         tasks *= factor
         found = found.scaled(factor, alpha) if isinstance(evidence, FairPrices) else found.scaled(factor)
     if isinstance(evidence, Bottlenecked):
+        if not found.full(pool.usable):
+            found = bottlenecks(pool, tasks, evidence.order)
         gap, value, prices = found.gap(pool.usable), found.lowest, evidence.prices  # of leximin, and so of max-min
     elif isinstance(evidence, FairPrices):
         gap = found.gap(float(np.exp(evidence.log_prices) @ pool.usable), alpha)

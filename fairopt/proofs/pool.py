@@ -110,6 +110,10 @@ class Bottlenecks(NamedTuple):
         feasible, lowest = self.feasible.scaled(factor), self.lowest * factor
         return Bottlenecks(feasible, self.top * factor, self.least * factor, self.held * factor, stray, lowest)
 
+    def full(self, usable: Float) -> bool:
+        """Whether all resources that stop users are full, but for rounding."""
+        return bool(((usable - self.feasible.load <= ROUNDING * usable) | np.isinf(self.least)).all())
+
     def gap(self, usable: Float) -> float:
         """How far the answer is from the condition of Bertsekas and Gallager, relatively.
 
@@ -127,8 +131,9 @@ class Bottlenecks(NamedTuple):
 
 
 def bottlenecks(
-    pool: Pool, tasks: Float, order: Sequence[int] | None = None, settle: Callable[[Chunk], None] | None = None
-) -> Bottlenecks:
+    pool: Pool, tasks: Float, order: Sequence[int] | None = None, settle: Callable[[Chunk], None] | None = None,
+    exact: bool = True,
+) -> Bottlenecks:  # fmt: skip
     """Look at every user's level and at who holds it down.
 
     Parameters
@@ -141,6 +146,8 @@ def bottlenecks(
         Resources, in the order in which they became full. Default: full ones, the lowest top level first.
     settle : callable, optional
         Called with each chunk before it is looked at: writes its tasks, and saves a pass.
+    exact : bool, default True
+        Whether to add up what users hold of the resources that stop them. Nothing hangs on that where these are `full`.
 
     Returns
     -------
@@ -159,7 +166,7 @@ def bottlenecks(
         level = x * chunk.coefficients / chunk.of(pool.weights)
         gives = level if isinstance(low, float) and low == 0 else np.where(x > low * (1 + 1e-9), level, 0.0)
         wants = level if isinstance(high, float) and high == np.inf else np.where(x < high * (1 - 1e-9), level, np.inf)
-        feasible, waits = Feasibility.of(chunk, x), None if wants is level else np.isfinite(wants)
+        feasible, waits = Feasibility.of(chunk, x), None if wants is level or not exact else np.isfinite(wants)
         top, least, held = np.zeros(pool.m), np.full(pool.m, np.inf), np.zeros(pool.m)
         left: Any = None  # who has met no resource yet; None for everybody
         for i in order:
@@ -168,12 +175,14 @@ def bottlenecks(
             top[i] = gives.max() if everybody else np.where(uses, gives, 0.0).max()
             if left is None:
                 least[i] = wants.min() if everybody else np.where(uses, wants, np.inf).min()
-                held[i] = feasible.load[i] if waits is None else ratios[i] @ np.where(waits, x, 0.0)
+                if exact:
+                    held[i] = feasible.load[i] if waits is None else ratios[i] @ np.where(waits, x, 0.0)
                 left = ~uses
             elif left.any():
                 stops = uses & left
                 least[i] = np.where(stops, wants, np.inf).min()
-                held[i] = ratios[i] @ np.where(stops if waits is None else stops & waits, x, 0.0)
+                if exact:
+                    held[i] = ratios[i] @ np.where(stops if waits is None else stops & waits, x, 0.0)
                 left &= ~uses
         stray = float(wants.min() if left is None else np.where(left, wants, np.inf).min())
         return Bottlenecks(feasible, top, least, held, stray, float(level.min()))

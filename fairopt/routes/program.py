@@ -272,8 +272,10 @@ def treats_alike(instance: Instance, blocks: Sequence[Block]) -> bool:
 
     A share of one's own is asked; other blocks of one's own may speak of servers by index, and are not merged.
     """
+    if instance.n_servers == 1:
+        return True
     own = [block for block in blocks_within(tuple(blocks)) if not is_ours(block)]
-    if not own or instance.n_servers == 1:
+    if not own:
         return True
     classes = instance.server_classes
     first = np.unique(classes, return_index=True)[1]

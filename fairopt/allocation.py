@@ -441,11 +441,13 @@ def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | floa
     over = np.divide(used - capacity, capacity, out=np.where(used > 0, np.inf, 0.0), where=capacity > 0)
     worst = float(over.max(initial=0.0))
     total, limits = tasks_by_server.sum(axis=1), instance.task_limits
-    with np.errstate(invalid="ignore"):
-        beyond = np.where(
-            total > limits, np.where(limits > 0, (total - limits) / np.where(limits > 0, limits, 1), np.inf), 0
-        )
-    worst = max(worst, float(beyond.max(initial=0.0)))
+    beyond = total > limits
+    if beyond.any():
+        most = limits[beyond]
+        excess = np.divide(total[beyond] - most, most, out=np.full(len(most), np.inf), where=most > 0)
+        worst = max(worst, float(excess.max()))
+    if instance.everywhere and tasks_by_server.min() >= 0:
+        return worst
     size = np.where(total > 0, total, 1.0)[:, None]
     misplaced = np.where(instance.eligible, np.maximum(-tasks_by_server, 0.0), np.abs(tasks_by_server)) / size
     return max(worst, float(misplaced.max(initial=0.0)))

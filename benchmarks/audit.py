@@ -18,7 +18,7 @@ from typing import Any
 from common import arguments, show
 
 import fairopt as fo
-from fairopt.properties.findings import numbers
+from fairopt.properties.audit.findings import numbers
 
 NOTIONS: dict[str, Any] = {
     "DRF": fo.DRF(), "DRFH": fo.DRFH(),

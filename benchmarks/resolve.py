@@ -16,8 +16,8 @@ import numpy as np
 from common import arguments, interleaved, median, show
 
 import fairopt as fo
-from fairopt.routes.prepared import Prepared
-from fairopt.routes.solvers import TIGHT
+from fairopt.methods.cone.solvers import TIGHT
+from fairopt.methods.prepared import Prepared
 
 POLICIES = [
     ("AlphaFair(1)", fo.Policy(fo.AlphaFair(1)), "CLARABEL"),

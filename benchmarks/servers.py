@@ -19,9 +19,9 @@ import numpy as np
 from common import arguments, interleaved, median, show
 
 import fairopt as fo
-from fairopt.routes import server_prices
-from fairopt.routes.cone import Answer, Settings
-from fairopt.routes.program import Program
+from fairopt.formulation.program import Program
+from fairopt.methods.cluster import alpha_fair
+from fairopt.methods.cone.solve import Answer, Settings
 
 SERVERS, RESOURCES = 27, 3
 INTERIOR_POINT = {"HIGHS": {"highs_options": {"solver": "ipm", "run_crossover": "off"}}}
@@ -39,7 +39,7 @@ def instance_of(n_users: int) -> fo.Instance:
 
 def by_prices(instance: fo.Instance, objective: fo.Objective) -> Answer:
     """The route, with everything that a policy's call does before and after it left out on purpose but the proof."""
-    answer = server_prices.solve(Program(instance, objective, ()), Settings())
+    answer = alpha_fair.solve(Program(instance, objective, ()), Settings())
     if answer is None:
         raise RuntimeError(f"the price route gave no answer for {objective!r} on {instance!r}")
     return answer

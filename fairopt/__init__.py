@@ -41,26 +41,26 @@ from fairopt.errors import (
     Unbounded,
 )
 from fairopt.instance import Instance
-from fairopt.notions.bottleneck import BottleneckFairness, bottleneck_fairness
-from fairopt.notions.bundles import FFMRA, HFFMRA, MLFDRS
-from fairopt.notions.dominant import DRF, DRFH, KDF, TSF
-from fairopt.notions.per_server import NaivePerServer
-from fairopt.notions.psdsf import PSDSF
-from fairopt.notions.registry import known_policies, named_policy
-from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
+from fairopt.methods.batch.solve import Allocations, allocate_many
+from fairopt.methods.prepared import Prepared
+from fairopt.methods.sharded.solve import ShardedAllocation, allocate_sharded
+from fairopt.policies.bottleneck import BottleneckFairness, bottleneck_fairness
+from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
+from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
+from fairopt.policies.per_server import NaivePerServer
+from fairopt.policies.psdsf import PSDSF
+from fairopt.policies.registry import known_policies, named_policy
+from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
-from fairopt.properties.audit import audit
+from fairopt.progress import progress
+from fairopt.properties.audit.audit import audit
+from fairopt.properties.audit.findings import AuditReport, Finding, Witness
+from fairopt.properties.audit.replay import replay
 from fairopt.properties.checks import check
-from fairopt.properties.findings import AuditReport, Finding, Witness
-from fairopt.properties.lies import Misreport, best_misreport
+from fairopt.properties.misreports.best import Misreport, best_misreport
 from fairopt.properties.monotone import population_monotone, resource_monotone
-from fairopt.properties.replay import replay
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.report import Comparison, compare
-from fairopt.routes.batch import Allocations, allocate_many
-from fairopt.routes.prepared import Prepared
-from fairopt.routes.sharded import ShardedAllocation, allocate_sharded
-from fairopt.telling import progress
 
 __version__ = "0.1.0"
 

@@ -368,9 +368,9 @@ class Allocation:
         MissingExtra
             For Parquet without pyarrow.
         """
-        from fairopt import saved
+        from fairopt import reading
 
-        return saved.save(self, Path(path))
+        return reading.save(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Allocation:
@@ -391,9 +391,9 @@ class Allocation:
         InvalidInstance
             If it is no such file, or its numbers contradict each other.
         """
-        from fairopt import saved
+        from fairopt import reading
 
-        return saved.load(Path(path))
+        return reading.load(Path(path))
 
 
 def used_by(instance: Instance, tasks_by_server: Float) -> Float:

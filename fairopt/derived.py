@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.dominance import Groups, groups_of
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.groups import Groups, groups_of
-from fairopt.labelled import by_label
+from fairopt.labels import by_label
 from fairopt.validation import as_floats, frozen, index_of, left_out
 
 __all__ = ["Derived"]

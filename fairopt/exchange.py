@@ -81,7 +81,7 @@ class Exchange(Derived):
         >>> cluster.resource_titles
         ('cpu', 'memory (GiB)')
         """
-        from fairopt.datasets.frames import from_frames
+        from fairopt.io.frames import from_frames
 
         return from_frames(users, servers, demands)
 
@@ -115,7 +115,7 @@ class Exchange(Derived):
             user  cpu  memory
         0  user1  1.0     2.0
         """
-        from fairopt.datasets.frames import to_frames
+        from fairopt.io.frames import to_frames
 
         this: Any = self
         return to_frames(this, backend)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.exchange import Exchange
-from fairopt.labelled import joined
+from fairopt.labels import joined
 from fairopt.validation import (
     Changes,
     as_floats,

@@ -12,11 +12,13 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock
+from fairopt.formulation import problem as natural
 from fairopt.instance import Instance
+from fairopt.methods import dispatch
+from fairopt.methods.bundles import problem as bundle_problem
+from fairopt.methods.bundles.program import decides_bundles
+from fairopt.methods.prepared import Prepared
 from fairopt.proofs.read import read
-from fairopt.routes import bundle_problem, choose, natural
-from fairopt.routes.bundles import decides_bundles
-from fairopt.routes.prepared import Prepared
 
 __all__ = ["Policy", "accepted", "label"]
 
@@ -125,7 +127,7 @@ class Policy:
         >>> fo.KDF(k=2).allocate(cluster, solver="CLARABEL").tasks.round(4)
         array([ 1.9231, 15.3846])
         """
-        return choose.allocate(
+        return dispatch.allocate(
             self, instance, method=method, solver=solver, solver_options=solver_options,
             time_limit=time_limit, verbose=verbose,
         )  # fmt: skip

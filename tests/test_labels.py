@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 import fairopt as fo
+from fairopt.properties.audit.findings import numbers
 from fairopt.properties.checks import check
-from fairopt.properties.findings import numbers
 from fairopt.report import allocation_tables, describe, user_rows
 
 NAMED: dict[str, Any] = {"users": ["ann", "bob"], "resources": ["cores", "memory"], "servers": ["lion", "newt"]}

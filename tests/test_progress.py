@@ -17,12 +17,12 @@ from rich.console import Console
 
 import fairopt as fo
 from fairopt.cli import progress as shown
+from fairopt.formulation.program import Program
+from fairopt.methods.cone import parametric
+from fairopt.methods.cone.solve import Settings
+from fairopt.methods.dispatch import best
+from fairopt.progress import by_itself, progress, tell, within
 from fairopt.report import compare
-from fairopt.routes import parametric
-from fairopt.routes.choose import best
-from fairopt.routes.cone import Settings
-from fairopt.routes.program import Program
-from fairopt.telling import by_itself, progress, tell, within
 
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 SERVERS = fo.Instance(

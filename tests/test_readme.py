@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from fairopt.cli import app
-from fairopt.properties.claims import claims, markdown
+from fairopt.properties.literature.claims import claims, markdown
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)

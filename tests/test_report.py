@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import fairopt as fo
+from fairopt.display import visible
 from fairopt.report import (
     Comparison,
     allocation_tables,
@@ -32,7 +33,6 @@ from fairopt.report import (
 )  # fmt: skip
 from fairopt.report.markup import html_text, latex_text, markdown_text
 from fairopt.report.tables import Column, Table, numbers, short, shortened
-from fairopt.wording import visible
 
 TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 import fairopt as fo
 from fairopt import metrics
 from fairopt.datasets import RequestRounds
-from fairopt.notions.per_server import NaivePerServer
+from fairopt.policies.per_server import NaivePerServer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # this script is run by its path
 import hffmra_pictures as pictures

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidBlock
-from fairopt.labelled import by_label
+from fairopt.labels import by_label
 
 OPEN = ("Block", "Share", "Objective", "Constraint", "BundleBase")  # what blocks of one's own are made of
 

@@ -17,8 +17,8 @@ from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective
+from fairopt.dominance import Groups, sums_by_group
 from fairopt.errors import InvalidBlock, OutOfDomain
-from fairopt.groups import Groups, sums_by_group
 from fairopt.instance import Instance
 
 __all__ = ["AtMostRequested", "BundleBase", "FairShareBase", "GlobalAggregateResource", "Parts", "WeightedLog"]

@@ -11,7 +11,7 @@ from fairopt.cli.commands import NOT_CERTIFIED, WHAT_POLICY, AsJson, app, guarde
 from fairopt.cli.progress import STOPPED, complain, console_for, working
 
 if TYPE_CHECKING:
-    from fairopt.properties.findings import AuditReport, Finding
+    from fairopt.properties.audit.findings import AuditReport, Finding
 
 AUDIT = """Search for small instances on which a policy breaks a property, and prove what is found.
 
@@ -60,11 +60,11 @@ def audit(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Search for instances that break a property."""
-    from fairopt.notions.registry import named_policy
+    from fairopt.policies.registry import named_policy
     from fairopt.policy import label
-    from fairopt.properties.audit import USUAL
-    from fairopt.properties.audit import audit as search
-    from fairopt.properties.findings import AuditReport
+    from fairopt.properties.audit.audit import USUAL
+    from fairopt.properties.audit.audit import audit as search
+    from fairopt.properties.audit.findings import AuditReport
     from fairopt.report import files
 
     files.check(save, (".json",))
@@ -113,8 +113,8 @@ def replay_file(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Check the witnesses of a saved audit again."""
-    from fairopt.notions.registry import named_policy
-    from fairopt.properties.replay import replay
+    from fairopt.policies.registry import named_policy
+    from fairopt.properties.audit.replay import replay
     from fairopt.report import files
 
     with working(f"replay of {file}"):

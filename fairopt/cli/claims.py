@@ -30,7 +30,7 @@ def claims(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """List the claims."""
-    from fairopt.properties import claims as literature
+    from fairopt.properties.literature import claims as literature
     from fairopt.report import files
 
     found = literature.claims(paper)

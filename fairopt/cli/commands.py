@@ -128,7 +128,7 @@ def solve(
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Find the best allocation under one policy, and prove it."""
-    from fairopt.notions.registry import named_policy
+    from fairopt.policies.registry import named_policy
     from fairopt.policy import accepted, label
     from fairopt.report import allocation_tables, describe, files
 
@@ -168,8 +168,8 @@ def compare(
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Put policies side by side on one cluster."""
+    from fairopt.methods.cone import solvers
     from fairopt.report import PLACEMENT, Comparison, Outcome, ask_all, files, mechanisms
-    from fairopt.routes import solvers
 
     files.check(out, files.COMPARISONS)
     for option, picture in (("--plot", plot), ("--plot-types", plot_types)):

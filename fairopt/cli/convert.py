@@ -60,7 +60,7 @@ def convert(
 ) -> None:  # fmt: skip
     """Read a cluster of any kind and write it."""
     from fairopt.datasets import write
-    from fairopt.datasets.files import files_to_write
+    from fairopt.io.files import files_to_write
 
     kind, files = files_to_write(output, to)
     there = [str(file) for file in files if file.exists()]

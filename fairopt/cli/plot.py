@@ -62,9 +62,9 @@ def plot(
 ) -> None:  # fmt: skip
     """Draw what policies give."""
     from fairopt import plots
+    from fairopt.methods.cone import solvers
     from fairopt.plots.common import matplotlib_or_missing
     from fairopt.report import Comparison, Outcome, ask_all, files, mechanisms
-    from fairopt.routes import solvers
 
     matplotlib_or_missing()
     size, path = _size(width, height, dpi), out or _named(source.path, kind)

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from fairopt.telling import Listener, progress
-from fairopt.wording import sentence
+from fairopt.display import sentence
+from fairopt.progress import Listener, progress
 
 if TYPE_CHECKING:
     from rich.console import Console

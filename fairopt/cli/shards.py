@@ -41,10 +41,10 @@ def shards(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Share out one pool among users in shards."""
-    from fairopt.notions.registry import named_policy
+    from fairopt.methods.sharded.solve import allocate_sharded
+    from fairopt.policies.registry import named_policy
     from fairopt.policy import label
     from fairopt.report import files
-    from fairopt.routes.sharded import allocate_sharded
 
     mechanism, units = named_policy(policy), _units(capacity)
     with working(f"{label(mechanism)} on {source}"), _cluster(workers, memory, scheduler) as client:

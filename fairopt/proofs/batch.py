@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import boxcox
 
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
-from fairopt.routes.batch_data import Chunk
+from fairopt.formulation.batch import Chunk
 
 __all__ = ["judge"]
 

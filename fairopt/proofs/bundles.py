@@ -13,12 +13,12 @@ from fairopt.allocation import feasibility, holdings_violation
 from fairopt.blocks.algebra import fall, in_units
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits
 from fairopt.certificate import Try, within_tolerance
+from fairopt.methods.bundles import closed_form
 from fairopt.proofs.conditions import dual_values, relative_violation
 from fairopt.proofs.conic import ASSUMED, conic_bound
-from fairopt.routes import closed
 
 if TYPE_CHECKING:
-    from fairopt.routes.bundles import BundleConeModel, BundleProgram
+    from fairopt.methods.bundles.program import BundleConeModel, BundleProgram
 
 __all__ = ["BundleAnswer", "BundleProposal", "SolvedBundles", "judge"]
 
@@ -39,7 +39,7 @@ class BundleProposal:
     """Bundles and tasks by server row, or (None) those of the closed form, and the evidence for them."""
 
     method: str
-    evidence: closed.Division | SolvedBundles | None = None
+    evidence: closed_form.Division | SolvedBundles | None = None
     bundles: Float | None = None
     tasks: Float | None = None
     solver: str | None = None
@@ -61,7 +61,7 @@ class BundleAnswer:
     solver: str | None = None
     tried: tuple[Try, ...] = ()
     assumed: str = ""
-    evidence: closed.Division | SolvedBundles | None = None
+    evidence: closed_form.Division | SolvedBundles | None = None
 
     @property
     def ok(self) -> bool:
@@ -110,7 +110,7 @@ def judge(program: BundleProgram, proposal: BundleProposal) -> BundleAnswer:
     return answer
 
 
-def _divided(program: BundleProgram, found: closed.Judged, method: str) -> BundleAnswer:
+def _divided(program: BundleProgram, found: closed_form.Judged, method: str) -> BundleAnswer:
     """Bundles on one server of each row, with what the closed form's prices say about them."""
     factor = sum(c for c, _ in program.objective.terms())
     tasks = cut_at_limits(program.instance, program.on_rows(found.tasks))

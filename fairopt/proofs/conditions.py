@@ -18,8 +18,8 @@ from fairopt.blocks.levels import AtLeast
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
+from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs.lagrangian import EPS, Charge, Multipliers
-from fairopt.routes.program import ConeModel, Program
 
 __all__ = [
     "as_matrix", "block_violation", "bounds_violation", "charged_conditions", "dual_values", "further_slopes",

@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import lsqr
 
+from fairopt.methods.cone import solvers
 from fairopt.proofs.lagrangian import EPS
-from fairopt.routes import solvers
 
 Float = NDArray[np.floating[Any]]
 

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.errors import InvalidBlock
+from fairopt.formulation.program import ConeModel
 from fairopt.proofs.conditions import gradient_of
 from fairopt.proofs.multipliers import TRUST, Face
 from fairopt.proofs.optimum import TIES, Optimum, Ranked, _Unknown, first_tier, log_share_slope, log_worth, parts
 from fairopt.proofs.rises import heights
 from fairopt.proofs.system import MOST_COLUMNS, System
-from fairopt.routes.program import ConeModel
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from fairopt.certificate import Try
 
 if TYPE_CHECKING:
+    from fairopt.formulation.pool_users import Chunk, Pool
+    from fairopt.formulation.program import ConeModel
     from fairopt.proofs.servers import InLevels
-    from fairopt.routes.chunks import Chunk, Pool
-    from fairopt.routes.program import ConeModel
 
 __all__ = [
     "Bottlenecked", "Evidence", "FairPrices", "Held", "Holding", "Proposal", "RowPrices", "Solved", "TotalPrices",

@@ -21,6 +21,7 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, MaxMin, Total
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
+from fairopt.formulation.program import ConeModel, Program
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, levels, servers, solved
 from fairopt.proofs.bundles import BundleAnswer
@@ -38,11 +39,10 @@ from fairopt.proofs.evidence import (
 from fairopt.proofs.plain import plain
 from fairopt.proofs.pool import Feasibility, bottlenecks, natural_prices, totals, worth
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
-from fairopt.routes.program import ConeModel, Program
 
 if TYPE_CHECKING:
+    from fairopt.methods.bundles.program import BundleProgram
     from fairopt.proofs.read import Read
-    from fairopt.routes.bundles import BundleProgram
 
 Float = NDArray[np.floating[Any]]
 

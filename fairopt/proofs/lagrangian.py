@@ -20,7 +20,7 @@ from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE
-from fairopt.routes.program import Program
+from fairopt.formulation.program import Program
 
 Float = NDArray[np.floating[Any]]
 

@@ -28,10 +28,10 @@ from scipy.sparse.linalg import lsqr
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs.conditions import further_slopes, relaxed_multipliers
 from fairopt.proofs.evidence import Held, Holding
 from fairopt.proofs.lagrangian import Multipliers
-from fairopt.routes.program import ConeModel, Program
 
 __all__ = ["InLevels", "further_charges", "judge"]
 

@@ -18,8 +18,8 @@ from fairopt.blocks.levels import AtLeast
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Tiers, Total
 from fairopt.blocks.shares import Share
+from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs.conditions import gradient_of
-from fairopt.routes.program import ConeModel, Program
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation

@@ -8,6 +8,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from fairopt.formulation.pool_users import Pool
+from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs.conditions import charged_conditions, dual_values
 from fairopt.proofs.evidence import (
     Bottlenecked,
@@ -20,8 +22,6 @@ from fairopt.proofs.evidence import (
     TotalPrices,
 )
 from fairopt.proofs.servers import InLevels
-from fairopt.routes.chunks import Pool
-from fairopt.routes.program import ConeModel, Program
 
 __all__ = ["plain", "restored"]
 

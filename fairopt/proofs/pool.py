@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.routes.chunks import Chunk, Pool, cost, summed
+from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
 
 Float = NDArray[np.floating[Any]]
 

@@ -24,14 +24,15 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, NotConcave
+from fairopt.formulation import problem as natural
+from fairopt.formulation.program import Program, require_instance
 from fairopt.instance import Instance
+from fairopt.methods.bundles import problem as bundle_problem
+from fairopt.methods.bundles.program import decides_bundles
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import dual_values, gradient_of, linear_charge, relative_violation, repair
 from fairopt.proofs.conic import ASSUMED, conic_bound
 from fairopt.proofs.lagrangian import Multipliers, bound
-from fairopt.routes import bundle_problem, natural
-from fairopt.routes.bundles import decides_bundles
-from fairopt.routes.program import Program, require_instance
 
 __all__ = ["Read", "judge", "read"]
 

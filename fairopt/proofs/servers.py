@@ -14,9 +14,9 @@ from scipy.special import boxcox
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
+from fairopt.formulation.program import Program
+from fairopt.methods.cluster.demands_at_prices import demands_of
 from fairopt.proofs.evidence import RowPrices
-from fairopt.routes.program import Program
-from fairopt.routes.server_demands import demands_of
 
 __all__ = ["InLevels", "judge", "repaired"]
 

@@ -16,11 +16,11 @@ from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE
+from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs.conditions import block_violation, relaxed_multipliers, tangent
 from fairopt.proofs.conic import ASSUMED, conic_bound
 from fairopt.proofs.evidence import Solved
 from fairopt.proofs.lagrangian import Multipliers, bound
-from fairopt.routes.program import ConeModel, Program
 
 __all__ = ["Bounded", "judge"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
-from fairopt.notions.bottleneck import bottleneck_fairness
+from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import label
 from fairopt.properties.dominance import dominating
 from fairopt.properties.envy import envy

@@ -28,7 +28,7 @@ from scipy.optimize import linprog
 from fairopt.allocation import Allocation
 from fairopt.errors import NotCertified
 from fairopt.instance import Instance
-from fairopt.properties.many import left_open
+from fairopt.properties.audit.answers import left_open
 from fairopt.properties.units import gain_units, own_units
 
 __all__ = ["Dominating", "dominating"]

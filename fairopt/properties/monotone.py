@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidBlock, OutOfDomain
+from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.properties.lie_search import FLOOR
-from fairopt.properties.many import checked, doubt, outcomes
+from fairopt.properties.audit.answers import checked, doubt, outcomes
+from fairopt.properties.misreports.search import FLOOR
 from fairopt.properties.verdicts import Verdict
-from fairopt.routes.program import require_instance
 
 __all__ = ["FACTORS", "Departure", "Growth", "departures", "growths", "population_monotone", "resource_monotone"]
 
@@ -188,7 +188,7 @@ def departures(
     Parameters
     ----------
     mechanism, demands, capacities, weights, task_limits
-        As in `fairopt.properties.many.outcomes`.
+        As in `fairopt.properties.audit.answers.outcomes`.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def growths(
     Parameters
     ----------
     mechanism, demands, capacities, weights, task_limits
-        As in `fairopt.properties.many.outcomes`.
+        As in `fairopt.properties.audit.answers.outcomes`.
     factors : iterable of float, default 1.01 to 4
         By which a capacity grows.
 

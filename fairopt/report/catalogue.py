@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import metadata
 from typing import Any
 
-from fairopt.notions.registry import known_policies
-from fairopt.routes import solvers
+from fairopt.methods.cone import solvers
+from fairopt.policies.registry import known_policies
 
 __all__ = ["policy_rows", "solver_rows"]
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
 from fairopt.instance import Instance
+from fairopt.methods.cone import solvers
 from fairopt.report import layout
 from fairopt.report.frames import Columns
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 from fairopt.report.server_types import ByType, by_type, several_types
 from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, users_column
-from fairopt.routes import solvers
 
 __all__ = ["Comparison", "compare"]
 

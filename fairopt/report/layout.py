@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairopt.display import sentence, visible
 from fairopt.report import markup
 from fairopt.report.server_types import PLACEMENT, several_types
 from fairopt.report.tables import Column, Table, numbers, percents, short, shortened
-from fairopt.wording import sentence, visible
 
 if TYPE_CHECKING:
     from fairopt.report.comparison import Comparison

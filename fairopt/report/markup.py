@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fairopt.wording import visible
+from fairopt.display import visible
 
 if TYPE_CHECKING:
     from fairopt.report.tables import Column

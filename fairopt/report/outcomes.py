@@ -10,9 +10,9 @@ from typing import Any
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
-from fairopt.notions.registry import named_policy
+from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
-from fairopt.telling import tell, within
+from fairopt.progress import tell, within
 
 __all__ = ["Outcome", "ask_all", "mechanisms", "outcome"]
 

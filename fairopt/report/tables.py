@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare
+from fairopt.display import visible
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.proofs.optimum import first_tier
 from fairopt.report.parts import part_of
-from fairopt.wording import visible
 
 __all__ = [
     "Column", "Table", "allocation_tables", "both_ends", "describe", "held_units", "numbers", "percents",

@@ -23,12 +23,12 @@ from fairopt.blocks.shares import (
 )
 from fairopt.errors import NotConcave, OutOfDomain
 from fairopt.instance import Instance
-from fairopt.notions.bottleneck import BottleneckFairness
-from fairopt.notions.bundles import FFMRA, HFFMRA, MLFDRS
-from fairopt.notions.dominant import DRF, DRFH, KDF, TSF
-from fairopt.notions.per_server import NaivePerServer
-from fairopt.notions.psdsf import PSDSF
-from fairopt.notions.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
+from fairopt.policies.bottleneck import BottleneckFairness
+from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
+from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
+from fairopt.policies.per_server import NaivePerServer
+from fairopt.policies.psdsf import PSDSF
+from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 
 __all__ = ["notions", "objectives", "policies", "shares"]

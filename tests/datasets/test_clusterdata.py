@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fairopt.datasets.borg import clusterdata2019, rows, state
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
-from fairopt.telling import progress
+from fairopt.io.clusterdata import clusterdata2019, rows, state
+from fairopt.progress import progress
 
 AFTER = 2**63 - 1
 EVENTS = [
@@ -309,8 +309,8 @@ def test_many_batches_give_the_same_as_one(read, monkeypatch):
     events = [event(t, shuffler.choice(EVENTS[:8]), shuffler.randrange(9), shuffler.randrange(3)) for t in range(400)]
     shuffler.shuffle(events)
     whole = read(events, at=380)
-    monkeypatch.setattr("fairopt.datasets.borg.rows._ROWS", 7)
-    monkeypatch.setattr("fairopt.datasets.borg.state._WAITING", 20)
+    monkeypatch.setattr("fairopt.io.clusterdata.rows._ROWS", 7)
+    monkeypatch.setattr("fairopt.io.clusterdata.state._WAITING", 20)
     assert read(events, at=380) == whole
 
 

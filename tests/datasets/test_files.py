@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairopt.datasets import demo, openb, read, write
-from fairopt.datasets.files import files_to_write
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
+from fairopt.io.files import files_to_write
 from fairopt.testing import instances
 
 ARRAYS = ("demands", "capacities", "weights", "task_limits", "eligible", "counts")
@@ -177,13 +177,13 @@ def test_demands_stand_in_one_table_only(tables):
     ],
 )
 def test_a_table_that_is_too_large_is_refused(tables, monkeypatch, limit, message):
-    monkeypatch.setattr(f"fairopt.datasets.tables.{limit}", 5)
+    monkeypatch.setattr(f"fairopt.io.tables.{limit}", 5)
     with pytest.raises(InvalidInstance, match=message):
         read(tables(servers="server,cpu\ns,1\n" if limit == "MOST_CELLS" else "server,cpu,memory\ns,1,1\n"))
 
 
 def test_users_times_servers_are_bounded(tables, monkeypatch):
-    monkeypatch.setattr("fairopt.datasets.assemble._MOST_ENTRIES", 3)
+    monkeypatch.setattr("fairopt.io.assemble._MOST_ENTRIES", 3)
     assert read(tables()).n_users == 2
     with pytest.raises(InvalidInstance, match="2 users on 2 servers are too many to say who may run where"):
         read(tables("user,servers,cpu,memory\nweb,s1,1,2\nbatch,,4,1\n"))

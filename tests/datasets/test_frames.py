@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-import fairopt.datasets.frames as frames_module
+import fairopt.io.frames as frames_module
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.instance import Instance
 
@@ -245,6 +245,6 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch):
 
 
 def test_a_frame_of_too_many_cells_is_not_made(monkeypatch):
-    monkeypatch.setattr("fairopt.datasets.assemble.MOST_CELLS", 5)
+    monkeypatch.setattr("fairopt.io.assemble.MOST_CELLS", 5)
     with pytest.raises(InvalidInstance, match="the table of users would have 6 cells and no more than 5"):
         frames_module.to_frames(EXPECTED)

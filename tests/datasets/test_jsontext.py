@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairopt.datasets import jsontext, opening
-from fairopt.datasets.jsontext import Entry, entry_of, read_json_text
 from fairopt.errors import InvalidInstance
+from fairopt.io import json_text, text_files
+from fairopt.io.json_text import Entry, entry_of, read_json_text
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def file(tmp_path):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of 7 bytes, so that everything is cut somewhere."""
-    monkeypatch.setattr(opening, "_CHUNK", 7)
+    monkeypatch.setattr(text_files, "_CHUNK", 7)
 
 
 AWKWARD = {
@@ -50,7 +50,7 @@ JSON_VALUES = st.recursive(
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=JSON_VALUES, size=st.integers(1, 40), ascii_only=st.booleans())
 def test_whatever_json_writes_is_read_whatever_the_chunks(file, monkeypatch, value, size, ascii_only):
-    monkeypatch.setattr(opening, "_CHUNK", size)
+    monkeypatch.setattr(text_files, "_CHUNK", size)
     path = file(json.dumps({"value": value}, ensure_ascii=ascii_only))
     assert read_json_text(path, "expected data") == {"value": value}
 
@@ -83,7 +83,7 @@ def test_whatever_json_writes_is_read_whatever_the_chunks(file, monkeypatch, val
 def test_bad_text_is_refused_with_file_line_and_fix_whatever_the_chunks(file, monkeypatch, content, parts):
     path = file(content)
     for size in (1 << 20, 64, 7):
-        monkeypatch.setattr(opening, "_CHUNK", size)
+        monkeypatch.setattr(text_files, "_CHUNK", size)
         with pytest.raises(InvalidInstance) as caught:
             read_json_text(path, "expected data")
         missing = [part for part in [str(path), *parts] if part not in str(caught.value)]
@@ -127,17 +127,17 @@ class Endless:
     ],
 )  # fmt: skip
 def test_rubbish_without_end_is_refused_after_few_chunks(monkeypatch, start, more, words, most):
-    monkeypatch.setattr(opening, "_CHUNK", 1 << 16)  # a sixteenth of the usual, and so are the limits
+    monkeypatch.setattr(text_files, "_CHUNK", 1 << 16)  # a sixteenth of the usual, and so are the limits
     for name in ("_LONGEST_TEXT", "_MOST_VALUES"):
-        monkeypatch.setattr(jsontext, name, getattr(jsontext, name) >> 4)
+        monkeypatch.setattr(json_text, name, getattr(json_text, name) >> 4)
     endless = Endless(start, more)
-    monkeypatch.setattr(jsontext, "opened", lambda path, expected: endless)
-    monkeypatch.setattr(jsontext.os, "fstat", lambda _: type("", (), {"st_size": 0}))
+    monkeypatch.setattr(json_text, "opened", lambda path, expected: endless)
+    monkeypatch.setattr(json_text.os, "fstat", lambda _: type("", (), {"st_size": 0}))
     for before, after in (("16,777,216", "1,048,576"), ("268,435,456", "16,777,216")):
         words = words.replace(before, after)
     with pytest.raises(InvalidInstance, match=words):
-        read_json_text("data.json", "expected data", largest=jsontext.LARGEST_FILE >> 4)
-    assert endless.read_so_far <= most * opening._CHUNK
+        read_json_text("data.json", "expected data", largest=json_text.LARGEST_FILE >> 4)
+    assert endless.read_so_far <= most * text_files._CHUNK
 
 
 def test_a_file_past_the_largest_size_is_refused_after_its_first_chunk_unless_more_is_allowed(file, small_chunks):

@@ -10,10 +10,11 @@ import threading
 import pytest
 
 import fairopt as fo
-from fairopt.datasets import borg, kubernetes, opening, slurm
-from fairopt.datasets.opening import about, lines, opened, texts
-from fairopt.datasets.saving import replacing
+from fairopt.datasets import kubernetes, slurm
 from fairopt.errors import InvalidInstance
+from fairopt.io import clusterdata, text_files
+from fairopt.io.saving import replacing
+from fairopt.io.text_files import about, lines, opened, texts
 
 DEMO = fo.datasets.demo()
 pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
@@ -42,14 +43,14 @@ def test_a_pipe_with_somebody_who_writes_is_refused_too(tmp_path):
     ends = os.open(tmp_path / "i.csv", os.O_RDWR)
     os.write(ends, b"time,type\n")
     with pytest.raises(InvalidInstance, match="is a pipe"):
-        borg.clusterdata2019(tmp_path / "i.csv", tmp_path / "i.csv")
+        clusterdata.clusterdata2019(tmp_path / "i.csv", tmp_path / "i.csv")
     os.close(ends)
 
 
 @pipes
 def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "x")
-    monkeypatch.setattr(opening, "_mode_of", lambda name, expected: stat.S_IFREG)
+    monkeypatch.setattr(text_files, "_mode_of", lambda name, expected: stat.S_IFREG)
     done = []
 
     def read():
@@ -101,7 +102,7 @@ def read_all(path):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1 << 20])
 def test_text_is_the_same_whatever_the_chunks(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(opening, "_CHUNK", size)
+    monkeypatch.setattr(text_files, "_CHUNK", size)
     (tmp_path / "x").write_bytes("\ufeffaü€😀\r\nb\rc\n\nd".encode())
     assert read_all(tmp_path / "x") == "aü€😀\r\nb\rc\n\nd"
     with opened(tmp_path / "x", "") as file:

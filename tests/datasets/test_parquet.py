@@ -224,7 +224,7 @@ def test_lists_of_other_columns_are_refused(folder):
 
 
 def test_more_names_in_lists_than_are_read_at_once_are_refused(folder, monkeypatch):
-    monkeypatch.setattr("fairopt.datasets.parquet.MOST_CELLS", 9)
+    monkeypatch.setattr("fairopt.io.parquet.MOST_CELLS", 9)
     with pytest.raises(InvalidInstance, match="the lists of servers hold more than 9 names"):
         read(folder(pa.table({**USERS, "servers": pa.array([["s1"] * 10, None])})))
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairopt.datasets.quantities import quantity
 from fairopt.errors import InvalidInstance
+from fairopt.io.kubernetes.quantities import quantity
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from fairopt.datasets import read
-from fairopt.datasets.tables import read_table
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
+from fairopt.io.tables import read_table
 
 SERVERS = "server,cpu,memory\ns1,10,20\ns2,30,10\n"
 
@@ -205,7 +205,7 @@ def test_the_line_of_a_wrong_byte_is_found_in_a_large_file(tables):
 
 
 def test_a_line_without_end_is_refused(tables, monkeypatch):
-    monkeypatch.setattr("fairopt.datasets.tables._LONGEST_LINE", 100)
+    monkeypatch.setattr("fairopt.io.tables._LONGEST_LINE", 100)
     with pytest.raises(InvalidInstance, match=r"users\.csv, line 2 is longer than 100 characters"):
         read(tables("user,cpu,memory\n" + "x" * 1000 + "\n"))
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-import fairopt.datasets
+import fairopt.io
 from fairopt.datasets import read, schema
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
@@ -165,7 +165,7 @@ def test_many_users_are_read_exactly(file):
 
 
 def test_the_schema_that_ships_is_the_one_the_reader_checks():
-    shipped = Path(fairopt.datasets.__file__).with_name("instance.schema.json").read_text(encoding="utf-8")
+    shipped = Path(fairopt.io.__file__).with_name("instance.schema.json").read_text(encoding="utf-8")
     assert shipped == json.dumps(schema(), indent=2) + "\n"
 
 

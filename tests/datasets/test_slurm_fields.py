@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairopt.datasets.scontrol.fields import array_tasks
-from fairopt.datasets.scontrol.places import hosts, satisfies
+from fairopt.io.slurm.fields import array_tasks
+from fairopt.io.slurm.places import hosts, satisfies
 
 RANGES = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(1, 7)), min_size=1, max_size=5)
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fairopt.datasets.notes import Notes, counted
-from fairopt.datasets.work import Work, instance_of_work
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
+from fairopt.io.notes import Notes, counted
+from fairopt.io.work import Work, instance_of_work
 
 CLUSTER = {"resources": ["cpu", "gpu"], "capacities": [[16, 4], [16, 0], [0, 0]], "servers": ["s1", "s2", "s3"]}
 FIRST = np.array([True, False, False])

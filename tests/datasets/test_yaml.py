@@ -127,7 +127,7 @@ def test_a_billion_laughs_are_not_laughed(text):
 
 
 def test_a_file_of_too_many_bytes_is_refused(text, monkeypatch):
-    monkeypatch.setattr("fairopt.datasets.yamlfile._LARGEST_FILE", 10)
+    monkeypatch.setattr("fairopt.io.yaml_file._LARGEST_FILE", 10)
     with pytest.raises(InvalidInstance, match="has more than 10 bytes, the most that is read of YAML"):
         read(text("demands: [[1]]\n"))
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from oracle.instances import log_uniform, pools
 
 import fairopt as fo
-from fairopt.notions import bottleneck
-from fairopt.notions.bottleneck import BottleneckFairness, BottleneckVerdict, bottleneck_fairness
+from fairopt.policies import bottleneck
+from fairopt.policies.bottleneck import BottleneckFairness, BottleneckVerdict, bottleneck_fairness
 
 
 def of(instance: fo.Instance, tasks: Any) -> fo.Allocation:

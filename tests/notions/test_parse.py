@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
-from fairopt.notions.parse import mechanism_or_text, parse_policy
+from fairopt.policies.parse import mechanism_or_text, parse_policy
 
 # -- round trip ------------------------------------------------------------------------------------------------------
 

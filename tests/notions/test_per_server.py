@@ -13,10 +13,10 @@ from oracle.instances import cluster, clusters
 
 import fairopt as fo
 from fairopt.allocation import feasibility
-from fairopt.notions.bottleneck import BottleneckFairness
-from fairopt.notions.per_server import NaivePerServer
-from fairopt.notions.psdsf import PSDSF
-from fairopt.routes import batch
+from fairopt.methods.batch import solve as batch
+from fairopt.policies.bottleneck import BottleneckFairness
+from fairopt.policies.per_server import NaivePerServer
+from fairopt.policies.psdsf import PSDSF
 
 POLICIES = {"DRF": fo.DRF(), "FDS(2)": fo.FDS(2), "most tasks": fo.NoFairness()}
 
@@ -122,7 +122,7 @@ def test_identical_servers_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> N
         seen.append(len(demands))
         return batch.allocate_many(policy, demands, *args, **options)
 
-    monkeypatch.setattr("fairopt.notions.per_server.allocate_many", watched)
+    monkeypatch.setattr("fairopt.policies.per_server.allocate_many", watched)
     a = NaivePerServer(fo.DRF()).allocate(fo.Instance([[1, 2], [2, 1]], [[6, 6], [4, 2], [6, 6], [6, 6]]))
     assert seen == [2]
     assert (a.tasks_by_server[:, 0] == a.tasks_by_server[:, 3]).all()

@@ -11,7 +11,7 @@ from oracle.instances import cluster, clusters, log_uniform, pools
 
 import fairopt as fo
 from fairopt.allocation import feasibility
-from fairopt.notions.psdsf import PSDSF
+from fairopt.policies.psdsf import PSDSF
 from fairopt.proofs.psdsf import largest_gain
 from fairopt.report.outcomes import outcome
 

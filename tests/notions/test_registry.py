@@ -7,7 +7,7 @@ import pytest
 
 import fairopt as fo
 
-registry = sys.modules["fairopt.notions.registry"]  # `fairopt.notions`, the function, hides the package of this name
+registry = sys.modules["fairopt.policies.registry"]  # `fairopt.notions`, the function, hides the package of this name
 TWO = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 
 
@@ -202,7 +202,7 @@ def test_a_module_beside_the_caller_is_found(tmp_path, monkeypatch):
 
 def test_a_module_that_is_installed_is_found():
     assert fo.named_policy("fairopt:DRF") == fo.DRF()
-    assert fo.named_policy("fairopt.notions.dominant:TSF") == fo.TSF()
+    assert fo.named_policy("fairopt.policies.dominant:TSF") == fo.TSF()
 
 
 # -- entry points ----------------------------------------------------------------------------------------------------

@@ -20,15 +20,15 @@ from oracle.instances import clusters, pools
 import fairopt as fo
 from fairopt.blocks.bundle_model import BundlePoint
 from fairopt.certificate import Try
+from fairopt.formulation.pool_users import Pool
+from fairopt.formulation.program import Program
+from fairopt.methods.cluster import alpha_fair
+from fairopt.methods.cone.solve import Settings, solve
+from fairopt.methods.dispatch import best
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import relative_violation
 from fairopt.proofs.evidence import Bottlenecked, Held, Holding, Proposal, TotalPrices
 from fairopt.proofs.plain import plain, restored
-from fairopt.routes import server_prices
-from fairopt.routes.choose import best
-from fairopt.routes.chunks import Pool
-from fairopt.routes.cone import Settings, solve
-from fairopt.routes.program import Program
 
 PACKAGE = Path(fo.__file__).parent
 
@@ -127,7 +127,7 @@ def test_evidence_of_another_kind_proves_nothing() -> None:
     assert gate.judge(program, Proposal("x", level, Bottlenecked(Pool(program, fo.DominantShare())))).gap == np.inf
     servers = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
     free = Program(servers, fo.AlphaFair(1), ())
-    proposal = next(server_prices.solve(free, Settings()))
+    proposal = next(alpha_fair.solve(free, Settings()))
     linked = Program(servers, fo.AlphaFair(1), (fo.EqualShares(fo.Tasks()),))
     assert gate.judge(free, proposal).ok and gate.judge(linked, proposal).gap == np.inf
 

@@ -16,11 +16,11 @@ from oracle.optimum import linear, random_points
 import fairopt as fo
 from fairopt.allocation import feasibility
 from fairopt.blocks.model import Point
+from fairopt.formulation.pool_users import Pool
+from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs import conditions, lagrangian
 from fairopt.proofs.conic import conic_bound
 from fairopt.proofs.pool import bottlenecks
-from fairopt.routes.chunks import Pool
-from fairopt.routes.program import ConeModel, Program
 
 OBJECTIVES = [
     fo.Total(), fo.Total(fo.Tasks()), fo.AlphaFair(0), fo.AlphaFair(0.3), fo.AlphaFair(1, fo.Tasks()), fo.AlphaFair(3),

@@ -13,13 +13,13 @@ from oracle.instances import log_uniform, pools
 import fairopt as fo
 from fairopt.blocks.model import Point
 from fairopt.certificate import within_tolerance
+from fairopt.formulation import pool_users
+from fairopt.formulation.pool_users import Pool
+from fairopt.formulation.program import Program
+from fairopt.methods.pool.alpha_fair import find_prices
+from fairopt.methods.pool.responses import Responding
 from fairopt.proofs import lagrangian
 from fairopt.proofs.pool import Bottlenecks, Feasibility, Worth, bottlenecks, worth
-from fairopt.routes import chunks
-from fairopt.routes.chunks import Pool
-from fairopt.routes.prices import find_prices
-from fairopt.routes.program import Program
-from fairopt.routes.responding import Responding
 
 ALPHAS = (0.1, 0.5, 0.95, 1.0, 1.05, 2.0, 5.0, 20.0)
 SHARES = (fo.DominantShare(), fo.Tasks(), fo.PNormShare(2))
@@ -270,7 +270,7 @@ def test_a_user_below_zero_is_no_bargain_for_the_others() -> None:
 
 
 def test_max_min_is_judged_by_the_tasks_and_not_by_the_level_that_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairopt.routes import pool as pool_module
+    from fairopt.methods.pool import solve as pool_module
 
     honest = pool_module.fill
 
@@ -365,7 +365,7 @@ def test_the_size_of_chunks_does_not_matter(size: int, monkeypatch: pytest.Monke
     instance = log_uniform(np.random.default_rng(1), 2_000, 3, limits=0.2)
     case = Solved(instance, 0.5, fo.DominantShare())
     whole, gap = case.worth(case.tasks)
-    monkeypatch.setattr(chunks, "CHUNK", size)
+    monkeypatch.setattr(pool_users, "CHUNK", size)
     parts, same = case.worth(case.tasks)
     assert parts.value == pytest.approx(whole.value, rel=1e-13)
     assert same == pytest.approx(gap, abs=1e-12)

@@ -11,12 +11,13 @@ import pytest
 from rich.console import Console
 
 import fairopt as fo
-from fairopt.properties import exact, given
-from fairopt.properties import hunt as module
-from fairopt.properties.audit import audit
+from fairopt.properties.audit import hunt as module
+from fairopt.properties.audit import own_instances
+from fairopt.properties.audit.audit import audit
+from fairopt.properties.audit.replay import replay
 from fairopt.properties.checks import check
-from fairopt.properties.exact import Case, verified
-from fairopt.properties.replay import replay
+from fairopt.properties.exact import confirm
+from fairopt.properties.exact.confirm import Case, verified
 
 FOUR = ("pe", "si", "ef", "sp")
 
@@ -344,7 +345,8 @@ def test_gains_too_small_to_be_proved_are_shown(waste: float, weight: float) -> 
 
 
 def test_on_servers_too_the_answer_that_is_given_counts_where_optima_are_tied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(given, "confirmed", lambda _, a: (fo.DRF().allocate(a.instance), "two routes (a, b) agree"))
+    told = "two routes (a, b) agree"
+    monkeypatch.setattr(own_instances, "confirmed", lambda _, a: (fo.DRF().allocate(a.instance), told))
     verdict = check(TIED.allocate(APART_ON_SERVERS), "pe")["pe"]
     witness = audit(TIED, ["pe"], [APART_ON_SERVERS])["pe"].witness
     assert not verdict.holds and witness is not None and witness.sentence == verdict.sentence
@@ -361,8 +363,8 @@ def test_an_error_of_another_library_while_a_witness_is_confirmed_is_told_and_th
     def fails(*_: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(exact, "confirmed", fails)
-    monkeypatch.setattr(given, "confirmed", fails)
+    monkeypatch.setattr(confirm, "confirmed", fails)
+    monkeypatch.setattr(own_instances, "confirmed", fails)
     report = audit(TIED, ["pe", "si"], [instance])
     assert list(report) == ["pareto", "sharing-incentive"] and not report.interrupted
     for name, finding in report.items():

@@ -15,7 +15,7 @@ from oracle.instances import cluster, clusters, log_uniform, pools
 from scipy.optimize import linprog
 
 import fairopt as fo
-from fairopt.notions.bottleneck import BottleneckVerdict
+from fairopt.policies.bottleneck import BottleneckVerdict
 from fairopt.properties import dominance
 from fairopt.properties.checks import OwnSlices, check
 from fairopt.properties.dominance import Dominating

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.errors import InvalidBlock
-from fairopt.properties import claims as literature
+from fairopt.properties.literature import claims as literature
 from fairopt.properties.names import PROPERTIES
 
 CASES = list(dict.fromkeys(case for claim in literature.claims() for case in claim.cases))

@@ -12,8 +12,8 @@ from oracle.fractions_waterfill import leximin as slow_leximin
 from oracle.instances import pools
 
 import fairopt as fo
-from fairopt.properties.exact import Case, recomputed, verified
-from fairopt.properties.exact_pool import ExactPool, leximin, most
+from fairopt.properties.exact.confirm import Case, recomputed, verified
+from fairopt.properties.exact.pool import ExactPool, leximin, most
 
 EXACT = [
     fo.DRF(),

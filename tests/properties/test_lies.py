@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairopt as fo
-from fairopt.properties import lie_families
-from fairopt.properties.lies import FAMILIES, best_lies, best_misreport, true_tasks, verified_misreport
+from fairopt.properties.misreports import families as lie_families
+from fairopt.properties.misreports.best import FAMILIES, best_lies, best_misreport, true_tasks, verified_misreport
 from tests.oracle import fractions_waterfill as oracle
 from tests.oracle.instances import cluster, pools
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.properties import many
-from fairopt.properties.many import checked, differing, doubt, left_open, outcomes
+from fairopt.properties.audit import answers as many
+from fairopt.properties.audit.answers import checked, differing, doubt, left_open, outcomes
 from tests.oracle import bundles as oracle_bundles
 from tests.oracle import fractions_waterfill as oracle
 

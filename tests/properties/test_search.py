@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.properties.audit.measure import measured, violations
+from fairopt.properties.audit.pools import FAMILIES, Pools, drawn
+from fairopt.properties.audit.shrink import Shrinker, case_of, size_of
 from fairopt.properties.checks import check
-from fairopt.properties.exact import verified
-from fairopt.properties.pools import FAMILIES, Pools, drawn
-from fairopt.properties.search import measured, violations
-from fairopt.properties.shrink import Shrinker, case_of, size_of
+from fairopt.properties.exact.confirm import verified
 
 POLICIES = [fo.DRF(), fo.KDF(2, short="positive"), fo.FDS(0.5), fo.NoFairness(), fo.MLFDRS(), fo.HFFMRA()]
 NAMES = ("pareto", "sharing-incentive", "envy-free", "bottleneck")

@@ -15,8 +15,11 @@ from oracle import optimum
 from scipy.optimize import linprog
 
 import fairopt as fo
-from fairopt.routes import batch, batch_data, batch_most, batch_prices
-from fairopt.routes.batch import Allocations, allocate_many
+from fairopt.formulation import batch as batch_data
+from fairopt.methods.batch import alpha_fair as batch_prices
+from fairopt.methods.batch import max_sum
+from fairopt.methods.batch import solve as batch
+from fairopt.methods.batch.solve import Allocations, allocate_many
 
 SHARES = {
     "dominant": (fo.DominantShare(), 1),
@@ -270,7 +273,7 @@ def test_demands_of_float32_count_as_what_they_are() -> None:
 def test_a_simplex_without_patience_still_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     given_ = spread_out(6, 200, 6, 4, 2)
     right = allocate_many(fo.NoFairness(), **given_)
-    monkeypatch.setattr(batch_most, "PATIENCE", 0)  # Bland's rule from the first pivot on
+    monkeypatch.setattr(max_sum, "PATIENCE", 0)  # Bland's rule from the first pivot on
     found = allocate_many(fo.NoFairness(), **given_)
     assert_proved(found)
     np.testing.assert_allclose(found.tasks.sum(axis=1), right.tasks.sum(axis=1), rtol=1e-12)
@@ -413,7 +416,7 @@ def test_what_cannot_be_proved_at_all_is_not_ok(monkeypatch: pytest.MonkeyPatch,
         raise fo.NotCertified("no", best=fo.Allocation(instance, policy, tasks, certificate, 0.0) if attached else None)
 
     monkeypatch.setattr(batch_prices, "STEPS", 0)
-    monkeypatch.setattr(batch.choose, "allocate", refuse)
+    monkeypatch.setattr(batch.dispatch, "allocate", refuse)
     found = allocate_many(fo.FDS(2), [TWO[0]], TWO[1])
     assert found.ok.tolist() == [False]
     assert found.gap[0] == (0.5 if attached else np.inf)

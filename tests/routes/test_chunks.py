@@ -11,9 +11,9 @@ from oracle.instances import log_uniform
 
 import fairopt as fo
 from fairopt.errors import OutOfDomain
-from fairopt.routes import chunks
-from fairopt.routes.chunks import Chunk, Pool, common
-from fairopt.routes.program import Program
+from fairopt.formulation import pool_users
+from fairopt.formulation.pool_users import Chunk, Pool, common
+from fairopt.formulation.program import Program
 
 POLICIES = {
     "DRF": fo.DRF(),
@@ -63,7 +63,7 @@ def test_beside_the_demands_it_takes_less_than_half_as_much(name: str) -> None:
 
 def test_a_pass_takes_a_few_chunks_beside_the_tasks() -> None:
     instance = simple(400_000, 4)
-    assert peak(lambda: fo.FDS(2).allocate(instance)) < 8 * instance.n_users + 4 * 8 * chunks.CHUNK
+    assert peak(lambda: fo.FDS(2).allocate(instance)) < 8 * instance.n_users + 4 * 8 * pool_users.CHUNK
 
 
 @pytest.mark.parametrize("name", ("DRF", "alpha 2"))
@@ -92,7 +92,7 @@ def test_samples_change_the_way_and_not_the_answer(name: str, limits: float, mon
     sample = pool_of(instance).sample()
     assert sample is not None and sample.sample() is not None
     sampled = POLICIES[name].allocate(instance)
-    monkeypatch.setattr(chunks, "SAMPLE", 10**9)
+    monkeypatch.setattr(pool_users, "SAMPLE", 10**9)
     assert pool_of(instance).sample() is None
     whole = POLICIES[name].allocate(instance)
     assert sampled.certificate.ok and sampled.certificate.method == whole.certificate.method
@@ -105,7 +105,7 @@ def test_samples_change_the_way_and_not_the_answer(name: str, limits: float, mon
 def test_the_size_of_chunks_changes_rounding_only(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = many(1_000, 3, 0.3)
     right = POLICIES[name].allocate(instance)
-    monkeypatch.setattr(chunks, "CHUNK", size)
+    monkeypatch.setattr(pool_users, "CHUNK", size)
     np.testing.assert_allclose(POLICIES[name].allocate(instance).tasks, right.tasks, rtol=1e-10)
 
 
@@ -124,7 +124,7 @@ def test_demands_may_lie_in_any_order(name: str) -> None:
 
 @pytest.mark.parametrize("every", (1, 16))
 def test_a_pass_sees_every_user_once_and_in_order(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "CHUNK", 300)
+    monkeypatch.setattr(pool_users, "CHUNK", 300)
     instance = many(1_000, 3, 0.5)
     pool = pool_of(instance, every=every)
     seen = pool.each(lambda chunk: (chunk.rows, chunk.ratios.T.copy(), chunk.coefficients.copy(), chunk.of(pool.high)))
@@ -144,7 +144,7 @@ def test_a_sample_has_one_user_in_so_many_and_as_much_of_the_capacity(n: int, ev
         assert sample is None
     else:
         assert sample is not None
-        assert sample.n == -(-n // every) >= chunks.SAMPLE
+        assert sample.n == -(-n // every) >= pool_users.SAMPLE
         np.testing.assert_allclose(sample.usable, sample.n / n)
 
 
@@ -159,7 +159,7 @@ def test_one_number_for_all_stays_one_number() -> None:
 
 
 def test_an_error_in_one_chunk_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "CHUNK", 200)
+    monkeypatch.setattr(pool_users, "CHUNK", 200)
     demands = np.ones((500, 2))
     demands[403, 1] = 0.0
 

@@ -16,11 +16,11 @@ from oracle.instances import cluster, clusters, log_uniform, pools
 from oracle.lies import lying
 
 import fairopt as fo
-from fairopt.routes import pool
-from fairopt.routes.choose import best
-from fairopt.routes.cone import Settings
-from fairopt.routes.leximin import solve
-from fairopt.routes.program import Program
+from fairopt.formulation.program import Program
+from fairopt.methods.cone.leximin import solve
+from fairopt.methods.cone.solve import Settings
+from fairopt.methods.dispatch import best
+from fairopt.methods.pool import solve as pool
 
 SOLVERS = [s for s in ("HIGHS", "CLARABEL", "ECOS", "SCS") if s in cp.installed_solvers()]
 EXACT = [s for s in SOLVERS if s != "SCS"]  # SCS may give up; it must not be wrong

@@ -16,14 +16,15 @@ from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.errors import Infeasible
+from fairopt.formulation.pool_users import Chunk, Pool
+from fairopt.formulation.program import Program
+from fairopt.methods.cone.solve import Settings
+from fairopt.methods.dispatch import best
+from fairopt.methods.pool import max_sum
+from fairopt.methods.pool import solve as pool_module
+from fairopt.methods.pool import totals as totalling
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.pool import totals
-from fairopt.routes import linear, totalling
-from fairopt.routes import pool as pool_module
-from fairopt.routes.choose import best
-from fairopt.routes.chunks import Chunk, Pool
-from fairopt.routes.cone import Settings
-from fairopt.routes.program import Program
 
 Float = np.ndarray
 SHARES = {
@@ -140,9 +141,9 @@ def test_it_is_exact_with_lower_bounds_and_reserves(instance: fo.Instance, data:
 def test_it_agrees_with_highs_when_few_users_are_looked_at_by_themselves(
     name: str, limits: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for room in (linear, totalling):
+    for room in (max_sum, totalling):
         monkeypatch.setattr(room, "FEW", 30)
-    monkeypatch.setattr(linear, "MOST", 90)
+    monkeypatch.setattr(max_sum, "MOST", 90)
     rng = np.random.default_rng(7)
     for n, m in ((61, 1), (300, 2), (1000, 4), (3000, 3)):
         instance = log_uniform(rng, n, m, limits=limits, decades=2.0)
@@ -288,18 +289,18 @@ class Groups:
         self.whole = totalling.Totalling(Pool(Program(instance, fo.Total(), ()), fo.DominantShare()))
         self.n, self.usable, self.least = self.whole.n, self.whole.usable, self.whole.least
 
-    def wanted(self, prices: Float, within: float) -> linear.Wanted:
+    def wanted(self, prices: Float, within: float) -> max_sum.Wanted:
         """What they want, numbered in a row."""
         answers = [part.wanted(prices, within) for part in self.parts]
         second = answers[1].near
         shifted = second._replace(users=second.users + self.parts[0].n)
-        return linear.Wanted.of_all([answers[0], answers[1]._replace(near=shifted)])
+        return max_sum.Wanted.of_all([answers[0], answers[1]._replace(near=shifted)])
 
     def sample(self) -> totalling.Totalling | None:
         """Of all."""
         return self.whole.sample()
 
-    def everybody(self) -> linear.Columns:
+    def everybody(self) -> max_sum.Columns:
         """Of all."""
         return self.whole.everybody()
 
@@ -308,7 +309,7 @@ def test_users_may_be_held_in_parts() -> None:
     instance = log_uniform(np.random.default_rng(9), 6000, 3, limits=0.7)
     groups = Groups(instance)
     with np.errstate(all="ignore"):
-        apart, together = linear.find_mix(groups), linear.find_mix(groups.whole)
+        apart, together = max_sum.find_mix(groups), max_sum.find_mix(groups.whole)
     assert apart is not None and together is not None
     assert apart.prices == pytest.approx(together.prices, rel=1e-9)
     tasks = np.zeros(6000)
@@ -323,7 +324,7 @@ def test_users_may_be_held_in_parts() -> None:
 
 
 def test_a_linear_program_that_fails_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "_vertex", lambda *_: None)
+    monkeypatch.setattr(max_sum, "_vertex", lambda *_: None)
     answer = solve(fo.Instance([[1, 2], [2, 1]], [4, 4]), fo.Total())
     assert not answer.ok and answer.gap == np.inf
     assert [t.solver for t in answer.tried] == ["linear"]

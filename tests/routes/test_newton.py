@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.routes import newton
-from fairopt.routes.choose import best
-from fairopt.routes.cone import Settings
-from fairopt.routes.program import Program
+from fairopt.formulation.program import Program
+from fairopt.methods.cone import newton
+from fairopt.methods.cone.solve import Settings
+from fairopt.methods.dispatch import best
 
 POOL = fo.Instance([[1, 2], [2, 1], [1, 1]], [100, 100])
 SERVERS = fo.Instance([[1, 2], [2, 1], [1, 1]], [[100, 100], [30, 80]], eligible=[[1, 1], [1, 0], [0, 1]])

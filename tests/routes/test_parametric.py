@@ -12,10 +12,10 @@ from oracle.optimum import best_of_two, random_points
 
 import fairopt as fo
 from fairopt.blocks.model import Point
-from fairopt.routes import parametric
-from fairopt.routes.choose import best
-from fairopt.routes.cone import Settings
-from fairopt.routes.program import Program
+from fairopt.formulation.program import Program
+from fairopt.methods.cone import parametric
+from fairopt.methods.cone.solve import Settings
+from fairopt.methods.dispatch import best
 
 CONES = [s for s in ("CLARABEL", "ECOS", "SCS") if s in cp.installed_solvers()]
 PARAMETERS = [(0.3, 3), (0.5, 1.5), (0.5, 5), (0.9, 0.2), (1.1, -0.2), (2, -0.6), (2, -2), (5, -1), (20, -1), (20, -20)]

@@ -16,11 +16,11 @@ from oracle.lies import lying
 import fairopt as fo
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, Tiers
+from fairopt.formulation.program import Program
+from fairopt.methods.cone import solvers
+from fairopt.methods.cone.solve import Settings
+from fairopt.methods.prepared import KeptModel, Prepared, can_keep
 from fairopt.proofs import gate
-from fairopt.routes import solvers
-from fairopt.routes.cone import Settings
-from fairopt.routes.prepared import KeptModel, Prepared, can_keep
-from fairopt.routes.program import Program
 
 KEPT = [
     fo.Policy(fo.AlphaFair(0)),

@@ -14,12 +14,12 @@ from oracle.optimum import alpha_fair
 
 import fairopt as fo
 from fairopt.allocation import feasibility
-from fairopt.routes import prices as prices_module
-from fairopt.routes import responding
-from fairopt.routes.choose import best
-from fairopt.routes.cone import Settings
-from fairopt.routes.pool import by_prices
-from fairopt.routes.program import Program
+from fairopt.formulation.program import Program
+from fairopt.methods.cone.solve import Settings
+from fairopt.methods.dispatch import best
+from fairopt.methods.pool import alpha_fair as prices_module
+from fairopt.methods.pool import responses
+from fairopt.methods.pool.solve import by_prices
 
 ALPHAS = (0.1, 0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 20.0)
 EXTREME = (0.01, 0.03, 100.0)  # certified as well, but a few of them by the cone route
@@ -467,7 +467,7 @@ def test_wide_prices_are_dealt_with_by_logarithms_to_the_same_answer(monkeypatch
     for alpha in (0.5, 1, 2):
         right = fair(alpha).allocate(instance).tasks
         with monkeypatch.context() as patch:
-            for room in (prices_module, responding):  # in exponents of claims too, which hardly matter here
+            for room in (prices_module, responses):  # in exponents of claims too, which hardly matter here
                 patch.setattr(room, "WIDE", 1e-9)
             np.testing.assert_allclose(fair(alpha).allocate(instance).tasks, right, rtol=1e-6)
 

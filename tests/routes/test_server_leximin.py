@@ -14,15 +14,15 @@ from oracle.brute_leximin import NoPoint, Polytope, leximin
 from oracle.instances import cluster, clusters, log_uniform
 
 import fairopt as fo
+from fairopt.formulation.program import Program
+from fairopt.methods.cluster import leximin as server_leximin
+from fairopt.methods.cluster.level_program import Found, LevelProgram
+from fairopt.methods.cluster.leximin import applies, solve
+from fairopt.methods.cone.solve import Settings
+from fairopt.methods.dispatch import best
 from fairopt.proofs import gate
 from fairopt.proofs.evidence import Held, Proposal
 from fairopt.proofs.gate import Answer
-from fairopt.routes import server_leximin
-from fairopt.routes.choose import best
-from fairopt.routes.cone import Settings
-from fairopt.routes.level_program import Found, LevelProgram
-from fairopt.routes.program import Program
-from fairopt.routes.server_leximin import applies, solve
 
 SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
 

@@ -13,14 +13,14 @@ from oracle.instances import cluster, clusters, log_uniform
 import fairopt as fo
 from fairopt.allocation import feasibility
 from fairopt.blocks.model import Point
+from fairopt.formulation.program import Program
+from fairopt.methods.cluster.alpha_fair import applies, solve
+from fairopt.methods.cluster.demands_at_prices import demands_of
+from fairopt.methods.cluster.interior_point import Interior
+from fairopt.methods.cone.solve import Settings
+from fairopt.methods.dispatch import best
 from fairopt.proofs import lagrangian
 from fairopt.proofs.gate import Answer
-from fairopt.routes.choose import best
-from fairopt.routes.cone import Settings
-from fairopt.routes.program import Program
-from fairopt.routes.server_demands import demands_of
-from fairopt.routes.server_prices import applies, solve
-from fairopt.routes.soft_minimum import Interior
 
 OBJECTIVES = {
     "max-min": fo.MaxMin(),

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from oracle.instances import log_uniform, pools
 
 import fairopt as fo
-from fairopt.routes import crew, sharded, shards
+from fairopt.methods.sharded import shards, workers
+from fairopt.methods.sharded import solve as sharded
 
 NAMES = ("cpu", "gpu", "memory")
 POLICIES = {
@@ -169,8 +170,8 @@ def test_views_are_looked_at_once_and_tables_in_every_round(monkeypatch: pytest.
 
 def test_a_held_shard_travels_as_what_it_was_read_from(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", instance_of(5000).demands)
-    question = crew.Question(fo.AlphaFair(2), (), np.array([30.0, 20, 25]), NAMES)
-    held = crew.Held(shards.shards_of(tmp_path / "a.npy", None)[0], question)
+    question = workers.Question(fo.AlphaFair(2), (), np.array([30.0, 20, 25]), NAMES)
+    held = workers.Held(shards.shards_of(tmp_path / "a.npy", None)[0], question)
     sent = pickle.dumps(held)
     assert len(sent) < 2000 and sys.getsizeof(held) >= 5000 * 4 * 8  # what Dask takes its memory to be
     one, other = (h.ask("respond", 1.0, np.zeros(3), 2.0) for h in (held, pickle.loads(sent)))
@@ -531,7 +532,7 @@ def test_a_cluster_that_goes_away_is_said_and_leaves_nothing(
     end: Callable[[Any, Any], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(crew, "PATIENCE", 0.5)
+    monkeypatch.setattr(workers, "PATIENCE", 0.5)
     options = {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with distributed.LocalCluster(n_workers=1, **options) as cluster, distributed.Client(cluster) as client:
 

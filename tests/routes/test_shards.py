@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.routes import shards as module
-from fairopt.routes.shards import ArrayShard, MappedShard, named_capacities, shards_of
+from fairopt.methods.sharded import shards as module
+from fairopt.methods.sharded.shards import ArrayShard, MappedShard, named_capacities, shards_of
 
 DEMANDS = np.array([[1.0, 2, 0], [3, 1, 1], [0, 0, 2], [4, 4, 4], [5, 0, 1]])
 NAMES = ("cpu", "gpu", "memory")

@@ -7,7 +7,7 @@ import forked
 import pytest
 
 import fairopt as fo
-from fairopt.routes import solvers
+from fairopt.methods.cone import solvers
 
 LONG = """
 import fairopt as fo

@@ -13,8 +13,8 @@ from oracle.lies import lying
 from scipy.optimize import linprog
 
 import fairopt as fo
-from fairopt.routes.program import ConeModel, Program, objective_form
-from fairopt.routes.unbounded import refuse_unbounded
+from fairopt.formulation.program import ConeModel, Program, objective_form
+from fairopt.methods.cone.unbounded import refuse_unbounded
 
 THREE = fo.Instance([[1, 2], [2, 1], [1, 1]], [100, 100])
 Written = tuple[cp.Expression, list[cp.Constraint]]

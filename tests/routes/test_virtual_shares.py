@@ -13,8 +13,8 @@ from oracle.per_server import can_rise
 
 import fairopt as fo
 from fairopt.allocation import feasibility
+from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
-from fairopt.routes.virtual_shares import equilibrium
 
 
 def random_point(instance: fo.Instance, seed: int) -> np.ndarray:

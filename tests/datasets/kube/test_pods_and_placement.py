@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_cluster import container, required
 
-from fairopt.datasets.jsontext import Entry
-from fairopt.datasets.kube.placement import Placement, placement_of, taints_of
-from fairopt.datasets.kube.pods import effective_request
 from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import Entry
+from fairopt.io.kubernetes.placement import Placement, placement_of, taints_of
+from fairopt.io.kubernetes.pods import effective_request
 
 
 def asked(**spec):

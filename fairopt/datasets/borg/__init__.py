@@ -1,5 +1,0 @@
-"""Google's Borg: an instance from extracts of ClusterData 2019."""
-
-from fairopt.datasets.borg.reader import clusterdata2019
-
-__all__ = ["clusterdata2019"]

@@ -1,5 +1,0 @@
-"""Kubernetes: an instance from what ``kubectl get nodes -o json`` and ``kubectl get pods -A -o json`` give."""
-
-from fairopt.datasets.kube.reader import kubernetes
-
-__all__ = ["kubernetes"]

@@ -1,0 +1,7 @@
+"""Blocks and an instance made ready to solve: what methods and proofs both read.
+
+* `program`: who takes part, servers merged, bounds gathered; `ConeModel`, the same in CVXPY.
+* `pool_users`: passes over the users of one pool, in chunks that fit the cache.
+* `batch`: many instances of one shape as arrays.
+* `problem`: a policy over tasks as a CVXPY problem in natural units.
+"""

@@ -1,0 +1,375 @@
+"""An instance from two tables, of users and of servers, or three where demands differ by server, and back to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import InvalidInstance, nearest
+from fairopt.instance import Instance
+from fairopt.io.tables import MOST_CELLS, Rows, short
+from fairopt.io.text_files import about
+
+__all__ = [
+    "ABOUT_DEMANDS", "Columns", "check_tables", "instance_of_tables", "joined", "named", "refuse_name", "tables_of",
+]  # fmt: skip
+
+# A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
+Columns = dict[str, Any]
+
+_ABOUT_USERS = ("user", "weight", "task_limit", "servers")
+_ABOUT_SERVERS = ("server", "count", "type")
+ABOUT_DEMANDS = ("user", "server")
+_RESERVED = {*_ABOUT_USERS, *_ABOUT_SERVERS}
+_WITH_UNIT = re.compile(r"(.+) \[([^\[\]]*)\]", re.DOTALL)
+_LIKE_A_UNIT = re.compile(r"(.*\S)\s*[\[(][^\[\]()]*[\])]", re.DOTALL)  # as people write it, and our own tables
+_MOST_ENTRIES = 1 << 30  # of an array of users x servers x resources: 8 GiB
+_AMOUNT = "give a finite number >= 0"
+
+
+def instance_of_tables(users: Rows, servers: Rows, demands: Rows | None = None, notes: Sequence[str] = ()) -> Instance:
+    """The instance that two or three tables describe, wherever they come from.
+
+    Parameters
+    ----------
+    users : Rows
+        Columns ``user``, optionally ``weight`` (blank: 1), ``task_limit`` (blank: none) and ``servers`` (names of
+        servers, blank: everywhere); every other column is a resource, in units per task.
+    servers : Rows
+        Columns ``server``, optionally ``count`` (blank: 1) and ``type``; every other column is a resource, in units on
+        each server. A column ``memory [GiB]`` is the resource ``memory`` in GiB.
+    demands : Rows, optional
+        Columns ``user`` and ``server``; every other column is a resource, in units per task of that user on that
+        server. Then the table of users has no resources, and users may run only where this table has a row for them.
+    notes : sequence of str, default ()
+        Notes of the instance.
+
+    Returns
+    -------
+    Instance
+        Resources in the order of the servers' table. Numbers in single precision stay so where a table has no others.
+
+    Raises
+    ------
+    InvalidInstance
+        Names table, row, column, value and fix.
+    """
+    headers = [column for column in servers.columns if column not in _ABOUT_SERVERS]
+    if not headers:
+        raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
+    resources, units = _resources_and_units(servers.path, headers)
+    _check_same_resources(users if demands is None else demands, servers, headers, demands is not None)
+    if demands is not None:
+        _check_no_resources(users, demands)
+    server_labels = servers.labels("server")
+    if not server_labels:
+        raise InvalidInstance(f"{servers.path} has a header only; add a line for at least one server")
+    user_labels = users.labels("user")
+    _check_size(users, servers, 1 if demands is None else len(headers))
+    weights = counts = limits = None
+    if "weight" in users.columns:
+        weights = users.numbers("weight", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True)
+    if "task_limit" in users.columns:
+        fix = "give a number >= 0, or leave it empty for no limit"
+        limits = users.numbers("task_limit", fix, blank=np.inf, infinite=True)
+    if "count" in servers.columns:
+        counts = servers.numbers("count", "give a whole number >= 1", blank=1.0, positive=True, whole=True)
+    eligible = _eligibility(users, servers.path, server_labels)
+    if demands is None:
+        amounts = _matrix(users, headers)
+        for row in np.flatnonzero(~amounts.any(axis=1)):
+            _refuse_nothing(users, int(row), f"{short(user_labels[row])} demands nothing at all")
+    else:
+        amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers))
+    said = list(notes) if len(users) else [*notes, f"there are no users: {users.path} has no rows"]
+    with about(users.path, servers.path):
+        return Instance(
+            amounts, _matrix(servers, headers), weights=weights, task_limits=limits, counts=counts,
+            eligible=eligible, users=user_labels, resources=resources, servers=server_labels,
+            server_types=_types(servers), units=units, notes=said,
+        )  # fmt: skip
+
+
+def header_of(resource: str, unit: str) -> str:
+    """The column of a resource."""
+    return f"{resource} [{unit}]" if unit else resource
+
+
+def _resource_of(header: str) -> tuple[str, str]:
+    found = _WITH_UNIT.fullmatch(header)
+    return (found[1], found[2]) if found else (header, "")
+
+
+def _bare(header: str) -> str:
+    """A header without what may be meant as a unit."""
+    found = _LIKE_A_UNIT.fullmatch(header)
+    return found[1] if found else header
+
+
+def _resources_and_units(path: str, headers: list[str]) -> tuple[list[str], list[str]]:
+    pairs = [_resource_of(header) for header in headers]
+    first: dict[str, str] = {}
+    for header, (name, unit) in zip(headers, pairs, strict=True):
+        if header != name and (not unit or unit != unit.strip() or not unit.isprintable()):
+            raise InvalidInstance(f"{path}, column {header!r}: the unit is {unit!r}; write it as 'memory [GiB]'")
+        if name in _RESERVED:
+            raise InvalidInstance(
+                f"{path}, column {header!r}: {name!r} has another meaning and is no resource; give it another name"
+            )
+        if name in first:
+            raise InvalidInstance(
+                f"{path}: the columns {first[name]!r} and {header!r} are the same resource {name!r}; keep one"
+            )
+        first[name] = header
+    return [name for name, _ in pairs], [unit for _, unit in pairs]
+
+
+def _check_same_resources(demanding: Rows, servers: Rows, headers: list[str], by_server: bool) -> None:
+    about = ABOUT_DEMANDS if by_server else _ABOUT_USERS
+    theirs = [column for column in demanding.columns if column not in about]
+    for header in headers:
+        if header not in demanding.columns:
+            name = _bare(header)
+            twin = next((column for column in theirs if _bare(column) == name), None)
+            if twin is not None:
+                raise InvalidInstance(
+                    f"{demanding.path} has the column {twin!r} where {servers.path} has {header!r}; nothing is "
+                    "converted: give both in the same unit, under the same header, as 'memory [GiB]'"
+                )
+            raise InvalidInstance(
+                f"{demanding.path}: there is no column {header!r}, which {servers.path} has as a resource; "
+                "add it, with 0 for the users who do not need it"
+            )
+    known = [*headers, *about]
+    for column in theirs:
+        if column not in known:
+            raise InvalidInstance(
+                f"{demanding.path}: the column {column!r} is no resource of {servers.path}; {nearest(column, known)}"
+            )
+
+
+def _check_no_resources(users: Rows, demands: Rows) -> None:
+    for column in users.columns:
+        if column not in _ABOUT_USERS:
+            raise InvalidInstance(
+                f"{users.path}: the column {column!r} is neither of {', '.join(_ABOUT_USERS)}; what users demand "
+                f"stands in {demands.path}, so remove one of the two"
+            )
+
+
+def _check_size(users: Rows, servers: Rows, n_resources: int) -> None:
+    entries = len(users) * len(servers) * n_resources
+    if entries > _MOST_ENTRIES and (n_resources > 1 or "servers" in users.columns):
+        raise InvalidInstance(
+            f"{users.path} and {servers.path}: {len(users):,} users on {len(servers):,} servers are too many to say "
+            "who may run where; give identical servers one row with a count"
+        )
+
+
+def _matrix(table: Rows, headers: list[str]) -> NDArray[np.floating[Any]]:
+    return np.column_stack([table.numbers(name, _AMOUNT) for name in headers])
+
+
+def _refuse_nothing(table: Rows, row: int, what: str) -> NoReturn:
+    fix = "give it a positive demand or remove the line"
+    table.refuse(row, "user", f"{what}, so its tasks would be unlimited; {fix}")
+
+
+def _types(servers: Rows) -> list[str] | None:
+    if "type" not in servers.columns:
+        return None
+    types = servers.texts("type")
+    for row, name in enumerate(types):
+        if not name:
+            servers.refuse(row, "type", "the type is empty; give every server one, or remove the column")
+    return types
+
+
+def _eligibility(users: Rows, servers_path: str, labels: list[str]) -> NDArray[np.bool_] | None:
+    cells = users.lists("servers") if "servers" in users.columns else []
+    if all(cell is None for cell in cells):
+        return None
+    position = {name: s for s, name in enumerate(labels)}
+    allowed = np.ones((len(users), len(labels)), dtype=bool)
+    for row, names in enumerate(cells):
+        if names is None:
+            continue
+        allowed[row] = False
+        for name in names:
+            s = position.get(name, position.get(name.strip()))
+            if s is None:
+                problem = f"{servers_path} has no server {short(name.strip())}; {nearest(name, labels)}"
+                if names[0].startswith("[") and names[-1].endswith("]"):
+                    problem = f"{short('|'.join(names))} is a list as Python writes it; join the names by '|'"
+                users.refuse(row, "servers", problem)
+            allowed[row, s] = True
+    return allowed
+
+
+def _by_server(
+    demands: Rows, headers: list[str], users: list[str], servers: list[str], allowed: NDArray[np.bool_] | None,
+    tables: tuple[Rows, Rows],
+) -> tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]:  # fmt: skip
+    """Demands of shape (n_users, n_servers, n_resources), and who may run where."""
+    at = []
+    for column, labels, table in zip(ABOUT_DEMANDS, (users, servers), tables, strict=True):
+        position = {name: k for k, name in enumerate(labels)}
+        names = demands.texts(column)
+        found = np.fromiter((position.get(name, -1) for name in names), dtype=np.int64, count=len(names))
+        if (found < 0).any():
+            row = int(np.argmax(found < 0))
+            known = f"{table.path} has no {column} {short(names[row])}"
+            demands.refuse(row, column, f"{known}; {nearest(names[row], labels)}")
+        at.append(found)
+    j, s = at
+    pairs: NDArray[np.int64] = j * len(servers) + s
+    kept, first = np.unique(pairs, return_index=True)
+    if len(kept) < len(pairs):
+        row = int(np.setdiff1d(np.arange(len(pairs)), first)[0])
+        other = demands.place(int(np.flatnonzero(pairs == pairs[row])[0]))
+        demands.refuse(row, "server", f"{users[j[row]]!r} on {servers[s[row]]!r} is given on {other} too; keep one")
+    amounts = _matrix(demands, headers)
+    out = np.zeros((len(users), len(servers), len(headers)), dtype=amounts.dtype)
+    out[j, s] = amounts
+    present = np.zeros(out.shape[:2], dtype=bool)
+    present[j, s] = True
+    eligible = present if allowed is None else present & allowed
+    for empty in np.flatnonzero(~amounts.any(axis=1) & eligible[j, s]):
+        _refuse_nothing(demands, int(empty), f"{users[j[empty]]!r} demands nothing at all on {servers[s[empty]]!r}")
+    nowhere = ~present.any(axis=1)
+    if nowhere.any():
+        name = users[int(np.argmax(nowhere))]
+        raise InvalidInstance(f"{demands.path} has no line for user {name!r}; add one for every server it may run on")
+    if allowed is not None:
+        listed = ~np.all(allowed, axis=1, keepdims=True)  # users without a list run where there are lines
+        lacking = allowed & ~present & listed
+        if lacking.any():
+            k, r = (int(at) for at in np.argwhere(lacking)[0])
+            raise InvalidInstance(
+                f"{tables[0].path} lets user {users[k]!r} run on {servers[r]!r}, for which {demands.path} has no line; "
+                "add it, or take the server from the list"
+            )
+    return out, eligible
+
+
+# -- and back -----------------------------------------------------------------------------------------------------
+
+
+def tables_of(instance: Instance) -> dict[str, Columns]:
+    """An instance as tables ``users`` and ``servers``, and ``demands`` where they differ by server.
+
+    Parameters
+    ----------
+    instance : Instance
+        Numbers keep their precision.
+
+    Returns
+    -------
+    dict
+        Columns by table. Those that would say nothing (weights of 1, no task limits, ...) are not there.
+    """
+    units = instance.units or ("",) * instance.n_resources
+    headers = [header_of(name, unit) for name, unit in zip(instance.resources, units, strict=True)]
+    by_server = instance.demands.ndim == 3
+    rows = (instance.demands != 0) | np.signbit(instance.demands)  # -0.0 is kept too
+    present = rows.any(axis=2) if by_server else np.broadcast_to(np.True_, instance.eligible.shape)
+    constrained = _constrained(instance, present)
+
+    users: Columns = {"user": list(instance.users)}
+    servers: Columns = {"server": list(instance.servers)}
+    if (instance.weights != 1).any():
+        users["weight"] = instance.weights
+    if np.isfinite(instance.task_limits).any():
+        users["task_limit"] = instance.task_limits
+    if constrained.any():
+        users["servers"] = [
+            [instance.servers[s] for s in np.flatnonzero(allowed)] if bound else None
+            for allowed, bound in zip(instance.eligible, constrained, strict=True)
+        ]
+    if (instance.counts != 1).any():
+        servers["count"] = instance.counts
+    if instance.server_types is not None:
+        servers["type"] = list(instance.server_types)
+    servers |= {header: instance.capacities[:, i] for i, header in enumerate(headers)}
+    if not by_server:
+        users |= {header: instance.demands[:, i] for i, header in enumerate(headers)}
+        return {"users": users, "servers": servers}
+    j, s = np.nonzero(present)
+    demands: Columns = {
+        "user": [instance.users[k] for k in j.tolist()], "server": [instance.servers[k] for k in s.tolist()],
+        **{header: instance.demands[j, s, i] for i, header in enumerate(headers)},
+    }  # fmt: skip
+    return {"users": users, "servers": servers, "demands": demands}
+
+
+def _constrained(instance: Instance, present: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Users who may not run on some server that has all they need: the others need no list of servers."""
+    out = np.zeros(instance.n_users, dtype=bool)
+    demands = instance.per_server_demands
+    for s in range(instance.n_servers):
+        lacks = instance.capacities[s] == 0
+        out |= present[:, s] & ~instance.eligible[:, s] & ~(demands[:, s, lacks] > 0).any(axis=1)
+    return out
+
+
+def check_tables(instance: Instance, tables: Mapping[str, Columns]) -> None:
+    """Whether tables of any kind can hold the names of an instance.
+
+    Raises
+    ------
+    InvalidInstance
+        Names the label and the fix.
+    """
+    units = instance.units or ("",) * instance.n_resources
+    for name, unit in zip(instance.resources, units, strict=True):
+        if name in _RESERVED:
+            refuse_name("resource", name, "is the name of a column with another meaning")
+        if _resource_of(header_of(name, unit)) != (name, unit):
+            refuse_name("resource", name, "ends as a unit does in the header of a table")
+    for kind, names in named(instance):
+        for name in names:
+            if not name or any("\ud800" <= c <= "\udfff" for c in name):
+                refuse_name(kind, name, "is empty or holds lone surrogates")
+    for title, columns in tables.items():
+        cells = len(columns) * len(next(iter(columns.values())))
+        if cells > MOST_CELLS:
+            raise InvalidInstance(
+                f"the table of {title} would have {cells:,} cells and no more than {MOST_CELLS:,} are read at once; "
+                "merge identical servers with .merged(), or write to a .json file"
+            )
+
+
+def joined(tables: dict[str, Columns], instance: Instance) -> dict[str, Columns]:
+    """Tables with names of servers joined by ``|``, None for everywhere, instead of lists.
+
+    Raises
+    ------
+    InvalidInstance
+        If a name holds the separator, or blanks at its ends.
+    """
+    cells = tables["users"].get("servers")
+    if cells is None:
+        return tables
+    for name in instance.servers:
+        if "|" in name or name != name.strip():
+            refuse_name("server", name, "holds '|', which separates names of servers, or blanks at its ends")
+    text = [None if names is None else "|".join(names) for names in cells]
+    return {**tables, "users": {**tables["users"], "servers": text}}
+
+
+def named(instance: Instance) -> Iterator[tuple[str, Sequence[str]]]:
+    """What kinds of names an instance has, and the names."""
+    yield "resource", instance.resources
+    yield "user", instance.users
+    yield "server", instance.servers
+    yield "server type", instance.server_types or ()
+    yield "unit", [unit for unit in instance.units or () if unit]
+
+
+def refuse_name(kind: str, name: str, problem: str) -> NoReturn:
+    """Raise the error about a name that a table cannot hold."""
+    raise InvalidInstance(f"the {kind} {name[:60]!r} {problem}; rename it, or write to a .json file")

@@ -1,0 +1,261 @@
+"""Extracts of Google's ClusterData 2019: the state of a Borg cell at some time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import InvalidInstance
+from fairopt.instance import Instance
+from fairopt.io.clusterdata.rows import ABSENT, AFTER, Column, batches
+from fairopt.io.clusterdata.state import State, state_at
+from fairopt.io.notes import Notes, check_choice
+from fairopt.io.text_files import about
+from fairopt.io.work import TASKS, Work, instance_of_work
+
+__all__ = ["clusterdata2019"]
+
+_EVENTS = {
+    "SUBMIT": 0, "QUEUE": 1, "ENABLE": 2, "SCHEDULE": 3, "EVICT": 4, "FAIL": 5, "FINISH": 6, "KILL": 7, "LOST": 8,
+    "UPDATE_PENDING": 9, "UPDATE_RUNNING": 10,
+}  # fmt: skip
+_OVER = tuple(_EVENTS[name] for name in ("EVICT", "FAIL", "FINISH", "KILL", "LOST"))
+# Which of two events of one instance at one time came last: what was evicted or failed is submitted again, what has
+# finished or was killed is not. Exports are in no order, so that the order of rows must make no difference.
+_RANK = np.array([1, 2, 3, 4, 0, 0, 7, 7, 7, 5, 6])
+_SERVER_EVENTS = {"EVENT_TYPE_UNKNOWN": 0, "ADD": 1, "REMOVE": 2, "UPDATE": 3}
+_SERVER_RANK = np.array([-1, 2, 1, 3])  # a server that is removed and added at one time was restarted
+_TIERS = ((99, "free"), (115, "best-effort batch"), (119, "mid"), (359, "production"), (2**63, "monitoring"))
+_ALLOC_SET, _DEDICATED = 1, -1
+_INSTANCES = (
+    Column("time", "whole"), Column("type", "whole", names=_EVENTS), Column("collection_id", "whole"),
+    Column("instance_index", "whole"), Column("resource_request.cpus", "amount"),
+    Column("resource_request.memory", "amount"), Column("priority", "whole", required=False),
+    Column("collection_type", "whole", required=False, names={"JOB": 0, "ALLOC_SET": 1}),
+    Column("alloc_collection_id", "whole", required=False), Column("machine_id", "whole", required=False),
+    Column("constraint", "filled", required=False),
+)  # fmt: skip
+_SERVERS = (
+    Column("time", "whole"), Column("type", "whole", names=_SERVER_EVENTS), Column("machine_id", "whole"),
+    Column("capacity.cpus", "amount"), Column("capacity.memory", "amount"),
+    Column("platform_id", "text", required=False),
+)  # fmt: skip
+_COLLECTIONS = (Column("collection_id", "whole"), Column("user", "text"))
+_OWNERS = ("collection", "user", "priority", "tier")
+_INCOMPLETE = "{row} of {file} without time, type or identity did not count"
+_Path = str | os.PathLike[str]
+
+
+def clusterdata2019(
+    instances: _Path, machines: _Path, collections: _Path | None = None, at: int | None = None,
+    users: str = "collection", tasks: str = "mean", merge: bool = True,
+) -> Instance:  # fmt: skip
+    """An extract of Google's ClusterData 2019 as an instance: who asks for what at a time, and the servers then.
+
+    Parameters
+    ----------
+    instances, machines : path-like
+        Rows of ``InstanceEvent`` and of ``MachineEvent``: CSV (gzipped or not) or Parquet files, or folders of such
+        parts, in any order of rows. A struct may be nested or flat: ``resource_request`` with ``cpus`` and ``memory``,
+        or ``resource_request.cpus``, ``resource_request_cpus`` or ``cpus``. Types are numbers or names, as ``SUBMIT``.
+    collections : path-like, optional
+        Rows of ``CollectionEvent``, for ``users="user"``.
+    at : int, optional
+        Microseconds since the start of the trace's clock, which shows 600 s when the trace starts; events up to then
+        count. Default the last time in ``instances``.
+    users : {"collection", "user", "priority", "tier"}, default "collection"
+        Whose tasks instances are: of a job or alloc set, of who runs it, of a priority, or of the tier of a priority
+        (free up to 99, best-effort batch up to 115, mid up to 119, production up to 359, monitoring).
+    tasks : {"mean", "shapes"}, default "mean"
+        ``"mean"``: an owner's instances that need the same resources make one user, who demands their mean request.
+        ``"shapes"``: only instances of equal requests do.
+    merge : bool, default True
+        Identical servers as one row with a count.
+
+    Returns
+    -------
+    Instance
+        Resources ``cpu`` and ``memory``, as the trace has them: normalised to its largest server, so without
+        units. The type of a server is its platform. Owners are entitled to equal parts. `Instance.notes` say what
+        was left out or assumed.
+
+    Raises
+    ------
+    InvalidInstance
+        Names file, line or row, column, value and fix.
+    MissingExtra
+        If Parquet is to be read without pyarrow.
+
+    Notes
+    -----
+    An instance counts if it was submitted and has not ended (evicted and failed ones count again when they are
+    submitted again), whether it waits or runs, with what it last asked for. A server counts if it was added and not
+    removed, with its last capacity. Cores and memory are looked up each by itself; where only one was ever given, the
+    other is 0, which a note says. Where events bear the same time, ends come last.
+
+    An alloc set reserves what its alloc instances ask for; they count, and tasks that run inside an alloc set that
+    counts do not, since they would count twice. Instances on dedicated servers are left out, as such servers are not in
+    the trace. Constraints are not modelled. Rows without a time, a type or an identity are left out.
+
+    Memory grows with the number of different instances, by less than 1 kB each, not with the number of events.
+
+    Source: github.com/google/cluster-data, ClusterData2019 and its protocol buffer definition; Tirmazi et al., "Borg:
+    the Next Generation", EuroSys 2020, for the tiers.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cell = fo.datasets.clusterdata2019(
+    ...     "instance_events.parquet", "machine_events.parquet", users="tier"
+    ... )  # doctest: +SKIP
+    """
+    check_choice("tasks", tasks, TASKS)
+    check_choice("users", users, _OWNERS)
+    if users == "user" and collections is None:
+        raise InvalidInstance("users='user' needs the users of collections; give a file of CollectionEvent rows")
+    if at is not None and (isinstance(at, bool) or not isinstance(at, (int, np.integer)) or not 0 <= at <= AFTER):
+        raise InvalidInstance(f"at is {at!r}; give microseconds as a whole number >= 0, or None for the last time")
+    notes = Notes()
+    state, until = _instances(instances, at, notes)
+    servers = _servers(machines, until, notes)
+    state, owners = _owners(state, users, collections, notes)
+    with about(os.fspath(instances), os.fspath(machines)):
+        instance = instance_of_work(
+            _work(state, owners), resources=["cpu", "memory"],
+            capacities=np.column_stack([servers["cpu"], servers["memory"]]),
+            servers=[str(k) for k in servers["machine_id"].tolist()], tasks=tasks,
+            server_types=_types(servers["platform_id"].tolist()), notes=notes, word="instance",
+        )  # fmt: skip
+    return instance.merged() if merge else instance
+
+
+def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[State, int]:
+    """Instances that count at a time, and that time."""
+    state = state_at(
+        batches(path, _INSTANCES, "InstanceEvent"), ("collection_id", "instance_index"), _RANK,
+        {"cpu": "resource_request.cpus", "memory": "resource_request.memory"}, at,
+    )  # fmt: skip
+    if not len(state):
+        raise InvalidInstance(
+            f"{os.fspath(path)} has no events {state.span(at)}; give another time, or another part of the trace"
+        )
+    until = int(state["time"].max()) if at is None else int(at)
+    if at is None:
+        notes.say(f"the state is that at {until} microseconds, the last time in {_base(path)}")
+    notes.add(_INCOMPLETE, number=state.incomplete, file=_base(path))
+    state = state.only(~np.isin(state["type"], _OVER))
+    for gone, what in (
+        (_unknown, "without any request"),
+        (lambda s: (np.nan_to_num(s["cpu"]) == 0) & (np.nan_to_num(s["memory"]) == 0), "that requested nothing"),
+        (lambda s: s["machine_id"] == _DEDICATED, "on dedicated servers"),
+        (_inside, "inside alloc sets, whose reservations count,"),
+    ):
+        left_out = gone(state)
+        state.note(left_out, "{instance} {what} {was} left out", notes, what=what)
+        state = state.only(~left_out)
+    state.note(state["constraint"], "{instance} with constraints may run everywhere here", notes)
+    return _completed(state, "{instance} that {requests} {given} but no {missing} {counts} with 0 of it", notes), until
+
+
+def _base(path: _Path) -> str:
+    return os.path.basename(os.fspath(path))
+
+
+def _unknown(state: State) -> NDArray[np.bool_]:
+    """Things that never had any amount."""
+    return np.isnan(state["cpu"]) & np.isnan(state["memory"])
+
+
+def _completed(state: State, sentence: str, notes: Notes) -> State:
+    """Amounts that were never given as 0, where the other one was."""
+    for missing, given in (("cpu", "memory"), ("memory", "cpu")):
+        lacking = np.isnan(state[missing])
+        state.note(lacking, sentence, notes, given=given, missing=missing)
+        state = state.with_column(missing, np.where(lacking, 0.0, state[missing]))
+    return state
+
+
+def _inside(state: State) -> NDArray[np.bool_]:
+    """Tasks inside alloc sets that count themselves."""
+    reserving = state["collection_type"] == _ALLOC_SET
+    return ~reserving & np.isin(state["alloc_collection_id"], state["collection_id"][reserving])
+
+
+def _servers(path: _Path, until: int, notes: Notes) -> State:
+    """The servers at a time."""
+    state = state_at(
+        batches(path, _SERVERS, "MachineEvent"), ("machine_id",), _SERVER_RANK,
+        {"cpu": "capacity.cpus", "memory": "capacity.memory"}, until,
+    )  # fmt: skip
+    if not len(state):
+        raise InvalidInstance(
+            f"{os.fspath(path)} has no events {state.span(until)}; give another time, or the rows from time 0 on"
+        )
+    notes.add(_INCOMPLETE, number=state.incomplete, file=_base(path))
+    state = state.only(state["type"] != _SERVER_EVENTS["REMOVE"])
+    unknown = _unknown(state)
+    state.note(unknown, "{server} without any capacity {was} left out", notes)
+    state = state.only(~unknown)
+    if not len(state):
+        raise InvalidInstance(
+            f"{os.fspath(path)} leaves no server at the time {until}; give the rows from time 0 on, with capacities"
+        )
+    return _completed(state, "{server} with {given} but no {missing} {counts} with 0 of it", notes)
+
+
+def _types(platforms: list[str]) -> list[str] | None:
+    """Platforms by the beginning of their hashes, if it tells them apart."""
+    names = set(platforms)
+    if names == {""}:
+        return None
+    short = {name[:6] for name in names}
+    return [(name[:6] if len(short) == len(names) else name) or "unnamed platform" for name in platforms]
+
+
+def _owners(state: State, users: str, collections: _Path | None, notes: Notes) -> tuple[State, list[str]]:
+    """Instances whose owner is known, and these."""
+    ids = state["collection_id"]
+    if users == "collection":
+        return state, [str(k) for k in ids.tolist()]
+    if users == "user" and collections is not None:
+        names = _users_of_collections(collections)
+        owners = [names.get(k, "") for k in ids.tolist()]
+        missing = f"of collections that {_base(collections)} gives no user"
+    else:
+        tiers = _tiers if users == "tier" else _priorities
+        owners = tiers(state["priority"])
+        missing = "without priority"
+    known = np.array([owner != "" for owner in owners], dtype=bool)
+    state.note(~known, "{instance} {what} {was} left out", notes, what=missing)
+    return state.only(known), [owner for owner in owners if owner]
+
+
+def _users_of_collections(path: _Path) -> dict[int, str]:
+    names: dict[int, str] = {}
+    for rows in batches(path, _COLLECTIONS, "CollectionEvent"):
+        for k, name in zip(rows["collection_id"].tolist(), rows["user"].tolist(), strict=True):
+            if name and name.isprintable():
+                names[k] = min(name, names.get(k, name))  # rows are in no order
+    return names
+
+
+def _priorities(priorities: NDArray[np.int64]) -> list[str]:
+    return ["" if k == ABSENT else f"priority {k}" for k in priorities.tolist()]
+
+
+def _tiers(priorities: NDArray[np.int64]) -> list[str]:
+    return ["" if k == ABSENT else next(name for top, name in _TIERS if k <= top) for k in priorities.tolist()]
+
+
+def _work(state: State, owners: list[str]) -> Iterator[Work]:
+    """Equal instances of an owner together."""
+    equal: dict[tuple[str, float, float], tuple[int, int]] = {}
+    for row, key in enumerate(zip(owners, state["cpu"].tolist(), state["memory"].tolist(), strict=True)):
+        number, first = equal.get(key, (0, row))
+        equal[key] = (number + 1, first)
+    ids, indices = state["collection_id"].tolist(), state["instance_index"].tolist()
+    for (owner, cpu, memory), (number, first) in equal.items():
+        yield Work(owner, (cpu, memory), None, number, f"{ids[first]}/{indices[first]}")

@@ -1,0 +1,97 @@
+"""An instance as a folder of CSV files: ``users.csv``, ``servers.csv`` and, where demands differ, ``demands.csv``."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairopt.errors import InvalidInstance
+from fairopt.instance import Instance
+from fairopt.io.assemble import (
+    ABOUT_DEMANDS,
+    check_tables,
+    instance_of_tables,
+    joined,
+    named,
+    refuse_name,
+    tables_of,
+)
+from fairopt.io.saving import replacing
+from fairopt.io.tables import LONGEST_CELL, read_table
+
+__all__ = ["read_tables", "write_tables"]
+
+
+def read_tables(
+    users_path: str | os.PathLike[str], servers_path: str | os.PathLike[str],
+    demands_path: str | os.PathLike[str] | None = None,
+) -> Instance:  # fmt: skip
+    """Read an instance from CSV files, see `instance_of_tables`.
+
+    Parameters
+    ----------
+    users_path, servers_path : path-like
+        CSV files; names of servers in the column ``servers`` are joined by ``|``.
+    demands_path : path-like, optional
+        A third, where demands differ by server.
+
+    Returns
+    -------
+    Instance
+
+    Raises
+    ------
+    InvalidInstance
+        Names file, line, column, value and fix.
+    """
+    servers = read_table(servers_path, required=("server",))
+    users = read_table(users_path, required=("user",))
+    demands = None if demands_path is None else read_table(demands_path, required=ABOUT_DEMANDS)
+    return instance_of_tables(users, servers, demands)
+
+
+def write_tables(instance: Instance, folder: Path) -> None:
+    """Write an instance as ``users.csv``, ``servers.csv`` and, where needed, ``demands.csv``, exact to the last bit.
+
+    Parameters
+    ----------
+    instance : Instance
+        Names that a CSV cell cannot hold need Parquet or JSON.
+    folder : Path
+        Made if it is not there; the files in it are replaced.
+
+    Raises
+    ------
+    InvalidInstance
+        If the tables could not hold the instance.
+    """
+    tables = joined(tables_of(instance), instance)
+    for kind, names in named(instance):
+        for name in names:
+            if not name or name != name.strip() or min(name) < " " or len(name) > LONGEST_CELL:
+                refuse_name(kind, name, "is empty, very long, or holds blanks at its ends or control characters")
+    check_tables(instance, tables)
+    for user, cell in zip(instance.users, tables["users"].get("servers", ()), strict=False):
+        if cell and len(cell) > LONGEST_CELL:
+            raise InvalidInstance(
+                f"the servers of user {user!r} take more than {LONGEST_CELL} characters, too many for a CSV cell; "
+                "merge identical servers with .merged(), or write to a .json file"
+            )
+    lines = {title: [_cells(column) for column in columns.values()] for title, columns in tables.items()}
+    with replacing([folder / f"{title}.csv" for title in tables], folder) as parts:
+        for part, (title, columns) in zip(parts, tables.items(), strict=True):
+            with part.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(columns)
+                writer.writerows(zip(*lines[title], strict=True))
+
+
+def _cells(column: Any) -> Iterable[str]:
+    if isinstance(column, np.ndarray):
+        return ["" if value == np.inf else repr(value).removesuffix(".0") for value in column.tolist()]
+    return ["" if cell is None else cell for cell in column]

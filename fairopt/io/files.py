@@ -1,0 +1,359 @@
+"""`read` and `write`: an instance from and to whatever kind of file or folder a path is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from fairopt.errors import InvalidInstance, nearest
+from fairopt.instance import Instance
+from fairopt.io.csv_folder import read_tables, write_tables
+from fairopt.io.json_file import read_json, write_json
+from fairopt.io.openb import SERVERS_FILE, openb
+from fairopt.io.parquet import read_parquet, write_parquet
+from fairopt.io.text_files import is_path
+from fairopt.io.yaml_file import read_yaml, write_yaml
+
+__all__ = ["KINDS_TO_WRITE", "demo", "files_to_write", "read", "write"]
+
+
+# -- kinds ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A kind of folder: the files that make it one, each under one of some names, and who reads them."""
+
+    name: str
+    needed: tuple[tuple[str, ...], ...]
+    read: Callable[..., Instance]
+    further: tuple[tuple[str, ...], ...] = ()
+    options: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> set[str]:
+        return {name for names in self.needed + self.further for name in names}
+
+    def missing(self, there: set[str]) -> list[str]:
+        """The needed files that are not there, by the first of their names."""
+        return [names[0] for names in self.needed if not there.intersection(names)]
+
+
+def _tables(ending: str) -> dict[str, Any]:
+    return {"needed": ((f"users{ending}",), (f"servers{ending}",)), "further": ((f"demands{ending}",),)}
+
+
+def _events(name: str) -> tuple[str, ...]:
+    return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last is a folder of parts
+
+
+def _openb(servers: Path, **options: Any) -> Instance:
+    return openb(servers.parent, **options)
+
+
+def _kubernetes(nodes: Path, pods: Path, **options: Any) -> Instance:
+    from fairopt.io.kubernetes import kubernetes
+
+    return kubernetes(nodes, pods, **options)
+
+
+def _slurm(nodes: Path, jobs: Path, **options: Any) -> Instance:
+    from fairopt.io.slurm import slurm
+
+    return slurm(nodes, jobs, **options)
+
+
+def _clusterdata(instances: Path, machines: Path, collections: Path | None = None, **options: Any) -> Instance:
+    from fairopt.io.clusterdata import clusterdata2019
+
+    return clusterdata2019(instances, machines, collections, **options)
+
+
+_FOLDERS = (
+    _Folder("CSV tables", **_tables(".csv"), read=read_tables),
+    _Folder("Parquet tables", **_tables(".parquet"), read=read_parquet),
+    _Folder("Kubernetes", (("nodes.json",), ("pods.json",)), _kubernetes, options=("users", "tasks")),
+    _Folder("Slurm", (("nodes.json",), ("jobs.json",)), _slurm, options=("users", "tasks")),
+    _Folder(
+        "ClusterData 2019", (_events("instance_events"), _events("machine_events")), _clusterdata,
+        further=(_events("collection_events"),), options=("users", "tasks", "at"),
+    ),
+    _Folder("the openb trace", ((SERVERS_FILE,),), _openb, options=("pods", "capacity_scale", "backlog")),
+)  # fmt: skip
+_FILES: dict[str, Callable[[Path], Instance]] = {".json": read_json, ".yaml": read_yaml, ".yml": read_yaml}
+_EXPECTED = (
+    "give a folder with users.csv and servers.csv (or .parquet), a .json file or a .yaml file, a folder with "
+    "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with instance_events and machine_events "
+    f"(ClusterData 2019), or a folder of the openb trace (with {SERVERS_FILE})"
+)
+KINDS_TO_WRITE: dict[str, Callable[[Instance, Path], None]] = {
+    "csv": write_tables, "parquet": write_parquet, "json": write_json, "yaml": write_yaml,
+}  # fmt: skip
+_ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
+_OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
+
+
+# -- read -----------------------------------------------------------------------------------------------------
+
+
+def read(
+    path: str | os.PathLike[str], *, users: str | None = None, tasks: str | None = None, at: int | None = None,
+    pods: str | None = None, capacity_scale: float | None = None, backlog: bool | None = None,
+) -> Instance:  # fmt: skip
+    """Read an instance from a file or a folder, whatever kind it is.
+
+    Parameters
+    ----------
+    path : path-like
+        One of
+
+        * a folder with ``users.csv`` (columns ``user``, optionally ``weight``, ``task_limit`` and ``servers``, the
+          names of servers joined by ``|``; every other column is a resource, in units per task) and ``servers.csv``
+          (``server``, optionally ``count`` and ``type``; every other column is a resource, in units on each server).
+          A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both tables, while ``memory (GiB)`` and
+          ``memory[GiB]`` are names of resources without a unit; nothing is converted. Where
+          demands differ by server, ``users.csv`` has no resources and a third table ``demands.csv`` has ``user``,
+          ``server`` and the resources, with a line for each server that a user may run on,
+        * a folder with the same tables as ``users.parquet`` and ``servers.parquet``, see `Instance.from_frames`,
+        * a file that ends in ``.json``, see `fairopt.datasets.schema`, or in ``.yaml`` or ``.yml``, with the same keys,
+        * a folder with ``nodes.json`` and ``pods.json``, see `fairopt.io.kubernetesrnetes`,
+        * a folder with ``nodes.json`` and ``jobs.json``, see `fairopt.datasets.slurm`,
+        * a folder with ``instance_events`` and ``machine_events``, optionally ``collection_events`` (``.parquet``,
+          ``.csv``, ``.csv.gz`` or folders of such files), see `fairopt.datasets.clusterdata2019`,
+        * a folder of the openb trace, see `fairopt.datasets.openb`.
+    users, tasks : str, optional
+        For Kubernetes, Slurm and ClusterData 2019 only: passed on to their readers.
+    at : int, optional
+        For ClusterData 2019 only.
+    pods, capacity_scale, backlog : optional
+        For a folder of the openb trace only.
+
+    Returns
+    -------
+    Instance
+        Its `notes` say what was left out or assumed.
+
+    Raises
+    ------
+    InvalidInstance
+        If there is nothing to read, files of several kinds, or something wrong in them; the message names the file,
+        the line and column or the key, the value and the fix.
+    MissingExtra
+        If Parquet or YAML is to be read and what reads it is not installed.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> import fairopt as fo
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "cluster.json"
+    >>> _ = file.write_text(json.dumps({"demands": [[40, 8, 8], [8, 5, 1]], "capacities": [200, 200, 200]}))
+    >>> fo.read(file)
+    Instance(2 users x 3 resources on 1 server)
+    """
+    options = {"users": users, "tasks": tasks, "at": at,
+               "pods": pods, "capacity_scale": capacity_scale, "backlog": backlog}  # fmt: skip
+    given = {key: value for key, value in options.items() if value is not None}
+    place = _place(path)
+    if place.is_dir():
+        kind, parts = _kind_of(place)
+        _check_options(given, kind.options, f"{place} is one of {kind.name}")
+        return kind.read(*parts, **given)
+    reader = _FILES.get(place.suffix.lower())
+    _check_options(given, (), f"{place} is none")
+    if reader is not None:
+        return _hinted(reader, place)
+    if not place.exists():
+        raise InvalidInstance(f"{place} does not exist; {_EXPECTED}")
+    part = any(place.name in kind.names for kind in _FOLDERS)
+    raise InvalidInstance(
+        f"{place} is no kind of file that can be read; {'give the folder that it is in' if part else _EXPECTED}"
+    )
+
+
+def _place(path: object) -> Path:
+    """A path that a look at does not fail."""
+    if not is_path(path):
+        shown = repr(path) if isinstance(path, (str, bytes)) else f"of type {type(path).__name__}"
+        raise InvalidInstance(f"the path is {shown[:100]}; give the name of a file or a folder, '.' for this folder")
+    place = Path(path)
+    try:
+        place.exists()
+    except (OSError, ValueError) as error:  # too long a name, a folder that may not be entered, half of a pair
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInstance(f"{str(place)[:200]!r} cannot be looked at ({reason}); give another name") from error
+    return place
+
+
+def _hinted(reader: Callable[[Path], Instance], place: Path) -> Instance:
+    try:
+        return reader(place)
+    except InvalidInstance as error:
+        if place.is_file() and any(place.name in kind.names for kind in _FOLDERS):
+            raise InvalidInstance(f"{error}. If it is one of several files, give the folder that it is in") from error
+        raise
+
+
+def _kind_of(folder: Path) -> tuple[_Folder, list[Path]]:
+    """What kind a folder is, and the paths of its parts."""
+    there = _listed(folder)
+    touched = [kind for kind in _FOLDERS if kind.names & there]
+    complete = [kind for kind in touched if not kind.missing(there)]
+    if not complete:
+        raise InvalidInstance(f"{folder} {_incomplete(touched, there)}; {_EXPECTED}")
+    kind = complete[0]
+    for other in touched:
+        strange = sorted((other.names - kind.names) & there)
+        if strange:
+            raise InvalidInstance(
+                f"{folder} has {_and(sorted(kind.names & there))} (of {kind.name}) and {_and(strange)} (of "
+                f"{other.name}), so it could be either; give each kind a folder of its own"
+            )
+    parts = []
+    for names in kind.needed + kind.further:
+        found = [name for name in names if name in there]
+        if len(found) > 1:
+            raise InvalidInstance(f"{folder} has both {_and(found)}; keep one")
+        parts += [folder / name for name in found]
+    return kind, parts
+
+
+def _listed(folder: Path) -> set[str]:
+    try:
+        return {entry.name for entry in folder.iterdir()}
+    except OSError as error:
+        raise InvalidInstance(f"{folder} cannot be read ({error.strerror}); {_EXPECTED}") from error
+
+
+def _incomplete(touched: list[_Folder], there: set[str]) -> str:
+    if not touched:
+        return f"has no file {_FOLDERS[0].needed[0][0]}"
+    found = sorted({name for kind in touched for name in kind.names & there})
+    if len(touched) == 1:
+        return f"has {_and(found)} and has no file {_and(touched[0].missing(there))}"
+    lacking = " and ".join(f"no {_and(kind.missing(there))} (for {kind.name})" for kind in touched)
+    return f"has {_and(found)}, but {lacking}"
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join(names)
+
+
+def _check_options(given: dict[str, Any], known: tuple[str, ...], what: str) -> None:
+    for option in given:
+        if option not in known:
+            takers = " and ".join(kind.name for kind in _FOLDERS if option in kind.options)
+            raise InvalidInstance(
+                f"{option!r} is an option for folders of {takers}, and {what}; leave it out, or give such a folder"
+            )
+
+
+# -- write ----------------------------------------------------------------------------------------------------
+
+
+def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = None) -> None:
+    """Write an instance so that `read` gives an equal one, exact to the last bit.
+
+    Parameters
+    ----------
+    instance : Instance
+        What to write. Its notes are not written.
+    path : path-like
+        A file if it ends in ``.json``, ``.yaml`` or ``.yml``, else a folder for two tables, or three where demands
+        differ by server, made if it is not there. What was there under these names is replaced, once the new
+        files are complete.
+    kind : {"csv", "parquet", "json", "yaml"}, optional
+        Default after the ending of the path; of folders ``"csv"``.
+
+    Raises
+    ------
+    InvalidInstance
+        If such a file could not hold it, as CSV the name ``" a"``, or `read` would not find it there, or it cannot be
+        written there.
+    MissingExtra
+        If what writes Parquet or YAML is not installed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import fairopt as fo
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> fo.datasets.write(fo.datasets.demo(), folder / "demo.json")
+    >>> fo.read(folder / "demo.json") == fo.datasets.demo()
+    True
+    """
+    chosen, files = files_to_write(path, kind)
+    KINDS_TO_WRITE[chosen](instance, Path(path))
+    if instance.demands.ndim == 2:
+        for stale in files[2:]:  # the third table of what was there before
+            try:
+                stale.unlink(missing_ok=True)
+            except OSError as error:
+                raise InvalidInstance(f"{stale} cannot be removed ({error.strerror}); remove it") from error
+
+
+def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:
+    """The kind that `write` would choose, and the files that it would replace.
+
+    Parameters
+    ----------
+    path, kind
+        As for `write`.
+
+    Returns
+    -------
+    kind : str
+    files : list of Path
+        The file, or the tables of users, of servers, and of demands if they differ by server.
+
+    Raises
+    ------
+    InvalidInstance
+        If `read` would not find there what is written.
+    """
+    place = _place(path)
+    ending = place.suffix.lower()
+    if kind is not None and kind not in KINDS_TO_WRITE:
+        raise InvalidInstance(f"kind is {kind!r}; {nearest(kind, KINDS_TO_WRITE)}")
+    of_file = None if place.is_dir() else _ENDINGS.get(ending)
+    chosen = kind or of_file or "csv"
+    if chosen in ("json", "yaml"):
+        if of_file != chosen:
+            raise InvalidInstance(f"{place} is no name for a file of {chosen}; give one that ends in .{chosen}")
+        return chosen, [place]
+    if not place.is_dir() and (of_file or ending in _OF_ONE_TABLE):
+        raise InvalidInstance(f"{place} would be one file and tables are two or three; give a folder, as {place.stem}")
+    files = [place / f"{title}.{chosen}" for title in ("users", "servers", "demands")]
+    if place.exists() and not place.is_dir():
+        raise InvalidInstance(f"{place} is no folder, and tables are two or three files; give another name")
+    if place.is_dir():
+        ours = {file.name for file in files}
+        strange = sorted({name for other in _FOLDERS for name in other.names} & (_listed(place) - ours))
+        if strange:
+            raise InvalidInstance(
+                f"{place} has {_and(strange)}, so that nobody could tell which to read; give another folder"
+            )
+    return chosen, files
+
+
+def demo() -> Instance:
+    """A small cluster of our own, made up: ten users who want more than four classes of servers have.
+
+    Returns
+    -------
+    Instance
+        Resources cpu (cores), memory (GiB), gpu and bandwidth (Gbit/s), with weights, task limits and
+        placement constraints.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.datasets.demo()
+    Instance(10 users x 4 resources on 23 servers in 4 rows, weights, task limits, placement constraints)
+    """
+    folder = resources.files("fairopt.instances") / "demo"
+    with resources.as_file(folder / "users.csv") as users, resources.as_file(folder / "servers.csv") as servers:
+        return read_tables(users, servers)

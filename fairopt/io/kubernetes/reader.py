@@ -1,0 +1,260 @@
+"""From the nodes and pods of a Kubernetes cluster to an instance."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import InvalidInstance, nearest
+from fairopt.instance import Instance
+from fairopt.io.json_text import entry_of, shown
+from fairopt.io.kubernetes.nodes import Server, read_nodes
+from fairopt.io.kubernetes.placement import Placement
+from fairopt.io.kubernetes.pods import PODS, Pod, read_pods
+from fairopt.io.notes import Notes, check_choice, counted
+from fairopt.io.text_files import about
+from fairopt.io.work import TASKS, Work, instance_of_work
+
+__all__ = ["kubernetes"]
+
+_Source = str | os.PathLike[str] | Mapping[str, Any]
+_GIB = 2**30
+_FIRST = ("cpu", "memory", "ephemeral-storage")  # the others follow in the order of the alphabet
+_TYPE = "node.kubernetes.io/instance-type"
+_EXPECTED = "expected the output of kubectl get {} -o json"
+
+
+def kubernetes(
+    nodes: _Source, pods: _Source, users: str = "namespace", tasks: str = "mean", merge: bool = True,
+    resources: Sequence[str] | None = None,
+) -> Instance:  # fmt: skip
+    """A Kubernetes cluster as an instance: who should have how much of it, going by what all its pods ask for.
+
+    Parameters
+    ----------
+    nodes : path-like or dict
+        What ``kubectl get nodes -o json`` gives: a file, or its content as `json.load` reads it.
+    pods : path-like or dict
+        What ``kubectl get pods -A -o json`` gives.
+    users : str, default "namespace"
+        Who shares: the namespaces, or the values of a label of the pods, as ``"label:team"``. Pods without the label
+        belong to the owner ``(no team)``.
+    tasks : {"mean", "shapes"}, default "mean"
+        ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
+        whose demand is their mean request. ``"shapes"``: only pods with equal requests do.
+    merge : bool, default True
+        Identical servers share a row, called after the first of them.
+    resources : sequence of str, optional
+        Which resources are shared. Default: those that some pod requests. ``"pods"``, the number of pods that a server
+        may have, is one only if it is named here.
+
+    Returns
+    -------
+    Instance
+        cpu in cores, memory, ephemeral storage and huge pages in GiB, extended resources as ``nvidia.com/gpu`` in
+        pieces. An owner with one kind of pods gives the user its name, others make users ``ml #1``, ``ml #2``, ... from
+        the largest wish down, which split the owner's entitlement of 1 in proportion to what they wish for. A user's
+        task limit is its number of pods. ``server_types`` are the labels ``node.kubernetes.io/instance-type``, where
+        all servers have one. What was left out or assumed stands in ``notes``.
+
+    Raises
+    ------
+    InvalidInstance
+        Names the file, the place in it, the value and the fix; or says why nothing is left to share.
+
+    Notes
+    -----
+    *A pod's request* is what Kubernetes keeps free for it, by resource: the larger of what its containers and sidecars
+    take together and what any init container takes with the sidecars before it; or what ``spec.resources`` says of the
+    whole pod; and the overhead on top. Where a request is missing, the limit counts.
+
+    *Pods.* Finished ones, and ones that request nothing, are left out. Pods of DaemonSets and static pods are taken off
+    the capacity of their server, down to 0. All others count alike, running or pending: the question is who should have
+    what, so that no pod has a claim to the server it is on.
+
+    *Servers* have what ``status.allocatable`` says (else ``status.capacity``, as Kubernetes does). Those that say
+    nothing, cordoned ones, and ones where none of the pods may run, are left out. Where pods may run follows from
+    taints (``NoSchedule``, ``NoExecute``) and tolerations, node selectors and required node affinity.
+
+    *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
+    preemption, the zones of volumes, limits above requests, resizing in place, quotas, scheduling gates, the topology
+    of devices, and resource claims (DRA). A note counts the pods with required rules of this sort. Tasks are divisible,
+    so that a pod larger than any server still counts.
+
+    Source: the Kubernetes documentation, "Effective Pod requests and limits", "Taints and Tolerations" and "Assigning
+    Pods to Nodes".
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> nodes = {"kind": "List", "items": [
+    ...     {"metadata": {"name": f"n{k}"}, "status": {"allocatable": {"cpu": k, "memory": "64Gi"}}} for k in (8, 16)
+    ... ]}
+    >>> pods = {"kind": "List", "items": [
+    ...     {"metadata": {"namespace": name, "name": f"p{k}"}, "spec": {"containers": [
+    ...         {"resources": {"requests": {"cpu": "500m", "memory": memory}}}
+    ...     ]}} for name, memory in (("web", "1Gi"), ("batch", "4Gi")) for k in range(30)
+    ... ]}
+    >>> from fairopt.io.kubernetes import kubernetes
+    >>> cluster = kubernetes(nodes, pods)
+    >>> cluster
+    Instance(2 users x 2 resources on 2 servers, task limits)
+    >>> cluster.users, cluster.resource_titles, cluster.demands.tolist()
+    (('batch', 'web'), ('cpu (core)', 'memory (GiB)'), [[0.5, 4.0], [0.5, 1.0]])
+    """
+    label = _label_of(users)
+    check_choice("tasks", tasks, TASKS)
+    _check_names(resources)
+    of_nodes = entry_of(nodes, "nodes", _EXPECTED.format("nodes"))
+    of_pods = entry_of(pods, "pods", _EXPECTED.format("pods -A"))
+    servers, found = read_nodes(of_nodes), read_pods(of_pods)
+    with about(of_nodes.place, of_pods.place):
+        made = _instance(servers, found, label, tasks, resources)
+    return made.merged() if merge else made
+
+
+def _label_of(users: object) -> str | None:
+    """The key of a label, or None for namespaces."""
+    if users == "namespace":
+        return None
+    if isinstance(users, str) and users.startswith("label:") and users != "label:":
+        return users.removeprefix("label:")
+    raise InvalidInstance(f"users is {shown(users)}; give 'namespace', or 'label:' and the key of a label of the pods")
+
+
+def _check_names(resources: object) -> None:
+    if resources is None:
+        return
+    names = resources if isinstance(resources, (list, tuple)) else ()
+    texts = [name for name in names if isinstance(name, str)]
+    if not texts or len(texts) < len(names) or len(set(texts)) < len(texts):
+        raise InvalidInstance(f"resources is {resources!r}; give a list of different names, as ['cpu', 'memory']")
+
+
+def _instance(
+    servers: list[Server], pods: list[Pod], label: str | None, tasks: str, resources: Sequence[str] | None
+) -> Instance:
+    notes = Notes()
+    kept = _kept_servers(servers, notes)
+    running = [pod for pod in pods if not pod.finished]
+    notes.add("{finished pod} {was} left out", *(pod.full_name for pod in pods if pod.finished))
+    tasks_of_owners = [pod for pod in running if not pod.belongs_to_server]
+    names = _resources(kept, tasks_of_owners, resources)
+    asking = [pod for pod in tasks_of_owners if any(pod.asks(name) for name in names)]
+    silent = [pod.full_name for pod in tasks_of_owners if not any(pod.asks(name) for name in names)]
+    which = "any request" if resources is None else "a request for " + " or ".join(names)
+    notes.add("{pod} without {which} {was} left out", *silent, which=which)
+    if not asking:
+        raise notes.nothing_left("there are no pods to share servers among")
+    allowed = _allowed(asking, kept)
+    usable = np.any(list(allowed.values()), axis=0)
+    if usable.any() and not usable.all():
+        away = [server.name for server, of_use in zip(kept, usable, strict=True) if not of_use]
+        notes.add("{server} where none of these pods may run {was} left out", *away)
+        kept = [server for server, of_use in zip(kept, usable, strict=True) if of_use]
+        allowed = {placement: mask[usable] for placement, mask in allowed.items()}
+    capacities = _capacities(servers, kept, [pod for pod in running if pod.belongs_to_server], names, notes)
+    owners = _owners(asking, label, notes)
+    notes.add(
+        "{pod} with required rules on other pods, on topology spread, or with resource claims: these are not modelled",
+        *(pod.full_name for pod in asking if pod.unmodelled),
+    )
+    types = [server.labels.get(_TYPE, "") for server in kept]
+    return instance_of_work(
+        [
+            Work(owner, tuple(_amount(pod.asks(name), name) for name in names), allowed[pod.placement], 1,
+                 pod.full_name) for owner, pod in zip(owners, asking, strict=True)
+        ],
+        resources=names, capacities=capacities, servers=[server.name for server in kept], tasks=tasks,
+        server_types=types if all(types) else None, units={name: _unit(name) for name in names if _unit(name)},
+        notes=notes, word="pod",
+    )  # fmt: skip
+
+
+def _kept_servers(servers: list[Server], notes: Notes) -> list[Server]:
+    """Servers that take pods and say what they have."""
+    notes.add("{cordoned server} {was} left out", *(server.name for server in servers if server.cordoned))
+    open_ = [server for server in servers if not server.cordoned]
+    silent = [server.name for server in open_ if not server.allocatable]
+    notes.add("{server} without status.allocatable {was} left out", *silent)
+    assumed = sum(server.assumed for server in open_)
+    notes.add("{server} without status.allocatable: taken to have status.capacity", number=assumed)
+    kept = [server for server in open_ if server.allocatable]
+    if not kept:
+        raise notes.nothing_left("there are no servers to share")
+    return kept
+
+
+def _resources(servers: list[Server], pods: list[Pod], asked: Sequence[str] | None) -> list[str]:
+    """Names of the resources to share, in their order."""
+    requested = {name for pod in pods for name in pod.request}
+    if asked is None:
+        others = sorted(requested.difference(_FIRST))
+        return [*(name for name in _FIRST if name in requested), *others]
+    known = {PODS, *requested, *(name for server in servers for name in server.allocatable)}
+    for name in asked:
+        if name not in known:
+            raise InvalidInstance(f"no server has and no pod requests {name!r}; {nearest(name, sorted(known))}")
+    return list(asked)
+
+
+def _allowed(pods: list[Pod], servers: list[Server]) -> dict[Placement, NDArray[np.bool_]]:
+    """Where pods may run, by their rules: an array of bool of shape (n_servers,) each."""
+    return {
+        rules: np.array([rules.allows(server.name, server.labels, server.taints) for server in servers])
+        for rules in dict.fromkeys(pod.placement for pod in pods)
+    }
+
+
+def _capacities(
+    servers: list[Server], kept: list[Server], fixed: list[Pod], names: list[str], notes: Notes
+) -> NDArray[np.float64]:
+    """What servers have beside the pods that are part of them, of shape (n_servers, n_resources)."""
+    left = {server.name: dict(server.allocatable) for server in servers}
+    known = [pod for pod in fixed if pod.server in left]
+    for pod in known:
+        of_server = left[pod.server or ""]
+        for name in names:
+            of_server[name] = of_server.get(name, Fraction(0)) - pod.asks(name)
+    notes.add("{pod} of DaemonSets or static: taken off the capacity of the servers", *(p.full_name for p in known))
+    lost = [pod.full_name for pod in fixed if pod.server not in left]
+    notes.add("{pod} of DaemonSets or static, on no known server, {was} left out", *lost)
+    short = [
+        f"{name} of {server.name}" for server in kept for name in names
+        if left[server.name].get(name, Fraction(0)) < 0
+    ]  # fmt: skip
+    notes.add("{capacity} below 0 after these pods were taken off: set to 0", *short)
+    rows = [[max(left[server.name].get(name, Fraction(0)), Fraction(0)) for name in names] for server in kept]
+    return np.array([[_amount(amount, name) for amount, name in zip(row, names, strict=True)] for row in rows])
+
+
+def _owners(pods: list[Pod], label: str | None, notes: Notes) -> list[str]:
+    """Who each pod belongs to."""
+    if label is None:
+        return [pod.namespace for pod in pods]
+    nobody = f"(no {label})"
+    owners = [pod.labels.get(label) or nobody for pod in pods]
+    without = owners.count(nobody)
+    if without == len(pods):
+        keys = sorted({key for pod in pods for key in pod.labels})
+        fix = nearest(label, keys) if keys else "they have no labels at all: share by namespace"
+        raise InvalidInstance(f"none of {counted(len(pods), 'pod')} has a label {label!r}; {fix}")
+    what = "{pod} without the label {label}: counted as those of {nobody}"
+    notes.add(what, number=without, label=repr(label), nobody=repr(nobody))
+    return owners
+
+
+def _unit(resource: str) -> str:
+    if resource == "cpu":
+        return "core"
+    return "GiB" if resource in _FIRST or resource.startswith("hugepages-") else ""
+
+
+def _amount(amount: Fraction, resource: str) -> float:
+    """An exact amount as a float in the resource's unit."""
+    return float(amount / _GIB if _unit(resource) == "GiB" else amount)

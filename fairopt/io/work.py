@@ -1,0 +1,199 @@
+"""From the tasks that owners have (pods of namespaces, jobs of accounts) to the users of an instance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.instance import Instance
+from fairopt.io.notes import Notes, check_choice, counted
+
+__all__ = ["TASKS", "Work", "instance_of_work"]
+
+TASKS = ("mean", "shapes")
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Equal tasks of one owner.
+
+    Attributes
+    ----------
+    owner : str
+        Who they belong to.
+    request : tuple of float
+        Units that one task takes, by resource; not all zero.
+    servers : ndarray of bool of shape (n_servers,), optional
+        Where the tasks may run, before any look at capacities. None for everywhere. Sharing one array between works
+        saves time.
+    count : float, default 1
+        How many tasks.
+    name : str, default ""
+        What one of them is called, as an example for notes.
+    """
+
+    owner: str
+    request: tuple[float, ...]
+    servers: NDArray[np.bool_] | None = None
+    count: float = 1.0
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """A user to be: what one task takes, where it may run, how many there are, and their total dominant share."""
+
+    request: tuple[float, ...]
+    servers: NDArray[np.bool_]
+    count: float
+    wish: float
+
+
+def instance_of_work(
+    work: Iterable[Work], *, resources: Sequence[str], capacities: ArrayLike, servers: Sequence[str],
+    tasks: str = "mean", server_types: Sequence[str] | None = None, units: dict[str, str] | None = None,
+    notes: Notes | None = None, word: str = "task",
+) -> Instance:  # fmt: skip
+    """The instance in which owners share servers by what their tasks ask for.
+
+    Parameters
+    ----------
+    work : iterable of Work
+        The tasks, in any order.
+    resources : sequence of str
+        Names of resources.
+    capacities : array-like of shape (n_servers, n_resources)
+        Units of each resource on each server.
+    servers : sequence of str
+        Names of servers.
+    tasks : {"mean", "shapes"}, default "mean"
+        ``"mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one user,
+        whose demand is their mean request. ``"shapes"``: only tasks with equal requests do.
+    server_types, units : optional
+        As in `Instance`.
+    notes : Notes, optional
+        What the reader left out already; more is added.
+    word : str, default "task"
+        What a task is called in notes, as ``"pod"``.
+
+    Returns
+    -------
+    Instance
+        Users in the order of owners' names. An owner with one kind of tasks gives it its name, others make users
+        ``ml #1``, ``ml #2``, ... from the largest wish down, a wish being the dominant share of all its tasks together.
+        Each owner is entitled to 1, split among its users in proportion to their wishes, so that owners count equally.
+        A user's task limit is its number of tasks.
+
+    Raises
+    ------
+    InvalidInstance
+        If ``tasks`` is something else, or nothing is left to share; the message repeats the notes.
+
+    Notes
+    -----
+    Tasks that fit on no server (they may run nowhere, or need a resource that no server where they may run has) are
+    left out, and so are resources without any capacity; a note says how many. Tasks larger than any one server stay,
+    since tasks are divisible here.
+
+    Examples
+    --------
+    >>> made = instance_of_work(
+    ...     [Work("ml", (4, 1), count=2), Work("ml", (2, 0)), Work("web", (1, 0), count=8)],
+    ...     resources=["cpu", "gpu"], capacities=[[16, 2], [16, 0]], servers=["s1", "s2"],
+    ... )
+    >>> made.users
+    ('ml #1', 'ml #2', 'web')
+    >>> made.weights.sum(), made.task_limits.tolist()
+    (np.float64(2.0), [2.0, 1.0, 8.0])
+    """
+    check_choice("tasks", tasks, TASKS)
+    caps = np.asarray(capacities, dtype=np.float64).reshape(len(servers), len(resources))
+    notes = Notes() if notes is None else notes
+    fitting, unfit = _fitting(list(work), caps)
+    names = [w.name for w in unfit]
+    notes.add(f"{{{word}}} that fit on no server {{was}} left out", *names, number=math.fsum(w.count for w in unfit))
+    if not fitting:
+        raise notes.nothing_left(f"there are no {word}s to share servers among")
+    total = caps.sum(axis=0)
+    kinds = _kinds(fitting, total, len(servers), by_shape=tasks == "shapes")
+    several = sum(len(of_owner) > 1 for of_owner in kinds.values())
+    notes.add(
+        "{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the kinds share their owner's "
+        "entitlement by what they ask for",
+        number=several, several=f"{several:,}", owners=counted(len(kinds), "owner"), tasks=f"{word}s",
+    )  # fmt: skip
+    kept = np.flatnonzero(total > 0).tolist()
+    gone = [name for name, amount in zip(resources, total, strict=True) if not amount]
+    notes.add("{resource} that no server has {was} left out: {gone}", number=len(gone), gone=_listed(gone))
+    users = _users(kinds)
+    of_users = [kind for _, kind, _ in users]
+    return Instance(
+        np.array([kind.request for kind in of_users])[:, kept], caps[:, kept],
+        weights=[weight for _, _, weight in users], task_limits=[kind.count for kind in of_users],
+        eligible=np.array([kind.servers for kind in of_users]),
+        users=[name for name, _, _ in users], resources=[resources[i] for i in kept], servers=servers,
+        server_types=server_types, notes=notes.sentences(),
+        units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
+    )  # fmt: skip
+
+
+def _fitting(work: list[Work], capacities: Float) -> tuple[list[Work], list[Work]]:
+    """Tasks that could run somewhere, and the others."""
+    has = capacities > 0
+    known: dict[tuple[bytes, bytes | None], bool] = {}
+    sorted_out: tuple[list[Work], list[Work]] = ([], [])
+    for each in work:
+        needs = np.array(each.request, dtype=np.float64) > 0
+        key = (needs.tobytes(), None if each.servers is None else each.servers.tobytes())
+        if key not in known:
+            able = has[:, needs].all(axis=1)
+            known[key] = bool((able if each.servers is None else able & each.servers).any())
+        sorted_out[not known[key]].append(each)
+    return sorted_out
+
+
+def _kinds(work: list[Work], total: Float, n_servers: int, by_shape: bool) -> dict[str, list[_Kind]]:
+    """Kinds of tasks by owner in the order of names, each owner's from the largest wish down."""
+    everywhere = np.ones(n_servers, dtype=np.bool_)
+    groups: dict[tuple[str, tuple[float, ...], bytes], list[Work]] = {}
+    for each in work:
+        shape = tuple(map(float, each.request)) if by_shape else tuple(float(r > 0) for r in each.request)
+        where = everywhere if each.servers is None else each.servers
+        groups.setdefault((each.owner, shape, where.tobytes()), []).append(each)
+    kinds: dict[str, list[_Kind]] = {owner: [] for owner in sorted({owner for owner, _, _ in groups})}
+    for (owner, shape, _), members in groups.items():
+        count = math.fsum(w.count for w in members)
+        # fsum is exact up to one rounding, so that the order of tasks makes no difference
+        request = shape if by_shape else tuple(
+            math.fsum(w.count * w.request[i] for w in members) / count for i in range(len(total))
+        )  # fmt: skip
+        wish = count * max(r / t for r, t in zip(request, total.tolist(), strict=True) if r > 0)
+        where = everywhere if members[0].servers is None else members[0].servers
+        kinds[owner].append(_Kind(request, where, count, wish))
+    for of_owner in kinds.values():
+        of_owner.sort(key=lambda kind: (-kind.wish, kind.request, kind.servers.tobytes()))
+    return kinds
+
+
+def _users(kinds: dict[str, list[_Kind]]) -> list[tuple[str, _Kind, float]]:
+    """Name, kind and entitlement of each user."""
+    mark = " #"
+    while any(mark in owner for owner in kinds):  # so that no name of a kind is an owner's name
+        mark += "#"
+    users: list[tuple[str, _Kind, float]] = []
+    for owner, of_owner in kinds.items():
+        wished = math.fsum(kind.wish for kind in of_owner)
+        for k, kind in enumerate(of_owner, 1):
+            name = owner if len(of_owner) == 1 else f"{owner}{mark}{k}"
+            users.append((name, kind, kind.wish / wished))
+    return users
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

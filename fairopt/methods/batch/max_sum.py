@@ -1,0 +1,164 @@
+"""The largest sum of shares of many instances at once: a simplex method in step (math.md section 4, alpha = 0)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.formulation.batch import Chunk
+
+Float = NDArray[np.floating[Any]]
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+TINY = 1e-11  # of numbers scaled to 1: smaller ones are rounding, and what they hide is charged to the gap
+PATIENCE = 3  # pivots per row and column before Bland's rule takes over, which cannot cycle; 1 is the most ever seen
+GIVE_UP = 30  # pivots per row and column
+
+
+def solve(chunk: Chunk) -> tuple[Float, Float]:
+    """A vertex with the largest sum of shares, and its prices.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        Instances; weights play no part.
+
+    Returns
+    -------
+    tasks : ndarray of shape (n_users, size)
+    prices : ndarray of shape (n_resources, size)
+        Per whole capacity.
+    """
+    ratios = chunk.demands / chunk.capacities
+    largest = ratios.max(axis=1)
+    part = largest > 0
+    # in units of what a user could run alone, so that columns are at most 1; and the best paid user earns 1
+    unit = np.divide(1.0, largest, out=np.zeros(largest.shape), where=part)
+    earns = chunk.per_task * unit
+    best = np.maximum(earns.max(axis=0), np.finfo(float).tiny)
+    columns, tops = ratios * unit[:, None], np.where(part, chunk.limits * largest, 0.0)
+    values, prices = Simplex(columns, earns / best, tops).run()
+    return chunk.tasks_at(values * unit / chunk.per_level), prices * best
+
+
+class Simplex:
+    """Maximise ``earns @ y`` over ``columns.T @ y <= 1``, ``0 <= y <= tops``, for many small programs in step.
+
+    Each program is a dictionary (Chvatal, Linear Programming, 1983): basic variables and the objective as linear
+    functions of the others. Variables 0..n-1 are y, the rest the slacks. A variable at its upper bound is counted from
+    there downwards (``turned``), so that all that are not basic are 0.
+    """
+
+    def __init__(self, columns: Float, earns: Float, tops: Float) -> None:
+        n, m, size = columns.shape
+        self.n, self.m = n, m
+        self.table = np.zeros((m + 1, n + 1, size))
+        self.table[:m, :n] = columns.transpose(1, 0, 2)
+        self.table[m, :n] = -earns
+        self.table[:m, n] = 1.0
+        self.outside = np.broadcast_to(np.arange(n)[:, None], (n, size)).copy()
+        self.basis = np.broadcast_to(np.arange(n, n + m)[:, None], (m, size)).copy()
+        self.turned = np.zeros((n + m, size), dtype=bool)
+        self.tops = np.concatenate([tops, np.full((m, size), np.inf)])
+        self.bounded = bool((tops < 1.0).any())  # a limit beyond what the capacities allow never binds
+
+    def run(self) -> tuple[Float, Float]:
+        """The variables y of shape (n, size) and the prices of shape (m, size); NaN where it was given up."""
+        n, m, size = self.n, self.m, self.table.shape[2]
+        values, prices = np.full((n, size), np.nan), np.full((m, size), np.nan)
+        here = np.arange(size)
+        for k in range(GIVE_UP * (n + m)):
+            bland = k >= PATIENCE * (n + m)
+            costs = self.table[m, :n]
+            entering, done = _choose(costs, self.outside, -TINY, bland)
+            if done.any():
+                values[:, here[done]], prices[:, here[done]] = self._read(done)
+                here = here[~done]
+                if not len(here):
+                    break
+                self._keep(~done)
+                entering = entering[~done]
+            self._step(entering, bland)
+        return values, prices
+
+    def _step(self, entering: Int, bland: bool) -> None:
+        n, m = self.n, self.m
+        enters = entering == np.arange(n + 1)[:, None]
+        column = np.einsum("ijb,jb->ib", self.table, enters.astype(float))
+        room = self.table[:m, n]
+        ratio = np.divide(np.maximum(room, 0.0), column[:m], out=np.full(room.shape, np.inf), where=column[:m] > TINY)
+        if self.bounded:
+            above = np.take_along_axis(self.tops, self.basis, axis=0) - room
+            falls = (column[:m] < -TINY) & (above < np.inf)
+            np.divide(np.maximum(above, 0.0), -column[:m], out=ratio, where=falls)
+        least = ratio.min(axis=0)
+        ties = ratio <= least
+        leaving = np.where(ties, self.basis if bland else np.arange(m)[:, None], n + m).argmin(axis=0)
+        leaves = leaving == np.arange(m + 1)[:, None]
+        pivots = np.ones(len(entering), dtype=bool)
+        if self.bounded:
+            column, pivots = self._turn_where_needed(entering, enters, leaves, column, least)
+        self._pivot(enters & pivots, leaves & pivots, column, pivots)
+
+    def _turn_where_needed(
+        self, entering: Int, enters: Bool, leaves: Bool, column: Float, least: Float
+    ) -> tuple[Float, Bool]:
+        """Count from the other end: the entering variable that meets its own bound, or the basic one that meets its.
+
+        Returns the entering column as it is now, and where a pivot follows: not where the entering variable was turned.
+        """
+        n, m = self.n, self.m
+        index = np.arange(len(entering))
+        who = self.outside[entering, index]
+        own = self.tops[who, index]
+        turns = own <= least
+        self.table[:, n] -= np.where(turns, column * np.where(turns, own, 0.0), 0.0)
+        np.negative(self.table, out=self.table, where=(enters & turns)[None])
+        self.turned[who, index] ^= turns
+        row = leaves[:m].argmax(axis=0)
+        basic = self.basis[row, index]
+        downwards = ~turns & (column[row, index] < 0)
+        top = np.where(downwards, self.tops[basic, index], 0.0)
+        falling = leaves & downwards
+        np.negative(self.table, out=self.table, where=falling[:, None])
+        self.table[:, n] += np.where(falling, top, 0.0)
+        self.turned[basic, index] ^= downwards
+        return np.where(turns, 0.0, np.where(falling, -column, column)), ~turns
+
+    def _pivot(self, enters: Bool, leaves: Bool, column: Float, pivots: Bool) -> None:
+        """Swap the entering and the leaving variable of each program that pivots; elsewhere the column is 0."""
+        n, m = self.n, self.m
+        row = np.einsum("ijb,ib->jb", self.table, leaves.astype(float))
+        pivot = np.where(pivots, np.einsum("jb,jb->b", row, enters.astype(float)), 1.0)
+        row, by = row / pivot, column / pivot
+        self.table -= np.where(leaves, 0.0, column)[:, None] * row[None]
+        np.copyto(self.table, -by[:, None], where=enters[None])
+        np.copyto(self.table, row[None], where=leaves[:, None])
+        np.copyto(self.table, 1.0 / pivot, where=enters[None] & leaves[:, None])
+        out = np.where(leaves[:m], self.basis, 0).sum(axis=0)
+        into = np.where(enters[:n], self.outside, 0).sum(axis=0)
+        np.copyto(self.outside, out, where=enters[:n])
+        np.copyto(self.basis, into, where=leaves[:m])
+
+    def _keep(self, which: Bool) -> None:
+        self.table, self.tops, self.turned = self.table[..., which], self.tops[:, which], self.turned[:, which]
+        self.outside, self.basis = self.outside[:, which], self.basis[:, which]
+
+    def _read(self, which: Bool) -> tuple[Float, Float]:
+        n, m = self.n, self.m
+        table, basis, outside = self.table[..., which], self.basis[:, which], self.outside[:, which]
+        variables = np.arange(n + m)[:, None, None]
+        values = np.where(basis == variables[:n], table[:m, n], 0.0).sum(axis=1)
+        values = np.where(self.turned[:n, which], self.tops[:n, which] - values, values)
+        prices = np.where(outside == variables[n:], table[m, :n], 0.0).sum(axis=1)
+        return np.maximum(values, 0.0), np.maximum(prices, 0.0)
+
+
+def _choose(costs: Float, names: Int, below: float, bland: bool) -> tuple[Int, Bool]:
+    """The entering column of each program (the most negative cost; by Bland the first name), and who has none."""
+    eligible: Bool = costs < below
+    keys = np.where(eligible, names if bland else costs, np.inf)
+    return keys.argmin(axis=0), np.logical_not(eligible.any(axis=0))

@@ -1,0 +1,226 @@
+"""Many small instances of one shape at once: the fast routes, in step over all of them (math.md section 4, batches)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.base import is_ours
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
+from fairopt.blocks.shares import Share
+from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
+from fairopt.formulation.batch import Batch, Chunk
+from fairopt.methods import dispatch
+from fairopt.methods.batch import alpha_fair as batch_prices
+from fairopt.methods.batch import max_sum, waterfilling
+from fairopt.progress import by_itself
+from fairopt.proofs import gate
+from fairopt.proofs.batch import judge
+from fairopt.proofs.gate import Found
+
+__all__ = ["Allocations", "allocate_many"]
+
+Float = NDArray[np.floating[Any]]
+Bool = NDArray[np.bool_]
+Solve = Callable[[Chunk], tuple[Float, Float | None]]  # tasks (n_users, size), feasible, and prices as evidence
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Allocations:
+    """Allocations of many instances of one shape, each with its proof; ``[b]`` gives one as an `Allocation`.
+
+    Attributes
+    ----------
+    policy : Policy
+        Who answered.
+    tasks : ndarray of shape (n_instances, n_users)
+        Tasks of each user; 0 for those who take no part.
+    gap, violation : ndarray of shape (n_instances,)
+        As in `Certificate`.
+    method : str
+        ``water-filling``, ``prices`` or ``simplex``.
+    one_by_one : ndarray of bool of shape (n_instances,)
+        Which instances the method could not prove right, and were solved on their own as `Policy.allocate` does.
+    seconds : float
+        The whole call.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> a = fo.allocate_many(fo.DRF(), [[[40, 8, 8], [8, 5, 1]], [[1, 2, 0], [1, 1, 1]]], [200, 200, 200])
+    >>> a
+    <Allocations of 2 instances (2 users x 3 resources) by DRF: all certified, largest gap 0.0e+00, by water-filling>
+    >>> a[0].usage
+    array([[200. ,  82.5,  32.5]])
+    """
+
+    policy: Any
+    tasks: Float
+    gap: Float
+    violation: Float
+    method: str
+    one_by_one: Bool
+    seconds: float
+    _batch: Batch = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for judged in (self.tasks, self.gap, self.violation, self.one_by_one):  # what was judged stays as it was
+            judged.flags.writeable = False
+
+    @cached_property
+    def ok(self) -> Bool:
+        """Which answers are certified: gap at most 1e-6, violation at most 1e-9."""
+        return (self.gap <= GAP_TOLERANCE) & (self.violation <= VIOLATION_TOLERANCE)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __getitem__(self, b: int) -> Allocation:
+        """The allocation of one instance, without the users who take no part; it has no prices."""
+        b = range(len(self))[b]  # negative ones count from the end, and beyond it is an IndexError
+        instance, users = self._batch.instance(b)
+        found = Found(
+            float(self.gap[b]), float(self.violation[b]), "one by one" if self.one_by_one[b] else self.method
+        )
+        return gate.of_batch(self.policy, instance, self.tasks[b, users], found, self.seconds / len(self))
+
+    def __repr__(self) -> str:
+        name = getattr(self.policy, "name", None) or repr(self.policy)
+        size, n, m = self._batch.demands.shape
+        verdict = "all certified" if self.ok.all() else f"{int((~self.ok).sum())} NOT certified"
+        alone = f", {int(self.one_by_one.sum())} one by one" if self.one_by_one.any() else ""
+        return (
+            f"<Allocations of {size} instance{'s' * (size != 1)} ({n} user{'s' * (n != 1)} x {m} "
+            f"resource{'s' * (m != 1)}) by {name}: {verdict}, largest gap {self.gap.max(initial=0.0):.1e}, "
+            f"by {self.method}{alone}>"
+        )
+
+
+def allocate_many(
+    policy: Any,
+    demands: ArrayLike,
+    capacities: ArrayLike,
+    *,
+    weights: Any = None,
+    task_limits: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Allocations:
+    """Solve a policy on many instances of one pool each, microseconds apiece, and prove every answer.
+
+    For max-min and leximin (`DRF`, `KDF`), alpha-fairness (`FDS`, `GFJ`, `NashWelfare`) and the largest sum of shares
+    (`NoFairness`), on any share of fairopt's, without constraints beside task limits.
+
+    Parameters
+    ----------
+    policy : Policy
+        Or anything with ``objective`` and ``constraints``.
+    demands : array-like of shape (n_instances, n_users, n_resources)
+        Units of each resource that one task takes.
+    capacities : array-like of shape (n_instances, n_resources) or (n_resources,)
+        Units of each resource.
+    weights, task_limits : scalar, array-like of shape (n_users,) or (n_instances, n_users), optional
+        As in `Instance`, but everything by position: data frames and series with labels are refused.
+    progress : callable, optional
+        Called with the number of instances done and of all, now and then.
+
+    Returns
+    -------
+    Allocations
+        An instance whose answer cannot be proved at once is solved again by itself, as `Policy.allocate` does
+        (milliseconds: a few in 10,000, but most of them at alpha below 0.001); where that fails too, its ``ok`` is
+        False and its tasks are the best found.
+
+    Raises
+    ------
+    InvalidInstance
+        If a number is wrong; names the instance, the user and the resource, counted from 0.
+    OutOfDomain
+        If the share is not defined for a user, or the policy is of another kind.
+
+    Notes
+    -----
+    Instances of fewer users or resources are padded: a user with a task limit of 0 takes no part, whatever its demands
+    and weight (NaN too), and a resource that nobody needs may have capacity 0.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> demands = [[[40, 8, 8], [8, 5, 1]], [[1, 2, 0], [1, 1, 1]]]
+    >>> fo.allocate_many(fo.DRF(), demands, [200, 200, 200], task_limits=[None, 10]).tasks
+    array([[ 3., 10.],
+           [95., 10.]])
+    """
+    start = time.perf_counter()
+    method, single, share, solve = _way(policy)
+    batch = Batch(demands, capacities, weights, task_limits)
+    tasks = np.zeros((len(batch), batch.n_users))
+    gap, violation, alone = np.zeros(len(batch)), np.zeros(len(batch)), np.zeros(len(batch), dtype=bool)
+    with by_itself() as tell:
+        for where in batch.slices():
+            tell("instances", where.start, len(batch))
+            with np.errstate(all="ignore"):  # zeros and infinities are meant, and what ends as NaN is not certified
+                chunk = batch.chunk(where, share)
+                found, prices = solve(chunk)
+                tasks[where] = found.T
+                gap[where], violation[where] = judge(chunk, single, found, prices)
+            alone[where] = ~((gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE))
+            for b in where.start + np.flatnonzero(alone[where]):
+                tasks[b], gap[b], violation[b] = _by_itself(policy, batch, int(b))
+            if progress is not None:
+                progress(where.stop, len(batch))
+    return Allocations(policy, tasks, gap, violation, method, alone, time.perf_counter() - start, batch)
+
+
+def _way(policy: Any) -> tuple[str, Objective, Share, Solve]:
+    """The method, the objective and its share, and what solves a chunk."""
+    objective = getattr(policy, "objective", None)
+    if not isinstance(objective, Objective):
+        raise InvalidBlock(f"{policy!r} is no policy, but a mechanism without an objective; allocate one by one")
+    if policy.constraints:
+        raise OutOfDomain(
+            f"allocate_many solves policies without constraints, not {policy.constraints[0]!r}; "
+            "use task_limits for limits on tasks, or allocate one by one: policy.allocate(instance)"
+        )
+    parts = [part for factor, part in objective.terms() if factor > 0]
+    single: Objective = parts[0] if len(parts) == 1 else objective
+    if isinstance(single, FairnessEfficiency):
+        single = single.alpha_fair() or (Total(single.share) if single.beta == 1 else single)
+    share = next(iter(single.share_blocks()), None)
+    if share is None or not (is_ours(single) and is_ours(share)):
+        raise OutOfDomain(
+            f"{objective!r} is not made of fairopt's own blocks, which are known to treat users one at a time; "
+            "allocate one by one: policy.allocate(instance)"
+        )
+    if isinstance(single, (Leximin, MaxMin)):
+        return "water-filling", single, share, waterfilling.solve
+    if isinstance(single, Total) or (isinstance(single, AlphaFair) and single.alpha == 0):
+        return "simplex", single, share, max_sum.solve
+    if isinstance(single, AlphaFair):
+        return "prices", single, share, partial(batch_prices.solve, alpha=single.alpha)
+    raise OutOfDomain(
+        f"allocate_many solves Leximin, MaxMin, AlphaFair and Total of one share, not {objective!r}; "
+        "allocate one by one: policy.allocate(instance)"
+    )
+
+
+def _by_itself(policy: Any, batch: Batch, b: int) -> tuple[Float, float, float]:
+    """Tasks, gap and violation of one instance by the general way; the best found where nothing could be proved."""
+    instance, users = batch.instance(b)
+    tasks = np.zeros(batch.n_users)
+    try:
+        answer: Allocation | None = dispatch.allocate(policy, instance)
+    except NotCertified as error:
+        answer = error.best
+    if answer is None:
+        return tasks, np.inf, 0.0
+    tasks[users] = answer.tasks
+    return tasks, answer.certificate.gap, answer.certificate.violation

@@ -1,0 +1,262 @@
+"""Virtual shares on several servers: PS-DSF as an equilibrium of the servers (math.md section 5).
+
+A user's virtual share on a server is its tasks everywhere over the tasks that it could run on this server alone. Each
+server fills its resources by water-filling on virtual shares per weight, where a user starts from what it has
+elsewhere; an allocation in which no server would change anything is PS-DSF.
+
+Going from server to server finds it, but where two servers rank users almost alike, tasks drift from one to the other
+in steps as small as the difference. So in between a long step is taken: with who is held by which full resource as it
+stands, the conditions of the equilibrium are linear.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fairopt.instance import Instance
+from fairopt.progress import tell
+from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
+
+__all__ = ["equilibrium"]
+
+Float = NDArray[np.floating[Any]]
+Int = NDArray[np.int64]
+
+FLAT = 1e-13  # of all slopes added up: what rounding leaves of them when everybody is at a limit
+CLOSE = 1e-9  # gap at which to stop: a thousandth of the tolerance
+NOWHERE, LIMIT = -1, -2  # what holds a user on a server where it runs nothing, and where it is at its limit
+
+# Measured on random clusters of 50 x 10, 200 x 27 and 400 x 60 (users x servers), half with limits. Solving the step
+# again without those who would fall below 0, up to DROPS times: 3 to 22 steps each; once only: 4 to 300 and more.
+DROPS = 4
+# The next step is to go NEARER times further after a success, BACK times less far after a failure: 44 sweeps on the
+# average with 5 and 10, 48 with 3 and 4. Drift does not slow down, so a step may leave as much movement as there was,
+# and some (WORSE): with 1.0 drift was refused for ever, with 4 the search went round in circles.
+NEARER, BACK, WORSE = 5.0, 10.0, 1.5
+FIRST, NEAREST, FURTHEST = 0.1, 1e-8, 10.0
+# Where servers chase each other, round k counts for SLOWER / (SLOWER + k); with 5 and 20 the same ones were found. With
+# long steps of 1e-8 one more of 5,000 was not.
+SLOWER, PATIENT = 20, 1e-6
+STEPS = 100  # 35 were the most on 400 users x 1,000 different servers
+
+
+def equilibrium(instance: Instance, deadline: float | None = None) -> Float:
+    """Tasks at which no server would change anything, as near as could be found.
+
+    Parameters
+    ----------
+    instance : Instance
+        Where everybody has a task limit above 0.
+    deadline : float, optional
+        When to stop looking, on the clock of `time.perf_counter`.
+
+    Returns
+    -------
+    ndarray of shape (n_users, n_servers)
+        Within capacities and limits, and nearest to the equilibrium of all that was seen: `largest_gain` says how near.
+    """
+    with np.errstate(all="ignore"):  # beyond the range of floats there is no answer, which the certificate says
+        return _found(_Search(instance), _Closest(instance, deadline))
+
+
+class _Closest:
+    """The best of all tasks that were looked at."""
+
+    def __init__(self, instance: Instance, deadline: float | None) -> None:
+        self.instance, self.deadline = instance, deadline
+        self.tasks: Float = np.zeros(instance.eligible.shape)
+        self.gain = np.inf
+
+    def done(self, tasks: Float) -> bool:
+        """Look at these, and say whether to stop."""
+        gain = largest_gain(self.instance, tasks).gain
+        if gain < self.gain:
+            self.tasks, self.gain = tasks, gain
+        return self.gain <= CLOSE or (self.deadline is not None and time.perf_counter() > self.deadline)
+
+
+class _State(NamedTuple):
+    """Tasks, and what holds each user on each server: a resource, NOWHERE or LIMIT; both (n_users, n_servers)."""
+
+    tasks: Float
+    held: Int
+
+
+class _Search:
+    """An instance in units in which each capacity is 1, and 1 task is what a user could run alone on its best row."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.unit = instance.tasks_alone.max(axis=1)[:, None]
+        capacity = instance.capacities * instance.counts[:, None]
+        loads = instance.per_server_demands / np.where(capacity > 0, capacity, 1.0)
+        self.loads = np.where(instance.eligible[:, :, None], loads * self.unit[:, :, None], 0.0)
+        single = tasks_alone_on_one(instance)
+        self.rise = single / single.max() * (instance.weights[:, None] / self.unit)  # tasks per unit of level
+        self.limits = instance.task_limits / self.unit[:, 0]
+        # The order of servers may decide between several equilibria, so it must not be that in which they are given:
+        # the most useful ones first. Sorted before they are added up, numbers of users in any order give the same sum.
+        use = np.sort(instance.tasks_alone / self.unit, axis=0).sum(axis=0)
+        self.nothing = _State(np.zeros(single.shape), np.full(single.shape, NOWHERE))
+        self.servers: list[tuple[int, Int, Float, Float]] = []
+        for s in np.argsort(-use, kind="stable"):
+            users = np.flatnonzero(instance.eligible[:, s])
+            self.servers.append((int(s), users, self.loads[users, s], self.rise[users, s]))
+
+    def swept(self, now: _State, times: int) -> tuple[_State, float]:
+        """After some rounds in which each server fills itself again, and what part of its tasks the last one moved."""
+        tasks, held = now.tasks.copy(), now.held.copy()
+        moved = 0.0
+        for _ in range(times):
+            before, total = tasks.copy(), tasks.sum(axis=1)
+            for s, users, loads, rise in self.servers:
+                low = np.maximum(total[users] - tasks[users, s], 0.0)
+                filled = _fill(loads, rise, low, self.limits[users])
+                tasks[users, s], held[users, s] = filled
+                total[users] = low + filled.tasks
+            moved = float(np.mean(np.abs(tasks - before).sum(axis=1) / np.where(total > 0, total, 1.0)))
+        return _State(tasks, held), moved
+
+    def stepped(self, now: _State, near: float) -> _State:
+        """A long step: solve for the levels of full resources with who is held by what as it stands.
+
+        On each server where a user runs, its tasks everywhere are its level there (or its limit), and each resource
+        that holds somebody is full. That is singular where tasks could be swapped between servers, and nearly so where
+        they drift; so each condition may be off by ``near`` times how much the user's tasks there change, which makes
+        it an implicit step along the drift. Who would fall below 0 on a server leaves it.
+        """
+        held = now.held
+        for _ in range(DROPS):
+            user, server = np.nonzero(held != NOWHERE)
+            found = self._solved(now.tasks, held, user, server, near)
+            if found is None:
+                return now
+            tasks = np.zeros(now.tasks.shape)
+            tasks[user, server] = np.maximum(found, 0.0)
+            if (found >= 0).all():
+                break
+            held = held.copy()
+            held[user[found < 0], server[found < 0]] = NOWHERE
+        return _State(tasks, held)
+
+    def _solved(self, tasks: Float, held: Int, user: Int, server: Int, near: float) -> Float | None:
+        """Tasks by pair of user and server where it runs; None where there is no answer.
+
+        For a user on k servers with targets u_p (a level times `rise`, or the limit) the conditions
+        ``sum_q x_q + near (x_p - old_p) = u_p`` give ``x_p = old_p + (u_p - mean u) / near + (mean u - sum old) /
+        (k + near)``; what is left to solve are the levels, one for each full resource.
+        """
+        n, servers, m = self.loads.shape
+        pairs, by, old = np.arange(len(user)), held[user, server], tasks[user, server]
+        rising = by >= 0
+        full, level = np.unique((server * m + by)[rising], return_inverse=True)
+        targets = sp.csr_matrix(
+            (self.rise[user, server][rising], (pairs[rising], level)), shape=(len(pairs), len(full))
+        )
+        fixed = np.where(rising, 0.0, self.limits[user])
+        mine = sp.csr_matrix((np.ones(len(pairs)), (pairs, user)), shape=(len(pairs), n))
+        k = np.bincount(user, minlength=n)[user].astype(float)
+        mean = sp.diags(1.0 / k) @ mine @ mine.T
+        spread = (sp.identity(len(pairs)) - mean) * (1.0 / near) + sp.diags(1.0 / (k + near)) @ mean
+        start = old - np.bincount(user, weights=old, minlength=n)[user] / (k + near) + spread @ fixed
+        # every pair on the server of a full resource puts load on it, whatever holds the pair
+        of, resource = full // m, full % m
+        there = sp.csr_matrix((np.ones(len(pairs)), (server, pairs)), shape=(servers, len(pairs)))[of].tocoo()
+        load = self.loads[user[there.col], server[there.col], resource[there.row]]
+        use = sp.csr_matrix((load, (there.row, there.col)), shape=there.shape)
+        try:
+            levels = np.linalg.solve((use @ spread @ targets).toarray(), 1.0 - use @ start)
+        except np.linalg.LinAlgError:
+            return None
+        found = start + spread @ (targets @ levels)
+        return found if np.isfinite(found).all() else None
+
+
+def _found(search: _Search, closest: _Closest) -> Float:
+    """Sweeps and long steps in turn, until it is close enough."""
+    now, moved = search.swept(search.nothing, 5)
+    further, still, near = now, moved, FIRST
+    for k in range(STEPS):
+        tell(f"servers in balance, step {k + 1}")
+        if closest.done(further.tasks * search.unit):
+            return closest.tasks
+        if still <= max(WORSE * moved, FLAT):
+            now, moved, near = further, still, max(near / NEARER, NEAREST)
+        else:
+            now, moved = search.swept(now, 3)
+            near = min(near * BACK, FURTHEST)
+        further, still = search.swept(search.stepped(now, near), 2)
+    # it goes round in circles (3 of 3,000 small clusters): ever smaller steps of all servers, and a try from each
+    tasks = now.tasks
+    for k in range(STEPS):
+        tell(f"servers in balance, small step {k + 1}")
+        after, _ = search.swept(_State(tasks, now.held), 1)
+        found, _ = search.swept(search.stepped(after, PATIENT), 2)
+        found, _ = search.swept(search.stepped(found, PATIENT), 2)
+        if closest.done(found.tasks * search.unit):
+            break
+        part = SLOWER / (SLOWER + k)
+        tasks = part * after.tasks + (1.0 - part) * tasks
+    return closest.tasks
+
+
+def _fill(loads: Float, rise: Float, low: Float, high: Float) -> _State:
+    """Water-filling on one server, from what users have elsewhere.
+
+    Parameters
+    ----------
+    loads : ndarray of shape (n_users, n_resources)
+        Fraction of each resource that one task takes.
+    rise : ndarray of shape (n_users,)
+        Tasks per unit of level, positive.
+    low, high : ndarray of shape (n_users,)
+        Tasks elsewhere, and most tasks.
+
+    Returns
+    -------
+    _State
+        Of this server.
+    """
+    n, m = loads.shape
+    tasks, held, room = np.zeros(n), np.full(n, NOWHERE), np.ones(m)
+    left = np.flatnonzero(high > low)
+    while len(left):
+        start, top = low[left] / rise[left], high[left] / rise[left]
+        level, full = _next_full(loads[left] * rise[left, None], start, top, room)
+        at_limit = top <= level
+        stop = at_limit if full < 0 else at_limit | (loads[left, full] > 0)
+        who = left[stop]
+        tasks[who] = np.where(at_limit[stop], high[who], np.maximum(level * rise[who], low[who])) - low[who]
+        held[who] = np.where(tasks[who] <= 0, NOWHERE, np.where(at_limit[stop], LIMIT, full))
+        room = np.maximum(room - tasks[who] @ loads[who], 0.0)
+        left = left[~stop]
+    # what a user has elsewhere may be so much more that the difference is rounded: 1 task beside 1e10 was off by 8e-8
+    return _State(tasks / max(float((tasks @ loads).max(initial=0.0)), 1.0), held)
+
+
+def _next_full(slopes: Float, start: Float, top: Float, room: Float) -> tuple[float, int]:
+    """The level at which the first resource is full if users rise from start to top, and which; infinity and -1."""
+    limited = np.isfinite(top)
+    at = np.concatenate([start, top[limited]])
+    order = np.argsort(at)
+    at = at[order]
+    slope = np.cumsum(np.concatenate([slopes, -slopes[limited]])[order], axis=0)
+    load = np.zeros(slope.shape)
+    np.cumsum(slope[:-1] * np.diff(at)[:, None], axis=0, out=load[1:])
+    flat = FLAT * slopes.sum(axis=0)
+    level, full = np.inf, -1
+    for i in range(len(room)):
+        rises = slope[:, i] > flat[i]
+        k = max(int(np.searchsorted(load[:, i], room[i], side="right")) - 1, 0)
+        if not rises[k]:
+            if k == len(at) - 1:
+                continue  # everybody is at a limit before it is full
+            k = int(np.flatnonzero(rises[:k])[-1])
+        reach = float(at[k] + (room[i] - load[k, i]) / slope[k, i])
+        if reach < level:
+            level, full = reach, i
+    return level, full

@@ -1,0 +1,118 @@
+"""When nothing satisfies all constraints: an irreducible set of them that conflict, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from fairopt.blocks.base import is_ours
+from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
+from fairopt.errors import Infeasible
+from fairopt.formulation.program import ConeModel, Program, written
+from fairopt.methods.cone import solvers
+from fairopt.progress import tell
+
+# by name: the block, if it is one, and its conditions
+Groups = dict[str, tuple[Constraint | None, list[cp.Constraint]]]
+
+
+def explain(program: Program) -> None:
+    """Raise `Infeasible` with an irreducible conflict; return if the constraints can hold together after all.
+
+    What a route added to a policy's own constraints holds at a point that is known, and is left out.
+
+    Parameters
+    ----------
+    program : Program
+        Said to be infeasible.
+
+    Raises
+    ------
+    Infeasible
+    """
+    cone = ConeModel(program)
+    groups = _groups(program, cone)
+    if _feasible([c for _, conditions in groups.values() for c in conditions]):
+        return
+    kept = dict(groups)
+    for k, name in enumerate(list(groups)):  # deletion filter: what is left cannot lose any member
+        tell("looking for what conflicts, conditions", k, len(groups))
+        without = [c for other, (_, conditions) in kept.items() if other != name for c in conditions]
+        if not _feasible(without):
+            del kept[name]
+    names = tuple(kept)
+    raise Infeasible(f"{_sentence(names)}{_how_far(program, cone, groups, names)}", names)
+
+
+def _groups(program: Program, cone: ConeModel) -> Groups:
+    instance, model = program.instance, cone.model
+    groups: Groups = {}
+    limited = np.flatnonzero(np.isfinite(instance.task_limits))
+    for i, resource in enumerate(instance.resources):
+        rows = np.arange(instance.n_servers) * instance.n_resources + i
+        rows = rows[np.isin(rows, program.capacity_rows)]
+        if len(rows):
+            groups[f"the capacity of {resource}"] = (None, [model.loads[rows] <= 1])
+    if len(limited):
+        unit = 1.0 / instance.task_limits[limited]
+        groups["the task limits"] = (None, [cp.multiply(model.tasks[limited], unit) <= 1])
+    for constraint in program.constraints:
+        if constraint.added:
+            continue
+        before = len(model.required)
+        conditions = list(written(constraint, model if is_ours(constraint) else cone.model_as_given()).values())
+        name = f"`{constraint!r}`"
+        while name in groups:  # another block that prints alike
+            name += " (another)"
+        groups[name] = (constraint, conditions + model.required[before:])
+    return groups
+
+
+def _feasible(conditions: list[cp.Constraint]) -> bool:
+    problem = cp.Problem(cp.Minimize(0), conditions)
+    linear = all(a.is_pwl() for c in conditions for a in c.args)
+    for name in solvers.chain(linear):
+        attempt = solvers.run(problem, name)
+        if attempt.status.startswith("infeasible"):
+            return False
+        if attempt.status in solvers.SOLVED:
+            return True
+    return True  # no solver could tell: do not accuse
+
+
+def _sentence(names: tuple[str, ...]) -> str:
+    if len(names) == 1:
+        return f"{names[0]} cannot hold"
+    return ", ".join(names[:-1]) + f" and {names[-1]} cannot hold together"
+
+
+def _how_far(program: Program, cone: ConeModel, groups: Groups, names: tuple[str, ...]) -> str:
+    """For a lower bound in the conflict: how much of it everything else, named or not, leaves room for."""
+    for name in names:
+        constraint, _ = groups[name]
+        if not isinstance(constraint, (MinShare, MinTasks, SharingIncentive)):
+            continue
+        bounds = constraint.bounds(program.instance)
+        if bounds is None:
+            continue
+        floors = np.flatnonzero(bounds[0] > 0)
+        most = min(float((program.most[floors] / bounds[0][floors]).min()), 1.0)
+        if most == 0:
+            return _as_words(constraint, name, 0.0)
+        factor = cp.Variable(nonneg=True)  # of the most that any one user could have: a number that solvers can see
+        wanted = cp.multiply(cone.model.tasks[floors], 1.0 / (most * bounds[0][floors])) >= factor
+        others = [c for other, (_, conditions) in groups.items() if other != name for c in conditions]
+        problem = cp.Problem(cp.Maximize(factor), [wanted, factor <= 1, *others])
+        linear = all(a.is_pwl() for c in others for a in c.args)
+        for solver in solvers.chain(linear):
+            if solvers.run(problem, solver).status == "optimal":
+                return _as_words(constraint, name, most * float(factor.value))
+    return ""
+
+
+def _as_words(constraint: Any, name: str, factor: float) -> str:
+    if isinstance(constraint, MinShare) and isinstance(constraint.level, float):
+        return f"; the largest common share is {factor * constraint.level:.4g}"
+    return f"; there is room for {factor:.4g} times what {name} asks"

@@ -1,0 +1,342 @@
+"""Leximin of any linear share under any constraints, as a sequence of programs (math.md section 4).
+
+Each level maximises the common level z of the users still rising. Users who cannot rise are read off the dual values,
+with a bound that proves it, and where that leaves doubt a second program confirms them all at once: never one solve
+per user. Task limits cost no solve each: between two bottlenecks the sorted limits are bisected.
+
+What has bounds only, and a share worth the same on every server, goes a faster way first: see `server_leximin`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.objectives import Leximin
+from fairopt.certificate import Try
+from fairopt.formulation.pool_users import Pool
+from fairopt.formulation.program import ConeModel, Program
+from fairopt.methods.cone import infeasible as conflict
+from fairopt.methods.cone import solvers
+from fairopt.methods.cone.solve import Proposals, Settings, is_linear, out_of_time
+from fairopt.progress import tell
+from fairopt.proofs.conditions import charged_conditions, dual_values, relaxed_multipliers, repair
+from fairopt.proofs.evidence import Bottlenecked, Evidence, Held, Holding, Proposal
+from fairopt.proofs.lagrangian import Multipliers
+from fairopt.proofs.levels import further_charges
+
+Float = NDArray[np.floating[Any]]
+
+NOISE = 1e-9  # a price that is so small a part of all, on a capacity with so much left, is a solver's rounding
+TIE = 1e-9  # relatively: costs as near as this are equal but for rounding
+RISING = 1e-6  # a user this far above the level, relatively, has shown that it can rise
+
+
+def solve(program: Program, settings: Settings) -> Proposals:
+    """Leximin through CVXPY, by one solver after the other until one is certified.
+
+    Parameters
+    ----------
+    program : Program
+        With a `Leximin` objective.
+    settings : Settings
+        Solver, options, time.
+
+    Yields
+    ------
+    Proposal
+        Of each solver.
+    """
+    linear = all(is_linear(c) for _, _, c in ConeModel(program).rest)
+    for name in settings.chain(linear):
+        start = time.perf_counter()
+        if settings.late:
+            yield out_of_time(name)
+            return
+        answer = yield replace(_Levels(program, name, settings).proposal(start), solver=name)
+        if answer is not None and answer.ok:
+            return
+
+
+class _Failed(Exception):
+    """A solver gave no usable answer for a level."""
+
+
+class _Levels:
+    def __init__(self, program: Program, solver: str, settings: Settings) -> None:
+        self.program, self.solver, self.settings = program, solver, settings
+        self.cone = ConeModel(program, solver)
+        objective = program.objective
+        assert isinstance(objective, Leximin)
+        instance = program.instance
+        self.relative = self.cone.model.relative_share(objective.share)  # s / (w L)
+        unit = instance.weights * self.cone.model.level(objective.share)
+        c = objective.share.coefficients(instance)
+        self.c = c / unit if c.ndim == 1 else c / unit[:, None]
+        with np.errstate(over="ignore"):
+            best = self.c if c.ndim == 1 else np.where(instance.eligible, self.c, 0.0).max(axis=1)
+            self.cap = np.where(np.isfinite(program.high), best * program.high, np.inf)  # level at the limit
+        self.by_server = c.ndim == 2
+        if self.by_server:  # tasks and share are not proportional: a limit is one more condition
+            self.cap = np.full(instance.n_users, np.inf)
+        self.base = self.cone.all_constraints
+        self.shut = np.zeros(len(program.pairs), dtype=bool)  # where no user holds anything at an optimum so far
+        self.solves = 0
+
+    @property
+    def _on_one_pool(self) -> bool:
+        """Whether the bottleneck condition proves the answer by itself."""
+        return self.program.pairs.single and not self.cone.rest and not self.by_server
+
+    def proposal(self, start: float) -> Proposal:
+        """The levels as this solver finds them."""
+        try:
+            tasks, evidence = self._fill()
+        except _Failed as failure:
+            return Proposal("cone", attempt=Try(self.solver, str(failure), time.perf_counter() - start))
+        status = f"optimal ({self.solves} programs)"
+        return Proposal("cone", tasks, evidence, attempt=Try(self.solver, status, time.perf_counter() - start))
+
+    # -- programs ---------------------------------------------------------------------------------------------
+
+    def _solve(self, objective: cp.Expression, conditions: list[cp.Constraint]) -> None:
+        if self.settings.late:
+            raise _Failed("time limit reached")
+        self.solves += 1
+        problem = cp.Problem(cp.Maximize(objective), [*self.base, *conditions])
+        attempt = solvers.run(
+            problem, self.solver, options=self.settings.options,
+            time_limit=self.settings.left(), verbose=self.settings.verbose,
+        )  # fmt: skip
+        if attempt.status.startswith("infeasible"):
+            conflict.explain(self.program)
+        if attempt.status not in solvers.SOLVED or self.cone.unknowns.value is None:
+            raise _Failed(f"{attempt.status} at program {self.solves} {attempt.message}".strip())
+
+    def _floors(self, floor: Float, users: NDArray[np.bool_]) -> list[cp.Constraint]:
+        rows = np.flatnonzero(users & (floor > 0))
+        return [cp.multiply(self.relative[rows], 1.0 / floor[rows]) >= 1] if len(rows) else []
+
+    def _common_level(self, rising: NDArray[np.bool_], floor: Float) -> tuple[float, Float]:
+        """Largest level of the rising users above the others' floors, and the dual values of the rising."""
+        z = cp.Variable()
+        rows = np.flatnonzero(rising)
+        above = self.relative[rows] - z >= 0
+        self._solve(z, [above, *self._floors(floor, ~rising)])
+        theta = np.zeros(len(floor))
+        theta[rows] = np.maximum(dual_values(above), 0.0)
+        return float(z.value), theta
+
+    def _reaches(self, level: float, rising: NDArray[np.bool_], floor: Float, start: Float) -> bool:
+        """Whether all rising users can stand at ``min(limit, level)``: a program that is always feasible."""
+        target = np.minimum(self.cap, level)
+        t = cp.Variable()
+        rows = np.flatnonzero(rising)
+        way = self.relative[rows] - cp.multiply(target[rows] - start[rows], t) >= start[rows]
+        self._solve(t, [way, t <= 1, *self._floors(floor, ~rising)])
+        return bool(float(t.value) >= 1 - 1e-9)
+
+    # -- the filling ------------------------------------------------------------------------------------------
+
+    def _fill(self) -> tuple[Float, Evidence]:
+        program = self.program
+        n = program.instance.n_users
+        rising = (self.cap > 0) & (program.most > 0)
+        floor = np.zeros(n)  # levels of frozen users, in units of the max-min level
+        holdings: list[Holding] = []
+        prices: Float | None = None
+        previous = 0.0
+        while rising.any():
+            tell(f"levels by {self.solver}, users settled", n - int(rising.sum()), n)
+            level, theta = self._common_level(rising, floor)
+            pinned = np.zeros(n, dtype=bool)
+            if level >= self.cap[rising].min() * (1 - 1e-9):  # somebody's limit holds all the others back
+                at_limit = self._limits_below_bottleneck(rising, floor, previous)
+                if at_limit is None:  # nobody is rising any more: all at their limits
+                    floor = np.where(rising, self.cap, floor)
+                    break
+                pinned = at_limit
+                if pinned.any():
+                    floor = np.where(rising & pinned, self.cap, floor)
+                    rising &= ~pinned
+                    level, theta = self._common_level(rising, floor)
+            if not np.isfinite(level) or level <= 0:
+                raise _Failed(f"level {level:.3g}")
+            tasks = repair(program, self.cone.tasks())
+            charged = self._charged(tasks)
+            cost = self._costs(charged)
+            if prices is None:
+                prices = self._level_prices(charged, cost, rising, tasks) if not pinned.any() else 0.0 * charged.prices
+            priced = cost * (rising & self._poorest(rising, tasks))
+            stuck = rising & self._held_down(charged, tasks, priced, 1e-8)
+            weak = stuck & ~self._held_down(charged, tasks, priced, 1e-5)  # by a price that may be noise
+            held = [self._holding(np.flatnonzero(stuck & ~weak), charged, tasks)]
+            if weak.any() and self._on_one_pool:
+                held[0] = replace(held[0], users=np.flatnonzero(stuck))
+            elif weak.any():
+                firm, why = self._confirm(rising, weak, level, floor)
+                stuck &= ~weak | firm
+                held.append(replace(why, users=np.flatnonzero(firm)))
+            if self.cone.rest or not stuck.any():
+                doubt = rising & ~stuck & (self._values() <= level * (1 + RISING))
+                if doubt.any():
+                    more, why = self._confirm(rising, doubt, level, floor)
+                    stuck |= more
+                    held.append(replace(why, users=np.flatnonzero(more)))
+            if not stuck.any():
+                stuck = rising & (theta >= 0.5 * theta.max())  # the gate will say what that cost
+                held = [replace(held[0], users=np.flatnonzero(stuck))]
+            floor = np.where(stuck, np.minimum(level, self.cap), floor)
+            rising &= ~stuck
+            held = [h for h in held if len(h.users)]
+            holdings += held
+            self._close(held, tasks)
+            previous = level
+        return self._finish(floor, holdings, prices)
+
+    def _limits_below_bottleneck(
+        self, rising: NDArray[np.bool_], floor: Float, previous: float
+    ) -> NDArray[np.bool_] | None:
+        """Users who meet their limit before the next bottleneck, by bisection over the sorted limits."""
+        limits = np.unique(self.cap[rising & np.isfinite(self.cap)])
+        limits = limits[limits > 0]
+        start = np.minimum(np.full(len(floor), previous), self.cap) * (1 - 1e-10)
+        if not len(limits):
+            return np.zeros(len(floor), dtype=bool)
+        low, high = -1, len(limits)  # limits[low] is reached, limits[high] is not
+        while high - low > 1:
+            middle = (low + high) // 2 if low >= 0 or high < len(limits) else self._first_guess(limits, rising)
+            if self._reaches(float(limits[middle]), rising, floor, start):
+                low = middle
+            else:
+                high = middle
+        if low < 0:
+            return np.zeros(len(floor), dtype=bool)
+        pinned = rising & (self.cap <= limits[low])
+        return None if pinned.sum() == rising.sum() else pinned
+
+    def _first_guess(self, limits: Float, rising: NDArray[np.bool_]) -> int:
+        """Often everybody reaches its limit: ask that first when it is likely, else halve."""
+        return len(limits) - 1 if np.isfinite(self.cap[rising]).all() else len(limits) // 2
+
+    def _values(self) -> Float:
+        return np.asarray(self.relative.value, dtype=float)
+
+    def _confirm(
+        self, rising: NDArray[np.bool_], doubt: NDArray[np.bool_], level: float, floor: Float
+    ) -> tuple[NDArray[np.bool_], Holding]:
+        """Which of the doubtful cannot rise, and what holds them: a program that raises them all by a small step."""
+        step = 1e-3
+        doubt = doubt.copy()
+        while True:
+            rows, others = np.flatnonzero(doubt), np.flatnonzero(rising & ~doubt)
+            rise = cp.Variable(len(rows), nonneg=True)
+            hold = [self.relative[others] / level >= 1 - 1e-10] if len(others) else []
+            up = self.relative[rows] / level - step * rise >= 1 - 1e-10
+            self._solve(cp.sum(rise) / len(rows), [up, rise <= 1, *hold, *self._floors(floor * (1 - 1e-10), ~rising)])
+            rose = step * np.maximum(np.asarray(rise.value), 0.0)
+            up_now = rose > RISING
+            if not up_now.any():
+                tasks = repair(self.program, self.cone.tasks())
+                return doubt, self._holding(rows, self._charged(tasks), tasks)
+            doubt[rows[up_now]] = False
+            if not doubt.any():
+                return doubt, Holding(rows[:0], np.zeros(len(self.program.usable_rows)))
+
+    # -- evidence ---------------------------------------------------------------------------------------------
+
+    def _charged(self, tasks: Float) -> Multipliers:
+        """What the last program said things are worth; prices that its slack explains count as none."""
+        out = relaxed_multipliers(self.cone, tasks, linear=True)
+        worth = out.prices * self.program.usable_rows
+        slack = self.program.usable_rows - self.program.pairs.loads @ tasks
+        noise = (worth <= NOISE * worth.max(initial=0.0)) & (slack > NOISE)
+        out.prices = np.where(noise, 0.0, out.prices)
+        return out
+
+    def _holding(self, users: NDArray[np.intp], charged: Multipliers, tasks: Float) -> Holding:
+        """What the last program says holds users."""
+        duals = [dual_values(condition) for _, condition in charged_conditions(self.cone)]
+        return Holding(users, charged.prices, duals, tasks)
+
+    def _costs(self, charged: Multipliers) -> Float:
+        """Cheapest cost of a unit of each user's relative share."""
+        pairs = self.program.pairs
+        cost = np.asarray(pairs.loads.T @ charged.prices).ravel() + charged.pair_cost
+        return np.maximum(pairs.min(np.where(self.shut, np.inf, cost / pairs.of(self.c))), 0.0)
+
+    def _poorest(self, rising: NDArray[np.bool_], tasks: Float) -> NDArray[np.bool_]:
+        """Users at the lowest level of those who rise."""
+        values = self.program.pairs.sum(tasks * self.program.pairs.of(self.c))
+        return rising & (values <= values[rising].min() * (1 + RISING))
+
+    def _held_down(self, charged: Multipliers, tasks: Float, priced: Float, least: float) -> NDArray[np.bool_]:
+        """Users who need something scarce wherever they may run: they cannot rise, however little of it they need.
+
+        A capacity is scarce when its price, as a part of the level, is at least ``least`` and larger than its slack
+        (their product is zero at an optimum). A level has at least one, so capacities bound the number of levels.
+        """
+        pairs, prices = self.program.pairs, charged.prices
+        worth = prices * self.program.usable_rows
+        slack = self.program.usable_rows - pairs.loads @ tasks
+        scarce = (worth > least * worth.sum()) & (worth / max(worth.sum(), 1e-300) > slack)
+        if charged.pair_cost.any():  # other conditions weigh in too: go by the sum of what all charge
+            return priced > 1e-6 * priced.max(initial=0.0)
+        needed = np.asarray(pairs.loads.T @ scarce.astype(float)).ravel()
+        return pairs.min(np.where(self.shut, np.inf, needed)) > 0
+
+    def _close(self, holdings: Sequence[Holding], tasks: Float) -> None:
+        """Let users hold nothing where that costs more than where it is cheapest: so it is at all optima.
+
+        Where a solver left more than its tolerance, its prices are to blame, and nothing is closed.
+        """
+        pairs = self.program.pairs
+        if pairs.single:
+            return
+        part = tasks * pairs.of(self.c)
+        unused = part <= RISING * pairs.sum(part)[pairs.user]
+        for holding in holdings:
+            cost = np.asarray(pairs.loads.T @ holding.prices).ravel()
+            further = further_charges(self.cone, holding)
+            cost = cost if further is None else cost + further.pair_cost
+            by_pair = np.where(self.shut, np.inf, cost / pairs.of(self.c))
+            cheapest = np.maximum(pairs.min(by_pair), 0.0)[pairs.user]
+            dearer = unused & ~self.shut & (by_pair > cheapest * (1 + TIE))
+            if dearer.any():
+                self.base.append(self.cone.unknowns[np.flatnonzero(dearer)] == 0)
+                self.shut |= dearer
+
+    def _level_prices(self, charged: Multipliers, cost: Float, rising: NDArray[np.bool_], tasks: Float) -> Float:
+        """Derivative of the max-min level by each capacity, in natural units of the level."""
+        paid = float(cost[self._poorest(rising, tasks)].sum())
+        objective = self.program.objective
+        assert isinstance(objective, Leximin)
+        return charged.prices * (self.cone.model.level(objective.share) / paid if paid > 0 else 0.0)
+
+    def _finish(self, floor: Float, holdings: list[Holding], prices: Float | None) -> tuple[Float, Evidence]:
+        """Tasks at the floors found, and the evidence: what holds users at each, or on one pool the bottlenecks."""
+        program = self.program
+        objective = program.objective
+        assert isinstance(objective, Leximin)
+        if self._on_one_pool:
+            with np.errstate(invalid="ignore"):
+                tasks: Float = np.clip(floor / self.c, program.low, program.high)
+            return tasks, Bottlenecked(Pool(program, objective.share), prices=prices)
+        if not len(holdings):
+            z = cp.Variable()
+            self._solve(z, [z <= 1, *self._floors(floor * (1 - 1e-10), floor > 0)])
+        tasks = self.cone.tasks()
+        if not self.cone.rest:  # who floats above its level for want of anything to hold it is brought down to it
+            held = program.pairs.sum(tasks * program.pairs.of(self.c))
+            least = np.maximum(floor, 0.0 if self.by_server else self.c * program.low)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                tasks = tasks * np.where(held > least, least / held, 1.0)[program.pairs.user]
+        if prices is None:
+            prices = np.zeros(program.pairs.loads.shape[0])
+        return tasks, Held(holdings, self.cone, prices)

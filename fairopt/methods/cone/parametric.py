@@ -1,0 +1,139 @@
+"""`FairnessEfficiency` inside its concave region, where its sum of two logarithms is too much for one solve.
+
+With ``h = a log M_q + (l - a) log S`` (math.md section 3), the optimum also maximises ``core + mu S`` for the one mu at
+which the two have parallel gradients, where ``core`` is ``a log M_q`` for q < 0 and the plain sum of powers for
+0 < q < 1: forms that solvers get right. ``mu S`` grows with mu, so mu is found as a root, and the certificate judges
+the answer by h itself. A relative error e in mu costs about e^2 in the gap.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+from scipy.optimize import brentq
+
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.model import Model
+from fairopt.certificate import Try
+from fairopt.formulation.program import ConeModel, Program
+from fairopt.methods.cone import solvers
+from fairopt.methods.cone.solve import Proposals, Settings
+from fairopt.progress import tell
+from fairopt.proofs.evidence import Proposal, Solved
+
+NEAR = 1e-6  # of the logarithm of the weight: leaves about its square in the gap
+
+
+def applies(program: Program) -> bool:
+    """Whether the objective is a sum of two logarithms that one of the simpler forms can stand for.
+
+    Parameters
+    ----------
+    program : Program
+        What to solve.
+
+    Returns
+    -------
+    bool
+    """
+    objective = program.objective
+    return isinstance(objective, FairnessEfficiency) and objective.beta != 1 and objective.alpha_fair() is None
+
+
+def solve(program: Program, settings: Settings) -> Proposals:
+    """Find the weight of efficiency at which the simple form has the optimum of the measure.
+
+    Parameters
+    ----------
+    program : Program
+        For which `applies` holds.
+    settings : Settings
+        Solver, options, time.
+
+    Yields
+    ------
+    Proposal
+        Of each solver, at the weight nearest to the right one.
+    """
+    for name in settings.chain(False):
+        start = time.perf_counter()
+        search = _Search(program, name, settings)
+        status = search.run()
+        attempt = Try(name, f"{status} ({search.solves} programs)", time.perf_counter() - start)
+        answer = yield replace(search.nearest, solver=name, attempt=attempt)
+        if (answer is not None and answer.ok) or settings.late:
+            return
+
+
+class _Failed(Exception):
+    """A solver gave no usable answer for one weight."""
+
+
+class _Search:
+    def __init__(self, program: Program, solver: str, settings: Settings) -> None:
+        objective = program.objective
+        assert isinstance(objective, FairnessEfficiency)
+        self.program, self.solver, self.settings, self.objective = program, solver, settings, objective
+        self.nearest = Proposal("parametric")
+        self.missed = np.inf  # by how much the nearest one misses the right weight, in its logarithm
+        self.solves = 0
+
+    def run(self) -> str:
+        """Bracket the root of `_excess` in the logarithm of mu, and close in."""
+        objective = self.objective
+        middle = float(np.log(objective.emphasis - objective.threshold))
+        try:
+            low, high, step = middle, middle, 2.0
+            at_low = at_high = self._excess(middle)
+            while at_low > 0 and step < 1e3:
+                low, step = low - step, 2 * step
+                at_low = self._excess(low)
+            while at_high < 0 and step < 1e3:
+                high, step = high + step, 2 * step
+                at_high = self._excess(high)
+            brentq(self._excess, low, high, xtol=NEAR, rtol=1e-12, maxiter=60)
+        except _Failed as failure:
+            return str(failure)
+        return "optimal"
+
+    def _excess(self, log_mu: float) -> float:
+        """log of (mu S) over what it is at the optimum of the measure; the unit of S cancels."""
+        if self.settings.late:
+            raise _Failed("time limit reached")
+        mu, objective = float(np.exp(log_mu)), self.objective
+        model = ConeModel(self.program, self.solver)
+        core, total = _forms(objective, model.model)
+        problem = cp.Problem(cp.Maximize((core + mu * total) / max(1.0, mu)), model.all_constraints)
+        self.solves += 1
+        tell(f"search along a parameter by {self.solver}, program {self.solves}")
+        attempt = solvers.run(
+            problem, self.solver, options=self.settings.options, time_limit=self.settings.left(),
+            verbose=self.settings.verbose,
+        )  # fmt: skip
+        if attempt.status not in solvers.SOLVED or model.unknowns.value is None:
+            raise _Failed(f"{attempt.status} {attempt.message}".strip())
+        if not (float(total.value) > 0 and np.isfinite(float(core.value))):
+            raise _Failed("no tasks at all")
+        wanted = objective.emphasis - objective.threshold
+        if objective.beta < 1:
+            wanted *= (1 - objective.beta) * float(core.value) / objective.threshold
+        excess = float(np.log(mu * float(total.value) / wanted))
+        if abs(excess) < self.missed:
+            self.missed = abs(excess)
+            evidence = Solved(model, problem.objective.expr)
+            self.nearest = Proposal("parametric", model.tasks(), evidence)
+        return excess if abs(excess) > NEAR else 0.0
+
+
+def _forms(objective: FairnessEfficiency, model: Model) -> tuple[cp.Expression, cp.Expression]:
+    """``core`` in relative shares, and S in units of its value where all unknowns are one."""
+    w, q = model.weights, 1 - objective.beta
+    u, factor = model.split_share(objective.share)
+    total = (w * factor / (w @ factor)) @ u
+    if q < 0:
+        logs = q * cp.log(u) + q * np.log(factor) + np.log(w)
+        return objective.threshold / q * cp.log_sum_exp(logs), total
+    return (w * factor**q) @ cp.power(u, q, approx=not model.exact_powers), total

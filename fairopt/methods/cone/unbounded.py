@@ -1,0 +1,155 @@
+"""`Unbounded` only where growth is seen: tasks are bounded, so it takes variables that an objective brings itself.
+
+Solvers call bounded programs unbounded where coefficients differ by many orders of magnitude, so their word only asks
+for a look. The objective's own variables are held in boxes of growing size; the difference of two answers is a guess at
+a direction, and along it we evaluate the conditions and the objective ourselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.objectives import Objective
+from fairopt.certificate import BLOCK_TOLERANCE
+from fairopt.errors import Unbounded
+from fairopt.methods.cone import solvers
+from fairopt.proofs.conditions import as_matrix, gradient_of, relative_violation
+
+__all__ = ["refuse_unbounded"]
+
+Float = NDArray[np.floating[Any]]
+Values = list[Float]  # one array for each variable
+
+_BOXES = (1e2, 1e4, 1e6, 1e8)
+# Parts of a direction below so much of its largest are noise of the solver, or the way from one answer to another.
+_NOISE = (0.0, 1e-9, 1e-6, 1e-3)
+# Far beyond the boxes: a curvature that matters nowhere near shows in the slope here.
+_STEPS = 10.0 ** np.arange(20, 61, 10)
+_FADES = 0.01  # a slope that falls by more than this over all steps may end
+# What is violated by a part of 1e-10 of its terms buys nothing like a thousandth of those of the objective.
+_EXACT, _SIGNIFICANT = 1e-10, 1e-3
+
+
+def refuse_unbounded(
+    objective: Objective, form: cp.Expression, conditions: Sequence[cp.Constraint], unknowns: cp.Variable
+) -> None:
+    """Raise `Unbounded` if the objective is seen to grow without end; a solver said so.
+
+    Parameters
+    ----------
+    objective : Objective
+        Named in the message.
+    form : cvxpy.Expression
+        What is maximised.
+    conditions : sequence of cvxpy.Constraint
+        What must hold.
+    unknowns : cvxpy.Variable
+        Tasks (and bundles), which capacities bound.
+
+    Raises
+    ------
+    Unbounded
+    """
+    own = [v for v in cp.Problem(cp.Maximize(form), list(conditions)).variables() if v.id != unknowns.id]
+    if not {v.id for v in own} & {v.id for v in form.variables()}:
+        return
+    before: Values | None = None
+    fixed: list[cp.Constraint] = []  # a direction in which the objective grows does so from any tasks
+    for size in _BOXES:
+        values = _within(form, [*conditions, *fixed], own, size)
+        if values is None:
+            continue
+        if not fixed:
+            fixed = [unknowns == np.array(unknowns.value)]
+        if before is not None and _grows(form, conditions, own, before, values):
+            raise Unbounded(f"{objective!r} grows without end in variables of its own; bound them by a constraint")
+        before = values
+
+
+def _within(
+    form: cp.Expression, conditions: list[cp.Constraint], own: Sequence[cp.Variable], size: float
+) -> Values | None:
+    """Values of own variables at the best answer in which none is larger than a size; None if no solver has one."""
+    problem = cp.Problem(cp.Maximize(form), [*conditions, *(cp.abs(v) <= size for v in own)])
+    for name in solvers.chain(form.is_pwl() and all(a.is_pwl() for c in conditions for a in c.args)):
+        if solvers.run(problem, name).status in solvers.SOLVED:
+            values = [np.array(v.value, dtype=float) for v in own]
+            if all(np.isfinite(x).all() for x in values):
+                return values
+    return None
+
+
+def _grows(
+    form: cp.Expression, conditions: Sequence[cp.Constraint], own: Sequence[cp.Variable], start: Values, end: Values
+) -> bool:
+    """Whether all holds, and the objective grows at a slope that does not fade, on a ray from one answer to another."""
+    direction = [b - a for a, b in zip(start, end, strict=True)]
+    length = max(float(np.abs(d).max(initial=0.0)) for d in direction)
+    if not length > 0:
+        return False
+    _move(own, start)
+    if not all(relative_violation(c) <= BLOCK_TOLERANCE for c in conditions):
+        return False
+    at_start = [_violation(c) for c in conditions]
+    inside = {v.id for v in form.variables()}
+    gradient = {v: gradient_of(form, v) for v in own if v.id in inside}
+    if any(g is None for g in gradient.values()):
+        return False
+    for noise in _NOISE:
+        ray = [np.where(np.abs(d) > noise * length, d / length, 0.0) for d in direction]
+        reached: list[float] = []
+        for step in _STEPS:
+            _move(own, [at + step * d for at, d in zip(start, ray, strict=True)])
+            holds = all(map(_allowed, own)) and all(map(_no_worse, conditions, at_start))
+            if form.value is None or not holds:
+                break
+            reached.append(float(form.value))
+        if len(reached) == len(_STEPS):
+            slopes = np.diff(reached) / np.diff(_STEPS)
+            least = _SIGNIFICANT * _terms(gradient, dict(zip(own, ray, strict=True)))
+            if np.isfinite(slopes).all() and slopes.min() > least and slopes.min() >= (1 - _FADES) * slopes.max():
+                return True
+    return False
+
+
+def _move(variables: Sequence[cp.Variable], values: Values) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.save_value(value)
+
+
+def _allowed(variable: cp.Variable) -> bool:
+    """Whether a variable's own attributes, as its sign, allow its value."""
+    value = np.asarray(variable.value)
+    return bool(np.allclose(variable.project(value), value, rtol=_EXACT, atol=0.0))
+
+
+def _violation(condition: cp.Constraint) -> Float:
+    """By how much each row of a condition fails to hold."""
+    return np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel(order="F")
+
+
+def _no_worse(condition: cp.Constraint, before: Float) -> bool:
+    """Whether each row of a condition fails by no more than before, to rounding of its own terms."""
+    more, size = _violation(condition) - before, np.zeros(before.size)
+    if not more.max(initial=0.0) > 0:
+        return not np.isnan(more).any()
+    for argument in condition.args:
+        if argument.value is None or argument.size not in (1, before.size):
+            return False
+        size = np.maximum(size, np.abs(np.ravel(argument.value, order="F")))
+        if argument.is_affine():
+            size = np.maximum(size, _terms(argument.grad, {v: v.value for v in argument.variables()}))
+    return bool((more <= _EXACT * size).all())
+
+
+def _terms(gradient: dict[cp.Variable, Any], direction: dict[cp.Variable, Any]) -> Any:
+    """By how much each entry of an expression would change along a direction if nothing cancelled."""
+    return sum(
+        np.asarray(abs(as_matrix(gradient[v])).T @ np.abs(np.ravel(d, order="F")))
+        for v, d in direction.items() if v in gradient
+    )  # fmt: skip

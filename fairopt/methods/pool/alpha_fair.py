@@ -1,0 +1,290 @@
+"""Prices: exact alpha-fairness of any linear share on one pool, by Newton in the prices of m resources (math.md 4).
+
+At prices p user j wants ``x_j = min(T_j, w_j / b_j (b_j / q_j)^(1/alpha))`` tasks, with ``q_j = g_j . p`` and b_j its
+share of a task in units of a common level. Prices are right where every resource is full, or free and worth nothing.
+
+Newton goes in levels ``eta_i = log(p_i) / alpha`` and on the logarithms of the loads: there alpha drops out of the
+Jacobian, whose rows are how the users of a resource spend their budgets, and with a single resource one step is exact.
+A resource that is not full is given a fictitious user with a vanishing claim, so that all resources are full and all
+prices positive; its claim is lowered step by step. Far from the solution steps are limited by what they do to loads,
+and accepted only where the largest residual falls, or the convex dual along the way that was gone.
+
+`find_prices` never sees a user: whoever holds them (`Responding`, shards) answers with ``m + m^2``
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.progress import tell
+
+Float = NDArray[np.floating[Any]]
+
+CLAIMS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)  # of the fictitious users, as fractions of a capacity
+STEP = 3.0  # largest change of a level, or of what it does to loads, in one round
+STEEP = 5.0  # alpha beyond which that is so of every price: at 100, 3 of 237 random instances were lost without
+COUNTS = 0.3  # part of its users' budgets from which on a price is best changed in proportion
+REDUNDANT = 1e-12  # singular values below: resources full for the same users have no prices of their own, any will do
+ROUNDS = 80  # at one claim; four to ten are usual
+WIDE = 600.0  # logarithms of prices beyond which their exponentials are no longer safe
+EXACT = 1e-12  # without a sample before it
+NEARLY = 1e-3  # residual at which the next claim may come
+FINE = 1e-10  # a gap at which nothing is done again
+CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-14 to 1e-10 were left
+
+
+class Response(NamedTuple):
+    """What users want at prices: load of each resource, and minus its derivative by each level (m x m)."""
+
+    load: Float
+    turnover: Float
+
+    @classmethod
+    def of_all(cls, parts: Sequence[Response]) -> Response:
+        """That of several groups of users together."""
+        return cls(np.sum([p.load for p in parts], axis=0), np.sum([p.turnover for p in parts], axis=0))
+
+
+class Users(Protocol):
+    """Whoever holds the users."""
+
+    usable: Float
+
+    def respond(self, log_prices: Float, alpha: float) -> Response:
+        """What they want."""
+
+    def sample(self) -> Users | None:
+        """Fewer users with about the same prices, or None."""
+
+
+def find_prices(
+    users: Users, alpha: float, start: Float | None = None, enough: float = CLOSE, rough: bool = False
+) -> Float | None:
+    """Logarithms of the prices at which all is shared out.
+
+    Parameters
+    ----------
+    users : Users
+        Who shares it.
+    alpha : float
+        Above 0.
+    start : ndarray of shape (n_resources,), optional
+        A guess, such as the last prices. Default: those of a sample.
+    enough : float, optional
+        The residual before the last step, where there is a guess.
+    rough : bool, default False
+        Only as a guess for more users.
+
+    Returns
+    -------
+    ndarray of shape (n_resources,) or None
+        Per usable capacity, in the units of `Responding`; None where no way was found.
+    """
+    if start is None:
+        sample = users.sample()
+        start = find_prices(sample, alpha, rough=True) if sample is not None else None
+    if start is not None:
+        near = _newton(
+            _State(users, alpha, start / alpha, CLAIMS[-1], float(start.max()) / alpha), NEARLY if rough else enough
+        )
+        if near is not None:
+            last = near.newton() if near.size > EXACT else 0.0
+            return alpha * (near.levels + last)  # leaves the square of a small residual
+    return _from_afar(users, alpha, NEARLY if rough else EXACT)
+
+
+def price_tries(users: Users, alpha: float, guess: Float | None = None) -> Generator[Float, float, None]:
+    """Prices; and sharper ones where the gap that is sent back says that the last step left more than it should.
+
+    Parameters
+    ----------
+    users : Users
+        Who shares it.
+    alpha : float
+        Above 0.
+    guess : ndarray of shape (n_resources,), optional
+        Where to look first.
+
+    Yields
+    ------
+    ndarray of shape (n_resources,)
+        As of `find_prices`; nothing where none were found.
+    """
+    for enough in (CLOSE, EXACT):
+        log_prices = find_prices(users, alpha, guess, enough)
+        if log_prices is None or (yield log_prices) <= FINE:
+            return
+        guess = log_prices
+
+
+def _from_afar(users: Users, alpha: float, enough: float) -> Float | None:
+    """Without a guess: from alpha near 1, where responses are mild, and with claims that shrink step by step."""
+    path = [alpha]
+    while path[-1] < 0.7:
+        path.append(min(2.5 * path[-1], 1.0))
+    with np.errstate(divide="ignore"):
+        top = float(np.log(np.max(users.respond(np.zeros(len(users.usable)), path[-1]).load / users.usable)))
+    log_prices: Float = np.full(len(users.usable), path[-1] * top if np.isfinite(top) else 0.0)
+    state: _State | None = None
+    path_start = path[-1]
+    while path:
+        a = path.pop()
+        levels, reference = log_prices / a, float(log_prices.max()) / a
+        state = None
+        for claim in CLAIMS[int(a < path_start) : None if not path else 2]:
+            levels = levels if state is None else state.with_claim(claim)
+            last = not path and claim == CLAIMS[-1]
+            state = _newton(_State(users, a, levels, claim, reference), enough if last else NEARLY)
+            if state is None:
+                break
+        if state is not None:
+            log_prices = state.log_prices
+    return state.log_prices if state is not None else None
+
+
+class _State:
+    """Levels, what users want there, and how far that is from full."""
+
+    def __init__(self, users: Users, alpha: float, levels: Float, claim: float, reference: float) -> None:
+        self.users, self.alpha, self.levels, self.claim, self.reference = users, alpha, levels, claim, reference
+        self.log_prices = alpha * levels
+        self.kind = min(1.0, alpha)  # a fictitious user is alpha-fair above 1, and a logarithmic barrier below
+        response = users.respond(self.log_prices, alpha)
+        with np.errstate(all="ignore"):
+            self.slack = claim * users.usable * np.exp(np.clip(self.kind * (reference - levels), -WIDE, WIDE))
+            self.taken = response.load + self.slack
+            self.residual = np.log(self.taken / users.usable)
+            self.turnover = response.turnover
+            # where users alone take too much, the last, tiny claim has nothing to give way with
+            helps = (response.load < users.usable) | (claim > CLAIMS[-1])
+            self.jacobian = (self.turnover + np.diag(self.kind * self.slack * helps)) / self.taken[:, None]
+        self.size = float(np.abs(self.residual).max()) if np.isfinite(self.residual).all() else np.inf
+        self.sound = self.size < np.inf and bool(np.isfinite(self.jacobian).all())
+
+    def at(self, levels: Float) -> _State:
+        """The same at other levels."""
+        return _State(self.users, self.alpha, levels, self.claim, self.reference)
+
+    def with_claim(self, claim: float) -> Float:
+        """Levels for another claim: the price of what is not full falls with it, where nobody notices."""
+        fall = np.log(claim / self.claim) / self.kind
+        return self.levels + np.where((self.slack > 0.01 * self.users.usable) & self._unnoticed(fall, 0.5), fall, 0.0)
+
+    def _unnoticed(self, change: Float | float, little: float) -> NDArray[np.bool_]:
+        """Whether a change of a level does little to any load (below alpha = 0.5 nothing is little)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            touched = (self.turnover / self.taken[:, None]).max(axis=0)
+            return np.abs(change) * touched < (little if self.alpha >= 0.5 else 0.0)
+
+    def slope(self, direction: Float) -> float:
+        """Derivative along a direction of the dual, which is least at the solution, in units of the dearest price."""
+        worth = np.exp(self.log_prices - self.log_prices.max())
+        return float((worth * (self.users.usable - self.taken)) @ direction)
+
+    def betters(self, other: _State, direction: Float) -> bool:
+        """Whether the residual is clearly smaller, or the dual still falls along the way that was gone.
+
+        It does where every price that moved moved the way it still has to go: that is told without comparing sums in
+        which the prices of nearly free resources are lost.
+        """
+        if not self.sound or self.size < 0.9 * other.size:
+            return self.sound
+        moved = np.abs(direction) > 1e-6 * np.abs(direction).max()
+        if moved.any() and (direction * self.residual)[moved].min() >= 0.0:
+            return True
+        return self.slope(direction) < 0.0 and other.slope(direction) < 0.0
+
+    def newton(self, cut: float = REDUNDANT) -> Float:
+        """Newton's step in levels, with no part of it too large."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # where the fictitious user takes all that is left
+            left = np.maximum(self.users.usable - (self.taken - self.slack), 0.0)
+            down = np.nan_to_num(np.log(self.slack / left) / self.kind)
+        fall = np.maximum(self._most, np.where(self._unnoticed(down, 0.05), -down, 0.0))
+        return _solved(self.jacobian, self.residual, self._most, fall, self.alpha, cut)
+
+    def descent(self) -> Float:
+        """Newton's step of the dual, which falls along it."""
+        return _solved(self.jacobian, 1.0 - self.users.usable / self.taken, self._most, self._most, self.alpha)
+
+    @property
+    def _most(self) -> Float:
+        most: Float = np.full(len(self.levels), STEP)
+        if self.alpha < 1:  # prices that hardly matter to anybody may go further
+            touched = np.maximum(self.jacobian.max(axis=0), 1e-3)
+            most = np.maximum(np.minimum(STEP / touched, 5.0 / self.alpha), STEP)
+        return most
+
+
+def _newton(state: _State, enough: float) -> _State | None:
+    """Steps until the residual is small, or no step helps any more; None where that is nowhere near."""
+    for k in range(ROUNDS):
+        tell(f"prices, step {k + 1}")
+        if not state.sound or state.size <= enough:
+            break
+        following = _improved(state)
+        if following is None:
+            break
+        state = following
+    return state if state.sound and state.size <= max(enough, NEARLY) else None
+
+
+def _improved(state: _State) -> _State | None:
+    """A full step if it does well; else one that keeps redundant prices apart, shortened; else down the dual."""
+    first = state.newton()
+    after_first = state.at(state.levels + first)
+    if after_first.sound and after_first.size < 0.9 * state.size:
+        return after_first
+    ways: tuple[tuple[Callable[[], Float], int], ...] = ((partial(state.newton, 0.0), 5), (state.descent, 30))
+    for find, tries in ways:
+        direction = find()
+        for k in range(tries):
+            way = 0.4**k * direction
+            known = np.allclose(way, first, rtol=1e-6, atol=0.0)
+            following = after_first if known else state.at(state.levels + way)
+            if following.betters(state, direction):
+                return following
+    return None
+
+
+def _solved(jacobian: Float, residual: Float, rise: Float, fall: Float, alpha: float, cut: float = 0.0) -> Float:
+    """Newton's step with no entry too large: what would go furthest goes as far as it may, and the others react to it.
+
+    A price that hardly counts rises as far as Newton's step in the price itself would lead: its part of budgets, and so
+    its effect, grows in proportion to it.
+    """
+    counts = (np.diag(jacobian) > COUNTS) | (alpha > STEEP)  # at large alpha prices have far to go
+    step = np.zeros(len(residual))
+    free = np.ones(len(residual), dtype=bool)
+    while free.any():
+        right = residual[free] - jacobian[np.ix_(free, ~free)] @ step[~free]
+        part = jacobian[np.ix_(free, free)]
+        scale = np.maximum(part.max(axis=0), 1e-300)  # a price may be tiny and still the one that counts
+        found = np.linalg.lstsq(part / scale, right, rcond=cut)[0] / scale
+        found = np.where(np.isfinite(found), found, right)
+        rows = np.flatnonzero(free)
+        step[rows] = found
+        in_price = np.log1p(alpha * np.maximum(found, 0.0)) / alpha
+        up = np.where(counts[rows], np.maximum(rise[rows], in_price), in_price)
+        most = np.where(found > 0, up, fall[rows])
+        worst = int(np.argmax(np.abs(found) / most))
+        if abs(found[worst]) <= most[worst]:
+            break
+        step[rows[worst]] = np.copysign(most[worst], found[worst])
+        free[rows[worst]] = False
+    return step
+
+
+def unit_level(rates: Float, usable: Float, first_limit: float, alpha: float) -> float:
+    """A level of shares per weight to measure in: where the first resource is full, bounds aside.
+
+    Above alpha = 1 the poorest count most, so that it should be no more than what they get.
+    """
+    with np.errstate(divide="ignore"):
+        level = 1.0 / float(np.max(rates / usable))
+    return min(level, first_limit) if alpha > 1 else level

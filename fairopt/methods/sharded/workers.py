@@ -1,0 +1,315 @@
+"""Whoever holds the shards and answers questions about them: this process, or the workers of a Dask cluster.
+
+Shards keep no state but what they were read from, so a shard that is lost is read again elsewhere.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.objectives import AlphaFair, Objective
+from fairopt.errors import FairoptError, InvalidBlock, MissingExtra, SolverUnavailable
+from fairopt.formulation.pool_users import Pool
+from fairopt.formulation.program import Program
+from fairopt.instance import Instance
+from fairopt.methods.pool.alpha_fair import Response
+from fairopt.methods.pool.responses import Responding
+from fairopt.methods.pool.waterfilling import Filling
+from fairopt.methods.sharded.shards import ArrayShard, BlockShard, Shard
+from fairopt.progress import tell
+from fairopt.proofs.pool import Bottlenecks, Worth, bottlenecks, worth
+
+Float = NDArray[np.floating[Any]]
+
+PATIENCE = 30.0  # seconds after which somebody looks whether the cluster has any worker left
+
+
+@dataclass(frozen=True)
+class Question:
+    """What every shard needs to know before it is asked anything."""
+
+    objective: Objective
+    constraints: tuple[Constraint, ...]
+    capacities: Float
+    resources: tuple[str, ...]
+
+    @property
+    def alpha(self) -> float | None:
+        """None for water-filling."""
+        return self.objective.alpha if isinstance(self.objective, AlphaFair) else None
+
+    def program(self, instance: Instance) -> Program:
+        """Objective and constraints on some users."""
+        return Program(instance, self.objective, self.constraints)
+
+
+class Held:
+    """A shard that has been read, and answers questions.
+
+    Parameters
+    ----------
+    shard : Shard
+        Which.
+    question : Question
+        What will be asked.
+
+    Raises
+    ------
+    InvalidInstance, OutOfDomain, Infeasible
+        Naming the shard and the row.
+    """
+
+    def __init__(self, shard: Shard, question: Question) -> None:
+        self.shard, self.question = shard, question
+        self.users: Filling | Responding | None = None
+        with shard.named():
+            self.program = question.program(shard.instance(question.capacities, question.resources))
+            self.program.refuse_hopeless()
+            if not self.program.empty:
+                assert self.program.pool_share is not None
+                pool = Pool(self.program, self.program.pool_share)
+                self.users = Filling(pool) if question.alpha is None else Responding(pool, question.alpha)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Held, (self.shard, self.question)  # read again where it is needed: that is little to send, or to spill
+
+    def __sizeof__(self) -> int:
+        instance, users = self.program.instance, self.users
+        arrays = [instance.demands, instance.weights, instance.task_limits]
+        arrays += [] if users is None else [users.tasks]
+        return sum(array.nbytes for array in arrays if array.strides != (0,))
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """The answer of one of the methods below, or of the users; None where nobody takes part."""
+        own = getattr(self, f"_{name}", None)
+        if own is not None:
+            return own(*arguments)
+        return None if self.users is None else getattr(self.users, name)(*arguments)
+
+    def _opening(self) -> tuple[int, Any]:
+        """How many users there are, and how they begin."""
+        opened: Any = None
+        if isinstance(self.users, Filling):
+            opened = self.users.start()
+        elif self.users is not None:
+            opened = self.users.rates, self.users.first_limit, self.users.pool.least()
+        return self.program.given.n_users, opened
+
+    def _respond(self, level: float, log_prices: Float, alpha: float) -> Response | None:
+        if self.users is None:
+            return None
+        assert isinstance(self.users, Responding)
+        self.users.level = level
+        return self.users.respond(log_prices, alpha)
+
+    def _sample(self, every: int) -> tuple[Float, Float, Float, int] | None:
+        """Every so many of the users: demands, weights, limits; and how many there are to choose from."""
+        if self.users is None:
+            return None
+        instance = self.program.instance
+        pick = slice(None, None, every)
+        demands, weights, limits = instance.demands[pick], instance.weights[pick], instance.task_limits[pick]
+        return np.array(demands), np.array(weights), np.array(limits), instance.n_users
+
+    def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:
+        """Tasks of those who take part, and the evidence, from the events or from level and prices."""
+        users = copy.copy(self.users)
+        assert users is not None
+        users.tasks = users.tasks.copy()
+        found: Any
+        if isinstance(users, Filling):
+            (events,) = answer
+            order = [event.resource for event in events]
+            found = bottlenecks(users.pool, users.tasks, order, partial(users.settle, events=events))
+        else:
+            users.level, log_prices = answer
+            settle = users.settling(log_prices)
+            found = worth(users.pool, users.tasks, log_prices, users.alpha, users.level, settle)
+        return users.tasks, found
+
+    def _judge(self, answer: tuple[Any, ...]) -> Bottlenecks | Worth | None:
+        return None if self.users is None else self._settled(answer)[1]
+
+    def _tasks(self, answer: tuple[Any, ...], factor: float) -> tuple[Float, Float]:
+        """Tasks of all users of the shard, those who take no part included; and what they load."""
+        out = np.zeros(self.program.given.n_users)
+        if self.users is None:
+            return out, np.zeros(len(self.question.resources))
+        tasks, found = self._settled(answer)
+        out[slice(None) if self.program.everybody else self.program.active] = tasks * factor
+        return out, found.feasible.load * factor
+
+    def _write(self, answer: tuple[Any, ...], factor: float, path: str) -> Float:
+        """Write the tasks to a file; returns what they load."""
+        tasks, load = self._tasks(answer, factor)
+        labels = self.shard.labels()
+        try:
+            if path.endswith(".parquet"):
+                import pyarrow as pa
+                import pyarrow.parquet as pq
+
+                columns = {"tasks": tasks} if labels is None else {"user": labels, "tasks": tasks}
+                pq.write_table(pa.table(columns), path)
+            else:
+                np.save(path, tasks)
+        except OSError as error:
+            raise InvalidBlock(
+                f"{path!r} cannot be written ({error}); give a folder that whoever holds the shards can write to"
+            ) from error
+        return load
+
+
+class Crew(Protocol):
+    """Whoever holds the shards."""
+
+    def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
+        """Ask every shard the same (and in ``each`` something of its own), in the order of shards."""
+
+    def close(self) -> None:
+        """Let go of the shards."""
+
+
+class Streaming:
+    """Shards read one after the other in this process, in every round.
+
+    Those whose demands are views are kept with what was worked out about them, which is a number or two per user; with
+    bounds it would be several, so that they are looked at anew.
+    """
+
+    def __init__(self, shards: Sequence[Shard], question: Question) -> None:
+        self.shards, self.question = shards, question
+        self.kept: dict[int, Held] = {}
+
+    def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
+        """One shard in memory at a time."""
+        answers = []
+        for k, more in enumerate(each or [()] * len(self.shards)):
+            tell(f"{name}, shards", k, len(self.shards))
+            answers.append(self._held(k).ask(name, *arguments, *more))
+        return answers
+
+    def _held(self, k: int) -> Held:
+        held = self.kept.get(k)
+        if held is None:
+            held = Held(self.shards[k], self.question)
+            if self.shards[k].is_view and not self.question.constraints:
+                self.kept[k] = held
+        return held
+
+    def close(self) -> None:
+        """Forget them."""
+        self.kept.clear()
+
+
+class OnDask:
+    """Shards held by the workers of a Dask cluster, and read again by another where a worker is lost."""
+
+    def __init__(self, shards: Sequence[Shard], question: Question, client: Any) -> None:
+        try:
+            import distributed
+        except ImportError as error:
+            raise MissingExtra("distributed", "distributed", "a Dask cluster") from error
+        if not isinstance(client, distributed.Client) or client.asynchronous:
+            raise InvalidBlock(
+                f"client is {client!r}; give a distributed.Client that is not asynchronous, as Client(address), or None"
+            )
+        self.client: Any = client
+        self.wait: Any = distributed.wait
+        self.held: list[Any] = []
+        with self._working():
+            self._introduce(question)
+            self.held.extend(self._read(shard, question) for shard in shards)
+
+    def _introduce(self, question: Question) -> None:
+        """Show the workers what they will have to load: a task that they cannot load would break them."""
+        from distributed.protocol import pickle as dask_pickle
+
+        dumps: Any = dask_pickle.dumps
+        try:
+            self.client.run(pickle.loads, dumps(question))
+        except (ImportError, AttributeError) as error:
+            raise SolverUnavailable(
+                f"the Dask workers cannot load {question.objective!r} ({error}); install there what is installed here, "
+                "or send a module of your own with client.upload_file(path)"
+            ) from error
+
+    def _read(self, shard: Shard, question: Question) -> Any:
+        submit, compute = self.client.submit, self.client.compute
+        if isinstance(shard, BlockShard):  # the cluster knows best how to come by it
+            return submit(_hold_block, compute(shard.block), shard.name, question, pure=False)
+        return submit(Held, shard, question, pure=False)
+
+    def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
+        """All at once."""
+        own = each or [()] * len(self.held)
+        with self._working():
+            futures = [
+                self.client.submit(Held.ask, held, name, *arguments, *more, pure=False)
+                for held, more in zip(self.held, own, strict=True)
+            ]
+            try:
+                self._wait(futures)
+                return list(self.client.gather(futures))
+            finally:
+                _let_go(futures)
+
+    def _wait(self, futures: Sequence[Any]) -> None:
+        """Until all are done or have failed; a cluster without workers would let us wait for ever."""
+        while True:
+            try:
+                self.wait(futures, timeout=PATIENCE)
+                return
+            except TimeoutError:
+                if not self.client.nthreads():
+                    raise SolverUnavailable(
+                        "the Dask cluster has no workers any more, and there is no answer; start some, or leave client "
+                        "out to work in this process"
+                    ) from None
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Errors of shards pass; what the cluster itself raises gets a name."""
+        from concurrent.futures import CancelledError
+
+        from distributed import KilledWorker
+
+        try:
+            yield
+        except FairoptError:
+            raise
+        except KilledWorker as error:
+            raise SolverUnavailable(
+                f"a shard brought down one Dask worker after the other ({error}); most likely it does not fit into a "
+                "worker's memory: give workers more, or smaller shards"
+            ) from error
+        except Exception as error:
+            if self.client.status == "running" and not isinstance(error, CancelledError):
+                raise
+            told = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise SolverUnavailable(
+                f"the Dask cluster went away in the middle ({told}), and there is no answer; start it again, or leave "
+                "client out to work in this process"
+            ) from error
+
+    def close(self) -> None:
+        """Let the workers forget them, whoever still holds a future."""
+        _let_go(self.held)
+
+
+def _let_go(futures: Sequence[Any]) -> None:
+    for future in futures:  # an error keeps them at hand otherwise
+        future.release()
+
+
+def _hold_block(block: Any, name: str, question: Question) -> Held:
+    return Held(ArrayShard(name, 0, np.asarray(block)), question)

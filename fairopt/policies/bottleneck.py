@@ -1,0 +1,184 @@
+"""Bottleneck fairness: nobody has a justified complaint. A check of any allocation, and a mechanism for one pool."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairopt.allocation import Allocation
+from fairopt.errors import NotCertified, OutOfDomain
+from fairopt.formulation.program import require_instance
+from fairopt.instance import Instance
+from fairopt.policies.tradeoff import NashWelfare
+
+__all__ = ["BottleneckFairness", "BottleneckVerdict", "bottleneck_fairness"]
+
+
+@dataclass(frozen=True)
+class BottleneckVerdict:
+    """Whether anybody has a justified complaint, and who has the strongest.
+
+    Attributes
+    ----------
+    holds : bool
+        Whether nobody has.
+    witness : str or None
+        The user furthest below its entitlement, where there is one.
+    resource : str or None
+        The full resource of which that user has the largest share; None if it uses no full resource.
+    best_share : float
+        Its share of that resource; 0 without one.
+    entitlement : float
+        What it is entitled to of it: ``w_j / sum w``.
+    """
+
+    holds: bool
+    witness: str | None = None
+    resource: str | None = None
+    best_share: float = 0.0
+    entitlement: float = 0.0
+
+    def __str__(self) -> str:
+        if self.holds:
+            return "no user has a justified complaint"
+        where = "uses no full resource" if self.resource is None else f"has {self.best_share:.8g} of {self.resource!r}"
+        return f"user {self.witness!r} {where}, is entitled to {self.entitlement:.8g} of one, and asks for more"
+
+
+def bottleneck_fairness(allocation: Allocation, tolerance: float = 1e-6) -> BottleneckVerdict:
+    """Check that each user has all it asked for, or its entitlement of some full resource that it uses.
+
+    "No justified complaints" of Dolev, Feitelson, Halpern, Kupferman and Linial (ITCS 2012): entitlements are
+    ``w_j / sum w``, and all that a user asks for is its task limit.
+
+    Parameters
+    ----------
+    allocation : Allocation
+        On one pool (or identical servers); of anybody. Its tasks are looked at, nothing else.
+    tolerance : float, default 1e-6
+        Relative: of a capacity that counts as full, of a limit that counts as reached, and of an entitlement.
+
+    Returns
+    -------
+    BottleneckVerdict
+
+    Raises
+    ------
+    OutOfDomain
+        On several different servers, where the notion has no one meaning.
+
+    Examples
+    --------
+    DRF gives both users a dominant share of 0.6; but the second's is of a resource that is not full:
+
+    >>> import fairopt as fo
+    >>> from fairopt.policies.bottleneck import bottleneck_fairness
+    >>> cluster = fo.Instance([[0, 1], [1, 1]], [4, 6], users=["a", "b"], resources=["cpu", "memory"])
+    >>> print(bottleneck_fairness(fo.DRF().allocate(cluster)))
+    user 'b' has 0.4 of 'memory', is entitled to 0.5 of one, and asks for more
+    """
+    instance = allocation.instance
+    _require_pool(instance)
+    tasks = allocation.tasks
+    capacity = instance.total_capacities
+    used = instance.per_server_demands[:, 0] * tasks[:, None]
+    shares = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)
+    shares[:, shares.sum(axis=0) < 1.0 - tolerance] = 0.0  # of full resources only
+    best, entitled = shares.max(axis=1, initial=0.0), instance.weights / instance.total_weight
+    content = (tasks >= instance.task_limits * (1.0 - tolerance)) | (best >= entitled * (1.0 - tolerance))
+    if content.all():
+        return BottleneckVerdict(True)
+    j = int(np.argmin(np.where(content, np.inf, best / entitled)))
+    resource = instance.resources[int(shares[j].argmax())] if best[j] > 0 else None
+    return BottleneckVerdict(False, instance.users[j], resource, float(best[j]), float(entitled[j]))
+
+
+@dataclass(frozen=True)
+class BottleneckFairness:
+    """A bottleneck-fair allocation of one pool: weighted Nash welfare, and the check.
+
+    At its optimum each user's tasks cost, at the prices of resources, its weight ``w_j`` (less if it is at its limit),
+    and what everybody pays adds up to the prices of the full resources, so these are at most ``sum w``. So a user below
+    its limit cannot hold less than ``w_j / sum w`` of every full resource that it pays for, or it would have paid less
+    than ``w_j`` (Gutman and Nisan, "Fair allocation without trade", AAMAS 2012).
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.policies.bottleneck import BottleneckFairness
+    >>> BottleneckFairness().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks.round(6)
+    array([ 2.5, 12.5])
+    """
+
+    @property
+    def name(self) -> str:
+        """For tables and messages."""
+        return "bottleneck fairness"
+
+    def allocate(
+        self,
+        instance: Instance,
+        *,
+        method: str = "auto",
+        solver: str | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        time_limit: float | None = None,
+        verbose: bool = False,
+    ) -> Allocation:
+        """Maximise weighted Nash welfare, and check that nobody has a justified complaint.
+
+        Parameters
+        ----------
+        instance : Instance
+            Users and one pool, or identical servers.
+        method, solver, solver_options, time_limit, verbose
+            As in `Policy.allocate`.
+
+        Returns
+        -------
+        Allocation
+            With the certificate of Nash welfare.
+
+        Raises
+        ------
+        OutOfDomain
+            On several different servers; use ``.pooled()``.
+        NotCertified
+            If Nash welfare cannot be certified, or the check does not agree (a solver's answer may be within 1e-6 of
+            the best value and further off in tasks).
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.policies.bottleneck import BottleneckFairness, bottleneck_fairness
+        >>> a = BottleneckFairness().allocate(fo.Instance([[1, 0], [1, 1]], [1, 1], weights=[1, 3]))
+        >>> bottleneck_fairness(a).holds
+        True
+        """
+        require_instance(instance)
+        _require_pool(instance)
+        answer = NashWelfare().allocate(
+            instance, method=method, solver=solver, solver_options=solver_options, time_limit=time_limit,
+            verbose=verbose,
+        )  # fmt: skip
+        allocation = dataclasses.replace(answer, policy=self)
+        verdict = bottleneck_fairness(allocation)
+        if not verdict.holds:
+            raise NotCertified(
+                f"the allocation found is not bottleneck-fair: {verdict}. Fix: leave method and solver out; see .best "
+                "for what was found",
+                best=allocation, tried=answer.certificate.tried,
+            )  # fmt: skip
+        return allocation
+
+
+def _require_pool(instance: Instance) -> None:
+    if instance.merged().n_servers > 1:
+        raise OutOfDomain(
+            f"bottleneck fairness is a notion for one pool, and {instance!r} has servers that differ; "
+            "use instance.pooled() to take the walls between them away"
+        )

@@ -1,0 +1,142 @@
+"""Blocks from text: what their repr prints, read back without executing anything."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from fairopt.blocks import bundles, constraints, efficiency, objectives, shares
+from fairopt.errors import FairoptError, InvalidBlock, nearest
+from fairopt.policies.bottleneck import BottleneckFairness
+from fairopt.policies.per_server import NaivePerServer
+from fairopt.policies.psdsf import PSDSF
+from fairopt.policy import Policy
+
+BLOCKS: dict[str, Any] = {
+    name: getattr(module, name)
+    for module in (shares, objectives, efficiency, constraints, bundles)
+    for name in module.__all__
+    if name not in ("Share", "Objective", "Constraint", "Sum", "Tiers", "AtLeast", "BundleBase", "Parts")
+}
+
+MECHANISMS: dict[str, Any] = {kind.__name__: kind for kind in (BottleneckFairness, NaivePerServer, PSDSF)}
+
+
+def parse_policy(text: str) -> Policy:
+    """A policy from text such as ``AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())``.
+
+    Parameters
+    ----------
+    text : str
+        An objective, or a whole ``Policy(..., constraints=[...])`` as its repr prints it.
+
+    Returns
+    -------
+    Policy
+
+    Raises
+    ------
+    InvalidBlock
+        If it is anything but blocks, numbers and their algebra.
+
+    Examples
+    --------
+    >>> parse_policy("Policy(AlphaFair(2), constraints=[SharingIncentive()])")
+    Policy(AlphaFair(2), constraints=[SharingIncentive()])
+    """
+    value = _read(text)
+    if isinstance(value, objectives.Objective):
+        return Policy(value, name=text.strip())
+    if not isinstance(value, Policy):
+        raise InvalidBlock(
+            f"{_cut(text)!r} is no objective and no policy; write one such as AlphaFair(1) or DRF's name, drf"
+        )
+    return value
+
+
+def mechanism_or_text(text: str) -> Any:
+    """The policy or other mechanism that a repr names, or the text itself where it holds what is not fairopt's."""
+    try:
+        value = _read(text)
+    except FairoptError:
+        return text
+    if isinstance(value, objectives.Objective):
+        return Policy(value, name=text.strip())
+    return value if isinstance(value, (Policy, *MECHANISMS.values())) else text
+
+
+def _read(text: str) -> Any:
+    """What text stands for; `InvalidBlock` where it is anything but blocks, mechanisms, numbers and their algebra."""
+    shown = _cut(text)
+    try:
+        if len(text) > 20_000:
+            raise ValueError(f"{len(text):,} letters")
+        return _value(ast.parse(text.strip(), mode="eval").body, shown)
+    except InvalidBlock:
+        raise
+    except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
+        raise InvalidBlock(f"{shown!r} cannot be read as blocks ({error})") from error
+
+
+def _cut(text: str) -> str:
+    """As much of a text as a message holds."""
+    return text if len(text) <= 120 else text[:120] + "..."
+
+
+def _value(node: ast.AST, text: str) -> Any:
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str, type(None))):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in ("inf", "nan"):
+        return float(node.id)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return tuple(_value(e, text) for e in node.elts)
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        return {_value(k, text): _value(v, text) for k, v in zip(node.keys, node.values, strict=True) if k is not None}
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _value(node.operand, text)
+        if isinstance(value, (int, float)):
+            return -value
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+        left, right = _value(node.left, text), _value(node.right, text)
+        kinds = isinstance(left, objectives.Objective), isinstance(right, objectives.Objective)
+        if isinstance(node.op, ast.Add) and all(kinds):
+            return left + right
+        if isinstance(node.op, ast.Mult) and any(kinds) and any(isinstance(x, (int, float)) for x in (left, right)):
+            return left * right
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.GtE):
+        left, right = _value(node.left, text), _value(node.comparators[0], text)
+        if isinstance(left, objectives.Objective) and isinstance(right, (int, float)):
+            return left >= right
+    if isinstance(node, ast.Call):
+        return _call(node, text)
+    raise InvalidBlock(f"{_shown(node)} in {text!r} is no block and no number")
+
+
+def _call(node: ast.Call, text: str) -> Any:
+    arguments = [_value(a, text) for a in node.args]
+    if any(k.arg is None for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
+        raise InvalidBlock(f"{text!r}: stars are not read; write the parameters out")
+    keywords = {str(k.arg): _value(k.value, text) for k in node.keywords}
+    if isinstance(node.func, ast.Name) and node.func.id == "float" and arguments in (["inf"], ["-inf"]):
+        return float(arguments[0])
+    name = _shown(node.func)
+    if isinstance(node.func, ast.Attribute):
+        owner = node.func.value
+        if isinstance(owner, ast.Name) and owner.id in ("fo", "fairopt"):
+            name = node.func.attr
+        elif node.func.attr == "then" and not keywords:
+            first = _value(owner, text)
+            if isinstance(first, objectives.Objective):
+                return first.then(*arguments)
+    kind = Policy if name == "Policy" else BLOCKS.get(name, MECHANISMS.get(name))
+    if kind is None:
+        raise InvalidBlock(f"no block {name!r} in {text!r}; {nearest(name, BLOCKS)}")
+    try:
+        return kind(*arguments, **keywords)
+    except TypeError as error:
+        raise InvalidBlock(f"{name} in {text!r}: {error}") from error
+
+
+def _shown(node: ast.AST) -> str:
+    words = ast.unparse(node) if isinstance(node, ast.expr) else repr(node)
+    return words if len(words) <= 60 else words[:60] + "..."

@@ -1,0 +1,262 @@
+"""Each server to itself: a policy for one pool on every server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.base import ByUser, blocks_within, is_ours
+from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits
+from fairopt.blocks.model import Point
+from fairopt.blocks.shares import Share
+from fairopt.certificate import Certificate, Try
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
+from fairopt.formulation.program import require_instance
+from fairopt.instance import Instance
+from fairopt.methods.batch.solve import allocate_many
+from fairopt.policy import accepted, label
+from fairopt.progress import by_itself, tell, within
+from fairopt.proofs import gate
+from fairopt.proofs.gate import Found
+
+__all__ = ["NaivePerServer"]
+
+Float = NDArray[np.floating[Any]]
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+class _Answers(NamedTuple):
+    """Tasks (n_users, n_classes) of one server of each class, what was certified of them, and what was tried."""
+
+    tasks: Float
+    parts: Sequence[Certificate | Found]
+    tried: tuple[Try, ...]
+    failed: int | None  # the first class without a certified answer
+    bundles: Float | None = None  # (n_users, n_classes, n_resources), of a policy that decides them
+
+
+@dataclass(frozen=True)
+class NaivePerServer:
+    """A policy for one pool on each server alone; tasks are added up (math.md section 5).
+
+    Each server serves the users who may run there as if there were no other: by their weights, without task limits,
+    with shares of its own capacity. A user whose tasks then exceed its task limit is cut down to it, on all servers
+    alike, and what that frees is left over. Users with a task limit of 0 are left out everywhere. Where a constraint
+    speaks of entitlements (`SharingIncentive`), they are relative to all users of the instance.
+
+    Parameters
+    ----------
+    policy : Policy or other mechanism
+        What each server does.
+
+    Raises
+    ------
+    InvalidBlock
+        If it is no policy.
+
+    Examples
+    --------
+    The example of 004:
+
+    >>> import fairopt as fo
+    >>> from fairopt.policies.per_server import NaivePerServer
+    >>> cluster = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]])
+    >>> NaivePerServer(fo.DRF()).allocate(cluster).tasks.round(3)
+    array([5.222, 3.389])
+    """
+
+    policy: Any
+
+    def __post_init__(self) -> None:
+        if isinstance(self.policy, type) or not hasattr(self.policy, "allocate"):
+            raise InvalidBlock(f"NaivePerServer({self.policy!r}): give a policy, such as DRF()")
+
+    @property
+    def name(self) -> str:
+        """For tables and messages."""
+        return f"{label(self.policy)} per server"
+
+    def allocate(
+        self,
+        instance: Instance,
+        *,
+        method: str = "auto",
+        solver: str | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        time_limit: float | None = None,
+        verbose: bool = False,
+    ) -> Allocation:
+        """Solve each server on its own, identical ones once, and prove every answer.
+
+        Parameters
+        ----------
+        instance : Instance
+            Users and servers.
+        method, solver, solver_options, verbose
+            For the policy on each server, as in `Policy.allocate`. With any of them, and for policies that
+            `allocate_many` does not take, servers are solved one by one instead of in step.
+        time_limit : float, optional
+            Seconds for all servers together.
+
+        Returns
+        -------
+        Allocation
+            The gap of its certificate is the largest of all servers; the violation is measured on the whole. Its
+            objective is the policy's, of the tasks in total and shares of total capacity (total tasks for a mechanism
+            without an objective). It has no prices.
+
+        Raises
+        ------
+        NotCertified
+            If some server's answer could not be proved right.
+        FairoptError
+            Whatever the policy raises on a server, which the message names.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.policies.per_server import NaivePerServer
+        >>> cluster = fo.Instance([[1, 2], [2, 1]], [[6, 6], [4, 2]], counts=[10, 1], task_limits=[5, None])
+        >>> NaivePerServer(fo.FDS(2)).allocate(cluster).tasks.round(3)
+        array([ 5., 21.])
+        """
+        begun = time.perf_counter()
+        require_instance(instance)
+        if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit > 0):
+            raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
+        deadline = np.inf if time_limit is None else begun + time_limit
+        given = accepted(self.policy, method=method, solver=solver, solver_options=solver_options, verbose=verbose)
+        # what is not fairopt's may tell servers apart that are alike in numbers
+        alike = all(map(is_ours, blocks_within(tuple(vars(self.policy).values())))) and is_ours(self.policy)
+        classes = instance.server_classes if alike else np.arange(instance.n_servers)
+        first = np.unique(classes, return_index=True)[1]
+        takes_part = (instance.eligible[:, first] & (instance.task_limits > 0)[:, None]).T
+        answers = None if given else self._in_step(instance, first, takes_part, deadline)
+        if answers is None:
+            answers = self._one_by_one(instance, first, takes_part, deadline, given)
+        tasks = cut_at_limits(instance, answers.tasks[:, classes] * instance.counts)
+        bundles = answers.bundles
+        if bundles is not None:
+            bundles = bundles[:, classes] * instance.counts[:, None]
+        value = self._value(instance, tasks, bundles)
+        parts = answers.parts if takes_part.any() else ()
+        allocation = gate.of_parts(self, instance, tasks, bundles, value, parts, begun, answers.tried)
+        certificate = allocation.certificate
+        if not certificate.ok:
+            where = "" if answers.failed is None else f" of server {instance.servers[first[answers.failed]]!r}"
+            raise NotCertified(
+                f"no answer{where} could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
+                f"{certificate.violation:.2g} (1e-9). Fix: "
+                + ("give it more time_limit" if time.perf_counter() > deadline else "see .best for the best found"),
+                best=allocation, tried=certificate.tried,
+            )  # fmt: skip
+        return allocation
+
+    def _in_step(self, instance: Instance, first: Int, takes_part: Bool, deadline: float) -> _Answers | None:
+        """All servers at once; None where that is not for this policy, or some server has no answer."""
+        objective = getattr(self.policy, "objective", None)
+        if objective is None or any(_by_label(share) for share in objective.share_blocks()):
+            return None  # a batch does not know labels
+
+        def watch(done: int, of: int) -> None:
+            if time.perf_counter() > deadline:
+                raise NotCertified(f"the time limit was over after {done} of {of} servers; give it more time_limit")
+
+        demands = instance.demands
+        if demands.ndim == 3:
+            demands = demands[:, first].swapaxes(0, 1)
+        else:
+            demands = np.broadcast_to(demands, (len(first), *demands.shape))
+        limits = np.where(takes_part, np.inf, 0.0)
+        try:
+            with within("classes of servers"):
+                found = allocate_many(
+                    self.policy, demands, instance.capacities[first], weights=instance.weights, task_limits=limits,
+                    progress=watch,
+                )  # fmt: skip
+        except (InvalidBlock, InvalidInstance, OutOfDomain):
+            return None  # one by one, errors name the user and the server
+        failed = np.flatnonzero(~found.ok)
+        part = Found(float(found.gap.max()), float(found.violation.max()), found.method)
+        return _Answers(found.tasks.T, [part], (), int(failed[0]) if len(failed) else None)
+
+    def _one_by_one(
+        self, instance: Instance, first: Int, takes_part: Bool, deadline: float, given: dict[str, Any]
+    ) -> _Answers:
+        """One server after the other."""
+        tasks = np.zeros((instance.n_users, len(first)))
+        bundles: Float | None = None
+        proofs: list[Certificate] = []
+        tried: list[Try] = []
+        for c, s in enumerate(first):
+            users = np.flatnonzero(takes_part[c])
+            if len(users) == 0:
+                continue
+            if deadline < np.inf:
+                given |= accepted(self.policy, time_limit=max(deadline - time.perf_counter(), 1e-3))
+            failed = None
+            tell("classes of servers", c, len(first))
+            try:
+                with by_itself():
+                    answer = self.policy.allocate(_alone(instance, int(s), users), **given)
+            except NotCertified as error:
+                failed, answer = c, error.best
+                if answer is None:
+                    raise _on_server(error, instance, int(s)) from None
+            except FairoptError as error:
+                raise _on_server(error, instance, int(s)) from None
+            tasks[users, c] = answer.tasks
+            if answer.given_bundles is not None:
+                bundles = np.zeros((*tasks.shape, instance.n_resources)) if bundles is None else bundles
+                bundles[users, c] = answer.bundles[:, 0]
+            proofs.append(answer.certificate)
+            tried += [_on(attempt, instance.servers[s]) for attempt in answer.certificate.tried]
+            if failed is not None:
+                break
+        return _Answers(tasks, proofs, tuple(tried), failed if proofs else None, bundles)
+
+    def _value(self, instance: Instance, tasks: Float, bundles: Float | None) -> float:
+        """The policy's objective of the whole."""
+        part = instance.task_limits > 0
+        objective = getattr(self.policy, "objective", None)
+        if objective is None or not part.any():
+            return float(tasks.sum())
+        some = instance if part.all() else instance.taking_part(part)
+        point = Point(some, tasks[part]) if bundles is None else BundlePoint(some, bundles[part], tasks[part])
+        with np.errstate(divide="ignore"):
+            return float(objective.value(point))
+
+
+def _by_label(share: Share) -> bool:
+    """Whether a share holds numbers by users' labels."""
+    return any(isinstance(value, ByUser) for value in vars(share).values())
+
+
+def _alone(instance: Instance, s: int, users: Int) -> Instance:
+    """One server of a row with those who run there, without limits; numbers given for all users still fit."""
+    demands = instance.demands[users] if instance.demands.ndim == 2 else instance.demands[users, s]
+    alone = Instance(
+        demands, instance.capacities[s], weights=instance.weights[users], resources=instance.resources,
+        servers=[instance.servers[s]],
+    )  # fmt: skip
+    alone._parent = (instance, users)
+    return alone
+
+
+def _on(attempt: Try, server: str) -> Try:
+    """The same attempt, which says where."""
+    where = f"on server {server!r}"
+    return replace(attempt, message=f"{attempt.message}, {where}" if attempt.message else where)
+
+
+def _on_server(error: FairoptError, instance: Instance, s: int) -> FairoptError:
+    """The same error, which says where."""
+    error.args = (f"on server {instance.servers[s]!r} alone: {error}", *error.args[1:])
+    return error

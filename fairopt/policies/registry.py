@@ -1,0 +1,233 @@
+"""Policies by short name (``drf``, ``kdf:k=3``, ``gfj:beta=2,lam=-0.5``), ``package.module:NAME``, or blocks."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from fairopt.errors import InvalidBlock, nearest
+from fairopt.policies.bottleneck import BottleneckFairness
+from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
+from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
+from fairopt.policies.parse import BLOCKS, parse_policy
+from fairopt.policies.per_server import NaivePerServer
+from fairopt.policies.psdsf import PSDSF
+from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
+from fairopt.policy import Policy
+
+__all__ = ["Notion", "known_policies", "named_policy"]
+
+GROUP = "fairopt.policies"
+
+
+@dataclass(frozen=True)
+class Notion:
+    """An entry of the registry: short name, parameters, what it is, and how to make it."""
+
+    name: str
+    parameters: str
+    summary: str
+    make: Callable[..., Any]
+
+
+def known_policies() -> dict[str, Notion]:
+    """All policies known by short name: fairopt's own and those of installed packages.
+
+    Returns
+    -------
+    dict of str to Notion
+        Packages add theirs by entry points in the group ``fairopt.policies``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> "drf" in fo.known_policies()
+    True
+    """
+    own: dict[str, Callable[..., Any]] = {
+        "drf": DRF, "2df": _two_df, "kdf": KDF, "drfh": DRFH, "tsf": TSF, "fds": FDS, "gfj": GFJ,
+        "pnorm": PNormFairness, "nash": NashWelfare, "most-tasks": NoFairness,
+        "mlf-drs": MLFDRS, "ffmra": FFMRA, "h-ffmra": HFFMRA, "ps-dsf": PSDSF, "per-server": _per_server,
+        "bottleneck": BottleneckFairness,
+    }  # fmt: skip
+    found = {name: _described(name, make) for name, make in own.items()}
+    for point in entry_points(group=GROUP):
+        if point.name not in found:
+            found[point.name] = Notion(point.name, "", f"from {point.value}", _loader(point))
+    return found
+
+
+def named_policy(text: str) -> Any:
+    """A policy from a short name with parameters, a ``module:NAME``, or blocks as text.
+
+    Parameters
+    ----------
+    text : str
+        ``drf``; ``kdf:k=3``; ``fds:alpha=2``; ``my_package.notions:MINE``; ``path/to/file.py:MINE``; or blocks such
+        as ``AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())``.
+
+    Returns
+    -------
+    Policy or other mechanism
+        Anything with ``.allocate(instance)``.
+
+    Raises
+    ------
+    InvalidBlock
+        If the name is unknown (with the nearest names), or its parameters do not fit.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.named_policy("kdf:k=3")
+    Policy(Leximin(KDominantShare(3)), name='3-DF')
+    """
+    text = str(text).strip()
+    known = known_policies()
+    name, _, rest = text.partition(":")
+    key = name.strip()
+    key = key if key in known else key.lower()
+    if key in known:
+        return _made(known[key], rest, text)
+    if "(" in text:
+        return parse_policy(text)
+    if rest and (name.endswith(".py") or all(part.isidentifier() for part in name.split("."))):
+        return _imported(name, rest.strip(), text, known)
+    raise InvalidBlock(f"no policy {text!r}; {nearest(key, known)} (see `fairopt policies`)")
+
+
+def _two_df() -> Policy:
+    """2-Dominant Fairness: leximin of the product of each user's two largest ratios (Jiang and Wu, 000 sec. 4)."""
+    return KDF(2)
+
+
+def _per_server(policy: str = "drf") -> NaivePerServer:
+    """A policy on each server alone, tasks added up: what 004 compares with."""
+    return NaivePerServer(named_policy(policy))
+
+
+def _described(name: str, make: Callable[..., Any]) -> Notion:
+    parameters = ", ".join(
+        p.name if p.default in (inspect.Parameter.empty, None) else f"{p.name}={p.default}"
+        for p in inspect.signature(make).parameters.values()
+    )
+    return Notion(name, parameters, (inspect.getdoc(make) or "").splitlines()[0], make)
+
+
+def _loader(point: Any) -> Callable[..., Any]:
+    def make(**parameters: Any) -> Any:
+        try:
+            found = point.load()
+        except (ImportError, AttributeError) as error:
+            raise InvalidBlock(f"policy {point.name!r} of an installed package cannot be loaded: {error}") from error
+        if hasattr(found, "allocate") and not isinstance(found, type):
+            if parameters:
+                raise TypeError(f"got {', '.join(parameters)}")
+            return _as_policy(found, point.name)
+        return _as_policy(found(**parameters) if callable(found) else found, point.name)
+
+    return make
+
+
+def _made(notion: Notion, rest: str, text: str) -> Any:
+    parameters: dict[str, Any] = {}
+    for word in filter(None, (w.strip() for w in _split(rest))):
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise InvalidBlock(f"{text!r}: {word!r} is no parameter; write {notion.name}:name=value,name=value")
+        if not value.strip():
+            raise InvalidBlock(f"{text!r}: {key.strip()} has no value; write {notion.name}:{key.strip()}=2, say")
+        parameters[key.strip()] = _number(value.strip())
+    try:
+        return notion.make(**parameters)
+    except TypeError as error:
+        takes = f"it takes {notion.parameters}" if notion.parameters else "it takes no parameters"
+        raise InvalidBlock(f"{text!r}: {error}; {takes}") from error
+
+
+def _split(rest: str) -> list[str]:
+    """Split at commas outside brackets, so that ``rank_weights=(1,2)`` stays whole."""
+    parts, depth = [""], 0
+    for letter in rest:
+        depth += letter in "(["
+        depth -= letter in ")]"
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _number(value: str) -> Any:
+    if value[:1] in "([" and value[-1:] in ")]":
+        return tuple(_number(v.strip()) for v in value[1:-1].split(",") if v.strip())
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def _imported(module: str, name: str, text: str, known: dict[str, Notion]) -> Any:
+    try:
+        loaded = _from_file(Path(module)) if module.endswith(".py") else _from_folder(module)
+    except FileNotFoundError as error:
+        raise InvalidBlock(f"{text!r}: no file {module!r}; give the path of a Python file") from error
+    except ModuleNotFoundError as error:
+        raise InvalidBlock(f"{text!r}: cannot import {module!r} ({error}); {nearest(module, known)}") from error
+    except Exception as error:  # whatever the user's own file raises when it runs
+        raise InvalidBlock(f"{text!r}: {module!r} fails when imported: {type(error).__name__}: {error}") from error
+    if not hasattr(loaded, name):
+        there = [
+            k for k, v in vars(loaded).items() if not k.startswith("_") and (hasattr(v, "allocate") or callable(v))
+        ]
+        raise InvalidBlock(f"{text!r}: {module!r} has no {name!r}; {nearest(name, there)}")
+    found = getattr(loaded, name)
+    if callable(found) and (isinstance(found, type) or not hasattr(found, "allocate")):
+        try:
+            found = found()
+        except TypeError as error:
+            raise InvalidBlock(
+                f"{text!r}: {name} cannot be called without arguments ({error}); give a made policy"
+            ) from error
+    return _as_policy(found, text)
+
+
+def _from_file(path: Path) -> Any:
+    """A module from a file, whatever other modules are called."""
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    spec = importlib.util.spec_from_file_location(f"_policy_file_{abs(hash(path.resolve()))}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _from_folder(module: str) -> Any:
+    """A module by name, also from the folder one is in, as `python -m` finds it."""
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(module)
+    finally:
+        sys.path.remove(folder)
+
+
+def _as_policy(found: Any, text: str) -> Any:
+    if hasattr(found, "allocate"):
+        if isinstance(found, Policy) and found.name is None:
+            return Policy(found.objective, found.constraints, name=text.rpartition(":")[2])
+        return found
+    if type(found).__name__ in BLOCKS or hasattr(found, "expression"):
+        return Policy(found, name=text.rpartition(":")[2])
+    raise InvalidBlock(f"{text!r} is {type(found).__name__}, no policy; give something with .allocate(instance)")

@@ -1,0 +1,410 @@
+"""The search of an audit: instances are drawn or given, measured, and what fails is made small and proved."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.objectives import Objective
+from fairopt.instance import Instance
+from fairopt.progress import Listener
+from fairopt.properties.audit.answers import answers_otherwise, differing
+from fairopt.properties.audit.clusters import drawn_cluster, reduced
+from fairopt.properties.audit.findings import Fault, Finding, Unconfirmed, Witness, percent
+from fairopt.properties.audit.measure import Measured, measured
+from fairopt.properties.audit.own_instances import on_servers, one_pool, sentence_of
+from fairopt.properties.audit.pools import FAMILIES, SHAPES, Pools, drawn
+from fairopt.properties.audit.shrink import Shrinker, case_of
+from fairopt.properties.exact.confirm import Case, Verified, verified
+
+__all__ = ["Hunt", "Setting"]
+
+NOTICED = 1e-5  # relative: margins below are noise of the routes (of 2,000 pools at alpha 1, up to 5e-7)
+SHOWN = 1e-6  # inefficiency of a given instance: what a check shows, an audit has to show
+ENOUGH = 500  # instances that are tried even when the first breaks the property, so that rates mean something
+CHUNK = 0.25  # seconds between two looks at the clock
+LARGEST_CHUNK = 2048
+ATTEMPTS = 4  # candidates that are shrunk and verified before the search goes on
+FIRST = 16  # pools of a shape: where the mechanism is defined for none of them, the shape is left
+SHOWN_FAULTS = 5
+TRIES, FEW_TRIES = 60, 12  # lies of each user on each instance; few where an instance then takes so many seconds:
+SLOW = 0.02
+ON_SERVERS = 40  # lies of each user on each drawn cluster, which take a millisecond or more each
+SHRINKING = 10.0  # seconds for one candidate; FDS(1) at strategy-proofness took 4
+OTHERWISE = "it answers otherwise when asked again"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an audit was asked for."""
+
+    mechanism: Any
+    conditions: tuple[str, ...]
+    weights: bool
+    limits: bool
+    servers: int
+    max_examples: int
+    seed: int
+    seconds: float | None
+    progress: Callable[[str, int, int], None] | None
+    say: Listener
+
+    def told(self, name: str, done: int, total: int) -> None:
+        """Say how many instances have been looked at for a property."""
+        self.say(f"{name}, instances", done, total)
+        if self.progress is not None:
+            self.progress(name, done, total)
+
+    @property
+    def positive(self) -> bool:
+        """Whether demands are."""
+        return "positive demands" in self.conditions
+
+    def accepts(self, pools: Pools) -> NDArray[np.bool_]:
+        """Which pools fulfil the conditions."""
+        fine = np.ones(len(pools), dtype=bool)
+        if self.positive:
+            fine &= (pools.demands > 0).all(axis=(1, 2))
+        if "no completely dominant user" in self.conditions:
+            objective = getattr(self.mechanism, "objective", None)
+            first = objective.share_blocks()[:1] if isinstance(objective, Objective) else ()
+            fine &= ~_completely_dominant(pools, int(getattr(first[0], "k", 2)) if first else 2)
+        return fine
+
+    def accepts_instance(self, instance: Instance) -> bool:
+        """Whether an instance fulfils the conditions: each server's demands for itself, where they differ."""
+        if instance.demands.ndim == 2:
+            demands = instance.demands[None]
+        else:
+            demands = np.where(instance.eligible[:, :, None], instance.demands, 1.0).swapaxes(0, 1)
+        room = np.broadcast_to(np.maximum(instance.total_capacities, 1e-300), (len(demands), instance.n_resources))
+        alike = np.ones(demands.shape[:2])
+        pools = Pools(np.asarray(demands, dtype=float), room, alike, alike)
+        return instance.n_users == 0 or bool(self.accepts(pools).all())
+
+    @cached_property
+    def each_answer(self) -> float:
+        """Seconds that an answer takes, of many asked for at once where they are solved in step."""
+        rng = np.random.default_rng(self.seed)
+        each = 0.0
+        for size in (2, 64):
+            pools = drawn(rng, "integers", (2, 2), size, positive=True)
+            begun = time.perf_counter()
+            pools.run(self.mechanism)
+            each = (time.perf_counter() - begun) / size
+            if each > SLOW:
+                break
+        return each
+
+    def random_faults(self, given: Sequence[Instance] | None) -> tuple[Fault, ...]:
+        """Instances on which the mechanism answers otherwise when asked again."""
+        if given is not None:
+            again = [x for x in given if self.accepts_instance(x) and answers_otherwise(self.mechanism, x)]
+            return tuple(Fault(OTHERWISE, x) for x in again)
+        rng = np.random.default_rng(self.seed)
+        faults: list[Fault] = []
+        for shape in ((2, 2), (3, 3), (5, 4)):
+            pools = drawn(rng, "binding integers", shape, 4, positive=True)
+            places = differing(self.mechanism, pools.demands, pools.capacities)
+            faults += [Fault(OTHERWISE, pools.instance(int(b))) for b in places]
+        return tuple(faults)
+
+
+@dataclass
+class Hunt:
+    """What is known about one property so far."""
+
+    setting: Setting
+    name: str
+    random: tuple[Fault, ...] = ()
+    tried: int = 0
+    skipped: int = 0
+    faulty: int = 0  # instances without an answer; there may be more faults, where lies are told
+    n_faults: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    hits: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
+    candidates: list[tuple[Measured, int]] = field(default_factory=list)
+    unproved: int = 0
+    unconfirmed: list[Unconfirmed] = field(default_factory=list)
+    witness: Witness | None = None
+    interrupted: bool = False
+    each: float = 0.0  # seconds per instance, as measured
+
+    def __post_init__(self) -> None:
+        self.start = time.perf_counter()
+        self.rng, self.lies = np.random.default_rng(self.setting.seed).spawn(2)
+        self.shapes: list[tuple[int, int]] = []
+        self.where = ""
+
+    def run(self, given: Sequence[Instance] | None) -> None:
+        """Look at the given instances, or at drawn ones; Ctrl-C ends that."""
+        if self.random:
+            self._fail(self.random)
+            self.faulty = len(self.random)
+            return
+        try:
+            if given is not None:
+                self.where = f"{len(given):,} given instance{'s' * (len(given) != 1)}"
+                self._look_at_all(given, len(given), small=False)
+            elif self.setting.servers > 1:
+                self.where = f"drawn clusters of 2 to {self.setting.servers} servers, {self._options}"
+                self._look_at_all(self._clusters(), self.setting.max_examples, small=True)
+            else:
+                self._look_at_pools()
+                self.where = f"one pool, {_range(self.shapes)}, {self._options}: {', '.join(FAMILIES)}"
+        except KeyboardInterrupt:
+            self.interrupted = True
+            with contextlib.suppress(KeyboardInterrupt):  # pressed again: what is known is kept all the same
+                if self.candidates and self.setting.each_answer < SLOW:  # as it is, in milliseconds, not shrunk
+                    self._verify(case_of(self.name, *self.candidates[0]))
+
+    def finding(self) -> Finding:
+        """What is known, as a finding."""
+        return Finding(
+            self.name, self.witness is not None, self.tried, self.skipped, self.witness, self.where,
+            time.perf_counter() - self.start, self.hits, tuple(self.faults), self.n_faults, self.interrupted,
+            self.unproved, tuple(self.unconfirmed),
+        )  # fmt: skip
+
+    # -- where to look ----------------------------------------------------------------------------------------
+
+    def _look_at_pools(self) -> None:
+        """Search until there is a witness, or everything that was asked for has been tried."""
+        s, since = self.setting, 0
+        self.each = s.each_answer * (2 * TRIES if self.name.startswith("strategy-proof") else 1)
+        asked: dict[tuple[int, int], tuple[int, int]] = {}
+        for family, pools in self._drawn_pools():
+            before, step = self.tried, self._step
+            for first in range(0, len(pools), step):
+                self._measure(family, pools[first : first + step])
+                s.told(self.name, min(self.looked_at, s.max_examples), s.max_examples)
+                if self._late:
+                    break
+            shape = (pools.demands.shape[1], pools.demands.shape[2])
+            seen, answered = asked.get(shape, (0, 0))
+            asked[shape] = seen, answered = seen + len(pools), answered + self.tried - before
+            if seen >= FIRST and not answered and shape in self.shapes and not self.faulty:
+                self.shapes.remove(shape)  # 3-DF asks for three resources: no number of pools of two would tell
+            since += 1
+            done = self.looked_at >= s.max_examples or self._late
+            if self.candidates and (done or (since >= len(FAMILIES) and self.tried >= self._enough)):
+                since = 0
+                self._prove()
+            if self.witness is not None or done or since > 1000:
+                break
+
+    def _drawn_pools(self) -> Iterator[tuple[str, Pools]]:
+        """Families in turn, in every shape, as many of each; a shape is left where all of a batch is outside."""
+        s, options = self.setting, {"weights": self.setting.weights, "limits": self.setting.limits}
+        size = int(np.clip(-(-s.max_examples // (len(SHAPES) * len(FAMILIES))), 1, LARGEST_CHUNK))
+        self.shapes = list(SHAPES)
+        while self.shapes:
+            for shape in SHAPES:
+                for family in FAMILIES if shape in self.shapes else ():
+                    if shape not in self.shapes:
+                        break
+                    pools = drawn(self.rng, family, shape, size, positive=s.positive, **options)
+                    pools = pools[s.accepts(pools)]
+                    yield family, pools[: max(s.max_examples - self.looked_at, 1)]
+
+    def _clusters(self) -> Iterator[Instance]:
+        s = self.setting
+        for _ in range(100 * s.max_examples):
+            cluster = drawn_cluster(self.rng, s.servers, positive=s.positive, weights=s.weights, limits=s.limits)
+            if s.accepts_instance(cluster):
+                yield cluster
+
+    def _look_at_all(self, instances: Any, number: int, small: bool) -> None:
+        """Look at instances one by one, until one refutes; drawn ones are made small."""
+        for instance in instances:
+            if not small and not self.setting.accepts_instance(instance):
+                self.skipped += 1
+            else:
+                self._look_at(instance, small)
+            self.setting.told(self.name, self.looked_at, number)
+            if self.witness is not None or self.looked_at >= number or self._late:
+                break
+
+    # -- steps ------------------------------------------------------------------------------------------------
+
+    @property
+    def looked_at(self) -> int:
+        """Instances, with and without an answer."""
+        return self.tried + self.skipped + self.faulty
+
+    @property
+    def _late(self) -> bool:
+        s = self.setting
+        return s.seconds is not None and time.perf_counter() - self.start > s.seconds
+
+    @property
+    def _options(self) -> str:
+        s = self.setting
+        return f"{'weights 1 to 4' if s.weights else 'equal weights'}, {'some' if s.limits else 'no'} task limits"
+
+    @property
+    def _step(self) -> int:
+        """How many instances take about as long as there should be between two looks at the clock."""
+        return int(np.clip(CHUNK / max(self.each, 1e-9), 1, LARGEST_CHUNK))
+
+    @property
+    def _enough(self) -> int:
+        """Instances to try before looking closer: fewer of a slow mechanism."""
+        return int(min(ENOUGH, max(2.0 / max(self.each, 1e-9), 16)))
+
+    def _measure(self, family: str, pools: Pools) -> None:
+        s, begun = self.setting, time.perf_counter()
+        tries = TRIES if self.each < SLOW else FEW_TRIES
+        found = measured(s.mechanism, self.name, pools, self.lies, s.positive, tries)
+        now = time.perf_counter()
+        self.each = (now - begun) / len(pools)
+        failing = np.flatnonzero(found.margin > NOTICED)
+        outside = int(found.outside.sum())
+        wrong = {p.demands.tobytes() for p, _ in found.faults}
+        faulty = sum(row.tobytes() in wrong for row in pools.demands) if wrong else 0
+        self.skipped += outside
+        self.tried += len(pools) - outside - faulty
+        self.faulty += faulty
+        self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults])
+        self._count(family, len(pools) - outside, len(failing), now - self.start if len(failing) else None)
+        for kind, tally in found.tallies.items():
+            first = None if tally.first is None else begun - self.start + tally.first
+            self._count(f"lies: {kind}", tally.tried, tally.hits, first)
+        if len(failing):
+            order = failing[np.argsort(-np.minimum(found.margin[failing], 1e6), kind="stable")]
+            self.candidates += [(found, int(b)) for b in order[:2]]
+
+    def _count(self, family: str, tried: int, hits: int, seconds: float | None) -> None:
+        t, h, first = self.hits.get(family, (0, 0, None))
+        self.hits[family] = (t + tried, h + hits, seconds if first is None else first)
+
+    def _fail(self, faults: Sequence[Fault]) -> None:
+        self.n_faults += len(faults)
+        self.faults += faults[: SHOWN_FAULTS - len(self.faults)]
+
+    def _prove(self) -> None:
+        """Shrink and verify the candidates that fail worst, until one is believed."""
+        s = self.setting
+        s.say(f"{self.name}: making a witness small, and proving it", None, None)
+        self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
+        for found, b in self.candidates[:ATTEMPTS]:
+            shrinker = Shrinker(
+                s.mechanism, self.name, s.positive, s.accepts, s.seed, SHRINKING, s.each_answer
+            )  # fmt: skip
+            self._believe(*shrinker.smallest(found, b))
+            if self.witness is not None:
+                break
+        self.candidates.clear()
+
+    def _look_at(self, instance: Instance, small: bool) -> None:
+        if not one_pool(instance) or instance.n_users == 0:
+            self._look_at_servers(instance, small)
+            return
+        found = self._on_pool(instance)
+        self.skipped += int(found.outside[0])
+        self.faulty += int(bool(found.faults))
+        self.tried += int(not found.outside[0] and not found.faults)
+        self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults])
+
+    def _on_pool(self, instance: Instance) -> Measured:
+        """Measure one pool, and verify what fails there."""
+        s = self.setting
+        found = measured(s.mechanism, self.name, Pools.of(instance), self.lies, s.positive, 400)
+        if found.margin[0] > (NOTICED if self.name != "pareto" else SHOWN):
+            self._verify(_labelled(case_of(self.name, found, 0), found, instance))
+        return found
+
+    def _look_at_servers(self, instance: Instance, small: bool) -> None:
+        s, budget = self.setting, ON_SERVERS if small else None
+
+        def outcome(other: Instance) -> Any:
+            return on_servers(s.mechanism, self.name, other, s.positive, s.seed, budget)
+
+        begun = time.perf_counter() - self.start
+        found = outcome(instance)
+        self.skipped += found.outside
+        self.tried += found.answered
+        if found.unproved is not None:
+            self._leave(found.unproved)
+        if found.fault is not None:
+            self.faulty += 1
+            self._fail([Fault(found.fault, instance)])
+        if small:
+            self._count("clusters", int(found.answered), int(found.witness is not None), begun)
+        if found.witness is not None and small:
+            s.say(f"{self.name}: making a witness small", None, None)
+            least = reduced(
+                instance, lambda x: s.accepts_instance(x) and outcome(x).witness is not None, SHRINKING
+            )  # fmt: skip
+            if one_pool(least):  # where witnesses are computed again by other means, and replayed so
+                self._on_pool(least)
+                if self.witness is not None:
+                    return
+            else:
+                found = outcome(least)
+        self.witness = found.witness
+
+    def _verify(self, case: Case) -> None:
+        self._believe(case, verified(self.setting.mechanism, case))
+
+    def _believe(self, case: Case, proof: Verified) -> None:
+        """Take a proof for what it is worth."""
+        if proof.random:
+            self._fail([Fault(OTHERWISE, case.instance)])
+            return
+        user, mechanism = case.instance.users[case.user], self.setting.mechanism
+        try:
+            sentence = sentence_of(mechanism, case)
+        except Exception as error:  # of the mechanism itself, or of a library that it uses
+            why = f"could not be confirmed: {type(error).__name__}: {error}"
+            self._leave(Unconfirmed(case.instance, f"user {user!r} seemed to show it", why))
+            return
+        if not proof.believed:
+            granted = f"; a margin of {percent(proof.margin)} when all errors are granted"
+            if sentence is not None:
+                self._leave(Unconfirmed(case.instance, sentence, proof.how + granted * (proof.margin > -np.inf)))
+            return
+        gain = proof.margin if case.lie is not None else None
+        self.witness = Witness(
+            case.instance, sentence or f"user {user!r} shows it", proof.margin, user, case.lie, gain, proof.how,
+            case.changed,
+        )  # fmt: skip
+
+    def _leave(self, seen: Unconfirmed) -> None:
+        """Keep what seemed to break the property, without a proof."""
+        self.unproved += 1
+        self.unconfirmed += [seen][: SHOWN_FAULTS - len(self.unconfirmed)]
+
+
+def _range(shapes: Sequence[tuple[int, int]]) -> str:
+    if not shapes:
+        return "no shape that it is defined for"
+    users, resources = zip(*shapes, strict=True)
+    return f"{min(users)} to {max(users)} users, {min(resources)} to {max(resources)} resources"
+
+
+def _labelled(case: Case, found: Measured, instance: Instance) -> Case:
+    """The case in the user's own words."""
+    changed = case.changed
+    if found.leaver is not None:
+        changed = instance.select_users([j for j in range(instance.n_users) if j != found.leaver[0]])
+    elif changed is not None:
+        changed = instance.with_capacities(changed.capacities / instance.counts[:, None])
+    return replace(case, instance=instance, changed=changed)
+
+
+def _completely_dominant(pools: Pools, k: int) -> NDArray[np.bool_]:
+    """Where some user is above another in every product of k - 1 of its k largest ratios (000 eq. 7 does not hold)."""
+    ratios = -np.sort(-pools.demands / pools.capacities[:, None], axis=2)[:, :, : max(k, 1)]
+    if ratios.shape[2] == 1:
+        return np.zeros(len(pools), dtype=bool)
+    products = np.stack([np.delete(ratios, i, axis=2).prod(axis=2) for i in range(ratios.shape[2])], axis=2)
+    above = np.all(products[:, :, None] > products[:, None], axis=3)
+    return np.any(above, axis=(1, 2))

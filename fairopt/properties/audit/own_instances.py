@@ -1,0 +1,163 @@
+"""Witnesses in words, and properties on somebody's own instances of several servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairopt.allocation import Allocation
+from fairopt.errors import OutOfDomain
+from fairopt.instance import Instance
+from fairopt.properties.audit.answers import checked, doubt
+from fairopt.properties.audit.findings import Unconfirmed, Witness, percent
+from fairopt.properties.checks import check
+from fairopt.properties.exact.confirm import Case, confirmed
+from fairopt.properties.misreports.best import Misreport, best_misreport, true_tasks
+from fairopt.properties.monotone import population_monotone, resource_monotone
+from fairopt.properties.names import OF_ALLOCATIONS
+
+__all__ = ["Outcome", "of_lie", "on_servers", "one_pool", "sentence_of"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one instance: an answer or not, a witness or not, or what seemed to be one."""
+
+    answered: bool = False
+    outside: bool = False
+    unproved: Unconfirmed | None = None
+    fault: str | None = None
+    witness: Witness | None = None
+
+
+def one_pool(instance: Instance) -> bool:
+    """Whether it is one server row of one server where everybody may run."""
+    return instance.n_servers == 1 and int(instance.counts[0]) == 1 and bool(instance.eligible.all())
+
+
+def sentence_of(mechanism: Any, case: Case) -> str | None:
+    """Who loses what, in words, by the mechanism's own answers; None where a check of them does not show it."""
+    instance, user = case.instance, case.instance.users[case.user]
+    answer = checked(mechanism, instance)
+    truth = float(answer.tasks[case.user])
+    if case.lie is not None:
+        demands = instance.per_server_demands[:, 0].copy()
+        demands[case.user] = case.lie
+        lied = checked(mechanism, instance.replace(demands=demands))
+        true = instance.per_server_demands[case.user, 0]
+        runs = float(true_tasks(lied.bundles[case.user, 0], true, instance.task_limits[case.user]))
+        gain = runs / truth - 1 if truth > 0 else np.inf
+        told = tuple(map(float, case.lie))
+        return str(Misreport.on(instance, case.user, told, gain=gain, truthful=truth, lying=runs, family=""))
+    if case.changed is not None:
+        after = checked(mechanism, case.changed)
+        runs = float(after.tasks[case.changed.users.index(user)])
+        gone = [u for u in instance.users if u not in case.changed.users]
+        grown = np.flatnonzero(case.changed.total_capacities != instance.total_capacities)
+        if gone:
+            what = f"user {gone[0]!r} leaves"
+        else:
+            i = int(grown[0])
+            before, now = instance.total_capacities[i], case.changed.total_capacities[i]
+            what = f"the capacity of {instance.resources[i]!r} grows from {before:.6g} to {now:.6g}"
+        return f"when {what}, user {user!r} falls from {truth:.6g} to {runs:.6g} tasks"
+    verdict = check(answer, [case.property])[case.property]
+    return None if verdict.holds else verdict.sentence
+
+
+def on_servers(
+    mechanism: Any, name: str, instance: Instance, positive: bool, seed: int, budget: int | None = None
+) -> Outcome:
+    """A property of a mechanism on one instance of any number of servers.
+
+    Parameters
+    ----------
+    mechanism : Policy or other mechanism
+        Anything with ``allocate(instance)``.
+    name : str
+        The property, by its canonical name.
+    instance : Instance
+        Where.
+    positive : bool
+        Whether users may state positive demands only.
+    seed : int
+        For lies.
+    budget : int, optional
+        How many lies of each user to try; see `best_misreport`.
+
+    Returns
+    -------
+    Outcome
+        With a witness only if a second way agrees: the general route with another solver, where the mechanism is a
+        policy, else a second run; and only if the margin is more than the proved gaps leave open.
+    """
+    try:
+        if name in OF_ALLOCATIONS:
+            return _of_allocation(mechanism, name, instance)
+        if name in ("strategy-proof", "strategy-proof-boosting"):
+            boosting = name == "strategy-proof-boosting"
+            lies = [
+                best_misreport(
+                    mechanism, instance, j, boosting=boosting, positive=positive, seed=seed, budget=budget
+                )
+                for j in range(instance.n_users)
+                if instance.task_limits[j] > 0
+            ]
+            found = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
+            return Outcome(answered=True, witness=None if found is None else of_lie(instance, found))
+        search = population_monotone if name == "population-monotone" else resource_monotone
+        verdict = search(mechanism, instance)
+    except OutOfDomain:
+        return Outcome(outside=True)
+    except Exception as error:  # whatever somebody's own mechanism raises is what there is to report
+        return Outcome(fault=f"{type(error).__name__}: {error}")
+    if verdict.holds:
+        return Outcome(answered=True)
+    how = "before and after solved again, each by itself, with proof"
+    return Outcome(True, witness=Witness(instance, verdict.sentence, verdict.margin, None, None, None, how))
+
+
+def of_lie(instance: Instance, lie: Misreport) -> Witness:
+    """A lie that pays, as a witness."""
+    how = "truth and lie solved again, each by itself, with proof"
+    return Witness(instance, str(lie), lie.gain, lie.user, lie.demands, lie.gain, how)
+
+
+def _of_allocation(mechanism: Any, name: str, instance: Instance) -> Outcome:
+    """What one answer, and a second, say about a property of allocations."""
+    first = checked(mechanism, instance)
+    verdict = check(first, [name])[name]
+    if verdict.holds:
+        return Outcome(answered=True)
+    try:
+        margin, unsure, how = _seen_again(mechanism, name, instance, first, verdict.margin)
+    except Exception as error:  # of the mechanism itself, or of a library that it or a solver uses
+        reason = f"could not be confirmed: {type(error).__name__}: {error}"
+        return Outcome(answered=True, unproved=Unconfirmed(instance, verdict.sentence, reason))
+    if margin <= unsure:
+        reason = f"{how}; a margin of {percent(margin)}, where the gaps leave {percent(unsure)} open"
+        return Outcome(answered=True, unproved=Unconfirmed(instance, verdict.sentence, reason))
+    return Outcome(True, witness=Witness(instance, verdict.sentence, margin, None, None, None, how))
+
+
+def _seen_again(
+    mechanism: Any, name: str, instance: Instance, first: Allocation, margin: float
+) -> tuple[float, float, str]:
+    """How badly a property fails in a second answer too, how much of that the gaps leave open, and how it was found."""
+    second, how = None, "run again"
+    if (found := confirmed(mechanism, first)) is not None:
+        second, how = found
+        again = check(second, [name])[name]
+        if again.holds:
+            how = how.replace("agree", "differ")
+            if name == "pareto":  # two optima, if both are right: that the dominated one is too is what there is to say
+                second, how = None, f"its own answer, run again; {how}"
+    if second is None:
+        second = checked(mechanism, instance.replace())
+        again = check(second, [name])[name]
+    margin = min(margin, again.margin)
+    # with nobody off by more than this part of its tasks, no margin is off by more than so much
+    unsure = sum(float(doubt(answer).sum()) for answer in (first, second)) * (1.0 + max(margin, 0.0))
+    return margin, unsure, how

@@ -1,0 +1,270 @@
+"""Witnesses as files, to be checked again years later: nothing in a file is executed, and nothing in it believed."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import hashlib
+import json
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairopt.errors import FairoptError, InvalidInstance
+from fairopt.instance import Instance
+from fairopt.policies.parse import parse_policy
+from fairopt.policies.registry import known_policies
+from fairopt.policy import label
+from fairopt.progress import by_itself
+from fairopt.properties.audit.findings import AuditReport, Witness, numbers, percent, plain
+from fairopt.properties.audit.own_instances import of_lie, on_servers, one_pool
+from fairopt.properties.exact.confirm import Case, verified
+from fairopt.properties.misreports.best import verified_misreport
+from fairopt.properties.names import property_name
+
+__all__ = ["Replayed", "replay", "write"]
+
+FORMAT = "fairopt.audit/1"
+SAME = 1e-6  # relative: margins further apart than this are not those that were saved
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of a saved witness.
+
+    Attributes
+    ----------
+    property : str
+        By its canonical name.
+    mechanism : str
+        Whose.
+    refutes : bool
+        Whether it still breaks the property, computed again.
+    margin : float
+        By how much, when all errors are granted; at most 0 where it does not.
+    saved : float
+        What the file says.
+    verified : str
+        How it was computed again.
+    instance : Instance
+        Where.
+    """
+
+    property: str
+    mechanism: str
+    refutes: bool
+    margin: float
+    saved: float
+    verified: str
+    instance: Instance
+
+    @builtins.property
+    def verdict(self) -> str:
+        """``still refutes``, or ``no longer refutes``."""
+        return "still refutes" if self.refutes else "no longer refutes"
+
+    def __str__(self) -> str:
+        by = f" by {percent(self.margin)}" if self.refutes else ""
+        return f"{self.mechanism}, {self.property}: {self.verdict}{by} ({self.verified}); {numbers(self.instance)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "property": self.property, "mechanism": self.mechanism, "refutes": self.refutes, "verdict": self.verdict,
+            "margin": plain(self.margin), "saved": plain(self.saved), "verified": self.verified,
+            "instance": self.instance.to_dict(),
+        }  # fmt: skip
+
+
+def write(report: AuditReport, path: Path) -> Path:
+    """See `AuditReport.save`."""
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    try:
+        versions["fairopt"] = version("fairopt")
+    except PackageNotFoundError:  # run from a folder
+        versions["fairopt"] = "unknown"
+    data = {"format": FORMAT, **report.to_dict(), "policy": _policy_text(report.policy), "versions": versions}
+    data["digest"] = _digest(data)
+    path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    return path
+
+
+def _digest(data: dict[str, Any]) -> str:
+    """SHA-256 of everything else in a file, however it is laid out: it tells an edited file from a saved one."""
+    rest = {key: value for key, value in data.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
+    """Check the witnesses of a saved audit again, from the numbers alone.
+
+    Parameters
+    ----------
+    path : str or Path
+        What `AuditReport.save` wrote.
+    mechanism : Policy or other mechanism, optional
+        What to hold them against; needed where the file names something that is not made of fairopt's blocks.
+
+    Returns
+    -------
+    tuple of Replayed
+        One for each property that was refuted. A witness that does not refute any more says so.
+
+    Raises
+    ------
+    InvalidInstance
+        If it is no such file, or was changed after it was saved: its digest tells. Without a digest the numbers are
+        taken as they are, unless they contradict each other.
+
+    Examples
+    --------
+    >>> import fairopt as fo, tempfile, pathlib
+    >>> from fairopt.properties.audit.audit import audit
+    >>> from fairopt.properties.audit.replay import replay
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = audit(fo.KDF(2), ["si"], max_examples=100).save(pathlib.Path(folder) / "kdf.json")
+    ...     print(replay(path)[0].verdict)
+    still refutes
+    """
+    where = Path(path)
+    data = _read(where)
+    out: list[Replayed] = []
+    try:
+        findings = list(data["findings"])
+        policy = mechanism
+        for k, finding in enumerate(findings):
+            name, given = property_name(finding["property"]), finding["witness"]
+            if not isinstance(finding["refuted"], bool) or finding["refuted"] != (given is not None):
+                raise ValueError(f"{name} is refuted without a witness, or has one and is not refuted")
+            if given is None:
+                continue
+            if policy is None:
+                policy = _policy(str(data["policy"]))
+            with by_itself() as say:
+                say("witnesses", k, len(findings))
+                out.append(_again(policy, name, _witness(given, name)))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        if isinstance(error, _UnknownPolicyError):
+            raise InvalidInstance(f"{where}: {error}") from error
+        raise InvalidInstance(
+            f"{where}: not a whole audit ({error}); it was changed after it was saved, so save it again"
+        ) from error
+    return tuple(out)
+
+
+class _UnknownPolicyError(ValueError):
+    pass
+
+
+def _policy_text(policy: Any) -> str:
+    """A text from which the mechanism can be had again without running anything, where there is one."""
+    text = repr(policy)
+    with contextlib.suppress(FairoptError):  # no blocks of fairopt alone: a name may do
+        if parse_policy(text) == policy:
+            return text
+    for name, notion in known_policies().items():
+        try:
+            if repr(notion.make()) == text:
+                return name
+        except Exception:  # parameters that have no default, or a package that fails: another name
+            continue
+    return text
+
+
+def _policy(text: str) -> Any:
+    try:
+        return parse_policy(text)
+    except FairoptError:
+        known = known_policies()
+        if text in known:
+            return known[text].make()
+    raise _UnknownPolicyError(
+        f"its mechanism is {text[:120]!r}, which is not made of fairopt's blocks; give it: replay(path, mechanism=...)"
+    )
+
+
+def _witness(given: Any, name: str) -> Witness:
+    instance = Instance.from_dict(given["instance"])
+    changed = None if given["changed"] is None else Instance.from_dict(given["changed"])
+    user, lie, margin = given["user"], given["misreport"], float(given["margin"])
+    gain = None if given["gain"] is None else float(given["gain"])
+    pool = one_pool(instance)
+    if user is not None and user not in instance.users:
+        raise ValueError(f"it names user {user!r}, who is not in the instance")
+    if pool and user is None:
+        raise ValueError("it names no user")
+    if name.startswith("strategy-proof"):
+        if lie is None or gain is None or gain != margin:
+            raise ValueError("a lie without a report, or with a gain other than its margin")
+        report = np.asarray(lie, dtype=float)
+        if report.shape != instance.demands.shape[1:] or not (np.isfinite(report) & (report >= 0)).all():
+            raise ValueError(f"a report {lie!r} that is none")
+        true = instance.demands[instance.users.index(user)]
+        if name == "strategy-proof-boosting" and (report < true).any():
+            raise ValueError("a boosting report below the truth")
+    elif lie is not None or gain is not None:
+        raise ValueError(f"a lie, for {name}")
+    if pool and (changed is not None) != name.endswith("-monotone"):
+        raise ValueError("an instance after a change where none is, or none where one should be")
+    if changed is not None:
+        _check_change(name, instance, changed, str(user))
+    if np.isnan(margin):
+        raise ValueError("a margin that is no number")
+    return Witness(instance, str(given["sentence"]), margin, user, lie, gain, str(given["verified"]), changed)
+
+
+def _check_change(name: str, before: Instance, after: Instance, user: str) -> None:
+    """The second instance follows from the first: somebody else has left, or capacities have grown."""
+    if name == "population-monotone":
+        kept = [j for j, u in enumerate(before.users) if u in after.users]
+        right = user in after.users and len(kept) == before.n_users - 1 and before.select_users(kept) == after
+    else:
+        same = after.capacities.shape == before.capacities.shape
+        grown = same and bool((after.capacities >= before.capacities).all())
+        right = grown and before.with_capacities(after.capacities) == after
+    if not right:
+        raise ValueError("the instance after the change does not follow from the one before")
+
+
+def _again(policy: Any, name: str, witness: Witness) -> Replayed:
+    instance, margin = witness.instance, -np.inf
+    lie: Any = witness.misreport
+    if one_pool(instance):
+        user = instance.users.index(str(witness.user))
+        proof = verified(policy, Case(name, instance, user, None if lie is None else tuple(lie), witness.changed))
+        margin, how, refutes = proof.margin, proof.how, proof.believed
+    else:
+        if lie is not None:
+            pays = verified_misreport(policy, instance, str(witness.user), lie)
+            found = None if pays is None else of_lie(instance, pays)
+        else:
+            found = on_servers(policy, name, instance, False, 0).witness
+        refutes, how = found is not None, "could not be shown again"
+        if found is not None:
+            margin, how = found.margin, found.verified
+    if margin != witness.margin and not abs(margin - witness.margin) <= SAME * max(1.0, min(abs(margin), 1e300)):
+        how += f"; the file says {percent(witness.margin)}, so it or the mechanism has changed"
+    return Replayed(name, label(policy), refutes, margin, witness.margin, how, instance)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as error:
+        raise InvalidInstance(f"no file {path}; give one that AuditReport.save wrote") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInstance(
+            f"{path}: cannot be read as a saved audit ({error}); give one that AuditReport.save wrote"
+        ) from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise InvalidInstance(f"{path}: not a saved audit (no format {FORMAT!r}); give one that AuditReport.save wrote")
+    if "digest" in data and data["digest"] != _digest(data):
+        raise InvalidInstance(
+            f"{path}: it was changed after it was saved (its digest is that of something else); save the audit again, "
+            "or take the line of the digest out to have the numbers checked as they are now"
+        )
+    return data

@@ -1,0 +1,310 @@
+"""From a pool on which a property fails to the smallest one that can be found: few users, few resources, small numbers.
+
+Three steps, each within the time that is given: small integers are drawn shape by shape; what fails is reduced, one
+user, resource or number at a time; and Hypothesis looks for anything smaller still among integers no larger than those.
+No step is taken before the smaller pool has been verified.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import FairoptError
+from fairopt.properties.audit.measure import Measured, measured
+from fairopt.properties.audit.pools import LARGEST, Pools, drawn
+from fairopt.properties.exact.confirm import Case, Verified, verified
+from fairopt.properties.misreports.best import true_tasks
+from fairopt.properties.misreports.families import legal
+
+__all__ = ["Shrinker", "case_of", "size_of"]
+
+Float = NDArray[np.floating[Any]]
+
+SMALL_SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3))
+READABLE = 0.01  # margins of a witness: smaller ones only where the search found none of that size
+EXAMPLES = 60  # of Hypothesis: of seven searches, four ended alike with 25 and 400, which took up to 4 times as long
+SIMPLE = (*(float(v) for v in range(LARGEST + 1)), 0.5)  # what lies are made of, if such a lie pays about as well
+PROOFS = 8  # tried among many candidates: with ties a notion has many optima, and not all of them need fail
+SLOW = 2e-4  # seconds an answer takes one by one: then a few at a time
+
+
+def case_of(name: str, found: Measured, b: int) -> Case:
+    """One pool of those that were measured, as what is said to break the property."""
+    instance, changed = found.pools.instance(b), None
+    if found.leaver is not None:
+        changed = instance.select_users([j for j in range(instance.n_users) if j != found.leaver[b]])
+    if found.room is not None:
+        changed = instance.with_capacities(found.room[b])
+    lie = None if found.lies is None else tuple(found.lies[b].tolist())
+    return Case(name, instance, int(found.user[b]), lie, changed)
+
+
+def size_of(pools: Pools, b: int = 0) -> tuple[Any, ...]:
+    """What makes a pool small, in this order: whole numbers, users, resources, no weights, no limits, small numbers."""
+    limits = pools.limits[b][np.isfinite(pools.limits[b])]
+    numbers = np.concatenate([pools.demands[b].ravel(), pools.capacities[b], pools.weights[b], limits])
+    whole = bool((numbers == np.round(numbers)).all())
+    return (
+        not whole, pools.demands.shape[1], pools.demands.shape[2], bool((pools.weights[b] != 1).any()), len(limits),
+        float(numbers.max()), float(numbers.sum()), tuple(pools.demands[b].ravel()), tuple(pools.capacities[b]),
+    )  # fmt: skip
+
+
+@dataclass
+class Shrinker:
+    """Looks for small pools on which a property of a mechanism fails.
+
+    Attributes
+    ----------
+    mechanism : Policy or other mechanism
+        Whose property.
+    name : str
+        The property, by its canonical name.
+    positive : bool
+        Whether demands, and reports of them, are positive.
+    accepts : callable
+        Which pools are allowed: ``accepts(pools)`` gives a mask.
+    seed : int
+        Where chance comes from.
+    seconds : float
+        For all of it.
+    each : float
+        Seconds that one answer of the mechanism takes.
+    """
+
+    mechanism: Any
+    name: str
+    positive: bool
+    accepts: Any
+    seed: int
+    seconds: float
+    each: float
+
+    def __post_init__(self) -> None:
+        self.deadline = time.perf_counter() + self.seconds
+        self.slow = self.each > SLOW
+        self.tries = 12 if self.slow else 60
+
+    def smallest(self, found: Measured, b: int) -> tuple[Case, Verified]:
+        """The smallest verified case that is found, starting from a pool that fails.
+
+        Parameters
+        ----------
+        found : Measured
+            Pools and how badly the property fails on them.
+        b : int
+            From which to start.
+
+        Returns
+        -------
+        tuple of (Case, Verified)
+            The start itself, as it is, where nothing simpler fails; then it may turn out not to be believed.
+        """
+        self.least = min(READABLE, float(found.margin[b]) / 2)
+        start = case_of(self.name, found, b)
+        best: tuple[tuple[Any, ...], Case, Verified] | None = None
+        for pools in (self._drawn(start), self._rounded(found.pools[b : b + 1]), found.pools[b : b + 1]):
+            if pools is None:
+                continue
+            reduced = self._reduced(pools)
+            proof = None if reduced is None else self._proved(reduced)
+            if reduced is not None and proof is not None and (best is None or size_of(reduced) < best[0]):
+                best = (size_of(reduced), *proof)
+                break  # the first start that leads anywhere is one of small integers
+        if best is None:
+            return start, verified(self.mechanism, start)
+        better = self._by_hypothesis(best[1])
+        case, proof_of = better if better is not None else best[1:]
+        return self._simplest_lie(case, proof_of)
+
+    # -- steps ------------------------------------------------------------------------------------------------
+
+    def _measure(self, pools: Pools) -> Measured:
+        return measured(self.mechanism, self.name, pools, np.random.default_rng(self.seed), self.positive, self.tries)
+
+    def _failing(self, pools: Pools) -> tuple[Measured, NDArray[np.int64]]:
+        found = self._measure(pools)
+        return found, np.flatnonzero((found.margin >= self.least) & self.accepts(pools))
+
+    @property
+    def _late(self) -> bool:
+        return time.perf_counter() > self.deadline
+
+    def _drawn(self, start: Case) -> Pools | None:
+        """A pool of small integers on which the property fails, of the smallest shape that has one."""
+        rng = np.random.default_rng(self.seed)
+        weights = bool((start.instance.weights != 1).any())
+        limits = bool(np.isfinite(start.instance.task_limits).any())
+        number = 8 if self.slow else 150 if self.name.startswith("strategy-proof") else 500
+        for options in ({}, {"weights": weights, "limits": limits}) if weights or limits else ({},):
+            for shape in SMALL_SHAPES:
+                if self._late or shape > (start.instance.n_users, np.inf):
+                    break
+                pools = drawn(rng, "integers", shape, number, positive=self.positive, **options)
+                proved = self._first_proved(pools)
+                if proved is not None:
+                    return proved
+        return None
+
+    def _rounded(self, pool: Pools) -> Pools | None:
+        """The same pool in integers up to 8, resource by resource, or in as few digits as will do."""
+        d, c = pool.demands[0], pool.capacities[0]
+        largest = np.maximum(d.max(axis=0), c)
+        for top in (LARGEST, 16, 100, 1000, 10_000):
+            whole = np.where(d > 0, np.maximum(np.round(d / largest * top), 1.0), 0.0)
+            pools = replace(pool, demands=whole[None], capacities=np.maximum(np.round(c / largest * top), 1.0)[None])
+            if self._first_proved(pools) is not None:
+                return pools
+        return None
+
+    def _reduced(self, pools: Pools) -> Pools | None:
+        """One user, resource or number less at a time, for as long as the property fails; None if it does not."""
+        if self._first_proved(pools) is None:
+            return None
+        while not self._late:
+            now = size_of(pools)
+            steps = (self._first_proved(moves, now) for moves in self._moves(pools))
+            smaller = next((step for step in steps if step is not None), None)
+            if smaller is None:
+                break
+            pools = smaller
+        return pools
+
+    def _first_proved(self, pools: Pools, below: tuple[Any, ...] | None = None) -> Pools | None:
+        """The smallest of the pools on which the property is proved to fail, of the first few."""
+        found, failing = self._failing(pools)
+        sizes = {int(b): size_of(pools, int(b)) for b in failing}
+        for b in sorted((b for b in sizes if below is None or sizes[b] < below), key=lambda b: sizes[b])[:PROOFS]:
+            if verified(self.mechanism, case_of(self.name, found, b)).believed:
+                return pools[b : b + 1]
+        return None
+
+    def _moves(self, pools: Pools) -> Iterator[Pools]:
+        """Smaller pools, in batches of one shape."""
+        _, n, m = pools.demands.shape
+        if n > 1:
+            yield from (pools.without(j) for j in range(n))
+        for i in range(m) if m > 1 else ():
+            demands = np.delete(pools.demands, i, axis=2)
+            if demands.any(axis=2).all():
+                yield replace(pools, demands=demands, capacities=np.delete(pools.capacities, i, axis=1))
+        yield replace(pools, weights=np.ones_like(pools.weights))
+        yield replace(pools, limits=np.full_like(pools.limits, np.inf))
+        flat = np.concatenate([pools.demands[0].ravel(), pools.capacities[0], pools.weights[0]])
+        rows = []
+        for k, value in enumerate(flat):
+            lowest = 0.0 if k < n * m and not self.positive else 1.0
+            for lower in {lowest, 1.0, np.floor(value / 2), value - 1}:
+                if lowest <= lower < value:
+                    row = flat.copy()
+                    row[k] = lower
+                    rows.append(row)
+        if not rows:
+            return
+        table = np.array(rows)
+        demands = table[:, : n * m].reshape(-1, n, m)
+        fine = np.asarray((demands > 0).any(axis=2)).all(axis=1)
+        size = int(fine.sum())
+        moves = Pools(
+            demands[fine], table[fine, n * m : n * m + m], table[fine, n * m + m :], np.repeat(pools.limits, size, 0)
+        )
+        step = 4 if self.slow else size or 1
+        for first in range(0, size, step):
+            if not self._late:
+                yield moves[first : first + step]
+
+    def _proved(self, pools: Pools) -> tuple[Case, Verified] | None:
+        """The case that one pool makes, if it is believed."""
+        found, failing = self._failing(pools)
+        if not len(failing):
+            return None
+        case = case_of(self.name, found, int(failing[0]))
+        proof = verified(self.mechanism, case)
+        return (case, proof) if proof.believed else None
+
+    def _by_hypothesis(self, case: Case) -> tuple[Case, Verified] | None:
+        """Anything smaller that Hypothesis finds; None without it, or if there is none."""
+        try:
+            from hypothesis import HealthCheck, Phase, find, settings, target
+            from hypothesis import strategies as st
+            from hypothesis.errors import HypothesisException
+        except ImportError:  # it comes with the extra "test"; the steps before did the most of it
+            return None
+        start = Pools.of(case.instance)
+        bound, best = size_of(start), None
+        if bound[0] or self._late:
+            return None
+        n, m = case.instance.n_users, case.instance.n_resources
+        top = int(max(case.instance.demands.max(), case.instance.capacities.max()))
+
+        @st.composite
+        def smaller(draw: st.DrawFn) -> Pools:
+            users, resources = draw(st.integers(1, n)), draw(st.integers(1, m))
+            lowest = 1 if self.positive else 0
+            row = st.lists(st.integers(lowest, top), min_size=resources, max_size=resources).filter(any)
+            demands = draw(st.lists(row, min_size=users, max_size=users))
+            room = draw(st.lists(st.integers(1, top), min_size=resources, max_size=resources))
+            weights = np.ones(users)
+            if bound[3]:
+                weights = np.array(draw(st.lists(st.integers(1, 4), min_size=users, max_size=users)), dtype=float)
+            return Pools(
+                np.array([demands], dtype=float), np.array([room], dtype=float), weights[None],
+                np.full((1, users), np.inf),
+            )  # fmt: skip
+
+        def breaks(pools: Pools) -> bool:
+            nonlocal best, bound
+            if self._late or (best is None and not size_of(pools) < bound) or not self.accepts(pools)[0]:
+                return False
+            margin = float(self._measure(pools).margin[0])
+            target(min(margin, 1e6), label="margin")
+            proof = self._proved(pools) if margin >= self.least else None
+            if proof is not None and size_of(pools) < bound:
+                best, bound = proof, size_of(pools)
+            return proof is not None
+
+        wanted = settings(
+            max_examples=40 if self.slow else EXAMPLES, database=None, deadline=None,
+            suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.target, Phase.shrink),
+        )  # fmt: skip
+        with contextlib.suppress(HypothesisException):  # as when there is no example; what was found is kept above
+            find(smaller(), breaks, settings=wanted, random=random.Random(self.seed))
+        return best
+
+    def _simplest_lie(self, case: Case, proof: Verified) -> tuple[Case, Verified]:
+        """The same pool with a lie of small numbers, where one gains at least a quarter as much."""
+        if case.lie is None or len(SIMPLE) ** case.instance.n_resources * self.each > 2.0:
+            return case, proof
+        start = Pools.of(case.instance)
+        true = start.demands[:, case.user]
+        grid = np.array(list(itertools.product(SIMPLE, repeat=case.instance.n_resources)))
+        told, lies = legal(grid[None], true, start.capacities, "boosting" in self.name, self.positive)
+        told = told[0][lies[0] & (told[0] == grid).all(axis=1)]
+        if not len(told):
+            return case, proof
+        many = start[np.zeros(len(told), dtype=int)]
+        demands = many.demands.copy()
+        demands[:, case.user] = told
+        try:
+            found = replace(many, demands=demands).run(self.mechanism)
+            truth = start.run(self.mechanism).tasks[0, case.user]
+        except FairoptError:
+            return case, proof
+        limit = start.limits[0, case.user]
+        runs = np.where(found.ok, true_tasks(found.received(demands)[:, case.user], true, limit), 0.0)
+        floor = max(truth, 1e-9) * (1 + max(self.least, min(proof.margin, 1e6) / 4))
+        for lie in sorted(told[runs >= floor].tolist(), key=lambda lie: (max(lie), sum(lie), lie))[:5]:
+            simple = replace(case, lie=tuple(lie))
+            again = verified(self.mechanism, simple)
+            if again.believed:
+                return simple, again
+        return case, proof

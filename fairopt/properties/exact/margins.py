@@ -1,0 +1,157 @@
+"""What breaks a property, and by how much when all errors are granted: margins of single witnesses, in fractions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fairopt.instance import Instance
+from fairopt.properties.exact.pool import ExactPool
+from fairopt.properties.units import TRACE
+
+__all__ = ["MEASURES", "Answer", "Case", "Found", "alone", "cut", "envies"]
+
+Row = list[Fraction]
+
+FULL = Fraction(1, 10**6)  # a resource counts as full if less than this is left over, where answers are not exact
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is said to break a property: an instance, who is concerned, and what changes.
+
+    Attributes
+    ----------
+    property : str
+        By its canonical name.
+    instance : Instance
+        One pool.
+    user : int
+        Who loses, envies, lies or could have more.
+    lie : tuple of float or None
+        What that user states instead of its demands.
+    changed : Instance or None
+        The instance after a user has left or a capacity has grown.
+    """
+
+    property: str
+    instance: Instance
+    user: int
+    lie: tuple[float, ...] | None = None
+    changed: Instance | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Tasks of all users, and what they hold, in fractions."""
+
+    tasks: Row
+    bundles: list[Row]
+
+
+@dataclass(frozen=True)
+class Found:
+    """An answer, and by how many tasks each user's may be off."""
+
+    answer: Answer
+    error: Row
+
+    def least(self, j: int) -> Fraction:
+        """Tasks of a user at least."""
+        return self.answer.tasks[j] - self.error[j]
+
+    def most(self, j: int) -> Fraction:
+        """Tasks of a user at most."""
+        return self.answer.tasks[j] + self.error[j]
+
+    def held(self, j: int) -> Row:
+        """What a user holds at least."""
+        tasks = self.answer.tasks[j]
+        part = max(1 - self.error[j] / tasks, Fraction(0)) if tasks else Fraction(1)
+        return [b * part for b in self.answer.bundles[j]]
+
+
+def _pareto(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction:
+    j, limit = case.user, pool.limits[case.user]
+    left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
+    more = min(v / d for v, d in zip(left, pool.demands[j], strict=True) if d)
+    more = more if limit is None else min(more, limit - found.most(j))
+    runs, own = found.answer.tasks[j], _slice(pool, j)
+    return more / (runs if runs > Fraction(TRACE) * own else own)
+
+
+def _sharing(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction:
+    own = _slice(pool, case.user)
+    return 1 - found.most(case.user) / own
+
+
+def envies(pool: ExactPool, j: int, k: int, found: Found) -> Fraction:
+    """How much user j envies user k."""
+    runs = min(b / d for b, d in zip(found.held(k), pool.demands[j], strict=True) if d)
+    wanted = cut(pool.weights[j] / pool.weights[k] * runs, pool.limits[j])
+    return (wanted - found.most(j)) / max(_slice(pool, j), found.answer.tasks[j])
+
+
+def _envy(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction:
+    others = (k for k in range(len(pool.demands)) if k != case.user)
+    return max((envies(pool, case.user, k, found) for k in others), default=Fraction(-1))
+
+
+def _bottleneck(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction:
+    j, limit = case.user, pool.limits[case.user]
+    if limit is not None and found.most(j) >= limit:
+        return Fraction(-1)
+    left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
+    part, worst = pool.weights[j] / sum(pool.weights), Fraction(1)
+    for c, d, v in zip(pool.capacities, pool.demands[j], left, strict=True):
+        if v / c <= FULL:  # it may be
+            worst = min(worst, 1 - d * found.most(j) / c / part)
+    return worst
+
+
+def _lie(pool: ExactPool, case: Case, truth: Found, lied: Found) -> Fraction | float:
+    j = case.user
+    runs = min(b / d for b, d in zip(lied.held(j), pool.demands[j], strict=True) if d)
+    lying = cut(runs, pool.limits[j])
+    if lying <= alone(pool, j) / 10**9:
+        return Fraction(-1)
+    return np.inf if truth.answer.tasks[j] <= truth.error[j] else lying / truth.most(j) - 1
+
+
+def _loss(pool: ExactPool, case: Case, before: Found, after: Found) -> Fraction:
+    assert case.changed is not None
+    there = case.changed.users.index(case.instance.users[case.user])
+    had = before.least(case.user)
+    return 1 - after.most(there) / had if had > 0 else Fraction(-1)
+
+
+MEASURES: dict[str, Callable[[ExactPool, Case, Found, Found], Fraction | float]] = {
+    "pareto": _pareto,
+    "sharing-incentive": _sharing,
+    "envy-free": _envy,
+    "bottleneck": _bottleneck,
+    "strategy-proof": _lie,
+    "strategy-proof-boosting": _lie,
+    "population-monotone": _loss,
+    "resource-monotone": _loss,
+}
+
+
+def alone(pool: ExactPool, j: int) -> Fraction:
+    """Tasks that a user could run with everything, up to its limit."""
+    return cut(min(c / d for c, d in zip(pool.capacities, pool.demands[j], strict=True) if d), pool.limits[j])
+
+
+def _slice(pool: ExactPool, j: int) -> Fraction:
+    part = pool.weights[j] / sum(pool.weights)
+    return cut(
+        min(part * c / d for c, d in zip(pool.capacities, pool.demands[j], strict=True) if d), pool.limits[j]
+    )  # fmt: skip
+
+
+def cut(tasks: Fraction, limit: Fraction | None) -> Fraction:
+    """No more tasks than a limit."""
+    return tasks if limit is None else min(tasks, limit)

@@ -1,0 +1,186 @@
+"""Families of false reports, for many users at once: each finds what others do not.
+
+A case is one user of one instance. Its truth is a row of M numbers, with the room that there is for each: demands and
+capacities of the resources, or those of all servers end to end where demands differ by server.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FAMILIES", "climbs", "legal", "reports"]
+
+Float = NDArray[np.floating[Any]]
+Bool = NDArray[np.bool_]
+
+FAMILIES = ("scale", "grid", "co-dominant", "single", "zero", "random")  # and "climb", which starts from their best
+SCALES = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.01, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10)
+SINGLES = (0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.01, 1.05, 1.1, 1.2, 1.35, 1.5, 2, 3, 5, 10, 100)
+NEAR = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0, 1.001, 1.01, 1.05, 1.1, 1.25, 1.5, 2)  # of the largest other ratio
+FROM_ZERO = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 0.9, 0.99, 1.0, 1.01, 1.1, 1.5, 2)  # of the dominant ratio
+LARGEST_ENTRY = 8  # of integers in the grid
+
+
+def reports(family: str, truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int = 1) -> Float:
+    """Reports of one family; those that say the truth, or are none, are for `legal` to sort out.
+
+    Parameters
+    ----------
+    family : str
+        One of `FAMILIES`.
+    truth, room : ndarray of shape (n_cases, M)
+        What users need per task, and how much there is.
+    rng : numpy.random.Generator
+        For "random", and to choose where a family has more than ``most`` members.
+    most : int
+        At most so many reports per case.
+    servers : int, default 1
+        How many servers stand end to end in M.
+
+    Returns
+    -------
+    ndarray of shape (n_cases, K, M)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairopt.properties.misreports.families import reports
+    >>> reports("scale", np.array([[2.0, 1.0]]), np.array([[6.0, 4.0]]), np.random.default_rng(0), 100).shape
+    (1, 20, 2)
+    """
+    make = {
+        "scale": _scaled, "grid": _grid, "co-dominant": _near_the_largest, "single": _one_at_a_time,
+        "zero": _zeros, "random": _random,
+    }[family]  # fmt: skip
+    made = make(truth, room, rng, most, servers)
+    if made.shape[1] > most:
+        made = made[:, np.sort(rng.choice(made.shape[1], most, replace=False))]
+    return made
+
+
+def legal(
+    told: Float, truth: Float, room: Float, boosting: bool, positive: bool, servers: int = 1
+) -> tuple[Float, Bool]:
+    """Reports brought within what may be said, and which of them are lies then.
+
+    Parameters
+    ----------
+    told : ndarray of shape (n_cases, K, M)
+        Reports.
+    truth, room : ndarray of shape (n_cases, M)
+        As in `reports`. A resource that is not there cannot be asked for.
+    boosting : bool
+        Only reports of at least the truth.
+    positive : bool
+        Only reports that are positive wherever the truth is, and there is any.
+    servers : int, default 1
+        As in `reports`.
+
+    Returns
+    -------
+    (ndarray of shape (n_cases, K, M), ndarray of bool of shape (n_cases, K))
+    """
+    true = truth[:, None]
+    told = np.where(room[:, None] > 0, told, true)
+    if boosting:
+        told = np.maximum(told, true)
+    if positive:
+        told = np.where((told <= 0) & (true > 0), true, told)
+    by_server = (*told.shape[:2], servers, -1)
+    somewhere = np.any(told.reshape(by_server) > 0, axis=3) | ~np.any(
+        true.reshape(len(true), 1, servers, -1) > 0, axis=3
+    )
+    fine = np.isfinite(told).all(axis=2) & (told >= 0).all(axis=2)
+    return told, somewhere.all(axis=2) & fine & (told != true).any(axis=2)
+
+
+def climbs(best: Float, step: float, rng: np.random.Generator, most: int) -> Float:
+    """Reports around the best so far: each number up and down by a step, some together, all by random amounts.
+
+    Parameters
+    ----------
+    best : ndarray of shape (n_cases, M)
+        Where to start.
+    step : float
+        Of the logarithm.
+    rng : numpy.random.Generator
+        For those that move several numbers.
+    most : int
+        At most so many reports per case.
+
+    Returns
+    -------
+    ndarray of shape (n_cases, K, M)
+    """
+    m = best.shape[1]
+    alone = np.eye(m) * step
+    moves = np.concatenate([alone, -alone, rng.normal(scale=step, size=(2 * m, m))])[: max(most, 1)]
+    return best[:, None] * np.exp(moves)
+
+
+def _scaled(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+    """The whole row up and down; on several servers with demands of their own, each server's row too."""
+    factors = np.array(SCALES)
+    whole = truth[:, None] * factors[:, None]
+    if servers == 1:
+        return whole
+    of_one = np.repeat(np.eye(servers, dtype=bool), truth.shape[1] // servers, axis=1)
+    each = truth[:, None] * np.where(of_one[:, None], factors[:, None], 1.0).reshape(-1, truth.shape[1])
+    return np.concatenate([whole, each], axis=1)
+
+
+def _grid(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+    """Rows of small whole numbers; of all of them some at random where they are many."""
+    m = truth.shape[1]
+    largest = int(min(max(truth.max(initial=1.0) + 1, 2), LARGEST_ENTRY))
+    count = float(largest + 1) ** m
+    if count > 2e6 or count > 4 * most:
+        rows = rng.integers(0, largest + 1, size=(most, m)).astype(float)
+    else:
+        rows = np.stack(np.unravel_index(np.arange(1, int(count)), (largest + 1,) * m), axis=1).astype(float)
+    return np.broadcast_to(rows, (len(truth), *rows.shape))
+
+
+def _near_the_largest(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+    """One number to just below, at and just above the largest ratio of the others."""
+    m = truth.shape[1]
+    ratios = np.divide(truth, room, out=np.zeros(truth.shape), where=room > 0)
+    others = np.where(np.eye(m, dtype=bool), 0.0, ratios[:, None]).max(axis=2)  # (n_cases, M)
+    target = others * room
+    keep = (target <= 0) | (truth <= 0)  # zeros have a family of their own
+    return _put(truth, np.where(keep, truth, target)[:, None] * np.where(keep[:, None], 1.0, np.array(NEAR)[:, None]))
+
+
+def _one_at_a_time(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+    """One number up and down."""
+    return _put(truth, truth[:, None] * np.array(SINGLES)[:, None])
+
+
+def _zeros(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+    """A zero made positive, up to beyond the dominant ratio; a positive number made zero."""
+    ratios = np.divide(truth, room, out=np.zeros(truth.shape), where=room > 0)
+    top = ratios.max(axis=1)[:, None, None] * room[:, None]
+    raised = top * np.array(FROM_ZERO)[:, None]
+    none = (truth <= 0)[:, None]
+    values = np.concatenate([np.where(none, raised, truth[:, None]), np.where(none, truth, 0.0)], axis=1)
+    return _put(truth, values)
+
+
+def _random(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+    """Everything by random factors, of three widths; now and then a zero made positive."""
+    size, m = truth.shape
+    width = rng.choice([0.05, 0.3, 1.0], size=(size, most, 1))
+    ratios = np.divide(truth, room, out=np.zeros(truth.shape), where=room > 0)
+    raised = (ratios.max(axis=1)[:, None] * room)[:, None] * (rng.random((size, most, m)) < 0.2)
+    start = np.where(truth[:, None] > 0, truth[:, None], raised)
+    return np.asarray(start * np.exp(width * rng.normal(size=(size, most, m))))
+
+
+def _put(truth: Float, values: Float) -> Float:
+    """Rows that differ from the truth in one number: values of shape (n_cases, F, M), F to put in each place."""
+    size, m = truth.shape
+    here = np.eye(m, dtype=bool)[:, None]  # (M, 1, M)
+    return np.where(here, values[:, None], truth[:, None, None]).reshape(size, -1, m)

@@ -1,0 +1,240 @@
+"""The search for the best misreport: families of reports tried in batches, then a climb from the best."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.errors import InvalidInstance, OutOfDomain
+from fairopt.instance import Instance
+from fairopt.progress import Listener, tell
+from fairopt.properties.audit.answers import checked, outcomes
+from fairopt.properties.misreports.families import climbs, legal, reports
+
+__all__ = ["FLOOR", "NOISE", "Search", "Tally", "on_pools", "on_servers", "true_tasks"]
+
+Float = NDArray[np.floating[Any]]
+Bool = NDArray[np.bool_]
+
+# Relative gains below are noise: prices in step are right to 1.6e-6 of the tasks (against the route for one pool, on
+# 700 pools of 3 x 3 at each of alpha = 0.1 to 20), water-filling and closed forms to 1e-14.
+NOISE = 1e-5
+FLOOR = 1e-7  # and gains below this part of what the user could run alone: those who truthfully get next to nothing
+ROWS = 2**17  # instances solved together: 10 MB of demands for 3 x 3
+LONGEST, SHORTEST = 0.5, 0.005  # steps of the climb, of logarithms: in ROUNDS or more from one to the other
+ROUNDS = 6
+
+
+@dataclass
+class Tally:
+    """How one family fared.
+
+    Attributes
+    ----------
+    tried : int
+        Reports, over all users.
+    hits : int
+        Users to whom one of them pays; for the climb, users to whom it pays more than all that was tried before.
+    seconds : float
+        That the family took.
+    first : float or None
+        Seconds from the start of the search until the first batch with a hit was done; None without a hit.
+    """
+
+    tried: int = 0
+    hits: int = 0
+    seconds: float = 0.0
+    first: float | None = None
+
+
+def true_tasks(received: ArrayLike, demands: ArrayLike, limit: ArrayLike = np.inf) -> Float:
+    """Tasks that a bundle runs truly.
+
+    Parameters
+    ----------
+    received : array-like of shape (..., n_resources)
+        Units held.
+    demands : array-like of shape (..., n_resources)
+        Units that one task truly takes.
+    limit : array-like of shape (...), optional
+        Most tasks.
+
+    Returns
+    -------
+    ndarray of shape (...)
+
+    Examples
+    --------
+    >>> from fairopt.properties.misreports.best import true_tasks
+    >>> float(true_tasks([6, 4], [2, 1]))
+    3.0
+    """
+    held, need = np.asarray(received, dtype=float), np.asarray(demands, dtype=float)
+    per_resource = np.divide(held, need, out=np.full(np.broadcast(held, need).shape, np.inf), where=need > 0)
+    return np.asarray(np.minimum(per_resource.min(axis=-1), limit))
+
+
+# Tries reports (n_rows, M), each of a case (n_rows,): true tasks of who lies, NaN where there is no answer, and faults.
+Try = Callable[[Float, NDArray[np.int64]], tuple[Float, tuple[tuple[int, Exception], ...]]]
+
+
+@dataclass
+class Search:
+    """The best lie so far of each case, which is one user of one instance; see `families`."""
+
+    attempt: Try
+    truth: Float
+    room: Float
+    truthful: Float
+    alone: Float  # tasks that who lies could run with everything there is
+    servers: int = 1
+    faults: list[tuple[int, Float, Exception]] = field(default_factory=list)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    kept: list[tuple[float, Float, str]] = field(default_factory=list)  # of a single case: whatever was the best
+
+    def __post_init__(self) -> None:
+        self.gain = np.zeros(len(self.truth))
+        self.best, self.family = self.truth.copy(), np.full(len(self.truth), "", dtype="<U16")
+
+    def run(
+        self, families: tuple[str, ...], tries: int, boosting: bool, positive: bool, rng: np.random.Generator,
+        progress: Callable[[str], None] | None = None, say: Listener = tell,
+    ) -> None:  # fmt: skip
+        """All families, each with an equal part of three quarters of the tries, then the climb."""
+        each = max(tries * 3 // 4 // max(len(families), 1), 1)
+        left = max(tries - each * len(families), 1)
+        rounds = max(ROUNDS, left // (4 * self.truth.shape[1]))
+        per_round = max(left // rounds, 1)
+        begun = time.perf_counter()
+        climbed = np.zeros(len(self.truth), dtype=bool)
+
+        def batch(name: str, most: int, make: Callable[[slice], Float]) -> None:
+            tally, start = self.tallies.setdefault(name, Tally()), time.perf_counter()
+            step = max(ROWS // most, 1)
+            for first in range(0, len(self.truth), step):
+                say(f"lies: {name}, users", first, len(self.truth))
+                where = slice(first, first + step)
+                truth, room = self.truth[where], self.room[where]
+                pays, better = self.judge(
+                    name, where, *legal(make(where), truth, room, boosting, positive, self.servers)
+                )
+                tally.hits += int((better & ~climbed[where] if name == "climb" else pays).sum())
+                climbed[where] |= better & (name == "climb")
+                if tally.hits and tally.first is None:
+                    tally.first = time.perf_counter() - begun
+            tally.seconds += time.perf_counter() - start
+
+        def members(name: str) -> Callable[[slice], Float]:
+            return lambda w: reports(name, self.truth[w], self.room[w], rng, each, self.servers)
+
+        def around(length: float) -> Callable[[slice], Float]:
+            return lambda w: climbs(self.best[w], length, rng, per_round)
+
+        for name in families:
+            batch(name, each, members(name))
+            if progress is not None:
+                progress(name)
+        for length in np.geomspace(LONGEST, SHORTEST, rounds):
+            batch("climb", per_round, around(float(length)))
+        if progress is not None:
+            progress("climb")
+
+    def judge(self, name: str, where: slice, told: Float, lies: Bool) -> tuple[Bool, Bool]:
+        """Try reports (n_cases, K, M) for the cases of a slice, those that are lies, and keep what pays most.
+
+        Gives the cases in which one of them pays, and in which it pays more than any before.
+        """
+        case, k = np.nonzero(lies)
+        self.tallies[name].tried += len(case)
+        if not len(case):
+            return np.zeros(len(told), dtype=bool), np.zeros(len(told), dtype=bool)
+        tasks, faults = self.attempt(told[case, k], where.start + case)
+        self.faults += [(int(where.start + case[r]), told[case[r], k[r]], error) for r, error in faults]
+        lying = np.full(lies.shape, -np.inf)
+        lying[case, k] = np.where(np.isnan(tasks), -np.inf, tasks)
+        truthful, rows = self.truthful[where], np.arange(len(told))
+        at = lying.argmax(axis=1)
+        most, chosen = lying[rows, at], told[rows, at]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain = np.where(truthful > 0, most / truthful - 1.0, np.where(most > 0, np.inf, 0.0))
+        pays = most - truthful > np.maximum(NOISE * truthful, FLOOR * self.alone[where])
+        better = pays & (gain > self.gain[where])
+        place = where.start + np.flatnonzero(better)
+        self.gain[place], self.best[place], self.family[place] = gain[better], chosen[better], name
+        if len(self.truth) == 1 and better.any():
+            self.kept.append((float(gain[0]), chosen[0], name))
+        return pays, better
+
+    def promising(self) -> list[tuple[Float, str]]:
+        """Of a single case: lies that seem to pay, the best first."""
+        return [(told, name) for _, told, name in sorted(self.kept, key=lambda k: -k[0])]
+
+
+def on_pools(
+    mechanism: Any, need: Float, room: Float, weights: Float, limits: Float, user: NDArray[np.int64], truthful: Float
+) -> Search:
+    """A search whose reports are tried in batches: a pool (n_users, n_resources) for each case."""
+    truth, limit = need[np.arange(len(user)), user], limits[np.arange(len(user)), user]
+
+    def attempt(told: Float, case: NDArray[np.int64]) -> tuple[Float, tuple[tuple[int, Exception], ...]]:
+        rows, who = np.arange(len(case)), user[case]
+        stated = need[case]
+        stated[rows, who] = told
+        found = outcomes(mechanism, stated, room[case], weights[case], limits[case])
+        tasks = true_tasks(found.received(stated)[rows, who], truth[case], limit[case])
+        return np.where(found.ok, tasks, np.nan), found.faults
+
+    return Search(attempt, truth, room, truthful, true_tasks(room, truth, limit))
+
+
+def on_servers(mechanism: Any, instance: Instance, j: int, truthful: float) -> Search:
+    """A search whose reports are tried one by one, each on the instance as it is."""
+    by_server = instance.demands.ndim == 3
+    room = instance.capacities if by_server else instance.total_capacities
+
+    def attempt(told: Float, case: NDArray[np.int64]) -> tuple[Float, tuple[tuple[int, Exception], ...]]:
+        tasks, faults = np.full(len(told), np.nan), []
+        for k, row in enumerate(told):
+            try:
+                lied = lying_instance(instance, j, row.reshape(instance.demands.shape[1:]))
+            except InvalidInstance:  # nowhere to run, say: nothing that could be reported
+                continue
+            try:
+                tasks[k] = tasks_truly(checked(mechanism, lied), instance, j)
+            except OutOfDomain:
+                continue
+            except Exception as error:  # of a mechanism of somebody's own: for the report
+                faults.append((k, error))
+        return tasks, tuple(faults)
+
+    return Search(
+        attempt, instance.demands[j].reshape(1, -1).astype(float), np.asarray(room, dtype=float).reshape(1, -1),
+        np.array([truthful]), np.array([tasks_of_everything(instance, j)]), instance.n_servers if by_server else 1,
+    )  # fmt: skip
+
+
+def lying_instance(instance: Instance, j: int, told: Float) -> Instance:
+    """The instance as it is when one user reports other demands."""
+    demands = np.array(instance.demands)
+    demands[j] = told
+    return instance.with_demands(demands)
+
+
+def tasks_truly(answer: Allocation, instance: Instance, j: int) -> float:
+    """Tasks that a user truly runs with what it holds on each server row."""
+    held, need = answer.bundles[j], instance.per_server_demands[j]
+    where = instance.eligible[j]
+    return float(np.minimum(true_tasks(held[where], need[where]).sum(), instance.task_limits[j]))
+
+
+def tasks_of_everything(instance: Instance, j: int) -> float:
+    """Tasks that a user could run with everything there is."""
+    where = instance.eligible[j]
+    room = (instance.capacities * instance.counts[:, None])[where]
+    return float(np.minimum(true_tasks(room, instance.per_server_demands[j][where]).sum(), instance.task_limits[j]))

@@ -1,0 +1,214 @@
+"""Allocations as files: JSON or Parquet, read back without executing anything, and judged again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_within
+from fairopt.blocks.model import Point
+from fairopt.certificate import VIOLATION_TOLERANCE, Try
+from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
+from fairopt.instance import Instance
+from fairopt.methods import dispatch
+from fairopt.methods.bundles.closed_form import division
+from fairopt.policies.bottleneck import BottleneckFairness
+from fairopt.policies.parse import mechanism_or_text
+from fairopt.policies.psdsf import PSDSF
+from fairopt.policies.tradeoff import NashWelfare
+from fairopt.policy import Policy
+from fairopt.proofs import gate
+
+FORMAT = "fairopt.allocation/2"
+FORMATS = (FORMAT, "fairopt.allocation/1")  # the first one held no evidence
+
+
+def save(allocation: Allocation, path: Path) -> Path:
+    """See `Allocation.save`."""
+    if path.suffix not in (".json", ".parquet"):
+        raise InvalidInstance(f"{path}: give a name that ends in .json or .parquet")
+    data = {
+        "format": FORMAT,
+        "policy": repr(allocation.policy),
+        "objective": allocation.objective,
+        "certificate": asdict(allocation.certificate),
+        "instance": allocation.instance.to_dict(),
+        "tasks_by_server": allocation.tasks_by_server.tolist(),
+        "prices": None if allocation.evidence_prices is None else allocation.evidence_prices.tolist(),
+        "bundles": None if allocation.given_bundles is None else allocation.given_bundles.tolist(),
+        "evidence": list(allocation.evidence),
+    }
+    if path.suffix == ".parquet":
+        arrow, parquet = arrow_modules()
+        table = arrow.table({"part": list(data), "json": [json.dumps(v) for v in data.values()]})
+        parquet.write_table(table, path)
+    else:
+        path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+def load(path: Path) -> Allocation:
+    """See `Allocation.load`."""
+    data = _read_saved(path)
+    policy: Any
+    try:
+        instance = Instance.from_dict(data["instance"])
+        tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(-1, instance.n_servers)
+        if np.shape(data["tasks_by_server"]) not in ((instance.n_users, instance.n_servers), (0,)):
+            raise ValueError(f"tasks of shape {np.shape(data['tasks_by_server'])}")
+        claim = _Claim.model_validate(data["certificate"])
+        prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
+        bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
+        objective = float(data["objective"])
+        policy = mechanism_or_text(str(data["policy"]))
+        if prices is not None and prices.shape != instance.capacities.shape:
+            raise ValueError(f"prices of shape {prices.shape}")
+        if bundles is not None:
+            shape = (*tasks.shape, instance.n_resources)
+            bundles = bundles.reshape(shape) if bundles.size == 0 == np.prod(shape) else bundles
+            if bundles.shape != shape:
+                raise ValueError(f"bundles of shape {bundles.shape}")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidInstance(f"{path}: not a whole allocation ({error}); save it again") from error
+    held = 0.0 if bundles is None else holdings_violation(instance, bundles)
+    for what, found in (("tasks", feasibility(instance, tasks)), ("bundles", held)):
+        if claim.violation <= VIOLATION_TOLERANCE < found:
+            raise InvalidInstance(
+                f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, though its "
+                "certificate says otherwise; the file was changed after it was saved"
+            )
+    loaded = gate.of_nothing(instance, tasks, policy, value=objective, prices=prices, bundles=bundles)
+    if bundles is not None:
+        needed = replace(loaded, given_bundles=None).bundles
+        if (needed > bundles * (1 + VIOLATION_TOLERANCE)).any():
+            raise InvalidInstance(f"{path}: tasks need more than bundles hold; the file was changed after it was saved")
+        if _fewer_than_fit(loaded):
+            raise InvalidInstance(f"{path}: bundles have room for more tasks; the file was changed after it was saved")
+    worth, unit = _value_again(loaded)
+    if worth is not None and not abs(worth - objective) <= 1e-6 * max(abs(worth), unit):
+        raise InvalidInstance(
+            f"{path}: its tasks are worth {worth:.8g} by its policy, not {objective:.8g} as it says; "
+            "the file was changed after it was saved"
+        )
+    loaded = _judged_again(loaded, data.get("evidence"), claim)
+    tried = tuple(Try(**t.model_dump()) for t in claim.tried)
+    return gate.as_saved(loaded, claim.method, claim.solver, claim.seconds, tried)
+
+
+def _judged_again(loaded: Allocation, evidence: Any, claim: _Claim) -> Allocation:
+    """The same allocation with a certificate of what can be proved of it now."""
+    policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
+    if isinstance(policy, str):
+        note = "its policy is known as text only"
+    elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
+        note = "it is not feasible"
+    elif isinstance(policy, Policy):
+        return dispatch.judged_again(loaded, evidence, claim.method, claim.solver)
+    elif isinstance(policy, BottleneckFairness):
+        welfare = replace(loaded, policy=NashWelfare())
+        return replace(dispatch.judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
+    elif isinstance(policy, PSDSF):
+        return gate.of_equilibrium(policy, instance, tasks, time.perf_counter())
+    else:
+        note = "what was certified of each server is not kept"
+        try:
+            again = policy.allocate(instance)
+            if np.allclose(again.tasks_by_server, tasks, rtol=1e-9, atol=0.0):
+                return again
+        except FairoptError as error:
+            note = f"it could not be judged again: {error}"
+    known = {"value": loaded.objective, "prices": loaded.evidence_prices, "bundles": loaded.given_bundles, "note": note}
+    return gate.of_nothing(instance, tasks, policy, **known)
+
+
+class _Tried(BaseModel):
+    """An attempt, as a file tells it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    solver: str
+    status: str
+    seconds: float
+    gap: float | None = None
+    violation: float | None = None
+    message: str = ""
+
+
+class _Claim(BaseModel):
+    """A certificate, as a file tells it: nothing is believed but how the answer came about."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    gap: float
+    violation: float
+    method: str
+    solver: str | None = None
+    seconds: float = 0.0
+    block_violation: float = 0.0
+    tried: list[_Tried] = []
+    gaps: list[float] = []
+    note: str = ""
+    assumed: str = ""
+
+
+def _fewer_than_fit(allocation: Allocation) -> bool:
+    """Whether a policy that decides nothing but bundles has fewer tasks than fit in them."""
+    policy, instance, bundles = allocation.policy, allocation.instance, allocation.given_bundles
+    if not isinstance(policy, Policy) or bundles is None or instance.n_users == 0:
+        return False
+    if division(instance, policy.objective, policy.constraints) is None:
+        return False
+    fit = cut_at_limits(instance, tasks_within(instance, bundles))
+    return bool((allocation.tasks_by_server < fit * (1 - VIOLATION_TOLERANCE)).any())
+
+
+def _value_again(allocation: Allocation) -> tuple[float | None, float]:
+    """The objective at the tasks, where the policy is known and some user takes part, and the unit to compare it in."""
+    objective = getattr(allocation.policy, "objective", None)
+    part = np.flatnonzero(allocation.instance.task_limits > 0)
+    if objective is None or not len(part):
+        return None, 0.0
+    instance, tasks, bundles = allocation.instance.taking_part(part), allocation.tasks_by_server[part], None
+    if allocation.given_bundles is not None:
+        bundles = allocation.given_bundles[part]
+    with np.errstate(all="ignore"):
+        point = Point(instance, tasks) if bundles is None else BundlePoint(instance, bundles, tasks)
+        value, unit = float(objective.value(point)), float(objective.drop(point))
+    return (value, unit if np.isfinite(unit) else 0.0) if np.isfinite(value) else (None, 0.0)
+
+
+def _read_saved(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.suffix == ".parquet":
+            _, parquet = arrow_modules()
+            table = parquet.read_table(path).to_pydict()
+            data = {k: json.loads(v) for k, v in zip(table["part"], table["json"], strict=True)}
+        else:
+            data = json.loads(path.read_text(encoding="utf-8"))
+    except MissingExtra:
+        raise
+    except FileNotFoundError as error:
+        raise InvalidInstance(f"no file {path}; give one that Allocation.save wrote") from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InvalidInstance(f"{path}: cannot be read as a saved allocation ({error})") from error
+    if not isinstance(data, dict) or data.get("format") not in FORMATS:
+        raise InvalidInstance(f"{path}: not a saved allocation (no format {FORMAT!r}); give one that save wrote")
+    return data
+
+
+def arrow_modules() -> tuple[Any, Any]:
+    """pyarrow and its Parquet part, or `MissingExtra`."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet", "Parquet files") from error
+    return pyarrow, pyarrow.parquet

@@ -1,1 +1,0 @@
-"""How blocks on an instance are solved."""

@@ -10,7 +10,7 @@ from fairopt.properties.literature.claim import Case, Claim
 __all__ = ["ONE_POOL", "exact"]
 
 # At least so many per search: half on positive demands, half with zeros, 2 to 4 users, 2 or 3 resources, small
-# integers; for lies six families each. The code is in tests/properties/test_claims.py.
+# integers; for lies six families each. The code is in tests/properties/literature/test_claims.py.
 SEARCHED = 100_000
 SERVERS_SEARCHED = 5_000  # 2 users, 2 servers, 2 resources, six lies each: a linear program each
 

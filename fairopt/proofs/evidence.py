@@ -20,7 +20,7 @@ from fairopt.certificate import Try
 if TYPE_CHECKING:
     from fairopt.formulation.pool_users import Chunk, Pool
     from fairopt.formulation.program import ConeModel
-    from fairopt.proofs.servers import InLevels
+    from fairopt.proofs.servers import LevelUnits
 
 __all__ = [
     "Bottlenecked", "Evidence", "FairPrices", "Held", "Holding", "Proposal", "RowPrices", "Solved", "TotalPrices",
@@ -68,7 +68,7 @@ class TotalPrices:
 class RowPrices:
     """Alpha-fairness and max-min on several servers: prices of shape (n_resources, n_servers), in units of level."""
 
-    units: InLevels
+    units: LevelUnits
     prices: Float
 
 

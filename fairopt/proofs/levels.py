@@ -88,7 +88,6 @@ class _Charged(NamedTuple):
     cost: Float
     over: Float
     shut: NDArray[np.bool_]
-    worth: float
     spare: float
     peak: float
     floors: Float
@@ -192,7 +191,7 @@ def _charge(
     cheapest = np.maximum(cost, 0.0)[pairs.user]
     over = np.where((by_pair > cheapest * (1 + tie)) & ~shut & ~closed, by_pair - cheapest, 0.0)
     more_charged = further is not None and bool(further.pair_cost.any())
-    return _Charged(holding, more_charged, by_pair, cost, over, shut, worth, spare, peak, floors)
+    return _Charged(holding, more_charged, by_pair, cost, over, shut, spare, peak, floors)
 
 
 def _hangs_on_noise(program: Program, c: _Charged, held: Float, values: Float) -> bool:
@@ -237,6 +236,8 @@ def _polished(
     home = np.maximum.accumulate(np.where(first, np.arange(len(tied)), 0))
     pay = sp.csr_array(by_unit[tied][:, some] / (levels.per_task * c.cost[pairs.user])[tied, None])
     away = sp.csr_array((pay - pay[home])[~first] * charges[some])
+    if not np.isfinite(away.data).all():  # prices beyond the range of floats: nothing to be polished
+        return holding
     charges[some] *= 1.0 - _least_squares(away, away.sum(axis=1))
     rows = len(holding.prices)
     duals = np.split(charges[rows:], np.cumsum([len(d) for d in holding.duals])[:-1]) if len(charges) > rows else ()

@@ -21,7 +21,7 @@ from fairopt.proofs.evidence import (
     Solved,
     TotalPrices,
 )
-from fairopt.proofs.servers import InLevels
+from fairopt.proofs.servers import LevelUnits
 
 __all__ = ["plain", "restored"]
 
@@ -86,7 +86,7 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
         return _levels(program, held, solver)
     if kind == "row prices":
         instance = program.instance
-        return RowPrices(InLevels(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
+        return RowPrices(LevelUnits(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
     if program.pool_share is None:
         raise ValueError(f"{kind} for what is not one pool")
     pool = Pool(program, program.pool_share)

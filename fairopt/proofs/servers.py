@@ -18,12 +18,12 @@ from fairopt.formulation.program import Program
 from fairopt.methods.cluster.demands_at_prices import demands_of
 from fairopt.proofs.evidence import RowPrices
 
-__all__ = ["InLevels", "judge", "repaired"]
+__all__ = ["LevelUnits", "judge", "repaired"]
 
 Float = NDArray[np.floating[Any]]
 
 
-class InLevels:
+class LevelUnits:
     """A program in units of level (share per weight, as a multiple of about the max-min level): numbers near 1.
 
     Parameters
@@ -63,7 +63,7 @@ class InLevels:
             self.reach = (instance.tasks_alone_within(program.usable) / self.per_level).sum(axis=1)
 
 
-def repaired(units: InLevels, tasks: Float) -> Float:
+def repaired(units: LevelUnits, tasks: Float) -> Float:
     """Tasks by user and server within capacities and limits."""
     program = units.program
     load = (units.demands.all_loads(tasks / units.per_level) / units.usable).max(axis=0)
@@ -95,7 +95,7 @@ def judge(evidence: RowPrices, tasks: Float) -> tuple[float, Float]:
     return max(gap, 0.0) if np.isfinite(gap) else np.inf, natural
 
 
-def _max_min_gap(units: InLevels, prices: Float, point: Point) -> tuple[float, Float]:
+def _max_min_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Float]:
     """At a common level users pay in all what it costs, and capacities bring in no less."""
     objective = units.program.objective
     per_level = float(units.demands.cheapest(prices).sum())
@@ -104,7 +104,7 @@ def _max_min_gap(units: InLevels, prices: Float, point: Point) -> tuple[float, F
     return objective.relative_gap(units.unit * min(bound, limit), objective.value(point), point), natural
 
 
-def _fair_gap(units: InLevels, prices: Float, point: Point) -> tuple[float, Float]:
+def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Float]:
     """Weak duality: every user picks its best level at its cheapest server's cost."""
     objective, edge = units.program.objective, units.program.alpha_fair
     assert edge is not None

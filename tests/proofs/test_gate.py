@@ -172,7 +172,7 @@ def test_levels_under_conditions_keep_multipliers_that_prove_them_again(constrai
     assert gate.judge(program, Proposal("again", tasks, evidence)).ok
     assert not gate.judge(program, Proposal("again", 0.9 * tasks, evidence)).ok
     assert isinstance(evidence, Held)
-    for holding in evidence.holdings:  # whatever multipliers somebody writes into a file prove nothing untrue
+    for holding in evidence.holdings:  # multipliers that a file makes up prove nothing untrue
         duals = [1e9 * np.ones_like(dual) for dual in holding.duals]
         made_up = replace(evidence, holdings=[replace(h, duals=duals) for h in evidence.holdings])
         assert not gate.judge(program, Proposal("again", 0.9 * tasks, made_up)).ok
@@ -360,6 +360,15 @@ def test_what_is_left_for_a_trace_on_a_pool_is_compared_with_what_it_holds(waiti
         np.testing.assert_allclose(a.tasks, [0.5, 0.5, 1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("huge", [1e308, np.inf, np.nan])
+def test_prices_of_levels_beyond_the_range_of_floats_prove_nothing(huge: float) -> None:
+    program = Program(TRACE, fo.Leximin(), ())
+    point = np.array([6.0, 2.8, 0.6 * (1 - 1e-10)])
+    first, second = np.array([huge, 0, huge, 1.0]), np.array([huge, huge, 0.496, huge])
+    evidence = Held([Holding(np.array([1]), first), Holding(np.array([0]), second)])
+    assert not gate.judge(program, Proposal("levels", point, evidence)).ok
+
+
 def test_levels_bought_with_the_slack_of_an_earlier_one_are_refused() -> None:
     program = Program(TRACE, fo.Leximin(), ())
     bought = np.array([6.0, 2.8, 0.6 * (1 - 1e-10)])
@@ -380,11 +389,6 @@ def rewritten(write: Any, instance: fo.Instance = SMALL) -> tuple[fo.Policy, cp.
     return policy, cp.Problem(cp.Maximize(objective), [*problem.constraints, *conditions])
 
 
-def at_zero(value: float, most: cp.Variable) -> cp.Variable:
-    most.save_value(np.array(value))
-    return most
-
-
 @pytest.mark.parametrize("unit", [1e-9, 1e-12])
 def test_an_objective_of_small_numbers_is_not_near_its_optimum_for_that(unit: float) -> None:
     """Neither where it does not fall towards no tasks, nor where a variable of its own carries it."""
@@ -395,7 +399,7 @@ def test_an_objective_of_small_numbers_is_not_near_its_optimum_for_that(unit: fl
     level = cp.Variable(name="level")
     policy, problem = rewritten(lambda x: (level, [level <= unit * x]))
     problem.var_dict["tasks"].save_value(np.full(3, 2.0))
-    at_zero(2 * unit, level)
+    level.save_value(np.array(2 * unit))
     with pytest.raises(fo.NotCertified):
         policy.read(problem, SMALL)
     policy, problem = rewritten(lambda x: (unit * cp.sum(x), []))

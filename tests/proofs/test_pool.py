@@ -278,7 +278,7 @@ def test_max_min_is_judged_by_the_tasks_and_not_by_the_level_that_was_found(monk
         found = honest(users, usable)
         assert found is not None
         half = tuple(event._replace(level=event.level / 2) for event in found.events)
-        return type(found)(found.first_level / 2, half, found.prices)
+        return type(found)(half, found.prices)
 
     monkeypatch.setattr(pool_module, "fill", lying)
     instance = fo.Instance([[1, 4], [3, 1]], [9, 18])

@@ -1,4 +1,4 @@
-"""Alpha-fairness and max-min on several different servers, by prices per server and resource (math.md section 4).
+"""Alpha-fairness and max-min on several different servers, by prices per server and resource.
 
 Tasks and prices come from Newton's method on a softened minimum over servers (`soft_minimum`). The bound that judges
 them (`fairopt.proofs.servers`) uses the true minimum.
@@ -17,7 +17,7 @@ from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cone.solve import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, RowPrices
-from fairopt.proofs.servers import InLevels
+from fairopt.proofs.servers import LevelUnits
 
 __all__ = ["applies", "solve"]
 
@@ -82,7 +82,7 @@ def solve(program: Program, settings: Settings) -> Proposals:
     """
     begun = time.perf_counter()
     with np.errstate(all="ignore"):  # what is no number stops the steps, and is judged like the rest
-        units = InLevels(program)
+        units = LevelUnits(program)
         point = _start(units)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
@@ -96,7 +96,7 @@ def solve(program: Program, settings: Settings) -> Proposals:
     )  # fmt: skip
 
 
-def _start(units: InLevels) -> Interior:
+def _start(units: LevelUnits) -> Interior:
     """Where the steps begin."""
     edge = units.program.alpha_fair
     if edge is None:

@@ -1,4 +1,4 @@
-"""Water-filling: exact leximin of any linear share on one pool (math.md section 4).
+"""Water-filling: exact leximin of any linear share on one pool.
 
 Raise a common level ``z = s_j / w_j``. When a resource is full, freeze the users who need it; a user at its limit stays
 there; go on with the rest. Users with a lower bound start there and join when the level reaches it. At most one event
@@ -100,15 +100,12 @@ class Filled:
 
     Attributes
     ----------
-    first_level : float
-        The max-min level.
     events : tuple of Event
         In order.
     prices : ndarray of shape (n_resources,)
         Derivative of the max-min level by the (relative) capacity of each resource; zero where limits decide it.
     """
 
-    first_level: float
     events: tuple[Event, ...]
     prices: Float
 
@@ -136,7 +133,7 @@ def fill(users: Users, usable: Float) -> Filled | None:
     guesses = users.guess() if start.bounded else ()
     asked = users if start.kinds is None else _Kinds(start.kinds)
     prices = np.zeros(len(usable))
-    first_level, level = start.first_limit, 0.0
+    level = 0.0
     events: list[Event] = []
     while len(events) <= len(usable):
         k = len(events)
@@ -149,12 +146,10 @@ def fill(users: Users, usable: Float) -> Filled | None:
         if found is None:  # nobody is left, or nothing fills up any more
             break
         level = max(found.level, level)
-        if k == 0:
-            first_level = min(level, start.first_limit)
-            if level <= start.first_limit:
-                prices[found.resource] = 1.0 / found.slope
+        if k == 0 and level <= start.first_limit:
+            prices[found.resource] = 1.0 / found.slope
         events.append(Event(found.resource, level))
-    return Filled(first_level, tuple(events), prices)
+    return Filled(tuple(events), prices)
 
 
 class _Full(NamedTuple):

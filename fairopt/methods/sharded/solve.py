@@ -252,7 +252,7 @@ class _Found(NamedTuple):
 
 def _by_filling(users: Everybody) -> _Found:
     m = len(users.usable)
-    filled = fill(users, users.usable) if users.opened else Filled(0.0, (), np.zeros(m))
+    filled = fill(users, users.usable) if users.opened else Filled((), np.zeros(m))
     if filled is None:
         raise _do_not_fit()
     answer = (filled.events,)

@@ -1,8 +1,8 @@
 """Many small instances at once: all of 000 Table 1, and random batches, against the cone route one by one.
 
 Table 1 of 000 asks every combination of three users' requests of 1 to C units of three resources with C units each:
-C^9 instances. Averages are compared with those of math.md section 9, row 12 (at C = 5 the paper prints 1.81 and 1.56
-for the first and last). Both sides answer the same sample, and answers must agree. Run: python benchmarks/batch.py
+C^9 instances. Averages are compared with the constants below (at C = 5 the paper prints 1.81 and 1.56 for the first and
+last). Both sides answer the same sample, and answers must agree. Run: python benchmarks/batch.py
 """
 
 from __future__ import annotations

@@ -521,7 +521,7 @@ def _read(rng: Rng, given: dict[str, Any], cluster: Cluster) -> Case | None:
     held, same = [row for part in rows.values() for row in part], [row for part in equal.values() for row in part]
     if not linear and any(equal.values()):
         return None
-    try:  # with the policy's own rows and with those of the problem, so that the policy is no nonsense
+    try:  # with the policy's own rows and with those of the problem, so that the policy makes sense
         if exact_lp.maximise([Fraction(1)] * len(cluster.pairs), [*cluster.rows, *held], same).value <= 0:
             return None
         if not linear and not concave.has_room(*polytope(cluster, held)):

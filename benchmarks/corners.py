@@ -5,7 +5,7 @@ share no code with it: linear programs and leximin level by level in exact fract
 feasible point and a proven bound. A draw is right if what is certified is true: the objective (each sorted level of a
 leximin; the weighted power mean for alpha-fairness) within 1e-6 of the reference, relatively, capacities and limits to
 1e-9, conditions of blocks to 1e-7, each row by its own size. Every draw has an answer, so `Infeasible` and `Unbounded`
-are wrong; a refusal (`NotCertified`) is not. ``open`` counts answers that are no worse than the best point known, where
+are wrong; a refusal (`NotCertified`) is not. ``open`` counts answers at least as good as the best point known, where
 the reference's own bound is not close enough to say more. ``s/ref`` is the median of fairopt's seconds over the
 reference's.
 
@@ -13,7 +13,7 @@ shares   A share of one's own that differs by server, on servers that are alike 
 alpha    AlphaFair from 2 to 20 where demands differ by server.
 wide     Linear objectives, demands over 8 to 24 decades, by each solver in turn.
 read     Problems from which conditions were taken out, added or changed, whose objective was replaced, or whose answer
-         was spoilt, and read back. Capacities, limits and eligibility hold whatever was taken out.
+         was spoilt, and read back. Capacities, limits and eligibility hold even if they were taken out.
 traces   Leximin on servers, where some need 1e-4 to 1e-12 of a resource of what others need, or servers almost tie.
 own      Bounded objectives of one's own: sums of concave functions of each user's tasks.
 rows     Conditions of one's own with rows of sizes from 1e-8 to 1e8: given, required by a block, or by an objective.

@@ -237,12 +237,12 @@ class Allocation:
         return derivatives.share_prices(self)
 
     def metrics(self) -> dict[str, Any]:
-        """Numbers that need no solve (math.md section 7).
+        """Numbers that need no solve.
 
         Returns
         -------
         dict
-            ``ntt`` (number of tasks), ``aur`` (units left over, all resources added up as 000 does), ``jain``
+            ``ntt`` (number of tasks), ``aur`` (units left over, all resources added up as Jiang and Wu do), ``jain``
             (Jain's index of the dominant shares per weight), ``smallest_dominant_share`` (per weight, among users
             who take part), ``utilisation`` (the part of all capacity that users hold) and ``utilisation_of_tasks``
             (the part that their tasks use: less where a mechanism decides bundles), two dicts by resource; NaN where
@@ -325,9 +325,9 @@ class Allocation:
         ax : matplotlib.axes.Axes, optional
             Where to draw.
         kind : str, default "shares"
-            ``shares`` of each resource by user, as in 000 Figs. 2 and 7; ``dominant`` shares sorted; ``utilisation``
-            and ``prices`` by class of servers; the ``envy`` matrix; as in 003 Fig. 2 ``demands`` in the plane of two
-            resources, and the ``region`` of what two users can run.
+            ``shares`` of each resource by user, as in Figs. 2 and 7 of Jiang and Wu; ``dominant`` shares sorted;
+            ``utilisation`` and ``prices`` by class of servers; the ``envy`` matrix; as in Fig. 2 of Joe-Wong et al.
+            ``demands`` in the plane of two resources, and the ``region`` of what two users can run.
         users, resources : (str, str), optional
             The two at the axes of ``region`` and of ``demands``, where there are more.
 

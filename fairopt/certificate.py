@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 __all__ = ["BLOCK_TOLERANCE", "GAP_TOLERANCE", "VIOLATION_TOLERANCE", "Certificate", "Try", "within_tolerance"]
 
-GAP_TOLERANCE = 1e-6  # math.md section 10
+GAP_TOLERANCE = 1e-6  # relatively
 VIOLATION_TOLERANCE = 1e-9
 BLOCK_TOLERANCE = 1e-7  # of the blocks' own conditions, after the repair that makes capacities hold exactly
 
@@ -67,7 +67,7 @@ class Certificate:
     Attributes
     ----------
     gap : float
-        Relative optimality gap: a proven bound on how much better any allocation can be (math.md section 10).
+        Relative optimality gap: a proven bound on how much better any allocation can be.
     violation : float
         Largest relative excess over a capacity or a task limit, measured on the instance's own data.
     block_violation : float

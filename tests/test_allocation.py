@@ -193,7 +193,7 @@ def test_where_limits_decide_nothing_is_scarce():
     assert_array_equal(a.prices, np.zeros((1, 3)))
 
 
-# -- metrics (math.md section 7) -------------------------------------------------------------------------------------
+# -- metrics -------------------------------------------------------------------------------------
 
 
 @settings(max_examples=25)

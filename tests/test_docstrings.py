@@ -161,7 +161,7 @@ def test_an_error_says_when_it_is_raised(name):
 
 
 def test_no_docstring_uses_a_synonym_of_the_words_of_the_design():
-    # no synonyms: a user is no agent or customer, a server no machine, node or host (design.md section 2)
+    # no synonyms: a user is no agent or customer, a server no machine, node or host
     # but what a file calls them, in double quotes of code
     wrong = re.compile(r"\b(agent|customer|node|host)s?\b", re.IGNORECASE)
     quoted = re.compile(r"``[^`]*``")

@@ -31,7 +31,7 @@ POLICIES = {
 ALL = pytest.mark.parametrize("name", sorted(POLICIES))
 
 
-# -- signatures (design.md section 4) --------------------------------------------------------------------------------
+# -- signatures --------------------------------------------------------------------------------
 
 
 def signature(function):

@@ -1,4 +1,4 @@
-"""What an objective is, and its algebra: sums, multiples, levels, and one after the other (math.md section 3)."""
+"""What an objective is, and its algebra: sums, multiples, levels, and one after the other."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Objective(Block):
         return None
 
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """How far a bound lies above the value, relatively (math.md section 10, "anything else").
+        """How far a bound lies above the value, relatively.
 
         Parameters
         ----------

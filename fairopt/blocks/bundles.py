@@ -138,7 +138,7 @@ def _grown(base: Float, groups: Groups, capacities: Float) -> Float:
 
 
 def refuse_unequal_weights(instance: Instance, block: object) -> None:
-    """`OutOfDomain` where entitlements differ: they play no part in 002 and 004 (math.md section 5).
+    """`OutOfDomain` where entitlements differ: they play no part in MLF-DRS and H-FFMRA.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def refuse_unequal_weights(instance: Instance, block: object) -> None:
 
 @dataclass(frozen=True, repr=False)
 class WeightedLog(Objective):
-    """``sum base_jsi log a_jsi`` of the bundles a: each resource is shared in proportion to the bases (math.md sec. 5).
+    """``sum base_jsi log a_jsi`` of the bundles a: each resource is shared in proportion to the bases.
 
     A policy with this objective decides bundles; tasks are what they have room for. By itself it shares out each
     resource of each server alone, so units do not matter; beside other objectives, or under constraints on tasks, bases

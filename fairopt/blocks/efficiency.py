@@ -1,4 +1,4 @@
-"""The (beta, lambda) plane of fairness and efficiency (003; math.md section 3)."""
+"""The (beta, lambda) plane of fairness and efficiency (Joe-Wong et al.)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class FairnessEfficiency(Objective):
 
     @property
     def emphasis(self) -> float:
-        """``l = lam * sgn(1 - beta)``, the emphasis on efficiency (math.md section 3)."""
+        """``l = lam * sgn(1 - beta)``, the emphasis on efficiency."""
         return self.lam if self.beta <= 1 else -self.lam
 
     @property

@@ -1,4 +1,4 @@
-"""Objectives: concave functions of the shares, to maximise (math.md section 3)."""
+"""Objectives: concave functions of the shares, to maximise."""
 
 from __future__ import annotations
 

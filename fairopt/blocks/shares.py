@@ -1,4 +1,4 @@
-"""Shares: one number for what a user got, ``s_j = c_j x_j``. A block says what ``c_j`` is (math.md section 2)."""
+"""Shares: one number for what a user got, ``s_j = c_j x_j``. A block says what ``c_j`` is."""
 
 from __future__ import annotations
 

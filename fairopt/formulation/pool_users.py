@@ -54,11 +54,11 @@ class Chunk:
 
     @property
     def room(self) -> Float:
-        """Tasks from the lower bound to the upper one, which is no more than a user could run alone."""
+        """Tasks between the lower and the upper bound; the latter is at most what a user could run alone."""
         per_usable = 1.0 / self.pool.usable
         most = self.ratios[0] * per_usable[0]
         for ratio, per in zip(self.ratios[1:], per_usable[1:], strict=True):
-            np.fmax(most, ratio * per, out=most)  # what is not needed of nothing is no number
+            np.fmax(most, ratio * per, out=most)  # leaves out 0 / 0: no demand, no capacity
         np.divide(1.0, most, out=most)
         np.minimum(most, self.of(self.pool.high), out=most)
         low = self.of(self.pool.low)

@@ -57,7 +57,7 @@ REACH = {
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
 }
 METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST), "closed")
-TIER = 1e-7  # how much of an earlier tier's best a later one may give up (design.md section 4)
+TIER = 1e-7  # how much of an earlier tier's best a later one may give up
 
 
 def allocate(

@@ -44,7 +44,7 @@ class _Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class NaivePerServer:
-    """A policy for one pool on each server alone; tasks are added up (math.md section 5).
+    """A policy for one pool on each server alone; tasks are added up.
 
     Each server serves the users who may run there as if there were no other: by their weights, without task limits,
     with shares of its own capacity. A user whose tasks then exceed its task limit is cut down to it, on all servers

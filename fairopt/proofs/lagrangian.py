@@ -1,4 +1,4 @@
-"""The bound that no allocation can exceed, by weak duality (math.md section 10).
+"""The bound that no allocation can exceed, by weak duality.
 
 For prices on capacities, multipliers on the policy's other conditions, and a majorant of the objective, the Lagrangian
 splits into one small problem per user, which is solved in closed form over the user's proven range of tasks. Its value

@@ -47,7 +47,7 @@ class OwnSlices:
 
 
 def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> PropertyReport:
-    """Hold one allocation to properties (math.md section 6).
+    """Hold one allocation to properties.
 
     Every margin is relative to what a user runs, or to what its own slice of the servers would run if that is more (for
     ``pareto``: if it runs nothing), so it has no unit and is finite where somebody runs nothing.

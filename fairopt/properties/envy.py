@@ -116,7 +116,7 @@ def tasks_on_others(allocation: Allocation, users: NDArray[np.intp]) -> Float:
     Returns
     -------
     ndarray of shape (k, n_users)
-        ``min(T_j, (w_j / w_k) sum_s min_i b_ksi / d_jsi)`` over the servers where j may run (math.md section 6).
+        ``min(T_j, (w_j / w_k) sum_s min_i b_ksi / d_jsi)`` over the servers where j may run.
     """
     instance = allocation.instance
     demands, eligible = instance.demands[users], instance.eligible[users]

@@ -13,7 +13,7 @@ __all__ = ["ALIASES", "OF_ALLOCATIONS", "PROPERTIES", "ByProperty", "canonical",
 
 T = TypeVar("T")
 
-# What each says, in the order in which reports list them (math.md section 6).
+# What each says, in the order in which reports list them.
 MEANING = {
     "pareto": "no feasible allocation gives everyone at least as many tasks and someone more",
     "sharing-incentive": "nobody would run more tasks on its own slice of every server",

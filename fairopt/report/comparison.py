@@ -25,7 +25,7 @@ from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, 
 __all__ = ["Comparison", "compare"]
 
 FORMAT = "fairopt.comparison/1"
-SAME = 1e-4  # optima are flat: a certified gap of 1e-11 leaves up to 1e-5 in the tasks (math.md section 3)
+SAME = 1e-4  # optima are flat: a certified gap of 1e-11 leaves up to 1e-5 in the tasks
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -77,7 +77,7 @@ def misreports(
 
 
 def tasks_received(allocation: Allocation, truth: Instance, user: str | int) -> float:
-    """How many tasks a user really runs on what it holds, whatever it reported (math.md section 6).
+    """How many tasks a user really runs on what it holds, whatever it reported.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Constraints without a solver: unknowns get values, and each named condition holds exactly when math.md says so."""
+"""Constraints without a solver: unknowns get values, and conditions hold exactly when their definitions say so."""
 
 import dataclasses
 import math
@@ -92,7 +92,7 @@ BLOCK_OF = {"dominant": fo.DominantShare(), "tasks": fo.Tasks()}
 UNITS = st.sampled_from([1.0, 0.01, 37.0])
 
 
-# -- each condition is what math.md says -----------------------------------------------------------------------------
+# -- each condition is what its definition says -----------------------------------------------------------------------
 
 
 @given(placed(), UNITS)
@@ -264,7 +264,7 @@ def test_constraints_written_for_all_users_fit_when_some_take_no_part(constraint
 
 @pytest.mark.parametrize("objective", [fo.MaxMin(), fo.AlphaFair(1), fo.OrderedWeighted((1,))], ids=repr)
 def test_a_level_of_an_objective_leaves_out_users_who_take_no_part(objective):
-    # task limits of 0 are legal: such a user leaves every objective (design.md section 4)
+    # task limits of 0 are legal: such a user leaves every objective
     level = 0.1 if not isinstance(objective, fo.AlphaFair) else -5
     a = fo.Policy(fo.Leximin(), [objective >= level]).allocate(POOL.with_task_limits({"web": 0}))
     assert_allclose(a.tasks, [5, 0], rtol=1e-6)

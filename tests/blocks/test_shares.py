@@ -1,4 +1,4 @@
-"""Shares: coefficients by hand and by definition (math.md section 2), what blocks are, and a share of one's own."""
+"""Shares: coefficients by hand and by definition, what blocks are, and a share of one's own."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""MLF-DRS, FFMRA and H-FFMRA in exact fractions, one user at a time (math.md section 5): slow, and obviously right."""
+"""MLF-DRS, FFMRA and H-FFMRA in exact fractions, one user at a time: slow, and obviously right."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def alpha_fair(ratios: Float, worth: Float, weights: Float, limits: Float, alpha
     """Tasks at the optimum of weighted alpha-fairness on one pool, alpha > 0, to about 1e-9.
 
     At prices p user j wants ``min(T, (w^alpha c^(1-alpha) / g.p)^(1/alpha))`` tasks. Every set of scarce resources is
-    tried: prices at which exactly these are full, all others free and not overfull, are optimal (math.md section 4).
+    tried: prices at which exactly these are full, all others free and not overfull, are optimal.
     """
     n, m = ratios.shape
     size = 1.0 / (ratios @ np.ones(m)) / n

@@ -1,4 +1,4 @@
-"""The re-derived numbers of math.md section 9, by default and through the cone route with every solver."""
+"""Numbers that were derived again by hand, by default and through the cone route with every solver."""
 
 import dataclasses
 import math

@@ -387,7 +387,7 @@ def test_most_tasks_gives_the_first_user_of_row_1_nothing() -> None:
 
 
 def test_gfj_below_the_line_of_pareto_efficiency_is_dominated() -> None:
-    """Example 10 of math.md section 9; at lam = -1/4 the objective is not concave, so its optimum is given by hand."""
+    """At lam = -1/4 the objective is not concave, so its optimum is given by hand."""
     instance = fo.Instance([[1, 0], [0, 1]], [1, 4], users=["a", "b"])
     verdict = check(of(instance, [1, 2]), "pe")["pe"]
     assert not verdict.holds and verdict.witness.gains == {"b": 2.0}

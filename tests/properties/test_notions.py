@@ -30,7 +30,7 @@ CLUSTERS = instances(n_resources=(1, 2), n_servers=(1, 2), weights=True, limits=
 OPEN = instances(n_resources=(1, 2), n_servers=(1, 2), weights=True)  # anybody anywhere, as much as it likes
 
 
-# -- formulas (math.md section 6) -------------------------------------------------------------------------------
+# -- formulas -------------------------------------------------------------------------------
 
 
 def runs_on(instance: fo.Instance, j: int, bundle: Any) -> float:

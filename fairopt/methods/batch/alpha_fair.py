@@ -1,4 +1,4 @@
-"""Alpha-fairness of many instances at once: a primal-dual interior-point method in step (math.md section 4, prices).
+"""Alpha-fairness of many instances at once: a primal-dual interior-point method in step.
 
 With ``z_j = s_j / w_j`` the answer is where a user's marginal value is what it pays, ``z_j^-alpha = a_j . p + t_j``
 (``t_j`` the price of its limit), and each price is zero or its capacity or limit is met. Newton's method works on the

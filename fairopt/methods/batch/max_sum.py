@@ -1,4 +1,4 @@
-"""The largest sum of shares of many instances at once: a simplex method in step (math.md section 4, alpha = 0)."""
+"""The largest sum of shares of many instances at once: a simplex method in step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many small instances of one shape at once: the fast routes, in step over all of them (math.md section 4, batches)."""
+"""Many small instances of one shape at once: the fast routes, in step over all of them."""
 
 from __future__ import annotations
 

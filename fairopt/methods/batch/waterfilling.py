@@ -1,4 +1,4 @@
-"""Water-filling of many instances at once: leximin on one pool (math.md section 4)."""
+"""Water-filling of many instances at once: leximin on one pool."""
 
 from __future__ import annotations
 

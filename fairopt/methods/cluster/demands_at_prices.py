@@ -1,4 +1,4 @@
-"""What users take on several servers, in chunks of users: costs at prices, and loads (math.md section 4)."""
+"""What users take on several servers, in chunks of users: costs at prices, and loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices per server and resource, by Newton's method on a softened minimum over servers (math.md section 4).
+"""Prices per server and resource, by Newton's method on a softened minimum over servers.
 
 Everything is in units of level: user j at level ``z_j`` (share per weight) holds ``z_js`` of it on server s, each unit
 of which takes ``g_jsi`` of resource i there and so costs ``q_js = sum_i g_jsi p_si``. At the optimum a user buys only

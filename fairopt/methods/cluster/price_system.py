@@ -1,4 +1,4 @@
-"""The linear system of a step: changes of prices and soft minima, from as few unknowns as it takes (math.md section 4).
+"""The linear system of a step: changes of prices and soft minima, from as few unknowns as it takes.
 
 With ``θ = parts / margins`` by pair and ``V_j`` the stack over servers and resources of ``θ_js g_jsi``, changes p of
 prices and v of soft minima obey

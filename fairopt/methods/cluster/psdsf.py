@@ -1,4 +1,4 @@
-"""Virtual shares on several servers: PS-DSF as an equilibrium of the servers (math.md section 5).
+"""Virtual shares on several servers: PS-DSF as an equilibrium of the servers.
 
 A user's virtual share on a server is its tasks everywhere over the tasks that it could run on this server alone. Each
 server fills its resources by water-filling on virtual shares per weight, where a user starts from what it has

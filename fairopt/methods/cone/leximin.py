@@ -1,4 +1,4 @@
-"""Leximin of any linear share under any constraints, as a sequence of programs (math.md section 4).
+"""Leximin of any linear share under any constraints, as a sequence of programs.
 
 Each level maximises the common level z of the users still rising. Users who cannot rise are read off the dual values,
 with a bound that proves it, and where that leaves doubt a second program confirms them all at once: never one solve

@@ -1,6 +1,6 @@
 """`FairnessEfficiency` inside its concave region, where its sum of two logarithms is too much for one solve.
 
-With ``h = a log M_q + (l - a) log S`` (math.md section 3), the optimum also maximises ``core + mu S`` for the one mu at
+With ``h = a log M_q + (l - a) log S``, the optimum also maximises ``core + mu S`` for the one mu at
 which the two have parallel gradients, where ``core`` is ``a log M_q`` for q < 0 and the plain sum of powers for
 0 < q < 1: forms that solvers get right. ``mu S`` grows with mu, so mu is found as a root, and the certificate judges
 the answer by h itself. A relative error e in mu costs about e^2 in the gap.

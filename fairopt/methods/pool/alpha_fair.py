@@ -1,4 +1,4 @@
-"""Prices: exact alpha-fairness of any linear share on one pool, by Newton in the prices of m resources (math.md 4).
+"""Prices: exact alpha-fairness of any linear share on one pool, by Newton in the prices of m resources.
 
 At prices p user j wants ``x_j = min(T_j, w_j / b_j (b_j / q_j)^(1/alpha))`` tasks, with ``q_j = g_j . p`` and b_j its
 share of a task in units of a common level. Prices are right where every resource is full, or free and worth nothing.

@@ -1,4 +1,4 @@
-"""Totals: the exact largest sum of shares on one pool, a linear program in m constraints (math.md section 4).
+"""Totals: the exact largest sum of shares on one pool, a linear program in m constraints.
 
 At prices p a task of user j costs ``q_j = g_j . p``. If that is less than the share ``c_j`` it brings, j wants all the
 tasks it can have, if more as few as it must; only the undecided, for whom both are the same, may get something between.

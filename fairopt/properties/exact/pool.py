@@ -1,6 +1,6 @@
 """One pool computed again without the routes: in exact fractions, or to fifty digits where roots are in the way.
 
-Written from the definitions of math.md, sections 2 to 5, for the few users and resources of a witness: slow, short, and
+Written from the definitions, for the few users and resources of a witness: slow, short, and
 sharing nothing with the routes whose answers it is held against.
 """
 
@@ -182,7 +182,7 @@ def _newton(
 
 
 def mlf_drs(pool: ExactPool, growth: str) -> list[Row]:
-    """Bundles of MLF-DRS (002 Algorithm 1; math.md section 5)."""
+    """Bundles of MLF-DRS (Hamzeh et al., MLF-DRS, Algorithm 1)."""
     dominant = _dominant(pool)
     held = [[Fraction(0)] * len(pool.capacities) for _ in pool.demands]
     for i, capacity in enumerate(pool.capacities):
@@ -201,7 +201,7 @@ def mlf_drs(pool: ExactPool, growth: str) -> list[Row]:
 
 
 def ffmra(pool: ExactPool, units: str) -> list[Row]:
-    """Bundles of FFMRA, which H-FFMRA is on one pool (004 sec. IV; math.md section 5)."""
+    """Bundles of FFMRA, which H-FFMRA is on one pool (Hamzeh et al., H-FFMRA, section IV)."""
     dominant, users = _dominant(pool), range(len(pool.demands))
     sizes = pool.ratios if units == "share" else pool.demands
     of_dominant = sum((sizes[j][dominant[j]] for j in users), Fraction(0))

@@ -1,4 +1,4 @@
-"""Profitable lies: what a user could gain by reporting other demands than its own (math.md section 6)."""
+"""Profitable lies: what a user could gain by reporting other demands than its own."""
 
 from __future__ import annotations
 

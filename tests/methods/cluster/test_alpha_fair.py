@@ -157,7 +157,7 @@ def test_users_at_limits_that_all_bind_get_them() -> None:
             np.testing.assert_allclose(table.sum(axis=1), [0.5, 0.25], rtol=1e-6)
 
 
-def test_the_example_of_drfh() -> None:  # math.md section 9, row 11
+def test_the_example_of_drfh() -> None:
     _, table = solved(fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]]), fo.MaxMin())
     np.testing.assert_allclose(table, [[10, 0], [0, 10]], rtol=1e-6, atol=1e-6)
 

@@ -60,7 +60,7 @@ def assert_by_prices(a: fo.Allocation, gap: float = 1e-9) -> None:
 def assert_optimal(
     a: fo.Allocation, alpha: float, share: fo.Share, low: Any = 0.0, usable: Any = 1.0, tolerance: float = 1e-8
 ) -> None:
-    """The conditions of math.md section 4, on the data: enough for an optimum, whoever found it.
+    """The conditions of an optimum, on the data: enough for one, by whatever method it was found.
 
     Prices are not negative, loads fit, what has a price is full, and everybody has what it wants at the prices.
     """

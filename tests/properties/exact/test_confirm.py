@@ -63,7 +63,7 @@ def test_alpha_fair_answers_are_those_of_the_routes(policy: fo.Policy, instance:
 
 
 def test_alpha_fair_to_thirty_digits_where_the_answer_is_known() -> None:
-    found = recomputed(fo.FDS(2), fo.Instance([[1, 4], [3, 1]], [9, 18]))  # math.md section 9, number 6
+    found = recomputed(fo.FDS(2), fo.Instance([[1, 4], [3, 1]], [9, 18]))
     assert found.how == "optimality conditions to 30 digits"
     assert abs((found.answers[0].tasks[0] / 9 + 1) ** 2 - 2) < F(1, 10**29)
 

@@ -13,11 +13,13 @@ from scipy.special import inv_boxcox
 
 from fairopt.blocks.algebra import Objective, Sum, Tiers
 from fairopt.blocks.base import parameter
+from fairopt.blocks.constraints import MinShare
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, ratio_gap
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.sorting import sorted_from_below
 from fairopt.errors import InvalidBlock
+from fairopt.instance import Instance
 
 __all__ = ["AlphaFair", "Leximin", "MaxMin", "Objective", "OrderedWeighted", "Sum", "Tiers", "Total"]
 
@@ -196,6 +198,9 @@ class MaxMin(Objective):
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
         """(bound - f) / bound."""
         return ratio_gap(bound, value)
+
+    def _as_shares(self, level: float, instance: Instance) -> MinShare:
+        return MinShare(tuple(np.maximum(level, 0.0) * instance.weights), self.share)
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["FUNCTIONS", "later"]
 
 FUNCTIONS = {
-    "Instance.from_frames": "fairopt.io.frames:from_frames",
+    "Instance.from_frames": "fairopt.datasets:instance_of_frames",
     "Instance.to_frames": "fairopt.io.frames:to_frames",
     "Instance.plot": "fairopt.plots:draw",
     "Allocation.prices": "fairopt.proofs.derivatives:prices",

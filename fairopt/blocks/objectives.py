@@ -32,7 +32,7 @@ NETWORK_FROM = 10_000
 
 @dataclass(frozen=True, repr=False)
 class Total(Objective):
-    """The sum of the shares; on `Tasks` the number of tasks ("no fairness constraints", 000 sec. 6.1.1).
+    """The sum of the shares; on `Tasks` the number of tasks ("no fairness constraints", Jiang and Wu, sec. 6.1.1).
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class AlphaFair(Objective):
     """Weighted alpha-fairness, ``sum_j w_j u(s_j / w_j)`` with ``u(z) = z^(1-alpha) / (1-alpha)``, log at 1.
 
     At alpha = 0 the sum of shares, at 1 Nash welfare, and as alpha grows ever closer to max-min (Mo and Walrand;
-    003 eq. 1 with lambda = (1-beta)/beta).
+    eq. 1 of Joe-Wong et al. with lambda = (1-beta)/beta).
 
     Parameters
     ----------

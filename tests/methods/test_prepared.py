@@ -18,8 +18,8 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, Tiers
 from fairopt.formulation.program import Program
 from fairopt.methods.cone import solvers
-from fairopt.methods.cone.solve import Settings
 from fairopt.methods.prepared import KeptModel, Prepared, can_keep
+from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
 
 KEPT = [

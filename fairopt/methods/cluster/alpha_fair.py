@@ -14,7 +14,7 @@ from fairopt.blocks.objectives import MaxMin
 from fairopt.certificate import Try
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster.interior_point import Interior
-from fairopt.methods.cone.solve import Proposals, Settings
+from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, RowPrices
 from fairopt.proofs.servers import LevelUnits

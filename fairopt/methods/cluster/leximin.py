@@ -29,7 +29,7 @@ from fairopt.formulation.program import Program
 from fairopt.methods.cluster.demands_at_prices import demands_of
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.level_program import Found, LevelProgram
-from fairopt.methods.cone.solve import Proposals, Settings
+from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Held, Holding, Proposal
 

@@ -17,8 +17,8 @@ from fairopt.formulation.program import Program
 from fairopt.methods.cluster.alpha_fair import applies, solve
 from fairopt.methods.cluster.demands_at_prices import demands_of
 from fairopt.methods.cluster.interior_point import Interior
-from fairopt.methods.cone.solve import Settings
 from fairopt.methods.dispatch import best
+from fairopt.methods.settings import Settings
 from fairopt.proofs import lagrangian
 from fairopt.proofs.gate import Answer
 

@@ -18,8 +18,8 @@ from fairopt.formulation.program import Program
 from fairopt.methods.cluster import leximin as server_leximin
 from fairopt.methods.cluster.level_program import Found, LevelProgram
 from fairopt.methods.cluster.leximin import applies, solve
-from fairopt.methods.cone.solve import Settings
 from fairopt.methods.dispatch import best
+from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
 from fairopt.proofs.evidence import Held, Proposal
 from fairopt.proofs.gate import Answer

@@ -16,8 +16,8 @@ from fairopt.formulation.program import Program
 from fairopt.methods.cluster import alpha_fair, interior_point
 from fairopt.methods.cluster.demands_at_prices import Demands, demands_of
 from fairopt.methods.cluster.price_system import ByPrices, ByUsers, PriceSystem
-from fairopt.methods.cone.solve import Settings
 from fairopt.methods.dispatch import best
+from fairopt.methods.settings import Settings
 
 SIZES = [(1, 2, 1), (3, 4, 2), (12, 3, 3), (5, 30, 3)]
 OBJECTIVES = {

@@ -22,12 +22,12 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
 from fairopt.certificate import Try
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
+from fairopt.formulation import solvers
 from fairopt.formulation.program import Program, require_instance
 from fairopt.instance import Instance
 from fairopt.methods.bundles import program as bundles
 from fairopt.methods.cluster import alpha_fair as server_prices
 from fairopt.methods.cluster import leximin as server_leximin
-from fairopt.methods.cone import solvers
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import is_for_newton, solve_by_newton
 from fairopt.methods.cone.parametric import is_sum_of_logs, solve_fairness_efficiency

@@ -22,10 +22,10 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import POWER_CONES, Point
 from fairopt.blocks.objectives import AlphaFair, MaxMin, Total
+from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
-from fairopt.methods.cone import solvers
 from fairopt.methods.cone.chain import chain_of, solve_problem
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.settings import Proposals, Settings

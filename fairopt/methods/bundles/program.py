@@ -25,10 +25,11 @@ from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Leximin, Objective, Tiers
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, OutOfDomain
+from fairopt.formulation import solvers
 from fairopt.formulation.program import objective_form, treats_alike, written
 from fairopt.instance import Instance
 from fairopt.methods.bundles import closed_form
-from fairopt.methods.cone import infeasible, solvers
+from fairopt.methods.cone import infeasible
 from fairopt.methods.cone.chain import by_chain, solve_problem
 from fairopt.methods.settings import Settings
 from fairopt.progress import tell

@@ -3,6 +3,5 @@
 * `leximin`: level by level; `level_program`: its linear program, kept in HiGHS from level to level.
 * `alpha_fair`: alpha-fairness and max-min by prices per server and resource.
 * `interior_point`: the search for these prices; `price_system`: the linear system of its steps.
-* `demands_at_prices`: what users take at prices, in chunks of users.
 * `psdsf`: PS-DSF as an equilibrium of the servers.
 """

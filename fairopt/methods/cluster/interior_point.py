@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.methods.cluster.demands_at_prices import Demands
+from fairopt.formulation.demands_at_prices import Demands
 from fairopt.methods.cluster.price_system import ByPrices, ByUsers, PriceSystem
 
 Float = NDArray[np.floating[Any]]

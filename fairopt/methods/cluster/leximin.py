@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import Try
+from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
-from fairopt.methods.cluster.demands_at_prices import demands_of
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.level_program import Found, LevelProgram
 from fairopt.methods.settings import Proposals, Settings

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from fairopt.methods.cluster.demands_at_prices import Demands
+from fairopt.formulation.demands_at_prices import Demands
 
 Float = NDArray[np.floating[Any]]
 

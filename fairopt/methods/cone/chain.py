@@ -12,7 +12,7 @@ import numpy as np
 
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import Try
-from fairopt.methods.cone import solvers
+from fairopt.formulation import solvers
 from fairopt.methods.cone.unbounded import refuse_unbounded
 from fairopt.methods.settings import Settings
 from fairopt.proofs.bundles import BundleProposal

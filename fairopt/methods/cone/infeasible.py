@@ -11,8 +11,8 @@ import numpy as np
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
 from fairopt.errors import Infeasible
+from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, written
-from fairopt.methods.cone import solvers
 from fairopt.progress import tell
 
 Name = TypeVar("Name")

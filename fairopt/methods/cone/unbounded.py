@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.errors import Unbounded
-from fairopt.methods.cone import solvers
+from fairopt.formulation import solvers
 from fairopt.proofs.conditions import as_matrix, gradient_of, relative_violation
 
 __all__ = ["refuse_unbounded"]

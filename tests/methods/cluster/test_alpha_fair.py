@@ -13,9 +13,9 @@ from oracle.instances import cluster, clusters, log_uniform
 import fairopt as fo
 from fairopt.allocation import feasibility
 from fairopt.blocks.model import Point
+from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster.alpha_fair import applies, solve
-from fairopt.methods.cluster.demands_at_prices import demands_of
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings

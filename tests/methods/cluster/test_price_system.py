@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import fairopt as fo
+from fairopt.formulation.demands_at_prices import Demands, demands_of
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import alpha_fair, interior_point
-from fairopt.methods.cluster.demands_at_prices import Demands, demands_of
 from fairopt.methods.cluster.price_system import ByPrices, ByUsers, PriceSystem
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings

@@ -42,7 +42,7 @@ def instance_of(n_users: int) -> fo.Instance:
 def by_prices(instance: fo.Instance, objective: fo.Objective) -> Answer:
     """The route, with everything that a policy's call does before and after it left out on purpose but the proof."""
     program = Program(instance, objective, ())
-    return best(program, alpha_fair.solve(program, Settings()))
+    return best(program, alpha_fair.solve_alpha_fair_on_servers(program, Settings()))
 
 
 def value_of(instance: fo.Instance, objective: fo.Objective, answer: Answer) -> float:

@@ -26,8 +26,8 @@ from fairopt.formulation import solvers
 from fairopt.formulation.program import Program, require_instance
 from fairopt.instance import Instance
 from fairopt.methods.bundles import program as bundles
-from fairopt.methods.cluster import alpha_fair as server_prices
-from fairopt.methods.cluster import leximin as server_leximin
+from fairopt.methods.cluster.alpha_fair import is_alpha_fair_on_servers, solve_alpha_fair_on_servers
+from fairopt.methods.cluster.leximin import is_leximin_on_servers, solve_leximin_on_servers
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import is_for_newton, solve_by_newton
 from fairopt.methods.cone.parametric import is_sum_of_logs, solve_fairness_efficiency
@@ -48,9 +48,9 @@ log = logging.getLogger("fairopt")
 FAST = (
     ("water-filling", pool.fills, pool.by_waterfill),
     ("prices", pool.priced, pool.by_prices),
-    ("prices", server_prices.applies, server_prices.solve),
+    ("prices", is_alpha_fair_on_servers, solve_alpha_fair_on_servers),
     ("linear", pool.totalled, pool.by_totals),
-    ("levels", server_leximin.applies, server_leximin.solve),
+    ("levels", is_leximin_on_servers, solve_leximin_on_servers),
 )
 REACH = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",

@@ -128,7 +128,7 @@ def test_evidence_of_another_kind_proves_nothing() -> None:
     assert gate.judge(program, Proposal("x", level, Bottlenecked(Pool(program, fo.DominantShare())))).gap == np.inf
     servers = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
     free = Program(servers, fo.AlphaFair(1), ())
-    proposal = next(alpha_fair.solve(free, Settings()))
+    proposal = next(alpha_fair.solve_alpha_fair_on_servers(free, Settings()))
     linked = Program(servers, fo.AlphaFair(1), (fo.EqualShares(fo.Tasks()),))
     assert gate.judge(free, proposal).ok and gate.judge(linked, proposal).gap == np.inf
 

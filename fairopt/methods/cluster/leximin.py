@@ -327,7 +327,7 @@ class LevelProgram:
             self.highs.changeColsBounds(len(columns), columns, np.zeros(len(columns)), np.zeros(len(columns)))
 
     def start_at(self, home: Indices, fullest: int) -> None:
-        """Begin where each group holds its pair of ``home`` only; ``fullest`` is the first row that is full as z rises."""
+        """Begin where each group holds its pair of ``home`` only; ``fullest`` is the first row full as z rises."""
         from highspy import HighsBasis, HighsBasisStatus
 
         lower, basic = HighsBasisStatus.kLower, HighsBasisStatus.kBasic

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.properties.audit import answers as many
-from fairopt.properties.audit.answers import checked, differing, doubt, left_open, outcomes
+from fairopt.properties import answers as many
+from fairopt.properties.answers import checked, differing, outcomes
+from fairopt.properties.uncertainty import doubt, left_open
 from tests.oracle import bundles as oracle_bundles
 from tests.oracle import fractions_waterfill as oracle
 

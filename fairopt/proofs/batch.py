@@ -17,24 +17,10 @@ Float = NDArray[np.floating[Any]]
 
 
 def judge(chunk: BatchChunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:
-    """Gap and violation of each instance.
+    """Gap and violation of each instance of a chunk at tasks (n_users, size); a gap is NaN or infinite where unproved.
 
-    Parameters
-    ----------
-    chunk : BatchChunk
-        Instances, as given.
-    objective : Objective
-        Leximin or max-min (no prices), alpha-fairness (logarithms of prices, per whole capacity, in `FairUnits`), or a
-        total (prices per whole capacity, up to a factor of each instance).
-    tasks : ndarray of shape (n_users, size)
-        The final points.
-    prices : ndarray of shape (n_resources, size) or None
-        The evidence.
-
-    Returns
-    -------
-    (ndarray of shape (size,), ndarray of shape (size,))
-        The gap is NaN or infinite where nothing is proved.
+    The evidence are prices (n_resources, size): None for leximin and max-min; logarithms of prices per whole capacity,
+    in `FairUnits`, for alpha-fairness; and for a total prices per whole capacity, up to a factor of each instance.
     """
     if isinstance(objective, (Leximin, MaxMin)):
         gap = bottleneck_gap(chunk, tasks)

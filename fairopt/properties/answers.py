@@ -61,24 +61,10 @@ class Outcomes:
 def outcomes(
     mechanism: Any, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None
 ) -> Outcomes:
-    """Run a mechanism on many pools of one shape, and check what it answers.
+    """Run a mechanism on many pools of one shape, given as for `allocate_many`, and check what it answers.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``.
-    demands, capacities, weights, task_limits
-        As in `allocate_many`.
-
-    Returns
-    -------
-    Outcomes
-        A mechanism that raises, answers NaN or takes more than there is is at fault there, and the others stand.
-
-    Raises
-    ------
-    InvalidInstance
-        If the numbers are no instances.
+    A mechanism that raises, answers NaN or takes more than there is is at fault there, and the others stand. Numbers
+    that are not those of instances raise `InvalidInstance`.
 
     Examples
     --------
@@ -115,27 +101,10 @@ def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
 
 
 def checked(mechanism: Any, instance: Instance) -> Allocation:
-    """A mechanism's answer, measured on the instance's own data whatever its certificate says.
+    """A mechanism's answer on an instance, measured on the instance's own data whatever its certificate says.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``.
-    instance : Instance
-        Any number of servers.
-
-    Returns
-    -------
-    Allocation
-
-    Raises
-    ------
-    NotCertified
-        If a number is NaN, or a capacity or a limit is exceeded, or its own certificate says that it is not right.
-    InvalidBlock
-        If it is no allocation of this instance's users.
-    Exception
-        Whatever the mechanism raises.
+    Raises `NotCertified` if a number is NaN, a capacity or a limit is exceeded, or its own certificate says that it is
+    not right; `InvalidBlock` if it is not an allocation of this instance's users; and whatever the mechanism raises.
 
     Examples
     --------
@@ -182,17 +151,7 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
 def differing(
     mechanism: Any, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None
 ) -> NDArray[np.int64]:
-    """Instances on which a mechanism answers otherwise when asked again: it is random, or remembers.
-
-    Parameters
-    ----------
-    mechanism, demands, capacities, weights, task_limits
-        As in `outcomes`.
-
-    Returns
-    -------
-    ndarray of int
-        Places in the batch.
+    """Instances, as in `outcomes`, on which a mechanism answers otherwise when asked again: it is random, or remembers.
 
     Examples
     --------
@@ -217,16 +176,7 @@ def differing(
 def answers_otherwise(mechanism: Any, instance: Instance) -> bool:
     """Whether a mechanism answers otherwise when it is asked again about an instance of any number of servers.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``. That it raises is another matter: False.
-    instance : Instance
-        Where.
-
-    Returns
-    -------
-    bool
+    That it raises is another matter: False.
     """
     try:
         first, again = (checked(mechanism, instance.replace()) for _ in range(2))

@@ -129,24 +129,12 @@ class _GainProblem:
 
 
 def dominating(allocation: Allocation, tol: float) -> Dominating:
-    """The allocation that dominates another by the largest gain of one user.
+    """The allocation that dominates a feasible one by the largest gain of one user.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Any that is feasible. Only its tasks count, so resources that are handed out and that no user can use are free.
-    tol : float
-        Gains up to this are not looked for on several servers, and ``margin`` and ``bound`` may be so far apart.
-
-    Returns
-    -------
-    Dominating
-        With 20 users looked at one by one ``bound`` may stay further above a ``margin`` that is more than ``tol``.
-
-    Raises
-    ------
-    NotCertified
-        If no solver's answer settles whether some user can gain more than ``tol``.
+    Only tasks count, so resources that are handed out and that no user can use are free. On several servers gains up to
+    ``tol`` are not looked for, ``margin`` and ``bound`` may be so far apart, and ``bound`` may stay further above a
+    ``margin`` that is more than ``tol`` once 20 users were looked at one by one. `NotCertified` is raised if no
+    solver's answer settles whether some user can gain more than ``tol``.
     """
     given, problem = allocation.instance, _gain_problem(allocation)
     nothing = Dominating(allocation.tasks_by_server, {}, 0.0, 0.0)

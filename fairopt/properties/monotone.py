@@ -187,16 +187,9 @@ def departures(
 ) -> Float:
     """What every user of many pools loses when another leaves: to be verified by `population_monotone`.
 
-    Parameters
-    ----------
-    mechanism, demands, capacities, weights, task_limits
-        As in `fairopt.properties.answers.outcomes`.
-
-    Returns
-    -------
-    ndarray of shape (n_instances, n_users, n_users)
-        By who leaves and who is left: the part of its tasks that is lost, negative for a gain; NaN for who leaves, and
-        where there is no answer.
+    Shape (n_instances, n_users, n_users), by the user who leaves and the user who is left: the part of its tasks that
+    is lost, negative for a gain; NaN for the user who leaves, and where there is no answer. Arguments are those of
+    `fairopt.properties.answers.outcomes`.
 
     Examples
     --------
@@ -226,17 +219,8 @@ def growths(
 ) -> Float:  # fmt: skip
     """What every user of many pools loses when a capacity grows: to be verified by `resource_monotone`.
 
-    Parameters
-    ----------
-    mechanism, demands, capacities, weights, task_limits
-        As in `fairopt.properties.answers.outcomes`.
-    factors : iterable of float, default 1.01 to 4
-        By which a capacity grows.
-
-    Returns
-    -------
-    ndarray of shape (n_instances, n_resources, n_factors, n_users)
-        The part of its tasks that each user loses, negative for a gain; NaN where there is no answer.
+    Shape (n_instances, n_resources, n_factors, n_users): the part of its tasks that each user loses, negative for a
+    gain; NaN where there is no answer. Arguments are those of `fairopt.properties.answers.outcomes`.
 
     Examples
     --------

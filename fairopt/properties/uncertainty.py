@@ -22,21 +22,12 @@ TWICE = 2.0  # bounds are rounded, and a proved gap holds to first order
 
 
 def doubt(answer: Allocation) -> Float:
-    """By how much each user's tasks may be off, relative to them, judging by the gap that was proved.
+    """By how much each user's tasks may be off, relative to them and at most 1, judging by the gap that was proved.
 
     Optima are flat: to be off by the part e_j of its tasks costs alpha-fairness ``alpha / 2 sum_j r_j e_j**2`` of its
     power mean, where ``r_j`` is user j's part of ``sum_j w_j (s_j / w_j)**(1 - alpha)``. So a gap of 1e-12 leaves about
-    1e-6, and more to those who count for little: users of small weight, and for large alpha the rich.
-
-    Parameters
-    ----------
-    answer : Allocation
-        With its certificate. Of other objectives than alpha-fairness users count by their weights.
-
-    Returns
-    -------
-    ndarray of shape (n_users,)
-        At most 1.
+    1e-6, and more to those who count for little: users of small weight, and for large alpha the rich. Of other
+    objectives than alpha-fairness users count by their weights.
     """
     objective = getattr(answer.policy, "objective", None)
     alpha, part = 1.0, answer.instance.weights / answer.instance.weights.sum()
@@ -53,17 +44,7 @@ def left_open(answer: Allocation) -> tuple[float, Float]:
     With the proved gap as a part of every user's tasks, as much of each capacity is left; no gap sees less than that.
     One of alpha-fairness, or of a total, sees users by their ``r_j`` as in `doubt`: if user j could run the part e_j
     more while no other user loses, the power mean would be larger by about ``r_j e_j``, so e_j is at most the gap over
-    ``r_j``.
-
-    Parameters
-    ----------
-    answer : Allocation
-        With its certificate, of which no gap above the tolerance counts.
-
-    Returns
-    -------
-    tuple of float and ndarray of shape (n_users,)
-        The tasks are 0 for other objectives.
+    ``r_j``. The tasks are 0 for other objectives, and no gap above the tolerance counts.
     """
     objective, tasks = getattr(answer.policy, "objective", None), answer.tasks
     proved, more = answer.certificate.gap, np.zeros(answer.instance.n_users)

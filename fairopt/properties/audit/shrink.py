@@ -68,22 +68,8 @@ def size_of(pools: Batch, b: int = 0) -> tuple[Any, ...]:
 class Shrinker:
     """Looks for small pools on which a property of a mechanism fails.
 
-    Attributes
-    ----------
-    mechanism : Policy or other mechanism
-        Whose property.
-    name : str
-        The property, by its canonical name.
-    positive : bool
-        Whether demands, and reports of them, are positive.
-    accepts : callable
-        Which pools are allowed: ``accepts(pools)`` gives a mask.
-    seed : int
-        Where chance comes from.
-    seconds : float
-        For all of it.
-    each : float
-        Seconds that one answer of the mechanism takes.
+    ``accepts`` gives a mask of the pools that are allowed, ``seconds`` are for all of it, and ``each`` is what one
+    answer of the mechanism takes.
     """
 
     mechanism: Any
@@ -100,19 +86,9 @@ class Shrinker:
         self.tries = 12 if self.slow else 60
 
     def smallest(self, found: Measurement, b: int) -> tuple[Counterexample, Verified]:
-        """The smallest verified case that is found, starting from a pool that fails.
+        """The smallest verified counterexample that is found, starting from one of the pools that were measured.
 
-        Parameters
-        ----------
-        found : Measurement
-            Batch and how badly the property fails on them.
-        b : int
-            From which to start.
-
-        Returns
-        -------
-        tuple of (Counterexample, Verified)
-            The start itself, as it is, where nothing simpler fails; then it may turn out not to be believed.
+        Where nothing simpler fails it is the start itself, as it is; then it may turn out not to be believed.
         """
         self.least = min(READABLE, float(found.margin[b]) / 2)
         start = counterexample_of(self.name, found, b)

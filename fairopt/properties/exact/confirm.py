@@ -98,22 +98,13 @@ class Verified:
 def verified(mechanism: Any, case: Counterexample) -> Verified:
     """Compute a witness again, independently of how it was found.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Whose property.
-    case : Counterexample
-        What is said to break it.
-
-    Returns
-    -------
-    Verified
-        With a margin of at most 0 if it does not, or if that could not be confirmed; ``how`` says why. Where solvers
-        give different answers, both certified, the one that is given has to be efficient.
+    The margin is at most 0 if it does not break the property, or if that could not be confirmed; ``how`` says why.
+    Where solvers give different answers, both certified, the one that is given has to be efficient.
 
     Examples
     --------
     >>> import fairopt as fo
+    >>> from fairopt.properties.exact.margins import Counterexample
     >>> pool = fo.Instance([[1, 1], [1, 1]], [1, 1])
     >>> verified(fo.KDF(2), Counterexample("strategy-proof", pool, 0, (0.5, 0.5)))
     Verified(margin=0.3333333333333333, how='exact fractions', random=False)
@@ -167,24 +158,9 @@ def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
     """What a mechanism answers on one pool, by another way than its own where there is one.
 
     Exact fractions for leximin of any share, for the largest sum of shares (all corners) and for bundles; fifty digits
-    where shares or alpha-fairness have roots. For other policies two solvers of the general route, which must agree;
-    for other mechanisms there is no second way, so they are run again.
-
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``.
-    instance : Instance
-        One pool.
-
-    Returns
-    -------
-    Recomputed
-
-    Raises
-    ------
-    FairoptError
-        If there is no answer, or two ways to it disagree.
+    where shares or alpha-fairness have roots. For other policies two solvers of the general method, which must agree;
+    for other mechanisms there is no second way, so they are run again. Raises a `FairoptError` if there is no answer,
+    or two ways to it disagree.
 
     Examples
     --------
@@ -328,18 +304,8 @@ def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
 def confirmed(mechanism: Any, first: Allocation) -> tuple[Allocation, str] | None:
     """The answer of a second way than the one that answered first, and its name.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        What answered.
-    first : Allocation
-        Its answer, on any number of servers.
-
-    Returns
-    -------
-    tuple of Allocation and str, or None
-        By the general route with another solver than that of ``first``; None where there is none, as for mechanisms
-        that are no policies.
+    By the general method with another solver than that of ``first``; None where there is none, as for mechanisms that
+    are not policies.
     """
     if not isinstance(mechanism, Policy) or "solver" not in inspect.signature(mechanism.allocate).parameters:
         return None

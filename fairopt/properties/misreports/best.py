@@ -214,25 +214,9 @@ def best_misreport(
 def verified_misreport(
     mechanism: Any, instance: Instance, user: str | int, demands: ArrayLike, family: str = ""
 ) -> Misreport | None:
-    """Solve truth and lie again, each by itself, and believe the lie only if it pays beyond any doubt.
+    """Solve truth and lie again, each by itself: the lie, or None unless it pays beyond doubt.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``.
-    instance : Instance
-        The truth.
-    user : str or int
-        Who lies, by label or index.
-    demands : array-like of shape (n_resources,) or (n_servers, n_resources)
-        What it reports.
-    family : str, optional
-        Which search found it.
-
-    Returns
-    -------
-    Misreport or None
-        None if the gain is below 1e-5, or below what the gaps of the two certificates leave open.
+    The gain has to be above 1e-5, and above what the gaps of the two certificates leave open.
 
     Examples
     --------
@@ -274,25 +258,9 @@ def best_lies(
 ) -> Lies:
     """Search for a lie that pays, for every user of many pools at once: what makes rare violations findable.
 
-    Parameters
-    ----------
-    mechanism, demands, capacities, weights, task_limits
-        As in `fairopt.properties.answers.outcomes`.
-    boosting, positive, seed
-        As in `best_misreport`.
-    tries : int, default 400
-        About how many reports to try for each user; a quarter of them are kept for the climb.
-    families : tuple of str
-        In this order; the climb always comes last.
-
-    Returns
-    -------
-    Lies
-
-    Raises
-    ------
-    InvalidBlock
-        If a family is unknown, or tries are below 1.
+    Pools are given as in `fairopt.properties.answers.outcomes`, the rest as in `best_misreport`. About so many
+    ``tries`` are made for each user: three quarters by the families in turn, and the last quarter by the climb from the
+    best of these.
 
     Examples
     --------

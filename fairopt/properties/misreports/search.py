@@ -55,20 +55,7 @@ class Tally:
 
 
 def true_tasks(received: ArrayLike, demands: ArrayLike, limit: ArrayLike = np.inf) -> Float:
-    """Tasks that a bundle runs truly.
-
-    Parameters
-    ----------
-    received : array-like of shape (..., n_resources)
-        Units held.
-    demands : array-like of shape (..., n_resources)
-        Units that one task truly takes.
-    limit : array-like of shape (...), optional
-        Most tasks.
-
-    Returns
-    -------
-    ndarray of shape (...)
+    """Tasks that a bundle runs by the true demands, over the last axis, up to a limit.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 * `names`: what the properties are called, and what each says. `verdicts`: whether one holds, by how much it fails, and
   what shows it.
-* `checks`: the properties of one allocation. `dominance`: Pareto efficiency. `envy`: the envy matrix. `units`: what
+* `checks`: the properties of one allocation. `pareto`: Pareto efficiency. `envy`: the envy matrix. `units`: what
   gains and losses are relative to.
 * `monotone`: whether a user loses when another leaves, or when a capacity grows.
 * `answers`: what a mechanism answers, on one instance or on many pools at once, measured on the data. `uncertainty`:

@@ -16,7 +16,7 @@ from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.search import FLOOR
-from fairopt.properties.uncertainty import doubt
+from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
 
 __all__ = ["FACTORS", "Departure", "Growth", "departures", "growths", "population_monotone", "resource_monotone"]
@@ -247,7 +247,7 @@ def _tasks_of(mechanism: Any, instance: Instance) -> tuple[Float, Float]:
     """Tasks, and by how much of them they may be off."""
     require_instance(instance)
     answer = checked(mechanism, instance)
-    return np.asarray(answer.tasks, dtype=float), doubt(answer)
+    return np.asarray(answer.tasks, dtype=float), error_bound(answer)
 
 
 def _largest_loss(before: Float, after: Float, floor: Float, unsure: Float) -> tuple[int, float]:

@@ -13,7 +13,7 @@ from fairopt.blocks.objectives import AlphaFair, Total
 from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE
 
-__all__ = ["doubt", "left_open"]
+__all__ = ["error_bound", "left_open"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -21,7 +21,7 @@ ROUNDING = 1e-9  # of tasks that were found by a finite number of operations: wa
 TWICE = 2.0  # bounds are rounded, and a proved gap holds to first order
 
 
-def doubt(answer: Allocation) -> Float:
+def error_bound(answer: Allocation) -> Float:
     """By how much each user's tasks may be off, relative to them and at most 1, judging by the gap that was proved.
 
     Optima are flat: to be off by the part e_j of its tasks costs alpha-fairness ``alpha / 2 sum_j r_j e_j**2`` of its
@@ -42,9 +42,9 @@ def left_open(answer: Allocation) -> tuple[float, Float]:
     """What the certificate does not rule out: a part of each capacity that is left, and further tasks of each user.
 
     With the proved gap as a part of every user's tasks, as much of each capacity is left; no gap sees less than that.
-    One of alpha-fairness, or of a total, sees users by their ``r_j`` as in `doubt`: if user j could run the part e_j
-    more while no other user loses, the power mean would be larger by about ``r_j e_j``, so e_j is at most the gap over
-    ``r_j``. The tasks are 0 for other objectives, and no gap above the tolerance counts.
+    One of alpha-fairness, or of a total, sees users by their ``r_j`` as in `error_bound`: if user j could run the part
+    e_j more while no other user loses, the power mean would be larger by about ``r_j e_j``, so e_j is at most the gap
+    over ``r_j``. The tasks are 0 for other objectives, and no gap above the tolerance counts.
     """
     objective, tasks = getattr(answer.policy, "objective", None), answer.tasks
     proved, more = answer.certificate.gap, np.zeros(answer.instance.n_users)

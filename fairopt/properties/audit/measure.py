@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fairopt.formulation.batch import Batch, tasks_within
 from fairopt.properties.answers import Outcomes, outcomes_of
-from fairopt.properties.dominance import ROUNDING
 from fairopt.properties.misreports.best import Tally, best_lies
+from fairopt.properties.pareto import ROUNDING
 from fairopt.properties.units import TRACE
 
 __all__ = ["Measurement", "measure", "violations"]

@@ -13,12 +13,13 @@ from fairopt.instance import Instance
 from fairopt.properties.answers import checked
 from fairopt.properties.audit.findings import Unconfirmed, Witness, percent
 from fairopt.properties.checks import check
-from fairopt.properties.exact.confirm import confirmed
+from fairopt.properties.exact.confirm import second_answer
 from fairopt.properties.exact.margins import Counterexample
-from fairopt.properties.misreports.best import Misreport, best_misreport, true_tasks
+from fairopt.properties.misreports.best import Misreport, best_misreport
+from fairopt.properties.misreports.search import lying_instance, tasks_truly
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS
-from fairopt.properties.uncertainty import doubt
+from fairopt.properties.uncertainty import error_bound
 
 __all__ = ["InstanceFinding", "search_instance", "sentence_of", "witness_of_lie"]
 
@@ -40,11 +41,8 @@ def sentence_of(mechanism: Any, case: Counterexample) -> str | None:
     answer = checked(mechanism, instance)
     truth = float(answer.tasks[case.user])
     if case.lie is not None:
-        demands = instance.per_server_demands[:, 0].copy()
-        demands[case.user] = case.lie
-        lied = checked(mechanism, instance.replace(demands=demands))
-        true = instance.per_server_demands[case.user, 0]
-        runs = float(true_tasks(lied.bundles[case.user, 0], true, instance.task_limits[case.user]))
+        lied = checked(mechanism, lying_instance(instance, case.user, np.array(case.lie)))
+        runs = tasks_truly(lied, instance, case.user)
         gain = runs / truth - 1 if truth > 0 else np.inf
         told = tuple(map(float, case.lie))
         return str(Misreport.on(instance, case.user, told, gain=gain, truthful=truth, lying=runs, family=""))
@@ -127,7 +125,7 @@ def _confirm_margin(
 ) -> tuple[float, float, str]:
     """How badly a property fails in a second answer too, how much of that the gaps leave open, and how it was found."""
     second, how = None, "run again"
-    if (found := confirmed(mechanism, first)) is not None:
+    if (found := second_answer(mechanism, first)) is not None:
         second, how = found
         again = check(second, [name])[name]
         if again.holds:
@@ -139,5 +137,5 @@ def _confirm_margin(
         again = check(second, [name])[name]
     margin = min(margin, again.margin)
     # with no user off by more than this part of its tasks, no margin is off by more than so much
-    unsure = sum(float(doubt(answer).sum()) for answer in (first, second)) * (1.0 + max(margin, 0.0))
+    unsure = sum(float(error_bound(answer).sum()) for answer in (first, second)) * (1.0 + max(margin, 0.0))
     return margin, unsure, how

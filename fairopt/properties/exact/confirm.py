@@ -32,10 +32,11 @@ from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy
 from fairopt.properties.answers import checked
 from fairopt.properties.exact.margins import MARGINS, BoundedAnswer, Counterexample, ExactAnswer, alone, cut, envies
-from fairopt.properties.exact.pool import ExactPool, alpha_fair, ffmra, leximin, mlf_drs, most
-from fairopt.properties.uncertainty import doubt
+from fairopt.properties.exact.pool import ExactPool, alpha_fair, ffmra, leximin, max_sum, mlf_drs
+from fairopt.properties.misreports.search import lying_instance
+from fairopt.properties.uncertainty import error_bound
 
-__all__ = ["Recomputed", "Verified", "confirmed", "recomputed", "verified"]
+__all__ = ["Recomputed", "Verified", "recomputed", "second_answer", "verified"]
 
 Row = list[Fraction]
 
@@ -132,7 +133,7 @@ def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified
         truth = _by_running_again(mechanism, tied.first, str(tied))
     other = None
     if case.lie is not None:
-        other = recomputed(mechanism, _lying_instance(case.instance, case.user, case.lie))
+        other = recomputed(mechanism, lying_instance(case.instance, case.user, np.array(case.lie)))
     elif case.changed is not None:
         other = recomputed(mechanism, case.changed)
     how = truth.how if other is None or other.how == truth.how else f"{truth.how}; {other.how}"
@@ -202,7 +203,7 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
     if isinstance(single, (Leximin, MaxMin)):  # of all max-min points fairopt answers the leximin
         return Recomputed((_answer_of_tasks(pool, leximin(pool, worth)),), _error_of(pool, error), how)
     if isinstance(single, Total) or single.alpha == 0:
-        corners = most(pool, worth)
+        corners = max_sum(pool, worth)
         if corners is None:
             return None
         many = f", at each of {len(corners)} optimal corners" if len(corners) > 1 else ""
@@ -271,7 +272,7 @@ def _norm(row: Row, p: float) -> Fraction:
 def _by_second_way(mechanism: Any, instance: Instance) -> Recomputed:
     """By solvers of the general route that agree, or simply again."""
     first = checked(mechanism, instance.replace())
-    found = confirmed(mechanism, first)
+    found = second_answer(mechanism, first)
     if found is None:
         return _by_running_again(mechanism, first)
     apart = _difference(first, found[0])
@@ -294,14 +295,14 @@ def _by_running_again(mechanism: Any, first: Allocation, instead: str = "") -> R
 def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
     """An answer, with what it may be off by two of them."""
     # solvers can stop at the same wrong place of a flat optimum, so the proved gaps bound what is believed too
-    off = np.maximum(doubt(first), doubt(second)) * np.asarray(first.tasks)
+    off = np.maximum(error_bound(first), error_bound(second)) * np.asarray(first.tasks)
     granted = max(TIMES * Fraction(_difference(first, second)), AGAIN)
     pool = ExactPool.of(first.instance)
     error = [max(granted * alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
     return Recomputed((_in_fractions(first),), error, how)
 
 
-def confirmed(mechanism: Any, first: Allocation) -> tuple[Allocation, str] | None:
+def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] | None:
     """The answer of a second way than the one that answered first, and its name.
 
     By the general method with another solver than that of ``first``; None where there is none, as for mechanisms that
@@ -350,12 +351,6 @@ def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance)
     )
     error = [found.error[where[j]] if j in where else Fraction(0) for j in range(instance.n_users)]
     return Recomputed(answers, error, found.how)
-
-
-def _lying_instance(instance: Instance, user: int, lie: tuple[float, ...]) -> Instance:
-    demands = instance.per_server_demands[:, 0].copy()
-    demands[user] = lie
-    return instance.replace(demands=demands)
 
 
 def _answer_of_tasks(pool: ExactPool, tasks: Row) -> ExactAnswer:

@@ -27,7 +27,7 @@ from fairopt.properties.misreports.search import (
     true_tasks,
 )
 from fairopt.properties.names import given_labels
-from fairopt.properties.uncertainty import doubt
+from fairopt.properties.uncertainty import error_bound
 
 __all__ = ["Lies", "Misreport", "Tally", "best_lies", "best_misreport", "true_tasks", "verified_misreport"]
 
@@ -234,7 +234,7 @@ def verified_misreport(
     except FairoptError:
         return None
     truthful, lying = tasks_truly(truth, instance, j), tasks_truly(lie, instance, j)
-    unsure = doubt(truth)[j] * truthful + doubt(lie)[j] * lying
+    unsure = error_bound(truth)[j] * truthful + error_bound(lie)[j] * lying
     if lying - truthful <= max(NOISE * truthful, FLOOR * tasks_of_everything(instance, j), unsure):
         return None
     gain = lying / truthful - 1.0 if truthful > 0 else np.inf

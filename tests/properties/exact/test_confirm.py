@@ -14,7 +14,7 @@ from oracle.instances import pools
 import fairopt as fo
 from fairopt.properties.exact.confirm import recomputed, verified
 from fairopt.properties.exact.margins import Counterexample
-from fairopt.properties.exact.pool import ExactPool, leximin, most
+from fairopt.properties.exact.pool import ExactPool, leximin, max_sum
 
 EXACT = [
     fo.DRF(),
@@ -86,7 +86,7 @@ def test_bundles_in_fractions_are_those_of_the_oracle(seed: int) -> None:
 
 def test_all_optimal_corners_are_found() -> None:
     pool = ExactPool.of(fo.Instance([[1, 1], [1, 1], [2, 1]], [4, 4]))
-    assert sorted(most(pool, [F(1)] * 3)) == [[0, 4, 0], [4, 0, 0]]
+    assert sorted(max_sum(pool, [F(1)] * 3)) == [[0, 4, 0], [4, 0, 0]]
 
 
 def test_a_witness_must_hold_at_every_optimum() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -408,6 +409,14 @@ def used_by(instance: Instance, tasks_by_server: Float) -> Float:
     if instance.demands.ndim == 2:
         return tasks_by_server.T @ instance.demands
     return np.einsum("jsi,js->si", instance.demands, tasks_by_server)
+
+
+def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> Float:
+    """Units that the chosen users (or all) hold, without a table by server of all users where that can be helped."""
+    rows = slice(None) if chosen is None else list(chosen)
+    if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:
+        return allocation.instance.demands[rows] * allocation.tasks[rows, None]
+    return allocation.bundles[rows].sum(axis=1)
 
 
 def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | float = 1.0) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.instance import Instance
 from fairopt.plots.words import lines_high, shorter, ticks_below, ticks_beside
-from fairopt.report.parts import capacity_of, part_of, sum_by
+from fairopt.server_sums import capacity_of, part_of, sum_by
 
 __all__ = ["NONE_THERE", "Classes", "cells", "classes_of", "fit_cells", "size_of_cells"]
 

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation
+from fairopt.allocation import Allocation, held_units
 from fairopt.instance import Instance
 from fairopt.plots.chosen import two_of
 from fairopt.plots.common import HATCHES, cut, numbered
 from fairopt.plots.layers import Layer, by_largest
 from fairopt.plots.panels import Inches, Picture, one
-from fairopt.report.tables import held_units
 
 __all__ = ["DemandLines", "demand_lines"]
 

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation
+from fairopt.allocation import Allocation, held_units
 from fairopt.instance import Instance
 from fairopt.plots.common import percent_ticks, plain, say_none
 from fairopt.plots.layers import by_largest, patches
 from fairopt.plots.panels import Inches, Picture, one
 from fairopt.plots.words import inches, shorter, ticks_below
-from fairopt.report.tables import held_units
 
 __all__ = ["StackedShares", "stacked_shares"]
 

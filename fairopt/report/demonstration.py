@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fairopt import datasets
+from fairopt import datasets, plots
 from fairopt.blocks.shares import DominantShare
 from fairopt.report.comparison import Comparison
 from fairopt.report.tables import allocation_tables
@@ -112,8 +112,6 @@ def save(result: Comparison, folder: Path, picture: bool) -> list[Path]:
     datasets.write(result.instance, folder / "cluster")
     written = [folder / "cluster"]
     if picture:
-        from fairopt import plots
-
         axes = {
             "shares.png": result.plot()[0],
             "dominant-shares.png": plots.dominant_shares(result.allocations["DRF"]),

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.allocation import Allocation, held_units
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, MissingExtra, nearest
-from fairopt.report.tables import held_units, price_columns
-
-if TYPE_CHECKING:
-    from fairopt.allocation import Allocation
+from fairopt.report.tables import price_columns
 
 __all__ = ["frame", "user_rows"]
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation
+from fairopt.allocation import Allocation, held_units
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare
 from fairopt.display import visible
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.proofs.optimum import first_tier
-from fairopt.report.parts import part_of
+from fairopt.server_sums import part_of
 
 __all__ = [
-    "Column", "Table", "allocation_tables", "both_ends", "describe", "held_units", "numbers", "percents",
+    "Column", "Table", "allocation_tables", "both_ends", "describe", "numbers", "percents",
     "price_columns", "short", "shortened", "users_column",
 ]  # fmt: skip
 
@@ -210,14 +210,6 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
         "notes": list(instance.notes),
     }
-
-
-def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> NDArray[np.floating[Any]]:
-    """Units that the chosen users (or all) hold, without a table by server of all users where that can be helped."""
-    rows = slice(None) if chosen is None else list(chosen)
-    if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:
-        return allocation.instance.demands[rows] * allocation.tasks[rows, None]
-    return allocation.bundles[rows].sum(axis=1)
 
 
 def both_ends(values: NDArray[np.floating[Any]]) -> list[int]:

@@ -319,7 +319,7 @@ def _groups(allocation: Allocation, of: str) -> Any:
     """For each resource: what each user holds on each server, and who is in its dominant and non-dominant group."""
     by_tasks = _checked(of) == "tasks"
     instance = allocation.instance
-    dominant, demands = instance.groups.dominant, instance.per_server_demands
+    dominant, demands = instance.dominance.dominant, instance.per_server_demands
     part = instance.eligible & (instance.task_limits > 0)[:, None]
     for i in range(instance.n_resources):
         held = demands[:, :, i] * allocation.tasks_by_server if by_tasks else allocation.bundles[:, :, i]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, check_tables, tables_of
-from fairopt.io.tables import Rows, check_columns, short
+from fairopt.io.tables import InputTable, check_columns, short
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -27,7 +27,7 @@ _BACKENDS = ("pandas", "polars", "pyarrow")
 
 
 @dataclass(frozen=True)
-class Frame(Rows):
+class Frame(InputTable):
     """A data frame; its rows are counted from 0, as frames do."""
 
     path: str

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.io.arguments import Arguments
-from fairopt.io.assemble import ABOUT_DEMANDS, Columns, arguments_of_tables, check_tables, joined, tables_of
+from fairopt.io.assemble import ABOUT_DEMANDS, TableColumns, arguments_of_tables, check_tables, joined, tables_of
 from fairopt.io.frames import Frame, rows_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import MOST_CELLS, MOST_CHARACTERS
@@ -188,6 +188,6 @@ def write_parquet(instance: Instance, folder: Path) -> None:
             pq.write_table(table, part, write_page_checksum=True)
 
 
-def _arrow(pa: Any, columns: Columns) -> Any:
+def _arrow(pa: Any, columns: TableColumns) -> Any:
     kinds = {name: None if isinstance(column, np.ndarray) else pa.string() for name, column in columns.items()}
     return pa.table({name: pa.array(column, type=kinds[name]) for name, column in columns.items()})

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, lines, opened, texts
 
-__all__ = ["LONGEST_CELL", "MOST_CELLS", "MOST_CHARACTERS", "Rows", "Table", "check_columns", "read_table", "short"]
+__all__ = [
+    "LONGEST_CELL", "MOST_CELLS", "MOST_CHARACTERS", "CsvTable", "InputTable", "check_columns", "read_table", "short",
+]  # fmt: skip
 
 _LONGEST_LINE = 1 << 24  # characters; a longer line is no table, and reading it would take memory without end
 LONGEST_CELL = 131_072  # characters; the csv module reads no longer ones
@@ -29,7 +31,7 @@ _BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")
 _LARGEST_WHOLE = 2.0**53  # beyond it floats skip whole numbers
 
 
-class Rows(ABC):
+class InputTable(ABC):
     """A table from a file or a frame whose errors name table, row, column and value.
 
     Attributes
@@ -121,7 +123,7 @@ class Rows(ABC):
 
 
 @dataclass(frozen=True)
-class Table(Rows):
+class CsvTable(InputTable):
     """A CSV file: its columns as lists of text without surrounding blanks, and the line that each row starts on."""
 
     path: str
@@ -167,7 +169,7 @@ class Table(Rows):
         self.refuse(row, column, f"{short(cell)} is no number; {fix}")
 
 
-def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
+def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> CsvTable:
     """Read a CSV file in UTF-8, with or without a byte order mark.
 
     Parameters
@@ -179,7 +181,7 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
 
     Returns
     -------
-    Table
+    CsvTable
         Lines without any content are left out.
 
     Raises
@@ -196,7 +198,7 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
         return _parse(lines(text, name, _LONGEST_LINE), name, required)
 
 
-def _parse(text: Iterator[str], name: str, required: Sequence[str]) -> Table:
+def _parse(text: Iterator[str], name: str, required: Sequence[str]) -> CsvTable:
     reader = csv.reader(text, strict=True)
     columns: list[list[str]] = []
     header: list[str] | None = None
@@ -228,7 +230,7 @@ def _parse(text: Iterator[str], name: str, required: Sequence[str]) -> Table:
         ) from error
     if header is None:
         raise InvalidInstance(f"{name} is empty; expected a header line with the columns {', '.join(required)}, ...")
-    return Table(name, dict(zip(header, columns, strict=True)), starts)
+    return CsvTable(name, dict(zip(header, columns, strict=True)), starts)
 
 
 def _checked_header(header: list[str], place: str, required: Sequence[str]) -> list[str]:

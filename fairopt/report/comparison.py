@@ -18,7 +18,7 @@ from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
 from fairopt.instance import Instance
 from fairopt.methods.cone import solvers
 from fairopt.report import layout
-from fairopt.report.frames import Columns
+from fairopt.report.frames import FrameColumns
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 from fairopt.report.server_types import type_tables
 from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, users_column
@@ -212,7 +212,7 @@ class Comparison:
         for row in self.rows():
             keys = (("utilisation", "used"), ("utilisation_of_tasks", "used by tasks"))
             parts = {words: row.pop(key) or dict.fromkeys(self.instance.resources) for key, words in keys}
-            line = Columns(row)
+            line = FrameColumns(row)
             for words, of in parts.items():
                 for resource, part in of.items():
                     line.add(f"{words} {resource}", None if part is None or np.isnan(part) else part)

@@ -18,7 +18,7 @@ __all__ = ["frame", "user_rows"]
 Float = NDArray[np.floating[Any]]
 
 
-class Columns(dict[str, Any]):
+class FrameColumns(dict[str, Any]):
     """Columns by name; a resource whose name is that of another column is told apart."""
 
     def add(self, name: str, values: Any) -> None:
@@ -75,7 +75,7 @@ def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
 def by_user(allocation: Allocation) -> dict[str, Any]:
     """Columns with a line per user; see `Allocation.to_frame`."""
     instance, held = allocation.instance, held_units(allocation)
-    out = Columns(
+    out = FrameColumns(
         {
             "user": instance.users, "weight": instance.weights, "task limit": instance.task_limits,
             "tasks": allocation.tasks, "share": allocation.shares,
@@ -94,7 +94,7 @@ def by_server(allocation: Allocation) -> dict[str, Any]:
     """Columns with a line per server row; see `Allocation.to_frame`."""
     instance, names = allocation.instance, allocation.instance.resources
     capacity = instance.capacities * instance.counts[:, None]
-    out = Columns({"server": instance.servers})
+    out = FrameColumns({"server": instance.servers})
     if instance.server_types is not None:
         out.add("type", instance.server_types)
     out |= {"servers": instance.counts, "tasks": allocation.tasks_by_server.sum(axis=0)}
@@ -112,7 +112,7 @@ def by_placement(allocation: Allocation) -> dict[str, Any]:
     """Columns with a line per user and server row where it has something; see `Allocation.to_frame`."""
     instance, tasks, given = allocation.instance, allocation.tasks_by_server, allocation.given_bundles
     users, servers = np.nonzero(tasks if given is None else (tasks > 0) | (given > 0).any(axis=2))
-    out = Columns(
+    out = FrameColumns(
         {
             "user": [instance.users[j] for j in users], "server": [instance.servers[s] for s in servers],
             "tasks": tasks[users, servers],

@@ -14,7 +14,7 @@ from fairopt import datasets
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, stoppable, working
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
-from fairopt.methods.cone import solvers
+from fairopt.formulation import solvers
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
 from fairopt.report import (

@@ -15,7 +15,7 @@ from fairopt.cli.commands import WHAT_POLICY, Method, Solver, TimeLimit, Verbose
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import STOPPED, complain, console_for, working
 from fairopt.errors import FairoptError, InvalidBlock, nearest
-from fairopt.methods.cone import solvers
+from fairopt.formulation import solvers
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.report import Comparison, Outcome, ask_all, files, mechanisms
 

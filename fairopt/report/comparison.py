@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from fairopt import plots
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
+from fairopt.formulation import solvers
 from fairopt.instance import Instance
-from fairopt.methods.cone import solvers
 from fairopt.report import layout
 from fairopt.report.frames import FrameColumns
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms

@@ -7,10 +7,9 @@ answers of the first kind; the others are judged by the cone program's own dual.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import cvxpy as cp
@@ -26,12 +25,13 @@ from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Leximin, Objective, Tiers
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, OutOfDomain
+from fairopt.formulation import solvers
 from fairopt.formulation.program import objective_form, treats_alike, written
 from fairopt.instance import Instance
 from fairopt.methods.bundles import closed_form
-from fairopt.methods.cone import solvers
-from fairopt.methods.cone.solve import Settings, is_linear
-from fairopt.methods.cone.unbounded import refuse_unbounded
+from fairopt.methods.cone import infeasible
+from fairopt.methods.cone.chain import by_chain, solve_problem
+from fairopt.methods.settings import Settings
 from fairopt.progress import tell
 from fairopt.proofs import bundles as proofs
 from fairopt.proofs.bundles import BundleAnswer, BundleProposal, SolvedBundles
@@ -270,37 +270,28 @@ def _by_cones(
     program: BundleProgram, settings: Settings, question: closed_form.Division | None
 ) -> Iterator[BundleProposal]:
     """What one solver after the other proposes."""
-    for name in settings.chain(False):
-        if settings.late:
-            attempt = Try(name, "not tried", 0.0, message="time limit reached")
-            yield BundleProposal("cone", solver=name, attempt=attempt)
-            return
-        start = time.perf_counter()
+
+    def propose(name: str) -> Iterator[BundleProposal]:
         cone = BundleConeModel(program, name)
         if question is None:
             form, factor = objective_form(program.objective, cone.model, cone.unknowns)
         else:
             form, factor = cp.sum(cp.multiply(question.parts_of_one(), cp.log(cone.model.held))), None
-        problem = cp.Problem(cp.Maximize(form), cone.everything)
         tell(f"cone program over bundles by {name}")
-        attempt = solvers.run(
-            problem, name, options=settings.options, time_limit=settings.left(), verbose=settings.verbose
-        )
-        if attempt.status.startswith("infeasible"):
-            _refuse_infeasible(program, cone)
-        if "unbounded" in attempt.status:
-            refuse_unbounded(program.objective, form, cone.everything, cone.unknowns)
-        attempt = replace(attempt, seconds=time.perf_counter() - start)
-        if attempt.status not in solvers.SOLVED or cone.unknowns.value is None:
-            yield BundleProposal("cone", solver=name, attempt=attempt)
-            continue
-        bundles = cone.bundles()
-        if question is not None:
-            yield BundleProposal("cone", question, bundles, solver=name, attempt=attempt)
-            continue
-        evidence = SolvedBundles(cone, form, factor)
-        for tasks in _tasks_in(program, cone, bundles):
-            yield BundleProposal("cone", evidence, bundles, tasks, name, attempt)
+        attempt, found = solve_problem(
+            cp.Problem(cp.Maximize(form), cone.everything), cone.unknowns, name, settings,
+            explain=partial(_refuse_infeasible, cone), objective=program.objective,
+        )  # fmt: skip
+        if not found:
+            yield BundleProposal("cone", attempt=attempt)
+        elif question is not None:
+            yield BundleProposal("cone", question, cone.bundles(), attempt=attempt)
+        else:
+            bundles, evidence = cone.bundles(), SolvedBundles(cone, form, factor)
+            for tasks in _tasks_in(program, cone, bundles):
+                yield BundleProposal("cone", evidence, bundles, tasks, attempt=attempt)
+
+    return by_chain(settings, propose, BundleProposal("cone"), linear=False)
 
 
 def _tasks_in(program: BundleProgram, cone: BundleConeModel, bundles: Float) -> Iterator[Float]:
@@ -322,34 +313,15 @@ def _most_tasks(cone: BundleConeModel, held: Float, wished: Float) -> Float:
     least = wished[pairs.user, pairs.server] / cone.scale * (1 - 1e-9)
     fixed = [cone.unknowns[:k] == held, cone.unknowns[k:] >= least]
     problem = cp.Problem(cp.Maximize(cp.sum(cone.unknowns[k:])), [*cone.everything, *fixed])
-    linear = all(is_linear(c) for c in problem.constraints)
-    attempt = solvers.run(problem, solvers.chain(linear)[0])
-    if attempt.status not in solvers.SOLVED or cone.unknowns.value is None:
+    if next(solvers.statuses(problem)) not in solvers.SOLVED or cone.unknowns.value is None:
         return wished
     return np.asarray(pairs.table(np.maximum(np.asarray(cone.unknowns.value[k:], dtype=float), 0.0) * cone.scale))
 
 
-def _refuse_infeasible(program: BundleProgram, cone: BundleConeModel) -> None:
+def _refuse_infeasible(cone: BundleConeModel) -> None:
     """`Infeasible` with an irreducible set of the policy's conditions; return if a second look finds them to hold."""
-
-    def feasible(which: Sequence[int]) -> bool:
-        must = cone.constraints[: len(cone.constraints) - len(cone.rest)]
-        conditions = [*must, *cone.model.required, *(cone.rest[k][1] for k in which)]
-        problem = cp.Problem(cp.Minimize(0), conditions)
-        for solver in solvers.chain(all(is_linear(c) for c in conditions)):
-            status = solvers.run(problem, solver).status
-            if status.startswith("infeasible"):
-                return False
-            if status in solvers.SOLVED:
-                return True
-        return True
-
-    kept = [k for k, (constraint, _) in enumerate(cone.rest) if not constraint.added]
-    if not kept or feasible(kept):
-        return
-    for k in list(kept):
-        without = [other for other in kept if other != k]
-        if not feasible(without):
-            kept = without
-    blocks = tuple(dict.fromkeys(f"`{cone.rest[k][0]!r}`" for k in kept))
-    raise Infeasible(f"{' and '.join(blocks)} cannot hold within the capacities", blocks)
+    always = [*cone.constraints[: len(cone.constraints) - len(cone.rest)], *cone.model.required]
+    asked = {k: [condition] for k, (constraint, condition) in enumerate(cone.rest) if not constraint.added}
+    blocks = tuple(dict.fromkeys(f"`{cone.rest[k][0]!r}`" for k in infeasible.irreducible(asked, always)))
+    if blocks:
+        raise Infeasible(f"{' and '.join(blocks)} cannot hold within the capacities", blocks)

@@ -76,7 +76,7 @@ class StackedShares(Picture):
 
 
 def stacked_shares(allocation: Allocation, ax: Any = None) -> Any:
-    """One bar per resource, cut into the parts that users hold, as in 000 Figs. 2 and 7.
+    """One bar per resource, cut into the parts that users hold, as in Figs. 2 and 7 of Jiang and Wu (2021).
 
     Parameters
     ----------

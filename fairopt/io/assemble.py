@@ -240,15 +240,7 @@ def _by_server(
 def tables_of(instance: Instance) -> dict[str, TableColumns]:
     """An instance as tables ``users`` and ``servers``, and ``demands`` where they differ by server.
 
-    Parameters
-    ----------
-    instance : Instance
-        Numbers keep their precision.
-
-    Returns
-    -------
-    dict
-        Columns by table. Those that would say nothing (weights of 1, no task limits, ...) are not there.
+    Columns that would say nothing (weights of 1, no task limits, ...) are not there; numbers keep their precision.
     """
     units = instance.units or ("",) * instance.n_resources
     headers = [header_of(name, unit) for name, unit in zip(instance.resources, units, strict=True)]
@@ -295,13 +287,7 @@ def _constrained(instance: Instance, present: NDArray[np.bool_]) -> NDArray[np.b
 
 
 def check_tables(instance: Instance, tables: Mapping[str, TableColumns]) -> None:
-    """Whether tables of any kind can hold the names of an instance.
-
-    Raises
-    ------
-    InvalidInstance
-        Names the label and the fix.
-    """
+    """Refuse an instance whose names tables of any kind cannot hold."""
     units = instance.units or ("",) * instance.n_resources
     for name, unit in zip(instance.resources, units, strict=True):
         if name in _RESERVED:
@@ -322,13 +308,7 @@ def check_tables(instance: Instance, tables: Mapping[str, TableColumns]) -> None
 
 
 def joined(tables: dict[str, TableColumns], instance: Instance) -> dict[str, TableColumns]:
-    """Tables with names of servers joined by ``|``, None for everywhere, instead of lists.
-
-    Raises
-    ------
-    InvalidInstance
-        If a name holds the separator, or blanks at its ends.
-    """
+    """Tables with names of servers joined by ``|``, None for everywhere, instead of lists."""
     cells = tables["users"].get("servers")
     if cells is None:
         return tables

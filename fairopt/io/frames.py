@@ -124,29 +124,10 @@ def read_frames(users: Any, servers: Any, demands: Any = None) -> Arguments:
 
 
 def rows_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> Frame:
-    """A data frame as a table for `arguments_of_tables`.
+    """A data frame as a table for `arguments_of_tables`, with those columns that must be there.
 
-    Parameters
-    ----------
-    frame : data frame
-        Eager, or lazy and then collected. Of a pandas frame, levels of the index that have a name count as columns.
-    name : str
-        What messages call it.
-    required : sequence of str
-        Columns that must be there.
-    extra : str, default "frames"
-        Which extra of fairopt holds what reads it.
-
-    Returns
-    -------
-    Frame
-
-    Raises
-    ------
-    InvalidInstance
-        If it is no data frame, or its columns are not as they must be.
-    MissingExtra
-        If narwhals is not installed.
+    Lazy frames are collected. Of a pandas frame, levels of the index that have a name count as columns. ``extra`` is
+    the extra of fairopt that holds what reads it.
     """
     try:
         import narwhals as nw

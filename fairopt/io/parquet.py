@@ -163,22 +163,7 @@ def _check_expanded(pa: Any, table: Any, name: str) -> None:
 
 
 def write_parquet(instance: Instance, folder: Path) -> None:
-    """Write an instance as ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``.
-
-    Parameters
-    ----------
-    instance : Instance
-        Numbers are written to the last bit and in their precision.
-    folder : Path
-        Made if it is not there; the files in it are replaced.
-
-    Raises
-    ------
-    InvalidInstance
-        If the tables could not hold the instance.
-    MissingExtra
-        If pyarrow is not installed.
-    """
+    """Write ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``, in their precision."""
     tables = joined(tables_of(instance), instance)
     check_tables(instance, tables)
     pa, pq = _pyarrow("writing Parquet files")

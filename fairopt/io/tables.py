@@ -88,27 +88,10 @@ class InputTable(ABC):
         self, column: str, fix: str, *, blank: float | None = None, positive: bool = False, whole: bool = False,
         infinite: bool = False,
     ) -> NDArray[np.floating[Any]]:  # fmt: skip
-        """A column of numbers, none negative.
+        """A column of numbers, none negative; an error about a cell ends with ``fix``, as ``"give a number >= 0"``.
 
-        Parameters
-        ----------
-        column : str
-            Name of the column.
-        fix : str
-            End of the message about a bad cell, as ``"give a number >= 0"``.
-        blank : float, optional
-            What an empty cell means; an error if not given.
-        positive, whole, infinite : bool, default False
-            Refuse zero; refuse fractions; allow infinity.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-
-        Raises
-        ------
-        InvalidInstance
-            Names table, row, column, value and fix.
+        ``blank`` is what an empty cell means (an error if not given); ``positive`` refuses zero, ``whole`` fractions,
+        and ``infinite`` allows infinity.
         """
         values = self.floats(column, fix, blank)
         good = values > 0 if positive else values >= 0
@@ -170,25 +153,7 @@ class CsvTable(InputTable):
 
 
 def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> CsvTable:
-    """Read a CSV file in UTF-8, with or without a byte order mark.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    required : sequence of str
-        Columns that must be there.
-
-    Returns
-    -------
-    CsvTable
-        Lines without any content are left out.
-
-    Raises
-    ------
-    InvalidInstance
-        If the file cannot be opened, is empty, is no UTF-8, or has rows that do not fit the header.
-    """
+    """Read a CSV file in UTF-8, with or without a byte order mark; lines without any content are left out."""
     name = os.fspath(path)
     expected = f"expected a CSV file with the columns {', '.join(required)}, ..."
     with opened(path, expected) as file:
@@ -245,13 +210,7 @@ def _checked_header(header: list[str], place: str, required: Sequence[str]) -> l
 
 
 def check_columns(header: Sequence[str], place: str, required: Sequence[str]) -> None:
-    """Names of columns: none empty, none twice, and those that must be there are.
-
-    Raises
-    ------
-    InvalidInstance
-        Starts with ``place``.
-    """
+    """Names of columns: none empty, none twice, and those that must be there are. Errors start with ``place``."""
     if len(header) > _MOST_COLUMNS:
         raise InvalidInstance(f"{place}: there are {len(header):,} columns; give at most {_MOST_COLUMNS:,}")
     seen: set[str] = set()

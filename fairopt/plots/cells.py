@@ -90,13 +90,7 @@ def cells(
     texts: Sequence[Sequence[str]],
     classes: Classes,
 ) -> Any:  # fmt: skip
-    """A row of cells for each class, coloured from 0 to 100 percent; grey where there is none of the resource.
-
-    Returns
-    -------
-    matplotlib.image.AxesImage
-        For a colour bar.
-    """
+    """A row of cells for each class, coloured from 0 to 100 percent; grey where there is none of the resource."""
     from matplotlib import colormaps
 
     shades = colormaps[COLOUR_MAP].with_extremes(bad=NONE_THERE)

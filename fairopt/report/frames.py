@@ -47,17 +47,7 @@ def frame(allocation: Allocation, by: str) -> Any:
 
 
 def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
-    """One dict per user: weight, task limit, tasks, shares, and the units held of each resource.
-
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-
-    Returns
-    -------
-    list of dict
-        The columns of ``allocation.to_frame()``.
+    """One dict per user, with the columns of ``allocation.to_frame()``.
 
     Examples
     --------

@@ -60,17 +60,7 @@ class Table:
     groups: Sequence[Sequence[Column]]
 
     def packed(self, width: int) -> list[list[Column]]:
-        """Columns by table: groups stay whole unless one alone is wider than ``width``.
-
-        Parameters
-        ----------
-        width : int
-            Characters in a line.
-
-        Returns
-        -------
-        list of list of Column
-        """
+        """Columns by table of so many characters: groups stay whole unless one alone is wider."""
         first, groups = self._fitted(width)
         room = width - first.width
         pieces = [
@@ -113,18 +103,7 @@ class Table:
 
 
 def allocation_tables(allocation: Allocation) -> list[Table]:
-    """Who got what, and what is in use where, for `rich`.
-
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-
-    Returns
-    -------
-    list of Table
-        By user (from both ends of the dominant shares where there are many), and by class of servers.
-    """
+    """Who got what, and what is in use on each class of servers; of many users both ends of the dominant shares."""
     instance, dominant = allocation.instance, allocation.share(DominantShare())
     limits = instance.task_limits
     chosen = both_ends(dominant / instance.weights)
@@ -231,17 +210,7 @@ def price_columns(
 ) -> list[tuple[NDArray[np.floating[Any]], list[str]]]:
     """Prices by server row and the titles of their columns; those of one unit less too, where they differ.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-    names : sequence of str
-        Of resources.
-
-    Returns
-    -------
-    list of (ndarray of shape (n_servers, n_resources), list of str)
-        None, one or two. A title says that prices are in the objective's units per unit of the resource.
+    None, one or two. A title says that prices are in the objective's units per unit of the resource.
     """
     prices, left, instance = allocation.prices, allocation.prices_left, allocation.instance
     if prices is None or left is None:

@@ -68,28 +68,10 @@ TraceRows = dict[str, NDArray[Any]]
 
 
 def batches(path: str | os.PathLike[str], columns: Sequence[TraceColumn], table: str) -> Iterator[TraceRows]:
-    """Read a table, batch by batch.
+    """Read a table (its name is for messages, as ``"InstanceEvent"``) batch by batch, as arrays by name of column.
 
-    Parameters
-    ----------
-    path : path-like
-        A CSV file, gzipped or not, a Parquet file, or a folder of such files. What is in it decides, not its name.
-    columns : sequence of TraceColumn
-        What to read; other columns may be there.
-    table : str
-        What the table is, for messages, as ``"InstanceEvent"``.
-
-    Yields
-    ------
-    dict of str to ndarray
-        Arrays by name of column.
-
-    Raises
-    ------
-    InvalidInstance
-        Names file, line or row, column, value and fix.
-    MissingExtra
-        If Parquet is to be read without pyarrow.
+    The path is a CSV file, gzipped or not, a Parquet file, or a folder of such files. What is in it decides, not its
+    name; other columns may be there.
     """
     if not is_path(path):
         raise InvalidInstance(f"{path!r} is no file; give the path of {_expected(table, columns)}")

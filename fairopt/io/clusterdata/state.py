@@ -61,25 +61,11 @@ def state_at(
     batches: Iterable[TraceRows], key: tuple[str, ...], rank: NDArray[np.int64], amounts: Mapping[str, str],
     at: int | None,
 ) -> TraceState:  # fmt: skip
-    """The last event of each thing up to a time.
+    """The last event of each thing up to a time (None: all but what happened after the trace), of rows in any order.
 
-    Parameters
-    ----------
-    batches : iterable of dict
-        Arrays by column; ``time``, ``type`` and the columns of ``key`` among them. The order of rows does not matter.
-    key : tuple of str
-        Columns that say what an event is about.
-    rank : ndarray of int
-        By type of event: which of two events of the same time came last (the larger). -1: such events do not count.
-    amounts : mapping of str to str
-        Columns of amounts by the names that they get. Each is that of the last event that has it.
-    at : int or None
-        Events up to then count; None for all but what the trace says happened after its end.
-
-    Returns
-    -------
-    TraceState
-        Amounts are NaN for what never had any.
+    ``key`` are the columns that say what an event is about. ``rank`` is by type of event: which of two events of the
+    same time came last (the larger); -1: such events do not count. ``amounts`` are columns by the names that they get:
+    each is that of the last event that has it, NaN for what never had any.
     """
     events = _Last(key, tuple(amounts))
     incomplete, times = 0, (AFTER, -1)

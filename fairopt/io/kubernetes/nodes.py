@@ -41,22 +41,7 @@ class KubernetesServer:
 
 
 def read_nodes(document: Entry) -> list[KubernetesServer]:
-    """The nodes of a document, cordoned ones too.
-
-    Parameters
-    ----------
-    document : Entry
-        What ``kubectl get nodes -o json`` gives.
-
-    Returns
-    -------
-    list of KubernetesServer
-
-    Raises
-    ------
-    InvalidInstance
-        If it is no list of nodes, two have one name, or something in it is not as Kubernetes writes it.
-    """
+    """The nodes of what ``kubectl get nodes -o json`` gives, cordoned ones too."""
     first: dict[str, Entry] = {}
     servers = []
     for item in items(document, "Node", _COMMAND):

@@ -57,24 +57,7 @@ def why_left_out(job: Entry) -> str | None:
 
 
 def job_of(job: Entry, name: str) -> SlurmJob:
-    """Read a job.
-
-    Parameters
-    ----------
-    job : Entry
-        One of the list ``jobs``.
-    name : str
-        What to call it.
-
-    Returns
-    -------
-    SlurmJob
-
-    Raises
-    ------
-    InvalidInstance
-        Names the place, the value and the fix.
-    """
+    """Read one of the list ``jobs``, which messages and notes call by ``name``."""
     servers = max(1, whole(job["node_count"]))
     remarks = []
     count, waiting = 1, text(job["array_task_string"])

@@ -40,24 +40,7 @@ class SlurmServer:
 
 
 def read_servers(nodes: list[Entry], notes: Notes) -> list[SlurmServer]:
-    """The servers among the nodes of a cluster.
-
-    Parameters
-    ----------
-    nodes : list of Entry
-        The list ``nodes``.
-    notes : Notes
-        What is left out or assumed is added.
-
-    Returns
-    -------
-    list of SlurmServer
-
-    Raises
-    ------
-    InvalidInstance
-        Names the place, the value and the fix; or says why none is left.
-    """
+    """The servers among the nodes of a cluster; what is left out or assumed is added to the notes."""
     servers: dict[str, SlurmServer] = {}
     for node in nodes:
         name = node["name"].name().strip()

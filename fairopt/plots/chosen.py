@@ -14,7 +14,8 @@ def two_of(
 ) -> tuple[int, int]:
     """Positions of the two of some names that were asked for, or of the only two.
 
-    ``what`` is ``users`` or ``resources``; ``how`` writes how two names are chosen, as an error says it. Default: ``users=('a', 'b')``.
+    ``what`` is ``users`` or ``resources``; ``how`` writes how two names are chosen, as an error says it, by default as
+    ``users=('a', 'b')``.
 
     Examples
     --------

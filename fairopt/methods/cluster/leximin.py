@@ -327,7 +327,7 @@ class LevelProgram:
             self.highs.changeColsBounds(len(columns), columns, np.zeros(len(columns)), np.zeros(len(columns)))
 
     def start_at(self, home: Indices, fullest: int) -> None:
-        """Begin where each group holds its pair of ``home`` only; ``fullest`` is the row that is full first as z rises."""
+        """Begin where each group holds its pair of ``home`` only; as z rises, the row ``fullest`` is full first."""
         from highspy import HighsBasis, HighsBasisStatus
 
         lower, basic = HighsBasisStatus.kLower, HighsBasisStatus.kBasic

@@ -4,7 +4,7 @@ Each level maximises the common level z of the users still rising. Users who can
 with a bound that proves it, and where that leaves doubt a second program confirms them all at once: never one solve
 per user. Task limits cost no solve each: between two bottlenecks the sorted limits are bisected.
 
-What has bounds only, and a share worth the same on every server, goes a faster way first: see `fairopt.methods.cluster.leximin`.
+Under bounds only, a share that is worth the same on every server is solved by `fairopt.methods.cluster.leximin` first.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.accessor import later
 from fairopt.certificate import Certificate
 from fairopt.instance import Instance
 
@@ -117,34 +118,45 @@ class Allocation:
         -------
         ndarray of shape (n_users,)
         """
-        instance, tasks = self.instance, self.tasks_by_server
-        part = np.flatnonzero(instance.task_limits > 0)  # who has no tasks has no share, whatever the block says
+        instance, part = self.instance, self._taking_part
         if len(part) == 0:
             return np.zeros(instance.n_users)
         some = instance if len(part) == instance.n_users else instance.taking_part(part)
-        c = block.coefficients(some)
-        out = np.zeros(instance.n_users)
-        rows = tasks[part]
-        out[part] = c * rows.sum(axis=1) if c.ndim == 1 else (np.where(some.eligible, c, 0.0) * rows).sum(axis=1)
-        return out
+        return self._shares_of(block.coefficients(some))
 
     @cached_property
     def shares(self) -> Float:
         """Shares of each user by the objective's first share (dominant shares where it names none)."""
-        from fairopt.blocks.shares import DominantShare
-
         objective = getattr(self.policy, "objective", None)
         blocks = objective.share_blocks() if objective is not None else ()
-        return self.share(blocks[0] if blocks else DominantShare())
+        return self.share(blocks[0]) if blocks else self._dominant_shares
+
+    @property
+    def _dominant_shares(self) -> Float:
+        c = self.instance.dominant_shares[self._taking_part]
+        return self._shares_of(c[:, 0] if c.ndim == 2 and self.instance.n_servers == 1 else c)
+
+    @cached_property
+    def _taking_part(self) -> NDArray[np.intp]:
+        """Users who may have tasks: the others have no share, whatever a block says of them."""
+        return np.flatnonzero(self.instance.task_limits > 0)
+
+    def _shares_of(self, per_task: Float) -> Float:
+        """Shares of all users from those of one task of each who takes part, in total or by server."""
+        rows, out = self.tasks_by_server[self._taking_part], np.zeros(self.instance.n_users)
+        if per_task.ndim == 1:
+            out[self._taking_part] = per_task * rows.sum(axis=1)
+        else:
+            may_run = self.instance.eligible[self._taking_part]
+            out[self._taking_part] = (np.where(may_run, per_task, 0.0) * rows).sum(axis=1)
+        return out
 
     # -- what capacities are worth ------------------------------------------------------------------------------
 
     @cached_property
     def _derivatives(self) -> tuple[Float, Float] | tuple[None, None]:
         """Prices from the right and from the left."""
-        from fairopt.proofs import derivatives
-
-        found = derivatives.prices(self)
+        found = later("Allocation.prices")(self)
         return (None, None) if found is None else found.times()
 
     @property
@@ -202,9 +214,7 @@ class Allocation:
         1.0 ('user1',) [[0.25 0.  ]]
         9.0 ('user2',) [[-0.25  1.  ]]
         """
-        from fairopt.proofs import derivatives
-
-        return derivatives.level_prices(self)
+        return later("Allocation.level_prices")(self)
 
     @cached_property
     def share_prices(self) -> Float | None:
@@ -232,9 +242,7 @@ class Allocation:
         [[0.02 0.   0.  ]] [[0.0025 0.     0.    ]]
         [[0.125 0.    0.   ]] [[0.0625 0.     0.    ]]
         """
-        from fairopt.proofs import derivatives
-
-        return derivatives.share_prices(self)
+        return later("Allocation.share_prices")(self)
 
     def metrics(self) -> dict[str, Any]:
         """Numbers that need no solve.
@@ -255,11 +263,8 @@ class Allocation:
         >>> a.metrics()["ntt"], a.metrics()["aur"]
         (15.0, 285.0)
         """
-        from fairopt.blocks.shares import DominantShare
-
         instance = self.instance
-        part = instance.task_limits > 0
-        dominant = (self.share(DominantShare()) / instance.weights)[part]
+        dominant = (self._dominant_shares / instance.weights)[self._taking_part]
         squares = float((dominant**2).sum())
         room = instance.capacities * instance.counts[:, None]
 
@@ -313,9 +318,7 @@ class Allocation:
         >>> list(frame)[-4:]
         ['cpu', 'memory (GiB)', 'share of cpu', 'share of memory']
         """
-        from fairopt.report import frames
-
-        return frames.frame(self, by)
+        return later("Allocation.to_frame")(self, by)
 
     def plot(self, ax: Any = None, kind: str = "shares", *, users: Any = None, resources: Any = None) -> Any:
         """A picture of the allocation; needs the extra ``plots``.
@@ -335,9 +338,7 @@ class Allocation:
         -------
         matplotlib.axes.Axes
         """
-        from fairopt import plots
-
-        return plots.draw(self, kind, ax, users, resources)
+        return later("Allocation.plot")(self, kind, ax, users, resources)
 
     def __repr__(self) -> str:
         name = getattr(self.policy, "name", None) or repr(self.policy)
@@ -345,9 +346,7 @@ class Allocation:
         return f"<Allocation by {name} of {self.instance!r}: tasks {shown}; {self.certificate}>"
 
     def _repr_html_(self) -> str:
-        from fairopt.report import views
-
-        return views.page(self)
+        return later("Allocation._repr_html_")(self)
 
     # -- files ------------------------------------------------------------------------------------------------
 
@@ -368,9 +367,7 @@ class Allocation:
         MissingExtra
             For Parquet without pyarrow.
         """
-        from fairopt import reading
-
-        return reading.save(self, Path(path))
+        return later("Allocation.save")(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Allocation:
@@ -391,9 +388,7 @@ class Allocation:
         InvalidInstance
             If it is no such file, or its numbers contradict each other.
         """
-        from fairopt import reading
-
-        return reading.load(Path(path))
+        return later("Allocation.load")(Path(path))
 
 
 def used_by(instance: Instance, tasks_by_server: Float) -> Float:

@@ -1,4 +1,4 @@
-"""Bundles as the decision: what each user holds of each resource on each server (002 MLF-DRS, 004 H-FFMRA).
+"""Bundles as the decision: what each user holds of each resource on each server (MLF-DRS, H-FFMRA).
 
 A bundle need not be a multiple of the demand vector, so what a user runs is the least that its bundle has room for.
 The blocks here see one server: a row of q identical servers is q times one of them.
@@ -70,21 +70,22 @@ class BundleBase(Block):
 
 @dataclass(frozen=True, repr=False)
 class FairShareBase(BundleBase):
-    """The bases of MLF-DRS: at least the fair share of the dominant resource, at most it of the others (002, Alg. 1).
+    """The bases of MLF-DRS: at least the fair share of the dominant resource, at most it of the others.
 
-    The fair share of a resource is the server's capacity over the number of users eligible there. A user's base is the
-    larger of fair share and demand for its dominant resource on that server, and the smaller one for the others.
+    Algorithm 1 of Hamzeh et al. (2019). The fair share of a resource is the server's capacity over the number of users
+    eligible there. A user's base is the larger of fair share and demand for its dominant resource on that server, and
+    the smaller one for the others.
 
     Parameters
     ----------
     growth : {"proportional", "equal"}, default "proportional"
         How what the bases leave over is handed out: in proportion to the bases, or to the dominant and to the others in
-        proportion to their bases together and equally inside each (as 002 Table I printed for RAM). Where bases exceed
+        proportion to their bases together and equally inside each (as printed for RAM). Where bases exceed
         the capacity, in proportion either way.
 
     Examples
     --------
-    002 Table I: CPU and RAM of four users.
+    Table I of Hamzeh et al. (2019): CPU and RAM of four users.
 
     >>> import fairopt as fo
     >>> table = fo.Instance([[3, 1], [5, 3], [1, 5], [2, 7]], [18, 36])
@@ -266,16 +267,16 @@ class Parts:
 class GlobalAggregateResource(Constraint):
     """GAR constraints: dominant users of a resource together hold at most a common part of it, the others the rest.
 
-    The part is phi = sigma_d / (sigma_d + sigma_nd), of all dominant and of all other demands (004 eqs. 8 to 10). A
-    group in which nobody demands any passes its part to the other. Where one task of everybody asks for more than the
-    server has, no group gets more than it requested, and what it leaves goes to the other (004, Definition 5).
+    After Hamzeh et al. (2020). The part is phi = sigma_d / (sigma_d + sigma_nd), of all dominant and of all other
+    demands. A group without demand passes its part to the other. Where one task of each user asks for more than the
+    server has, no group gets more than it requested, and what it leaves goes to the other.
 
     It can stand beside any objective: without `WeightedLog` a bundle is tasks times demands.
 
     Parameters
     ----------
     units : {"share", "raw"}, default "share"
-        Add up shares of the servers' capacities, or units as 004 does (then GB or MB make a difference).
+        Add up shares of the servers' capacities, or units as the paper does (then GB or MB make a difference).
     over : {"cluster", "server"}, default "cluster"
         Add up over all servers (H-FFMRA), or over each server alone (FFMRA).
 
@@ -351,9 +352,9 @@ class GlobalAggregateResource(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class AtMostRequested(Constraint):
-    """Where requests exceed a server's capacity, nobody holds more than it requested there (004, Definition 5).
+    """Where requests exceed a server's capacity, no user holds more than it requested there.
 
-    Requests are the demand rows: one task of everybody who may run there.
+    Definition 5 of Hamzeh et al. (2020). Requests are the demand rows: one task of everybody who may run there.
 
     Examples
     --------

@@ -14,7 +14,7 @@ CLAIMS = """What papers claim of fairness notions, and whether it is so.
 \b
 [bold]Examples[/]
   fairopt claims
-  fairopt claims --paper 000
+  fairopt claims --paper MLF-DRS
   fairopt claims --json
 
 A claim is proved (by an argument, or by an instance where it says that something fails), refuted (by an instance small
@@ -26,7 +26,7 @@ beside it."""
 @guarded
 def claims(
     paper: Annotated[str | None, typer.Option(
-        help="Only DRF, DRFH, 000 (k-DF), 001, 002 (MLF-DRS), 003 (FDS, GFJ) or 004 (H-FFMRA).")] = None,
+        help="Only of papers with these words: DRF, DRFH, k-DF, slides, MLF-DRS, FDS, H-FFMRA, or an author.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """List the claims."""

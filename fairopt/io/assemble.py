@@ -1,21 +1,23 @@
-"""An instance from two tables, of users and of servers, or three where demands differ by server, and back to them."""
+"""From tables of users, of servers and (where they differ by server) of demands to an instance, and back."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.instance import Instance
+from fairopt.io.arguments import Arguments
 from fairopt.io.tables import MOST_CELLS, Rows, short
-from fairopt.io.text_files import about
+
+if TYPE_CHECKING:
+    from fairopt.instance import Instance
 
 __all__ = [
-    "ABOUT_DEMANDS", "Columns", "check_tables", "instance_of_tables", "joined", "named", "refuse_name", "tables_of",
+    "ABOUT_DEMANDS", "Columns", "arguments_of_tables", "check_tables", "joined", "named", "refuse_name", "tables_of",
 ]  # fmt: skip
 
 # A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
@@ -31,33 +33,8 @@ _MOST_ENTRIES = 1 << 30  # of an array of users x servers x resources: 8 GiB
 _AMOUNT = "give a finite number >= 0"
 
 
-def instance_of_tables(users: Rows, servers: Rows, demands: Rows | None = None, notes: Sequence[str] = ()) -> Instance:
-    """The instance that two or three tables describe, wherever they come from.
-
-    Parameters
-    ----------
-    users : Rows
-        Columns ``user``, optionally ``weight`` (blank: 1), ``task_limit`` (blank: none) and ``servers`` (names of
-        servers, blank: everywhere); every other column is a resource, in units per task.
-    servers : Rows
-        Columns ``server``, optionally ``count`` (blank: 1) and ``type``; every other column is a resource, in units on
-        each server. A column ``memory [GiB]`` is the resource ``memory`` in GiB.
-    demands : Rows, optional
-        Columns ``user`` and ``server``; every other column is a resource, in units per task of that user on that
-        server. Then the table of users has no resources, and users may run only where this table has a row for them.
-    notes : sequence of str, default ()
-        Notes of the instance.
-
-    Returns
-    -------
-    Instance
-        Resources in the order of the servers' table. Numbers in single precision stay so where a table has no others.
-
-    Raises
-    ------
-    InvalidInstance
-        Names table, row, column, value and fix.
-    """
+def arguments_of_tables(users: Rows, servers: Rows, demands: Rows | None = None) -> Arguments:
+    """The instance that two or three tables describe, wherever they come from; `fairopt.datasets.read` says how."""
     headers = [column for column in servers.columns if column not in _ABOUT_SERVERS]
     if not headers:
         raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
@@ -85,13 +62,13 @@ def instance_of_tables(users: Rows, servers: Rows, demands: Rows | None = None, 
             _refuse_nothing(users, int(row), f"{short(user_labels[row])} demands nothing at all")
     else:
         amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers))
-    said = list(notes) if len(users) else [*notes, f"there are no users: {users.path} has no rows"]
-    with about(users.path, servers.path):
-        return Instance(
-            amounts, _matrix(servers, headers), weights=weights, task_limits=limits, counts=counts,
-            eligible=eligible, users=user_labels, resources=resources, servers=server_labels,
-            server_types=_types(servers), units=units, notes=said,
-        )  # fmt: skip
+    values = dict(
+        demands=amounts, capacities=_matrix(servers, headers), weights=weights, task_limits=limits, counts=counts,
+        eligible=eligible, users=user_labels, resources=resources, servers=server_labels,
+        server_types=_types(servers), units=units,
+        notes=() if len(users) else (f"there are no users: {users.path} has no rows",),
+    )  # fmt: skip
+    return Arguments(values, (users.path, servers.path))
 
 
 def header_of(resource: str, unit: str) -> str:

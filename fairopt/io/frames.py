@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, MissingExtra
-from fairopt.instance import Instance
-from fairopt.io.assemble import ABOUT_DEMANDS, check_tables, instance_of_tables, tables_of
+from fairopt.io.arguments import Arguments
+from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, check_tables, tables_of
 from fairopt.io.tables import Rows, check_columns, short
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-__all__ = ["Frame", "from_frames", "rows_of", "to_frames"]
+    from fairopt.instance import Instance
+
+__all__ = ["Frame", "read_frames", "rows_of", "to_frames"]
 
 _BACKENDS = ("pandas", "polars", "pyarrow")
 
@@ -113,16 +115,16 @@ class Frame(Rows):
         return [None if empty else cell for cell, empty in zip(series.to_list(), blank, strict=True)]
 
 
-def from_frames(users: Any, servers: Any, demands: Any = None) -> Instance:
-    """What `fairopt.Instance.from_frames` does."""
-    return instance_of_tables(
+def read_frames(users: Any, servers: Any, demands: Any = None) -> Arguments:
+    """Read an instance from data frames; see `Instance.from_frames`."""
+    return arguments_of_tables(
         rows_of(users, "users", ("user",)), rows_of(servers, "servers", ("server",)),
         None if demands is None else rows_of(demands, "demands", ABOUT_DEMANDS),
     )  # fmt: skip
 
 
 def rows_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> Frame:
-    """A data frame as a table for `instance_of_tables`.
+    """A data frame as a table for `arguments_of_tables`.
 
     Parameters
     ----------
@@ -191,7 +193,7 @@ def _with_index(frame: Any, name: str) -> Any:
 
 
 def to_frames(instance: Instance, backend: str = "pandas") -> tuple[Any, ...]:
-    """What `fairopt.Instance.to_frames` does."""
+    """See `Instance.to_frames`."""
     if backend not in _BACKENDS:
         raise InvalidInstance(f"backend is {backend!r}; give one of {', '.join(map(repr, _BACKENDS))}")
     tables = tables_of(instance)

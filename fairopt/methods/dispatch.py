@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import Kept, KeptLevel, KeptShares
 from fairopt.blocks.base import ByUser, is_ours
 from fairopt.blocks.bundle_model import BundlePoint
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.levels import Kept, KeptLevel, KeptShares
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
 from fairopt.certificate import Try

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
-from fairopt.instance import Instance
+from fairopt.io.arguments import Arguments
 from fairopt.io.clusterdata.rows import ABSENT, AFTER, Column, batches
 from fairopt.io.clusterdata.state import State, state_at
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.text_files import about
-from fairopt.io.work import TASKS, Work, instance_of_work
+from fairopt.io.work import TASKS, Work, arguments_of_work
 
-__all__ = ["clusterdata2019"]
+__all__ = ["read_clusterdata"]
 
 _EVENTS = {
     "SUBMIT": 0, "QUEUE": 1, "ENABLE": 2, "SCHEDULE": 3, "EVICT": 4, "FAIL": 5, "FINISH": 6, "KILL": 7, "LOST": 8,
@@ -49,69 +49,11 @@ _INCOMPLETE = "{row} of {file} without time, type or identity did not count"
 _Path = str | os.PathLike[str]
 
 
-def clusterdata2019(
+def read_clusterdata(
     instances: _Path, machines: _Path, collections: _Path | None = None, at: int | None = None,
     users: str = "collection", tasks: str = "mean", merge: bool = True,
-) -> Instance:  # fmt: skip
-    """An extract of Google's ClusterData 2019 as an instance: who asks for what at a time, and the servers then.
-
-    Parameters
-    ----------
-    instances, machines : path-like
-        Rows of ``InstanceEvent`` and of ``MachineEvent``: CSV (gzipped or not) or Parquet files, or folders of such
-        parts, in any order of rows. A struct may be nested or flat: ``resource_request`` with ``cpus`` and ``memory``,
-        or ``resource_request.cpus``, ``resource_request_cpus`` or ``cpus``. Types are numbers or names, as ``SUBMIT``.
-    collections : path-like, optional
-        Rows of ``CollectionEvent``, for ``users="user"``.
-    at : int, optional
-        Microseconds since the start of the trace's clock, which shows 600 s when the trace starts; events up to then
-        count. Default the last time in ``instances``.
-    users : {"collection", "user", "priority", "tier"}, default "collection"
-        Whose tasks instances are: of a job or alloc set, of who runs it, of a priority, or of the tier of a priority
-        (free up to 99, best-effort batch up to 115, mid up to 119, production up to 359, monitoring).
-    tasks : {"mean", "shapes"}, default "mean"
-        ``"mean"``: an owner's instances that need the same resources make one user, who demands their mean request.
-        ``"shapes"``: only instances of equal requests do.
-    merge : bool, default True
-        Identical servers as one row with a count.
-
-    Returns
-    -------
-    Instance
-        Resources ``cpu`` and ``memory``, as the trace has them: normalised to its largest server, so without
-        units. The type of a server is its platform. Owners are entitled to equal parts. `Instance.notes` say what
-        was left out or assumed.
-
-    Raises
-    ------
-    InvalidInstance
-        Names file, line or row, column, value and fix.
-    MissingExtra
-        If Parquet is to be read without pyarrow.
-
-    Notes
-    -----
-    An instance counts if it was submitted and has not ended (evicted and failed ones count again when they are
-    submitted again), whether it waits or runs, with what it last asked for. A server counts if it was added and not
-    removed, with its last capacity. Cores and memory are looked up each by itself; where only one was ever given, the
-    other is 0, which a note says. Where events bear the same time, ends come last.
-
-    An alloc set reserves what its alloc instances ask for; they count, and tasks that run inside an alloc set that
-    counts do not, since they would count twice. Instances on dedicated servers are left out, as such servers are not in
-    the trace. Constraints are not modelled. Rows without a time, a type or an identity are left out.
-
-    Memory grows with the number of different instances, by less than 1 kB each, not with the number of events.
-
-    Source: github.com/google/cluster-data, ClusterData2019 and its protocol buffer definition; Tirmazi et al., "Borg:
-    the Next Generation", EuroSys 2020, for the tiers.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cell = fo.datasets.clusterdata2019(
-    ...     "instance_events.parquet", "machine_events.parquet", users="tier"
-    ... )  # doctest: +SKIP
-    """
+) -> Arguments:  # fmt: skip
+    """Read an extract of the trace; see `fairopt.datasets.clusterdata2019`."""
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
     if users == "user" and collections is None:
@@ -122,14 +64,15 @@ def clusterdata2019(
     state, until = _instances(instances, at, notes)
     servers = _servers(machines, until, notes)
     state, owners = _owners(state, users, collections, notes)
-    with about(os.fspath(instances), os.fspath(machines)):
-        instance = instance_of_work(
+    places = os.fspath(instances), os.fspath(machines)
+    with about(*places):
+        values = arguments_of_work(
             _work(state, owners), resources=["cpu", "memory"],
             capacities=np.column_stack([servers["cpu"], servers["memory"]]),
             servers=[str(k) for k in servers["machine_id"].tolist()], tasks=tasks,
             server_types=_types(servers["platform_id"].tolist()), notes=notes, word="instance",
         )  # fmt: skip
-    return instance.merged() if merge else instance
+    return Arguments(values, places, merge)
 
 
 def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[State, int]:

@@ -26,11 +26,11 @@ from fairopt.formulation import solvers
 from fairopt.formulation.program import Program, require_instance
 from fairopt.instance import Instance
 from fairopt.methods.bundles import program as bundles
-from fairopt.methods.cluster.alpha_fair import is_alpha_fair_on_servers, solve_alpha_fair_on_servers
-from fairopt.methods.cluster.leximin import is_leximin_on_servers, solve_leximin_on_servers
+from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, solve_alpha_fair_on_servers
+from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
 from fairopt.methods.cone.leximin import solve_leximin
-from fairopt.methods.cone.newton import is_for_newton, solve_by_newton
-from fairopt.methods.cone.parametric import is_sum_of_logs, solve_fairness_efficiency
+from fairopt.methods.cone.newton import newton_applies, solve_by_newton
+from fairopt.methods.cone.parametric import parametric_applies, solve_fairness_efficiency
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.settings import Proposals, Settings
@@ -48,9 +48,9 @@ log = logging.getLogger("fairopt")
 FAST = (
     ("water-filling", pool.fills, pool.by_waterfill),
     ("prices", pool.priced, pool.by_prices),
-    ("prices", is_alpha_fair_on_servers, solve_alpha_fair_on_servers),
+    ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
     ("linear", pool.totalled, pool.by_totals),
-    ("levels", is_leximin_on_servers, solve_leximin_on_servers),
+    ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
 REACH = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
@@ -257,13 +257,13 @@ def _by_programs(program: Program, settings: Settings) -> Answer:
     """The general way: cone programs, as many as it takes."""
     if isinstance(program.objective, Leximin):
         return best(program, solve_leximin(program, settings))
-    solve, search = settings.general or solve_number, is_sum_of_logs(program)
+    solve, search = settings.general or solve_number, parametric_applies(program)
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
         return _topped_up(program, answer, settings)
     if search and not settings.late:
         second = best(program, solve_fairness_efficiency(program, settings))
-    elif settings.solver is None and not settings.late and is_for_newton(program):
+    elif settings.solver is None and not settings.late and newton_applies(program):
         second = best(program, solve_by_newton(program, settings))
     else:
         return answer

@@ -15,7 +15,7 @@ from fairopt.allocation import feasibility
 from fairopt.blocks.model import Point
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
-from fairopt.methods.cluster.alpha_fair import is_alpha_fair_on_servers as applies
+from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies as applies
 from fairopt.methods.cluster.alpha_fair import solve_alpha_fair_on_servers
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.dispatch import best

@@ -16,7 +16,7 @@ import numpy as np
 from common import answered, arguments, interleaved, median, show
 
 import fairopt as fo
-from fairopt.methods.cone import solvers
+from fairopt.formulation import solvers
 
 
 def instance_of(n_users: int, n_servers: int, heavy: float, seed: int = 1) -> fo.Instance:

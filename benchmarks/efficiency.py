@@ -16,7 +16,7 @@ import numpy as np
 from common import arguments, show
 
 import fairopt as fo
-from fairopt.methods.cone.solvers import installed
+from fairopt.formulation.solvers import installed
 
 POLICIES = {
     "DRF": fo.DRF(), "2-DF": fo.KDF(2), "most tasks": fo.NoFairness(), "FDS 0.5": fo.FDS(0.5), "FDS 1": fo.FDS(1),

@@ -14,7 +14,7 @@ import numpy as np
 from common import arguments, interleaved, median, show
 
 import fairopt as fo
-from fairopt.methods.cone.solvers import TIGHT
+from fairopt.formulation.solvers import TIGHT
 
 
 def by_hand(instance: fo.Instance, alpha: float, solver: str) -> Callable[[], Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from common import arguments, interleaved, median, show
 
 import fairopt as fo
-from fairopt.methods.cone.solvers import TIGHT
+from fairopt.formulation.solvers import TIGHT
 from fairopt.methods.prepared import Prepared
 
 POLICIES = [

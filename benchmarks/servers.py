@@ -21,7 +21,9 @@ from common import arguments, interleaved, median, show
 import fairopt as fo
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import alpha_fair
-from fairopt.methods.cone.solve import Answer, Settings
+from fairopt.methods.dispatch import best
+from fairopt.methods.settings import Settings
+from fairopt.proofs.gate import Answer
 
 SERVERS, RESOURCES = 27, 3
 INTERIOR_POINT = {"HIGHS": {"highs_options": {"solver": "ipm", "run_crossover": "off"}}}
@@ -39,10 +41,8 @@ def instance_of(n_users: int) -> fo.Instance:
 
 def by_prices(instance: fo.Instance, objective: fo.Objective) -> Answer:
     """The route, with everything that a policy's call does before and after it left out on purpose but the proof."""
-    answer = alpha_fair.solve(Program(instance, objective, ()), Settings())
-    if answer is None:
-        raise RuntimeError(f"the price route gave no answer for {objective!r} on {instance!r}")
-    return answer
+    program = Program(instance, objective, ())
+    return best(program, alpha_fair.solve_alpha_fair_on_servers(program, Settings()))
 
 
 def value_of(instance: fo.Instance, objective: fo.Objective, answer: Answer) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 from common import answered, arguments, median, show
 
 import fairopt as fo
-from fairopt.methods.cone.solvers import installed
+from fairopt.formulation.solvers import installed
 
 POLICIES = {
     "DRF": fo.DRF(), "2-DF": fo.KDF(2, short="positive"), "FDS 0.5": fo.FDS(0.5), "FDS 1": fo.FDS(1),

@@ -19,8 +19,8 @@ import fairopt as fo
 from fairopt.cli import progress as shown
 from fairopt.formulation.program import Program
 from fairopt.methods.cone import parametric
-from fairopt.methods.cone.solve import Settings
 from fairopt.methods.dispatch import best
+from fairopt.methods.settings import Settings
 from fairopt.progress import by_itself, progress, tell, within
 from fairopt.report import compare
 
@@ -136,7 +136,7 @@ WORK: dict[str, tuple[Any, str]] = {
     "levels on servers": (lambda: fo.DRFH().allocate(SERVERS), "levels, users settled"),
     "levels by programs": (lambda: fo.DRF().allocate(SERVERS, method="cone"), "levels by HIGHS, users settled"),
     "a parameter": (
-        lambda: best(SEARCHED, parametric.solve(SEARCHED, Settings(solver="CLARABEL"))),
+        lambda: best(SEARCHED, parametric.solve_fairness_efficiency(SEARCHED, Settings(solver="CLARABEL"))),
         "search along a parameter by CLARABEL, program 1",
     ),
     "kept programs": (lambda: READY.allocate(), "kept cone program by CLARABEL"),

@@ -168,7 +168,7 @@ def compare(
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Put policies side by side on one cluster."""
-    from fairopt.methods.cone import solvers
+    from fairopt.formulation import solvers
     from fairopt.report import PLACEMENT, Comparison, Outcome, ask_all, files, mechanisms
 
     files.check(out, files.COMPARISONS)

@@ -62,7 +62,7 @@ def plot(
 ) -> None:  # fmt: skip
     """Draw what policies give."""
     from fairopt import plots
-    from fairopt.methods.cone import solvers
+    from fairopt.formulation import solvers
     from fairopt.plots.common import matplotlib_or_missing
     from fairopt.report import Comparison, Outcome, ask_all, files, mechanisms
 

@@ -1,6 +1,7 @@
 """How policies are solved, by kind of instance.
 
 * `dispatch`: the first method that says it is exact for this policy on this instance.
+* `settings`: how a caller wants a policy solved.
 * `pool`: one pool of resources. `cluster`: several servers. `bundles`: policies that decide bundles.
 * `cone`: any convex policy, through CVXPY and its solvers.
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.

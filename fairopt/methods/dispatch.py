@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,19 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
 from fairopt.certificate import Try
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
+from fairopt.formulation import solvers
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles, program_class
 from fairopt.formulation.program import Program, require_instance
 from fairopt.instance import Instance
 from fairopt.methods.bundles.solve import proposal_of, solve_bundles
-from fairopt.methods.cluster import alpha_fair as server_prices
-from fairopt.methods.cluster import leximin as server_leximin
-from fairopt.methods.cone import leximin, newton, parametric, solvers
-from fairopt.methods.cone import solve as cone
-from fairopt.methods.cone.solve import Proposals, Settings
+from fairopt.methods.cluster.alpha_fair import is_alpha_fair_on_servers, solve_alpha_fair_on_servers
+from fairopt.methods.cluster.leximin import is_leximin_on_servers, solve_leximin_on_servers
+from fairopt.methods.cone.leximin import solve_leximin
+from fairopt.methods.cone.newton import is_for_newton, solve_by_newton
+from fairopt.methods.cone.parametric import is_sum_of_logs, solve_fairness_efficiency
+from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.pool import solve as pool
+from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
 from fairopt.proofs.evidence import Proposal
 from fairopt.proofs.gate import Answer
@@ -42,9 +46,9 @@ log = logging.getLogger("fairopt")
 FAST = (
     ("water-filling", pool.fills, pool.by_waterfill),
     ("prices", pool.priced, pool.by_prices),
-    ("prices", server_prices.applies, server_prices.solve),
+    ("prices", is_alpha_fair_on_servers, solve_alpha_fair_on_servers),
     ("linear", pool.totalled, pool.by_totals),
-    ("levels", server_leximin.applies, server_leximin.solve),
+    ("levels", is_leximin_on_servers, solve_leximin_on_servers),
 )
 REACH = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
@@ -119,25 +123,15 @@ def _tiers(policy: Any, instance: Instance, settings: Settings, method: str) -> 
     return judged
 
 
-def best(program: Program, proposals: Proposals) -> Answer:
+def best(program: Program, proposals: Proposals, most: int | None = None) -> Answer:
     """The best of what a method proposes, by the gate's measure; the method hears what each came to.
 
-    Parameters
-    ----------
-    program : Program
-        What is solved.
-    proposals : generator of Proposal
-        Of one method, which goes on until one is certified or it has no more.
-
-    Returns
-    -------
-    Answer
-        With every attempt in ``tried``; the caller looks at ``ok``.
+    Of no more than ``most`` proposals; with every attempt in ``tried``. The caller looks at ``ok``.
     """
     found: Answer | None = None
     tried: tuple[Try, ...] = ()
     answer: Answer | None = None
-    while True:
+    for _ in count() if most is None else range(most):
         try:
             proposal = proposals.send(answer)
         except StopIteration:
@@ -247,15 +241,15 @@ def _one(program: Program, settings: Settings, method: str) -> Answer:
 def _by_programs(program: Program, settings: Settings) -> Answer:
     """The general way: cone programs, as many as it takes."""
     if isinstance(program.objective, Leximin):
-        return best(program, leximin.solve(program, settings))
-    solve, search = settings.general or cone.solve, parametric.applies(program)
-    answer = best(program, solve(program, replace(settings, quick=True) if search else settings))
+        return best(program, solve_leximin(program, settings))
+    solve, search = settings.general or solve_number, is_sum_of_logs(program)
+    answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
         return _topped_up(program, answer, settings)
     if search and not settings.late:
-        second = best(program, parametric.solve(program, settings))
-    elif settings.solver is None and not settings.late and newton.applies(program):
-        second = best(program, newton.solve(program, settings))
+        second = best(program, solve_fairness_efficiency(program, settings))
+    elif settings.solver is None and not settings.late and is_for_newton(program):
+        second = best(program, solve_by_newton(program, settings))
     else:
         return answer
     return replace(min(second, answer, key=_rank), tried=answer.tried + second.tried)
@@ -283,7 +277,7 @@ def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
             kept.append(KeptShares(ByUser(dict(zip(users, held.tolist(), strict=True))), share))
         above = Program(program.given, Total(shares[0]), (*program.constraints, *kept))
         try:
-            second = best(above, cone.solve(above, settings))
+            second = best(above, solve_number(above, settings))
         except Infeasible:  # to a solver's tolerance, what is there is all that fits
             return answer
         more = second.tasks if second.ok else None

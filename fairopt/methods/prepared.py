@@ -22,12 +22,13 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import POWER_CONES, Point
 from fairopt.blocks.objectives import AlphaFair, MaxMin, Total
+from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
-from fairopt.methods.cone import solve as cone
-from fairopt.methods.cone import solvers
-from fairopt.methods.cone.solve import Proposals, Settings
+from fairopt.methods.cone.chain import chain_of, solve_problem
+from fairopt.methods.cone.solve import solve_number
+from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.evidence import Proposal, Solved
@@ -146,7 +147,7 @@ class Prepared:
         return allocation
 
     def _solve(self, program: Program, settings: Settings) -> Proposals:
-        """What `cone.solve` does, with the kept program first."""
+        """What `solve_number` does, with the kept program first."""
         key = id(program.objective)
         try:
             model = None if settings.late else self._model(program, settings)
@@ -161,7 +162,7 @@ class Prepared:
             return
         if model is not None:
             self._models.pop(key, None)  # its units may be far from the new numbers; the next call makes one in its own
-        yield from cone.solve(program, settings)
+        yield from solve_number(program, settings)
 
     def _model(self, program: Program, settings: Settings) -> KeptModel | None:
         """The model kept for this objective, made or made with more rows where needed; None where none can be."""
@@ -201,7 +202,7 @@ class KeptModel(ConeModel):
 
     def __init__(self, program: Program, settings: Settings, limited: Rows, floored: Rows) -> None:
         pairs, majorant = program.pairs, _majorant(program)
-        self.solver = settings.chain(not any(term.alpha for term in majorant.powers))[0]
+        self.solver = chain_of(settings, linear=not any(term.alpha for term in majorant.powers))[0]
         self.limited, self.floored = limited, floored
         self.size, self.rows = program.size, program.capacity_rows
         self.capacities = _capacities(program)[self.rows]
@@ -289,12 +290,9 @@ class KeptModel(ConeModel):
         start = time.perf_counter()
         per_unit = self._fill(program)
         tell(f"kept cone program by {self.solver}")
-        attempt = solvers.run(
-            self.problem, self.solver, options=settings.options, time_limit=settings.left(), verbose=settings.verbose,
-            keep=True,
-        )  # fmt: skip
+        attempt, found = solve_problem(self.problem, self.unknowns, self.solver, settings, keep=True)
         attempt = replace(attempt, seconds=time.perf_counter() - start)
-        if attempt.status not in solvers.SOLVED or not cone.has_values(self):
+        if not found:
             return Proposal("cone", solver=self.solver, attempt=attempt)
         prices = dual_values(self.capacity) * per_unit
         self.capacity.dual_variables[0].save_value(prices)  # per whole capacity, as a `ConeModel` has them

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import lsqr
 
-from fairopt.methods.cone import solvers
+from fairopt.formulation import solvers
 from fairopt.proofs.lagrangian import EPS
 
 Float = NDArray[np.floating[Any]]

@@ -14,8 +14,8 @@ from scipy.special import boxcox
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
+from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
-from fairopt.methods.cluster.demands_at_prices import demands_of
 from fairopt.proofs.evidence import RowPrices
 
 __all__ = ["LevelUnits", "judge", "repaired"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 from typing import Any
 
-from fairopt.methods.cone import solvers
+from fairopt.formulation import solvers
 from fairopt.policies.registry import known_policies
 
 __all__ = ["policy_rows", "solver_rows"]

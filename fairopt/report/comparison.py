@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
+from fairopt.formulation import solvers
 from fairopt.instance import Instance
-from fairopt.methods.cone import solvers
 from fairopt.report import layout
 from fairopt.report.frames import Columns
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms

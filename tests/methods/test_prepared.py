@@ -16,10 +16,10 @@ from oracle.lies import lying
 import fairopt as fo
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, Tiers
+from fairopt.formulation import solvers
 from fairopt.formulation.program import Program
-from fairopt.methods.cone import solvers
-from fairopt.methods.cone.solve import Settings
 from fairopt.methods.prepared import KeptModel, Prepared, can_keep
+from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
 
 KEPT = [

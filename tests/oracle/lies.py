@@ -14,7 +14,7 @@ from cvxpy.reductions.solution import Solution
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fairopt.methods.cone import solvers
+from fairopt.formulation import solvers
 
 Change = Callable[[NDArray[np.floating[Any]]], Any]
 UNKNOWNS = ("tasks in units", "bundles and tasks in units")

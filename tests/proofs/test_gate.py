@@ -23,8 +23,9 @@ from fairopt.certificate import Try
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import alpha_fair
-from fairopt.methods.cone.solve import Settings, solve
+from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.dispatch import best
+from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import relative_violation
 from fairopt.proofs.evidence import Bottlenecked, Held, Holding, Proposal, TotalPrices
@@ -127,7 +128,7 @@ def test_evidence_of_another_kind_proves_nothing() -> None:
     assert gate.judge(program, Proposal("x", level, Bottlenecked(Pool(program, fo.DominantShare())))).gap == np.inf
     servers = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
     free = Program(servers, fo.AlphaFair(1), ())
-    proposal = next(alpha_fair.solve(free, Settings()))
+    proposal = next(alpha_fair.solve_alpha_fair_on_servers(free, Settings()))
     linked = Program(servers, fo.AlphaFair(1), (fo.EqualShares(fo.Tasks()),))
     assert gate.judge(free, proposal).ok and gate.judge(linked, proposal).gap == np.inf
 
@@ -141,7 +142,7 @@ def test_an_attempt_without_a_point_proves_nothing() -> None:
 def test_a_solver_that_claims_a_huge_objective_changes_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = fo.Instance([[1, 3], [2, 1], [1, 1]], [[4, 4], [3, 6]])
     program = Program(instance, fo.Total(fo.Tasks()), ())
-    proposal = next(solve(program, Settings(solver="CLARABEL")))
+    proposal = next(solve_number(program, Settings(solver="CLARABEL")))
     assert proposal.tasks is not None
     half = replace(proposal, tasks=proposal.tasks / 2)
     honest = gate.judge(program, half).gap
@@ -589,7 +590,7 @@ class Helped(fo.Constraint):
 def test_what_a_block_requires_is_solved_along_and_checked(limits: list[float | None] | None) -> None:
     instance = fo.Instance([[1], [2]], [10], task_limits=limits)
     program = Program(instance, fo.Total(fo.Tasks()), (Helped(),))
-    answer = best(program, solve(program, Settings()))
+    answer = best(program, solve_number(program, Settings()))
     assert answer.ok and answer.tasks[0] == pytest.approx(1, rel=1e-6)
     far = gate.judge(program, Proposal("cone", answer.tasks + np.eye(len(answer.tasks))[0], answer.evidence))
     assert far.block_violation >= 0.4
@@ -614,7 +615,7 @@ def test_what_a_bound_assumes_is_said_in_the_certificate() -> None:
 
 def test_variables_of_a_block_that_a_solver_left_are_no_value_of_other_tasks() -> None:
     program = Program(fo.Instance([[2, 3], [2, 1]], [6, 4]), Lesser(), ())
-    proposal = next(solve(program, Settings()))
+    proposal = next(solve_number(program, Settings()))
     assert proposal.tasks is not None and gate.judge(program, proposal).ok
     assert gate.judge(program, replace(proposal, tasks=proposal.tasks / 2)).gap >= 0.4
 
@@ -649,7 +650,7 @@ def test_an_excess_of_a_transform_is_no_gap_of_the_objective() -> None:
 
 def test_no_tasks_at_all_are_not_near_the_optimum_of_an_objective_of_small_numbers() -> None:
     program = Program(fo.Instance([[1], [2]], [10]), Billionths(), ())
-    proposal = next(solve(program, Settings(solver="CLARABEL")))
+    proposal = next(solve_number(program, Settings(solver="CLARABEL")))
     assert proposal.tasks is not None
     assert gate.judge(program, replace(proposal, tasks=0.0 * proposal.tasks)).gap >= 0.1
 

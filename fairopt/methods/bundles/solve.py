@@ -7,9 +7,8 @@ answers of the first kind; the others are judged by the cone program's own dual.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import cvxpy as cp
@@ -18,10 +17,11 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_within
 from fairopt.errors import Infeasible, OutOfDomain
+from fairopt.formulation import solvers
 from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
-from fairopt.methods.cone import solvers
-from fairopt.methods.cone.solve import Proposals, Settings, is_linear, out_of_time
-from fairopt.methods.cone.unbounded import refuse_unbounded
+from fairopt.methods.cone import infeasible
+from fairopt.methods.cone.chain import by_chain, solve_problem
+from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, Solved
 
@@ -56,39 +56,28 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
             yield Proposal("closed", evidence=division)
             return
         division.answer()  # so that a policy without an answer is refused alike
-    for name in settings.chain(False):
-        if settings.late:
-            yield out_of_time(name)
-            return
-        start = time.perf_counter()
+
+    def propose(name: str) -> Iterator[Proposal]:
         cone = BundleConeModel(program, name)
         if division is None:
             form, _ = cone.maximand
         else:
             form = cp.sum(cp.multiply(division.parts_of_one(), cp.log(cone.model.held)))
-        problem = cp.Problem(cp.Maximize(form), cone.all_constraints)
         tell(f"cone program over bundles by {name}")
-        attempt = solvers.run(
-            problem, name, options=settings.options, time_limit=settings.left(), verbose=settings.verbose
-        )
-        if attempt.status.startswith("infeasible"):
-            _refuse_infeasible(cone)
-        if "unbounded" in attempt.status:
-            refuse_unbounded(program.objective, form, cone.all_constraints, cone.unknowns)
-        attempt = replace(attempt, seconds=time.perf_counter() - start)
-        if attempt.status not in solvers.SOLVED or cone.unknowns.value is None:
-            yield Proposal("cone", solver=name, attempt=attempt)
-            continue
-        bundles = cone.bundles()
-        if division is not None:
-            answer = yield Proposal("cone", None, division, name, attempt, bundles)
-            if answer is not None and answer.ok:
-                return
-            continue
-        for tasks in _tasks_in(cone, bundles):
-            answer = yield Proposal("cone", tasks, Solved(cone), name, attempt, bundles)
-            if answer is not None and answer.ok:
-                return
+        attempt, found = solve_problem(
+            cp.Problem(cp.Maximize(form), cone.all_constraints), cone.unknowns, name, settings,
+            explain=partial(_refuse_infeasible, cone), objective=program.objective,
+        )  # fmt: skip
+        if not found:
+            yield Proposal("cone", attempt=attempt)
+        elif division is not None:
+            yield Proposal("cone", None, division, attempt=attempt, bundles=cone.bundles())
+        else:
+            bundles, evidence = cone.bundles(), Solved(cone)
+            for tasks in _tasks_in(cone, bundles):
+                yield Proposal("cone", tasks, evidence, attempt=attempt, bundles=bundles)
+
+    yield from by_chain(settings, propose, Proposal("cone"), linear=False)
 
 
 def _tasks_in(cone: BundleConeModel, bundles: Float) -> Iterator[Float]:
@@ -108,33 +97,15 @@ def _most_tasks(cone: BundleConeModel, held: Float, wished: Float) -> Float:
     least = wished[pairs.user, pairs.server] / cone.scale * (1 - 1e-9)
     fixed = [cone.unknowns[:k] == held, cone.unknowns[k:] >= least]
     problem = cp.Problem(cp.Maximize(cp.sum(cone.unknowns[k:])), [*cone.all_constraints, *fixed])
-    linear = all(is_linear(c) for c in problem.constraints)
-    attempt = solvers.run(problem, solvers.chain(linear)[0])
-    if attempt.status not in solvers.SOLVED or cone.unknowns.value is None:
+    if next(solvers.statuses(problem)) not in solvers.SOLVED or cone.unknowns.value is None:
         return wished
     return pairs.table(cone.tasks())
 
 
 def _refuse_infeasible(cone: BundleConeModel) -> None:
     """`Infeasible` with an irreducible set of the policy's conditions; return if a second look finds them to hold."""
-
-    def feasible(which: Sequence[int]) -> bool:
-        conditions = [cone.capacity, *cone.box, *cone.required, *(cone.rest[k][2] for k in which)]
-        problem = cp.Problem(cp.Minimize(0), conditions)
-        for solver in solvers.chain(all(is_linear(c) for c in conditions)):
-            status = solvers.run(problem, solver).status
-            if status.startswith("infeasible"):
-                return False
-            if status in solvers.SOLVED:
-                return True
-        return True
-
-    kept = [k for k, (constraint, _, _) in enumerate(cone.rest) if not constraint.added]
-    if not kept or feasible(kept):
-        return
-    for k in list(kept):
-        without = [other for other in kept if other != k]
-        if not feasible(without):
-            kept = without
-    blocks = tuple(dict.fromkeys(f"`{cone.rest[k][0]!r}`" for k in kept))
-    raise Infeasible(f"{' and '.join(blocks)} cannot hold within the capacities", blocks)
+    always = [cone.capacity, *cone.box, *cone.required]
+    asked = {k: [condition] for k, (constraint, _, condition) in enumerate(cone.rest) if not constraint.added}
+    blocks = tuple(dict.fromkeys(f"`{cone.rest[k][0]!r}`" for k in infeasible.irreducible(asked, always)))
+    if blocks:
+        raise Infeasible(f"{' and '.join(blocks)} cannot hold within the capacities", blocks)

@@ -1,8 +1,7 @@
-"""Exact methods on several different servers.
+"""Exact methods on several servers that differ.
 
-* `leximin`: level by level; `level_program`: its linear program, kept in HiGHS from level to level.
+* `leximin`: leximin of a linear share: a linear program (HiGHS) changed from level to level.
 * `alpha_fair`: alpha-fairness and max-min by prices per server and resource.
-* `interior_point`: the search for these prices; `price_system`: the linear system of its steps.
-* `demands_at_prices`: what users take at prices, in chunks of users.
-* `psdsf`: PS-DSF as an equilibrium of the servers.
+* `interior_point`: these prices, by primal-dual Newton steps; its linear system, in prices or in users.
+* `psdsf`: PS-DSF as an equilibrium of servers that fill themselves in turn.
 """

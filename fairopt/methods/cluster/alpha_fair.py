@@ -14,16 +14,16 @@ from fairopt.blocks.objectives import MaxMin
 from fairopt.certificate import Try
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster.interior_point import Interior
-from fairopt.methods.cone.solve import Proposals, Settings
+from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, RowPrices
 from fairopt.proofs.servers import LevelUnits
 
-__all__ = ["applies", "solve"]
+__all__ = ["is_alpha_fair_on_servers", "solve_alpha_fair_on_servers"]
 
 # From 0.05 to 5 all of 214 random instances (1 to 200 users, 2 to 7 servers, weights, limits, demands over up to four
 # decades) were certified, at 10 all but 1, at 20 all but 25; at 0.01 and 100 most of those over four decades were not.
-# What a user alone could still have more is 4e-8 at 2, 6e-5 at 5, and 7% at 10, so beyond 5 it is not for this route.
+# What a user alone could still have more is 4e-8 at 2, 6e-5 at 5, and 7% at 10, so beyond 5 it is not for this method.
 SMALLEST_ALPHA, LARGEST_ALPHA = 0.05, 5.0
 LARGEST_SYSTEM = 3000  # users or prices, whichever are fewer: beyond, factoring a dense system takes seconds a step
 STEPS = 100  # 7 to 10 are typical; at alpha = 0.05 a tenth of those over four decades took more than 60
@@ -31,20 +31,11 @@ DONE = 1e-8  # one more step would give about 1e-10
 EACH = 1e-4  # of what a user pays; without, one of 148 random answers at alpha = 5 let a user have 43% more unused
 
 
-def applies(program: Program) -> bool:
-    """Whether this route is for the program.
+def is_alpha_fair_on_servers(program: Program) -> bool:
+    """Whether it is `AlphaFair` (alpha from 0.05 to 5), its edge of `FairnessEfficiency` or `MaxMin`, on servers.
 
-    Parameters
-    ----------
-    program : Program
-        What to solve.
-
-    Returns
-    -------
-    bool
-        True for `AlphaFair` (alpha from 0.05 to 5), its edge of `FairnessEfficiency`, and `MaxMin`, on several
-        different servers without lower bounds or conditions that link users, if everybody can run something. Where
-        shares differ by server, task limits are no limits on shares: then it is for instances without them.
+    On several different ones, without lower bounds or conditions that link users, where all users can run something.
+    Where shares differ by server, task limits are no limits on shares: then it is for instances without them.
     """
     objective, instance = program.objective, program.instance
     if program.empty or instance.n_servers == 1 or program.rest or (program.low > 0).any():
@@ -59,29 +50,15 @@ def applies(program: Program) -> bool:
     return share.coefficients(instance).ndim == 1 or not np.isfinite(program.high).any()
 
 
-def solve(program: Program, settings: Settings) -> Proposals:
-    """Solve a program that `applies` accepts.
+def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposals:
+    """Tasks and prices by Newton's method: one proposal, of any merit where the steps or the time did not suffice.
 
-    Parameters
-    ----------
-    program : Program
-        What to solve.
-    settings : Settings
-        Only the deadline matters here.
-
-    Yields
-    ------
-    Proposal
-        Of any merit: the steps may not have led to the optimum, or the time was up.
-
-    Notes
-    -----
     About 130 bytes of memory per pair of a user and a server, and 7 to 10 steps where numbers are ordinary: on 100,000
     users and 27 servers 1 s and 0.5 GB. Many servers and few users cost no more than many users and few servers: 200
     users on 2,000 servers take 0.2 s, and 1 s where demands differ by server.
     """
     begun = time.perf_counter()
-    with np.errstate(all="ignore"):  # what is no number stops the steps, and is judged like the rest
+    with np.errstate(all="ignore"):  # what is not a number stops the steps, and is judged like the rest
         units = LevelUnits(program)
         point = _start(units)
         for k in range(STEPS):

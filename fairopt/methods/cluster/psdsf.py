@@ -46,22 +46,13 @@ STEPS = 100  # 35 were the most on 400 users x 1,000 different servers
 
 
 def equilibrium(instance: Instance, deadline: float | None = None) -> Float:
-    """Tasks at which no server would change anything, as near as could be found.
+    """Tasks by user and server at which no server would change anything, as near as could be found.
 
-    Parameters
-    ----------
-    instance : Instance
-        Where everybody has a task limit above 0.
-    deadline : float, optional
-        When to stop looking, on the clock of `time.perf_counter`.
-
-    Returns
-    -------
-    ndarray of shape (n_users, n_servers)
-        Within capacities and limits, and nearest to the equilibrium of all that was seen: `largest_gain` says how near.
+    Within capacities and limits, and nearest to the equilibrium of all that was seen: `largest_gain` says how near. All
+    task limits must be above 0; the deadline is on the clock of `time.perf_counter`.
     """
     with np.errstate(all="ignore"):  # beyond the range of floats there is no answer, which the certificate says
-        return _found(_Search(instance), _Closest(instance, deadline))
+        return _search(_Sweeps(instance), _Closest(instance, deadline))
 
 
 class _Closest:
@@ -80,15 +71,18 @@ class _Closest:
         return self.gain <= CLOSE or (self.deadline is not None and time.perf_counter() > self.deadline)
 
 
-class _State(NamedTuple):
+class _HeldTasks(NamedTuple):
     """Tasks, and what holds each user on each server: a resource, NOWHERE or LIMIT; both (n_users, n_servers)."""
 
     tasks: Float
     held: Int
 
 
-class _Search:
-    """An instance in units in which each capacity is 1, and 1 task is what a user could run alone on its best row."""
+class _Sweeps:
+    """Servers that fill themselves in turn, and long steps in between.
+
+    In units in which each capacity is 1, and 1 task is what a user could run alone on its best row.
+    """
 
     def __init__(self, instance: Instance) -> None:
         self.unit = instance.tasks_alone.max(axis=1)[:, None]
@@ -101,13 +95,13 @@ class _Search:
         # The order of servers may decide between several equilibria, so it must not be that in which they are given:
         # the most useful ones first. Sorted before they are added up, numbers of users in any order give the same sum.
         use = np.sort(instance.tasks_alone / self.unit, axis=0).sum(axis=0)
-        self.nothing = _State(np.zeros(single.shape), np.full(single.shape, NOWHERE))
+        self.nothing = _HeldTasks(np.zeros(single.shape), np.full(single.shape, NOWHERE))
         self.servers: list[tuple[int, Int, Float, Float]] = []
         for s in np.argsort(-use, kind="stable"):
             users = np.flatnonzero(instance.eligible[:, s])
             self.servers.append((int(s), users, self.loads[users, s], self.rise[users, s]))
 
-    def swept(self, now: _State, times: int) -> tuple[_State, float]:
+    def swept(self, now: _HeldTasks, times: int) -> tuple[_HeldTasks, float]:
         """After some rounds in which each server fills itself again, and what part of its tasks the last one moved."""
         tasks, held = now.tasks.copy(), now.held.copy()
         moved = 0.0
@@ -115,13 +109,13 @@ class _Search:
             before, total = tasks.copy(), tasks.sum(axis=1)
             for s, users, loads, rise in self.servers:
                 low = np.maximum(total[users] - tasks[users, s], 0.0)
-                filled = _fill(loads, rise, low, self.limits[users])
+                filled = _fill_server(loads, rise, low, self.limits[users])
                 tasks[users, s], held[users, s] = filled
                 total[users] = low + filled.tasks
             moved = float(np.mean(np.abs(tasks - before).sum(axis=1) / np.where(total > 0, total, 1.0)))
-        return _State(tasks, held), moved
+        return _HeldTasks(tasks, held), moved
 
-    def stepped(self, now: _State, near: float) -> _State:
+    def stepped(self, now: _HeldTasks, near: float) -> _HeldTasks:
         """A long step: solve for the levels of full resources with who is held by what as it stands.
 
         On each server where a user runs, its tasks everywhere are its level there (or its limit), and each resource
@@ -141,7 +135,7 @@ class _Search:
                 break
             held = held.copy()
             held[user[found < 0], server[found < 0]] = NOWHERE
-        return _State(tasks, held)
+        return _HeldTasks(tasks, held)
 
     def _solved(self, tasks: Float, held: Int, user: Int, server: Int, near: float) -> Float | None:
         """Tasks by pair of user and server where it runs; None where there is no answer.
@@ -176,50 +170,38 @@ class _Search:
         return found if np.isfinite(found).all() else None
 
 
-def _found(search: _Search, closest: _Closest) -> Float:
+def _search(sweeps: _Sweeps, closest: _Closest) -> Float:
     """Sweeps and long steps in turn, until it is close enough."""
-    now, moved = search.swept(search.nothing, 5)
+    now, moved = sweeps.swept(sweeps.nothing, 5)
     further, still, near = now, moved, FIRST
     for k in range(STEPS):
         tell(f"servers in balance, step {k + 1}")
-        if closest.done(further.tasks * search.unit):
+        if closest.done(further.tasks * sweeps.unit):
             return closest.tasks
         if still <= max(WORSE * moved, FLAT):
             now, moved, near = further, still, max(near / NEARER, NEAREST)
         else:
-            now, moved = search.swept(now, 3)
+            now, moved = sweeps.swept(now, 3)
             near = min(near * BACK, FURTHEST)
-        further, still = search.swept(search.stepped(now, near), 2)
+        further, still = sweeps.swept(sweeps.stepped(now, near), 2)
     # it goes round in circles (3 of 3,000 small clusters): ever smaller steps of all servers, and a try from each
     tasks = now.tasks
     for k in range(STEPS):
         tell(f"servers in balance, small step {k + 1}")
-        after, _ = search.swept(_State(tasks, now.held), 1)
-        found, _ = search.swept(search.stepped(after, PATIENT), 2)
-        found, _ = search.swept(search.stepped(found, PATIENT), 2)
-        if closest.done(found.tasks * search.unit):
+        after, _ = sweeps.swept(_HeldTasks(tasks, now.held), 1)
+        found, _ = sweeps.swept(sweeps.stepped(after, PATIENT), 2)
+        found, _ = sweeps.swept(sweeps.stepped(found, PATIENT), 2)
+        if closest.done(found.tasks * sweeps.unit):
             break
         part = SLOWER / (SLOWER + k)
         tasks = part * after.tasks + (1.0 - part) * tasks
     return closest.tasks
 
 
-def _fill(loads: Float, rise: Float, low: Float, high: Float) -> _State:
-    """Water-filling on one server, from what users have elsewhere.
+def _fill_server(loads: Float, rise: Float, low: Float, high: Float) -> _HeldTasks:
+    """Water-filling on one server, from what users have elsewhere (``low``) to the most tasks that each may have.
 
-    Parameters
-    ----------
-    loads : ndarray of shape (n_users, n_resources)
-        Fraction of each resource that one task takes.
-    rise : ndarray of shape (n_users,)
-        Tasks per unit of level, positive.
-    low, high : ndarray of shape (n_users,)
-        Tasks elsewhere, and most tasks.
-
-    Returns
-    -------
-    _State
-        Of this server.
+    ``loads`` are the fractions of each resource that one task takes, ``rise`` tasks per unit of level.
     """
     n, m = loads.shape
     tasks, held, room = np.zeros(n), np.full(n, NOWHERE), np.ones(m)
@@ -235,7 +217,7 @@ def _fill(loads: Float, rise: Float, low: Float, high: Float) -> _State:
         room = np.maximum(room - tasks[who] @ loads[who], 0.0)
         left = left[~stop]
     # what a user has elsewhere may be so much more that the difference is rounded: 1 task beside 1e10 was off by 8e-8
-    return _State(tasks / max(float((tasks @ loads).max(initial=0.0)), 1.0), held)
+    return _HeldTasks(tasks / max(float((tasks @ loads).max(initial=0.0)), 1.0), held)
 
 
 def _next_full(slopes: Float, start: Float, top: Float, room: Float) -> tuple[float, int]:

@@ -4,6 +4,6 @@
 * `leximin`: leximin under any constraints, as a sequence of programs.
 * `parametric`: the part of the (beta, lambda) plane that takes a search along a parameter.
 * `newton`: objectives of one's own that vary by more orders of magnitude than cone solvers hold.
-* `solvers`: what is installed, and what to ask of each.
+* `chain`: one solver after the other, and one program by one solver.
 * `infeasible`: which constraints conflict. `unbounded`: whether an objective grows without end.
 """

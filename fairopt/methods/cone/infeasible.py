@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import cvxpy as cp
 import numpy as np
@@ -10,10 +11,11 @@ import numpy as np
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
 from fairopt.errors import Infeasible
+from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, written
-from fairopt.methods.cone import solvers
 from fairopt.progress import tell
 
+Name = TypeVar("Name")
 # by name: the block, if it is one, and its conditions
 Groups = dict[str, tuple[Constraint | None, list[cp.Constraint]]]
 
@@ -21,28 +23,13 @@ Groups = dict[str, tuple[Constraint | None, list[cp.Constraint]]]
 def explain(program: Program) -> None:
     """Raise `Infeasible` with an irreducible conflict; return if the constraints can hold together after all.
 
-    What a route added to a policy's own constraints holds at a point that is known, and is left out.
-
-    Parameters
-    ----------
-    program : Program
-        Said to be infeasible.
-
-    Raises
-    ------
-    Infeasible
+    What a method added to a policy's own constraints holds at a point that is known, and is left out.
     """
     cone = ConeModel(program)
     groups = _groups(program, cone)
-    if _feasible([c for _, conditions in groups.values() for c in conditions]):
+    names = tuple(irreducible({name: conditions for name, (_, conditions) in groups.items()}))
+    if not names:
         return
-    kept = dict(groups)
-    for k, name in enumerate(list(groups)):  # deletion filter: what is left cannot lose any member
-        tell("looking for what conflicts, conditions", k, len(groups))
-        without = [c for other, (_, conditions) in kept.items() if other != name for c in conditions]
-        if not _feasible(without):
-            del kept[name]
-    names = tuple(kept)
     raise Infeasible(f"{_sentence(names)}{_how_far(program, cone, groups, names)}", names)
 
 
@@ -70,16 +57,27 @@ def _groups(program: Program, cone: ConeModel) -> Groups:
     return groups
 
 
-def _feasible(conditions: list[cp.Constraint]) -> bool:
-    problem = cp.Problem(cp.Minimize(0), conditions)
-    linear = all(a.is_pwl() for c in conditions for a in c.args)
-    for name in solvers.chain(linear):
-        attempt = solvers.run(problem, name)
-        if attempt.status.startswith("infeasible"):
+def feasible(conditions: Iterable[cp.Constraint]) -> bool:
+    """Whether all can hold together, as far as solvers can tell: where none can, it is taken as so."""
+    for status in solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions))):
+        if status.startswith("infeasible"):
             return False
-        if attempt.status in solvers.SOLVED:
+        if status in solvers.SOLVED:
             return True
-    return True  # no solver could tell: do not accuse
+    return True
+
+
+def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence[cp.Constraint] = ()) -> list[Name]:
+    """Names of groups of conditions that conflict, none of which can be left out (a deletion filter); [] if none do."""
+    kept = list(groups)
+    if not kept or feasible([*always, *(c for name in kept for c in groups[name])]):
+        return []
+    for k, name in enumerate(groups):
+        tell("looking for what conflicts, conditions", k, len(groups))
+        others = [other for other in kept if other != name]
+        if not feasible([*always, *(c for other in others for c in groups[other])]):
+            kept = others
+    return kept
 
 
 def _sentence(names: tuple[str, ...]) -> str:
@@ -105,10 +103,8 @@ def _how_far(program: Program, cone: ConeModel, groups: Groups, names: tuple[str
         wanted = cp.multiply(cone.model.tasks[floors], 1.0 / (most * bounds[0][floors])) >= factor
         others = [c for other, (_, conditions) in groups.items() if other != name for c in conditions]
         problem = cp.Problem(cp.Maximize(factor), [wanted, factor <= 1, *others])
-        linear = all(a.is_pwl() for c in others for a in c.args)
-        for solver in solvers.chain(linear):
-            if solvers.run(problem, solver).status == "optimal":
-                return _as_words(constraint, name, most * float(factor.value))
+        if "optimal" in solvers.statuses(problem):  # asks no further solver
+            return _as_words(constraint, name, most * float(factor.value))
     return ""
 
 

@@ -4,14 +4,14 @@ Each level maximises the common level z of the users still rising. Users who can
 with a bound that proves it, and where that leaves doubt a second program confirms them all at once: never one solve
 per user. Task limits cost no solve each: between two bottlenecks the sorted limits are bisected.
 
-What has bounds only, and a share worth the same on every server, goes a faster way first: see `server_leximin`.
+What has bounds only, and a share worth the same on every server, goes a faster way first: see `fairopt.methods.cluster.leximin`.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import cvxpy as cp
@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import Try
+from fairopt.formulation import solvers
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.methods.cone import infeasible as conflict
-from fairopt.methods.cone import solvers
-from fairopt.methods.cone.solve import Proposals, Settings, is_linear, out_of_time
+from fairopt.methods.cone import infeasible
+from fairopt.methods.cone.chain import SolverFailed, by_chain, linear_only, solve_problem
+from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import charged_conditions, dual_values, relaxed_multipliers, repair
 from fairopt.proofs.evidence import Bottlenecked, Evidence, Held, Holding, Proposal
@@ -38,34 +39,15 @@ TIE = 1e-9  # relatively: costs as near as this are equal but for rounding
 RISING = 1e-6  # a user this far above the level, relatively, has shown that it can rise
 
 
-def solve(program: Program, settings: Settings) -> Proposals:
-    """Leximin through CVXPY, by one solver after the other until one is certified.
+def solve_leximin(program: Program, settings: Settings) -> Proposals:
+    """Leximin through CVXPY, by one solver after the other until one is certified."""
 
-    Parameters
-    ----------
-    program : Program
-        With a `Leximin` objective.
-    settings : Settings
-        Solver, options, time.
+    def propose(name: str) -> Iterator[Proposal]:
+        levels = _Levels(program, name, settings)
+        if not linear_only(settings, name) or solvers.all_linear(c for _, _, c in levels.cone.rest):
+            yield levels.proposal()
 
-    Yields
-    ------
-    Proposal
-        Of each solver.
-    """
-    linear = all(is_linear(c) for _, _, c in ConeModel(program).rest)
-    for name in settings.chain(linear):
-        start = time.perf_counter()
-        if settings.late:
-            yield out_of_time(name)
-            return
-        answer = yield replace(_Levels(program, name, settings).proposal(start), solver=name)
-        if answer is not None and answer.ok:
-            return
-
-
-class _Failed(Exception):
-    """A solver gave no usable answer for a level."""
+    return by_chain(settings, propose, Proposal("cone"))
 
 
 class _Levels:
@@ -94,30 +76,25 @@ class _Levels:
         """Whether the bottleneck condition proves the answer by itself."""
         return self.program.pairs.single and not self.cone.rest and not self.by_server
 
-    def proposal(self, start: float) -> Proposal:
+    def proposal(self) -> Proposal:
         """The levels as this solver finds them."""
         try:
             tasks, evidence = self._fill()
-        except _Failed as failure:
-            return Proposal("cone", attempt=Try(self.solver, str(failure), time.perf_counter() - start))
-        status = f"optimal ({self.solves} programs)"
-        return Proposal("cone", tasks, evidence, attempt=Try(self.solver, status, time.perf_counter() - start))
+        except SolverFailed as failure:
+            return Proposal("cone", attempt=Try(self.solver, str(failure), 0.0))
+        return Proposal("cone", tasks, evidence, attempt=Try(self.solver, f"optimal ({self.solves} programs)", 0.0))
 
     # -- programs ---------------------------------------------------------------------------------------------
 
     def _solve(self, objective: cp.Expression, conditions: list[cp.Constraint]) -> None:
         if self.settings.late:
-            raise _Failed("time limit reached")
+            raise SolverFailed("time limit reached")
         self.solves += 1
         problem = cp.Problem(cp.Maximize(objective), [*self.base, *conditions])
-        attempt = solvers.run(
-            problem, self.solver, options=self.settings.options,
-            time_limit=self.settings.left(), verbose=self.settings.verbose,
-        )  # fmt: skip
-        if attempt.status.startswith("infeasible"):
-            conflict.explain(self.program)
-        if attempt.status not in solvers.SOLVED or self.cone.unknowns.value is None:
-            raise _Failed(f"{attempt.status} at program {self.solves} {attempt.message}".strip())
+        explain = partial(infeasible.explain, self.program)
+        attempt, found = solve_problem(problem, self.cone.unknowns, self.solver, self.settings, explain=explain)
+        if not found:
+            raise SolverFailed(f"{attempt.status} at program {self.solves} {attempt.message}".strip())
 
     def _floors(self, floor: Float, users: NDArray[np.bool_]) -> list[cp.Constraint]:
         rows = np.flatnonzero(users & (floor > 0))
@@ -167,7 +144,7 @@ class _Levels:
                     rising &= ~pinned
                     level, theta = self._common_level(rising, floor)
             if not np.isfinite(level) or level <= 0:
-                raise _Failed(f"level {level:.3g}")
+                raise SolverFailed(f"level {level:.3g}")
             tasks = repair(program, self.cone.tasks())
             charged = self._charged(tasks)
             cost = self._costs(charged)

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from fairopt.blocks.model import Point
 from fairopt.certificate import Try
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.methods.cone import solve as cone
-from fairopt.methods.cone import solvers
-from fairopt.methods.cone.solve import Proposals, Settings
+from fairopt.methods.cone.chain import chain_of, solve_problem
+from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import gradient_of
 from fairopt.proofs.evidence import Proposal, Solved
 
-__all__ = ["applies", "solve"]
+__all__ = ["is_for_newton", "solve_by_newton"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -33,18 +32,8 @@ _STEPS = 100
 _CLOSE = 1e-3  # a step of this size, relative to what users run about, is worth a look at the certificate
 
 
-def applies(program: Program) -> bool:
-    """Whether only CVXPY knows the objective, and it is in tasks alone.
-
-    Parameters
-    ----------
-    program : Program
-        What to solve.
-
-    Returns
-    -------
-    bool
-    """
+def is_for_newton(program: Program) -> bool:
+    """Whether only CVXPY knows the objective, and it is in tasks alone."""
     even = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
     if program.objective.majorant(even) is not None:
         return False
@@ -52,26 +41,13 @@ def applies(program: Program) -> bool:
     return {v.id for v in program.objective.expression(model.model).variables()} == {model.unknowns.id}
 
 
-def solve(program: Program, settings: Settings) -> Proposals:
-    """Climb from an even allocation, by quadratic programs.
-
-    Parameters
-    ----------
-    program : Program
-        For which `applies` holds.
-    settings : Settings
-        Solver, options, time.
-
-    Yields
-    ------
-    Proposal
-        Each point that a short step led to, until one is certified.
-    """
-    begun, name = time.perf_counter(), settings.chain(False)[0]
+def solve_by_newton(program: Program, settings: Settings) -> Proposals:
+    """Climb from an even allocation, by quadratic programs; proposes each point that a short step led to."""
+    begun, name = time.perf_counter(), chain_of(settings, linear=False)[0]
     model = ConeModel(program, name)
     unknowns, natural = model.unknowns, cp.sum(program.objective.expression(model.model))
     problem = cp.Problem(cp.Minimize(cp.sum_squares(unknowns - 1)), model.all_constraints)
-    at, steps = _solved(problem, name, settings, model), 0
+    at, steps = _unknowns_at_best(problem, name, settings, model), 0
     while at is not None and steps < _STEPS and not settings.late:
         shape = _shape(natural, unknowns, at)
         if shape is None:
@@ -82,7 +58,7 @@ def solve(program: Program, settings: Settings) -> Proposals:
         problem = cp.Problem(cp.Maximize(rise), [*model.all_constraints, cp.abs(way) <= 1])
         steps += 1
         tell(f"Newton's method by {name}, program {steps}")
-        to = _solved(problem, name, settings, model)
+        to = _unknowns_at_best(problem, name, settings, model)
         if to is not None and np.abs(to - at).max() <= _CLOSE:
             attempt = Try(name, f"optimal ({steps} programs)", time.perf_counter() - begun)
             answer = yield Proposal("newton", model.tasks(), Solved(model, unit=unit), name, attempt)
@@ -93,14 +69,10 @@ def solve(program: Program, settings: Settings) -> Proposals:
     yield Proposal("newton", solver=name, attempt=attempt)
 
 
-def _solved(problem: cp.Problem, name: str, settings: Settings, model: ConeModel) -> Float | None:
+def _unknowns_at_best(problem: cp.Problem, name: str, settings: Settings, model: ConeModel) -> Float | None:
     """The unknowns that a solver leaves, or None."""
-    attempt = solvers.run(
-        problem, name, options=settings.options, time_limit=settings.left(), verbose=settings.verbose
-    )  # fmt: skip
-    if attempt.status not in solvers.SOLVED or not cone.has_values(model):
-        return None
-    return np.maximum(np.asarray(model.unknowns.value, dtype=float), 0.0)
+    _, found = solve_problem(problem, model.unknowns, name, settings)
+    return np.maximum(np.asarray(model.unknowns.value, dtype=float), 0.0) if found else None
 
 
 def _shape(natural: cp.Expression, unknowns: cp.Variable, at: Float) -> tuple[Float, Float] | None:

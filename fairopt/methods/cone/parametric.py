@@ -8,7 +8,7 @@ the answer by h itself. A relative error e in mu costs about e^2 in the gap.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import cvxpy as cp
@@ -19,60 +19,35 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
 from fairopt.certificate import Try
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.methods.cone import solvers
-from fairopt.methods.cone.solve import Proposals, Settings
+from fairopt.methods.cone.chain import SolverFailed, by_chain, solve_problem
+from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, Solved
 
 NEAR = 1e-6  # of the logarithm of the weight: leaves about its square in the gap
 
 
-def applies(program: Program) -> bool:
-    """Whether the objective is a sum of two logarithms that one of the simpler forms can stand for.
-
-    Parameters
-    ----------
-    program : Program
-        What to solve.
-
-    Returns
-    -------
-    bool
-    """
+def is_sum_of_logs(program: Program) -> bool:
+    """Whether the objective is a sum of two logarithms that one of the simpler forms can stand for."""
     objective = program.objective
     return isinstance(objective, FairnessEfficiency) and objective.beta != 1 and objective.alpha_fair() is None
 
 
-def solve(program: Program, settings: Settings) -> Proposals:
-    """Find the weight of efficiency at which the simple form has the optimum of the measure.
+def solve_fairness_efficiency(program: Program, settings: Settings) -> Proposals:
+    """Find the weight of efficiency at which the simple form has the optimum of the measure, by one solver or another.
 
-    Parameters
-    ----------
-    program : Program
-        For which `applies` holds.
-    settings : Settings
-        Solver, options, time.
-
-    Yields
-    ------
-    Proposal
-        Of each solver, at the weight nearest to the right one.
+    Each proposes its answer at the weight nearest to the right one.
     """
-    for name in settings.chain(False):
-        start = time.perf_counter()
-        search = _Search(program, name, settings)
+
+    def propose(name: str) -> Iterator[Proposal]:
+        search = _WeightSearch(program, name, settings)
         status = search.run()
-        attempt = Try(name, f"{status} ({search.solves} programs)", time.perf_counter() - start)
-        answer = yield replace(search.nearest, solver=name, attempt=attempt)
-        if (answer is not None and answer.ok) or settings.late:
-            return
+        yield replace(search.nearest, attempt=Try(name, f"{status} ({search.solves} programs)", 0.0))
+
+    return by_chain(settings, propose, Proposal("parametric"), linear=False)
 
 
-class _Failed(Exception):
-    """A solver gave no usable answer for one weight."""
-
-
-class _Search:
+class _WeightSearch:
     def __init__(self, program: Program, solver: str, settings: Settings) -> None:
         objective = program.objective
         assert isinstance(objective, FairnessEfficiency)
@@ -95,28 +70,25 @@ class _Search:
                 high, step = high + step, 2 * step
                 at_high = self._excess(high)
             brentq(self._excess, low, high, xtol=NEAR, rtol=1e-12, maxiter=60)
-        except _Failed as failure:
+        except SolverFailed as failure:
             return str(failure)
         return "optimal"
 
     def _excess(self, log_mu: float) -> float:
         """log of (mu S) over what it is at the optimum of the measure; the unit of S cancels."""
         if self.settings.late:
-            raise _Failed("time limit reached")
+            raise SolverFailed("time limit reached")
         mu, objective = float(np.exp(log_mu)), self.objective
         model = ConeModel(self.program, self.solver)
         core, total = _forms(objective, model.model)
         problem = cp.Problem(cp.Maximize((core + mu * total) / max(1.0, mu)), model.all_constraints)
         self.solves += 1
         tell(f"search along a parameter by {self.solver}, program {self.solves}")
-        attempt = solvers.run(
-            problem, self.solver, options=self.settings.options, time_limit=self.settings.left(),
-            verbose=self.settings.verbose,
-        )  # fmt: skip
-        if attempt.status not in solvers.SOLVED or model.unknowns.value is None:
-            raise _Failed(f"{attempt.status} {attempt.message}".strip())
+        attempt, found = solve_problem(problem, model.unknowns, self.solver, self.settings)
+        if not found:
+            raise SolverFailed(f"{attempt.status} {attempt.message}".strip())
         if not (float(total.value) > 0 and np.isfinite(float(core.value))):
-            raise _Failed("no tasks at all")
+            raise SolverFailed("no tasks at all")
         wanted = objective.emphasis - objective.threshold
         if objective.beta < 1:
             wanted *= (1 - objective.beta) * float(core.value) / objective.threshold

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.errors import Unbounded
-from fairopt.methods.cone import solvers
+from fairopt.formulation import solvers
 from fairopt.proofs.conditions import as_matrix, gradient_of, relative_violation
 
 __all__ = ["refuse_unbounded"]
@@ -76,8 +76,8 @@ def _within(
 ) -> Values | None:
     """Values of own variables at the best answer in which none is larger than a size; None if no solver has one."""
     problem = cp.Problem(cp.Maximize(form), [*conditions, *(cp.abs(v) <= size for v in own)])
-    for name in solvers.chain(form.is_pwl() and all(a.is_pwl() for c in conditions for a in c.args)):
-        if solvers.run(problem, name).status in solvers.SOLVED:
+    for status in solvers.statuses(problem):
+        if status in solvers.SOLVED:
             values = [np.array(v.value, dtype=float) for v in own]
             if all(np.isfinite(x).all() for x in values):
                 return values

@@ -25,8 +25,8 @@ from fairopt.blocks.shares import (
     Tasks,
 )
 from fairopt.errors import FairoptError, OutOfDomain
+from fairopt.formulation.solvers import installed
 from fairopt.instance import Instance
-from fairopt.methods.cone.solvers import installed
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy

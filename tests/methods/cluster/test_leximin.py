@@ -16,10 +16,14 @@ from oracle.instances import cluster, clusters, log_uniform
 import fairopt as fo
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import leximin as server_leximin
-from fairopt.methods.cluster.level_program import Found, LevelProgram
-from fairopt.methods.cluster.leximin import applies, solve
-from fairopt.methods.cone.solve import Settings
+from fairopt.methods.cluster.leximin import (
+    LevelOptimum,
+    LevelProgram,
+    is_leximin_on_servers,
+    solve_leximin_on_servers,
+)
 from fairopt.methods.dispatch import best
+from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
 from fairopt.proofs.evidence import Held, Proposal
 from fairopt.proofs.gate import Answer
@@ -27,7 +31,7 @@ from fairopt.proofs.gate import Answer
 SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
 
 
-def judged(filling: server_leximin._Filling) -> Answer:
+def judged(filling: server_leximin._LevelsOnServers) -> Answer:
     """What the gate says of where it stands."""
     evidence = Held(filling.holdings(), prices=filling.prices)
     return gate.judge(filling.program, Proposal("levels", filling.tasks(), evidence))
@@ -38,8 +42,8 @@ def answered(
 ) -> tuple[Answer, np.ndarray]:
     """The answer, and everybody's share per weight."""
     program = Program(instance, fo.Leximin(share), constraints, merge=merge)
-    assert applies(program)
-    answer = best(program, solve(program, Settings()))
+    assert is_leximin_on_servers(program)
+    answer = best(program, solve_leximin_on_servers(program, Settings()))
     tasks = program.expand(answer.tasks).sum(axis=1)
     return answer, share.coefficients(instance) * tasks / instance.weights
 
@@ -136,7 +140,7 @@ def test_demands_by_server_with_a_share_per_user() -> None:
 
 def test_a_share_that_differs_by_server_is_left_to_the_general_route() -> None:
     instance = fo.Instance([[[1, 2], [2, 1]], [[1, 1], [1, 2]]], [[4, 6], [5, 3]])
-    assert not applies(Program(instance, fo.Leximin(fo.DominantShare()), ()))
+    assert not is_leximin_on_servers(Program(instance, fo.Leximin(fo.DominantShare()), ()))
     with pytest.raises(fo.OutOfDomain, match="levels is exact for Leximin"):
         fo.DRFH().allocate(instance, method="levels")
 
@@ -151,7 +155,7 @@ def test_a_share_that_differs_by_server_is_left_to_the_general_route() -> None:
     ids=["no leximin", "users linked", "one kind of server"],
 )
 def test_not_for_other_programs(policy: fo.Policy, instance: fo.Instance) -> None:
-    assert not applies(Program(instance, policy.objective, policy.constraints))
+    assert not is_leximin_on_servers(Program(instance, policy.objective, policy.constraints))
 
 
 def test_who_needs_nothing_priced_keeps_growing() -> None:
@@ -371,7 +375,7 @@ def test_no_bound_that_cannot_be_met_is_certified() -> None:
 
 def test_without_time_there_is_no_answer() -> None:
     program = Program(log_uniform(np.random.default_rng(0), 30, 3, servers=3), fo.Leximin(), ())
-    answer = best(program, solve(program, Settings(deadline=0.0)))
+    answer = best(program, solve_leximin_on_servers(program, Settings(deadline=0.0)))
     assert not answer.ok and answer.tried[-1].status == "time limit reached"
 
 
@@ -385,7 +389,7 @@ def test_many_prices_go_without_the_interior_point(monkeypatch: pytest.MonkeyPat
 
 # -- programs that mislead -------------------------------------------------------------------------------------
 
-Change = Callable[[Found], Found | None]
+Change = Callable[[LevelOptimum], LevelOptimum | None]
 
 
 @contextmanager
@@ -393,7 +397,7 @@ def misled(change: Change) -> Iterator[None]:
     """What the program says is changed before the route sees it."""
     honest = LevelProgram.solve
 
-    def said(self: LevelProgram, seconds: float | None = None) -> Found | None:
+    def said(self: LevelProgram, seconds: float | None = None) -> LevelOptimum | None:
         found = honest(self, seconds)
         return None if found is None else change(found)
 
@@ -448,8 +452,8 @@ def test_noise_gives_no_wrong_answer(seed: int, noise: float) -> None:
     if instance.merged().n_servers == 1:
         pytest.skip("one kind of server")
 
-    def shaken(found: Found) -> Found:
-        return Found(
+    def shaken(found: LevelOptimum) -> LevelOptimum:
+        return LevelOptimum(
             found.level * (1 + noise * rng.normal()),
             found.amounts * (1 + noise * rng.normal(size=found.amounts.shape)),
             found.prices + noise * rng.random(found.prices.shape) * found.prices.max(),
@@ -464,7 +468,7 @@ def test_noise_gives_no_wrong_answer(seed: int, noise: float) -> None:
 def test_a_perturbed_allocation_is_refused() -> None:
     """One per mille less for one user, whoever it is, and the proof fails."""
     program = Program(log_uniform(np.random.default_rng(2), 10, 3, servers=3, limits=0.3), fo.Leximin(), ())
-    filling = server_leximin._Filling(program)
+    filling = server_leximin._LevelsOnServers(program)
     with np.errstate(all="ignore"):
         assert filling.fill(Settings()) and judged(filling).ok
     honest = filling.tasks()
@@ -490,7 +494,7 @@ def test_level_and_amounts_that_lie_together_are_found_out() -> None:
 def test_tasks_moved_from_one_user_to_another_are_refused(seed: int) -> None:
     rng = np.random.default_rng(seed)
     program = Program(log_uniform(rng, 8, 2, servers=3, limits=0.3, decades=1), fo.Leximin(), ())
-    filling = server_leximin._Filling(program)
+    filling = server_leximin._LevelsOnServers(program)
     with np.errstate(all="ignore"):
         assert filling.fill(Settings()) and judged(filling).ok
         honest = filling.tasks()
@@ -505,7 +509,7 @@ def test_tasks_moved_from_one_user_to_another_are_refused(seed: int) -> None:
 
 def test_who_needs_little_of_what_is_full_cannot_be_left_with_nothing() -> None:
     program = Program(fo.Instance([[0, 1], [0, 1], [1, 1e-7]], [[10, 10], [7, 9]]), fo.Leximin(fo.Tasks()), ())
-    filling = server_leximin._Filling(program)
+    filling = server_leximin._LevelsOnServers(program)
     with np.errstate(all="ignore"):
         assert filling.fill(Settings()) and judged(filling).ok
         honest = filling.tasks()

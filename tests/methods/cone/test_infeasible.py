@@ -16,8 +16,8 @@ from oracle.instances import clusters
 
 import fairopt as fo
 from fairopt.blocks.levels import AtLeast
+from fairopt.formulation import solvers
 from fairopt.formulation.program import Program
-from fairopt.methods.cone import solvers
 from fairopt.methods.cone.infeasible import explain
 
 POOL = fo.Instance([[1, 2], [2, 1]], [10, 10], users=["a", "b"], resources=["cpu", "memory"])

@@ -17,10 +17,10 @@ from oracle.lies import lying
 
 import fairopt as fo
 from fairopt.formulation.program import Program
-from fairopt.methods.cone.leximin import solve
-from fairopt.methods.cone.solve import Settings
+from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool import solve as pool
+from fairopt.methods.settings import Settings
 
 SOLVERS = [s for s in ("HIGHS", "CLARABEL", "ECOS", "SCS") if s in cp.installed_solvers()]
 EXACT = [s for s in SOLVERS if s != "SCS"]  # SCS may give up; it must not be wrong
@@ -330,7 +330,7 @@ def test_identical_servers_merge_exactly_and_spread_equally(instance: fo.Instanc
     )  # fmt: skip
     a = by_programs(fo.DRFH(), repeated)
     program = Program(repeated, fo.Leximin(), (), merge=False)
-    alone = best(program, solve(program, Settings()))
+    alone = best(program, solve_leximin(program, Settings()))
     assert alone.ok
     unmerged = fo.Allocation(repeated, fo.DRFH(), program.expand(alone.tasks), a.certificate, 0.0)
     assert_same_levels(levels(a, fo.DominantShare()), levels(unmerged, fo.DominantShare()))

@@ -11,8 +11,8 @@ import pytest
 import fairopt as fo
 from fairopt.formulation.program import Program
 from fairopt.methods.cone import newton
-from fairopt.methods.cone.solve import Settings
 from fairopt.methods.dispatch import best
+from fairopt.methods.settings import Settings
 
 POOL = fo.Instance([[1, 2], [2, 1], [1, 1]], [100, 100])
 SERVERS = fo.Instance([[1, 2], [2, 1], [1, 1]], [[100, 100], [30, 80]], eligible=[[1, 1], [1, 0], [0, 1]])
@@ -39,8 +39,8 @@ class Kinked(fo.Objective):
 def climbed(objective: fo.Objective, instance: fo.Instance, *constraints: fo.Constraint) -> np.ndarray:
     """Tasks by user, once proved."""
     program = Program(instance, objective, constraints)
-    assert newton.applies(program)
-    answer = best(program, newton.solve(program, Settings()))
+    assert newton.is_for_newton(program)
+    answer = best(program, newton.solve_by_newton(program, Settings()))
     assert answer.ok and answer.method == "newton"
     return program.pairs.sum(answer.tasks)
 
@@ -78,16 +78,16 @@ def test_a_solver_that_is_asked_for_is_not_helped() -> None:
 
 def test_an_objective_without_a_slope_ends_without_an_answer() -> None:
     program = Program(POOL, Kinked(), ())
-    answer = best(program, newton.solve(program, Settings()))
+    answer = best(program, newton.solve_by_newton(program, Settings()))
     assert not answer.ok
 
 
 @pytest.mark.parametrize("objective", [fo.AlphaFair(2), fo.Total(), fo.OrderedWeighted([3, 2, 1])], ids=repr)
 def test_objectives_that_are_bounded_in_closed_form_are_left_to_cones(objective: fo.Objective) -> None:
-    assert not newton.applies(Program(POOL, objective, ()))
+    assert not newton.is_for_newton(Program(POOL, objective, ()))
 
 
 def test_the_clock_is_looked_at() -> None:
     program = Program(POOL, Powers(8), ())
-    answer = best(program, newton.solve(program, Settings(deadline=0.0)))
+    answer = best(program, newton.solve_by_newton(program, Settings(deadline=0.0)))
     assert not answer.ok and "(0 programs)" in answer.tried[0].status

@@ -14,8 +14,8 @@ import fairopt as fo
 from fairopt.blocks.model import Point
 from fairopt.formulation.program import Program
 from fairopt.methods.cone import parametric
-from fairopt.methods.cone.solve import Settings
 from fairopt.methods.dispatch import best
+from fairopt.methods.settings import Settings
 
 CONES = [s for s in ("CLARABEL", "ECOS", "SCS") if s in cp.installed_solvers()]
 PARAMETERS = [(0.3, 3), (0.5, 1.5), (0.5, 5), (0.9, 0.2), (1.1, -0.2), (2, -0.6), (2, -2), (5, -1), (20, -1), (20, -20)]
@@ -36,7 +36,7 @@ def test_the_search_finds_the_best_of_two_users(beta: float, lam: float) -> None
         instance = fo.Instance(demands, capacities, weights=weights)
         right, _ = best_of_two(instance.ratios, instance.task_limits, lambda x, i=instance: measure(objective, i, x))
         program = Program(instance, objective, ())
-        answer = best(program, parametric.solve(program, Settings(solver="CLARABEL")))
+        answer = best(program, parametric.solve_fairness_efficiency(program, Settings(solver="CLARABEL")))
         assert answer.ok, answer.tried
         assert measure(objective, instance, right) - measure(objective, instance, answer.tasks) <= 2e-6
         np.testing.assert_allclose(answer.tasks, right, atol=3e-3 * right.max())
@@ -72,7 +72,7 @@ def test_the_edge_of_the_region_is_alpha_fairness() -> None:
     for beta in (0.5, 2.0, 5.0):
         a = fo.FDS(beta=beta, lam=(1 - beta) / beta).allocate(instance)
         np.testing.assert_allclose(a.tasks, fo.FDS(beta).allocate(instance).tasks, rtol=1e-4)
-        assert not parametric.applies(Program(instance, fo.FairnessEfficiency(beta, (1 - beta) / beta), ()))
+        assert not parametric.is_sum_of_logs(Program(instance, fo.FairnessEfficiency(beta, (1 - beta) / beta), ()))
 
 
 def test_much_emphasis_on_efficiency_tends_to_the_sum() -> None:
@@ -86,7 +86,7 @@ def test_much_emphasis_on_efficiency_tends_to_the_sum() -> None:
 def test_it_ends_when_the_time_is_up() -> None:
     instance = log_uniform(np.random.default_rng(4), 100, 3)
     program = Program(instance, fo.FairnessEfficiency(2, -2), ())
-    answer = best(program, parametric.solve(program, Settings(deadline=0.0)))
+    answer = best(program, parametric.solve_fairness_efficiency(program, Settings(deadline=0.0)))
     assert not answer.ok and answer.tried
 
 

@@ -18,7 +18,7 @@ from scipy.special import xlogy
 
 import fairopt as fo
 from fairopt.blocks.model import Point
-from fairopt.methods.cone import solvers
+from fairopt.formulation import solvers
 
 CONES = [s for s in ("CLARABEL", "ECOS", "SCS") if s in cp.installed_solvers()]
 LINEAR = [s for s in ("HIGHS", "CLARABEL", "ECOS", "SCS") if s in cp.installed_solvers()]

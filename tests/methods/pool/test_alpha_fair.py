@@ -15,11 +15,11 @@ from oracle.optimum import alpha_fair
 import fairopt as fo
 from fairopt.allocation import feasibility
 from fairopt.formulation.program import Program
-from fairopt.methods.cone.solve import Settings
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool import alpha_fair as prices_module
 from fairopt.methods.pool import responses
 from fairopt.methods.pool.solve import by_prices
+from fairopt.methods.settings import Settings
 
 ALPHAS = (0.1, 0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 20.0)
 EXTREME = (0.01, 0.03, 100.0)  # certified as well, but a few of them by the cone route

@@ -18,11 +18,11 @@ import fairopt as fo
 from fairopt.errors import Infeasible
 from fairopt.formulation.pool_users import Chunk, Pool
 from fairopt.formulation.program import Program
-from fairopt.methods.cone.solve import Settings
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool import max_sum
 from fairopt.methods.pool import solve as pool_module
 from fairopt.methods.pool import totals as totalling
+from fairopt.methods.settings import Settings
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.pool import totals
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import fairopt as fo
+from fairopt.formulation.demands_at_prices import Demands, demands_of
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import alpha_fair, interior_point
-from fairopt.methods.cluster.demands_at_prices import Demands, demands_of
-from fairopt.methods.cluster.price_system import ByPrices, ByUsers, PriceSystem
-from fairopt.methods.cone.solve import Settings
+from fairopt.methods.cluster.interior_point import ByPrices, ByUsers, PriceSystem
 from fairopt.methods.dispatch import best
+from fairopt.methods.settings import Settings
 
 SIZES = [(1, 2, 1), (3, 4, 2), (12, 3, 3), (5, 30, 3)]
 OBJECTIVES = {
@@ -153,10 +153,10 @@ def test_max_min_of_few_users_on_many_servers_is_that_of_a_linear_program(
 ) -> None:
     instance = instance_of(n, servers, m, kind, seed)
     program = Program(instance, fo.MaxMin(), ())
-    if not alpha_fair.applies(program):  # all servers alike: one row
+    if not alpha_fair.is_alpha_fair_on_servers(program):  # all servers alike: one row
         assert program.instance.n_servers == 1
         return
-    answer = best(program, alpha_fair.solve(program, Settings()))
+    answer = best(program, alpha_fair.solve_alpha_fair_on_servers(program, Settings()))
     assert answer.ok and answer.violation == 0.0
     shares = (program.expand(answer.tasks) * fo.DominantShare().coefficients(instance).reshape(n, -1)).sum(axis=1)
     assert (shares / instance.weights).min() == pytest.approx(best_level(instance), rel=1e-6)
@@ -169,7 +169,7 @@ def test_users_first_and_prices_first_lead_to_the_same_levels(
 ) -> None:
     instance = instance_of(15, 40, 2, kind, 4)
     program = Program(instance, OBJECTIVES[name], ())
-    assert alpha_fair.applies(program)
+    assert alpha_fair.is_alpha_fair_on_servers(program)
     made: list[type[PriceSystem]] = []
     answers = []
     for way in (ByUsers, ByPrices):
@@ -179,7 +179,7 @@ def test_users_first_and_prices_first_lead_to_the_same_levels(
             return way(*arguments)
 
         monkeypatch.setattr(interior_point, "ByUsers", counted)  # what fewer users than prices lead to
-        answers.append(best(program, alpha_fair.solve(program, Settings())))
+        answers.append(best(program, alpha_fair.solve_alpha_fair_on_servers(program, Settings())))
     assert set(made) == {ByUsers, ByPrices}
     first, second = (program.pairs.table(answer.tasks).sum(axis=1) for answer in answers)
     assert all(answer.ok for answer in answers)
@@ -209,7 +209,7 @@ def test_it_is_refused_only_where_users_and_prices_are_both_many(monkeypatch: py
     monkeypatch.setattr(alpha_fair, "LARGEST_SYSTEM", 5)
     for n, servers, fits in [(5, 8, True), (9, 2, True), (6, 3, False)]:
         instance = fo.datasets.log_uniform(n, 2, n_servers=servers, different_servers=True, seed=1)
-        assert alpha_fair.applies(Program(instance, fo.MaxMin(), ())) == fits
+        assert alpha_fair.is_alpha_fair_on_servers(Program(instance, fo.MaxMin(), ())) == fits
 
 
 # -- servers alike --------------------------------------------------------------------------------------------

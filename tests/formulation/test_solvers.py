@@ -7,7 +7,7 @@ import forked
 import pytest
 
 import fairopt as fo
-from fairopt.methods.cone import solvers
+from fairopt.formulation import solvers
 
 LONG = """
 import fairopt as fo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -49,6 +49,10 @@ CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 # optimum comes back as if it were done, and its answer is judged like any other.)
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
+_OF_LINEAR_PROGRAMS = (
+    cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.NonNeg, cp.constraints.NonPos,
+    cp.constraints.Zero,
+)  # fmt: skip
 KNOWN = ("CLARABEL", "ECOS", "HIGHS", "OSQP", "SCIPY", "SCS")
 
 
@@ -104,6 +108,17 @@ def chain(linear: bool) -> list[str]:
     """The solvers to try in order, for a linear program or for cones."""
     here = set(installed())
     return [name for name in (LINEAR_CHAIN if linear else CONE_CHAIN) if name in here]
+
+
+def all_linear(conditions: Iterable[cp.Constraint]) -> bool:
+    """Whether a linear program can hold the conditions."""
+    return all(isinstance(c, _OF_LINEAR_PROGRAMS) and all(a.is_pwl() for a in c.args) for c in conditions)
+
+
+def statuses(problem: cp.Problem) -> Iterator[str]:
+    """What each solver of the chain says of a problem, one solved after the other as they are asked for."""
+    linear = problem.objective.expr.is_pwl() and all_linear(problem.constraints)
+    return (run(problem, name).status for name in chain(linear))
 
 
 def has_second_try(solver: str) -> bool:

@@ -1,0 +1,38 @@
+"""How a caller wants a policy solved, and what methods give back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.formulation.program import Program
+from fairopt.proofs.evidence import Proposal
+from fairopt.proofs.gate import Answer
+
+Proposals = Generator[Proposal, Answer | None, None]  # each is judged at the gate, and the answer sent back
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the caller wants it solved."""
+
+    solver: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    deadline: float | None = None
+    verbose: bool = False
+    general: Callable[[Program, Settings], Proposals] | None = None  # instead of `solve`: `Prepared` has a program
+    start: NDArray[np.floating[Any]] | None = None  # a guess at prices, in natural units by server row given
+
+    def left(self) -> float | None:
+        """Seconds left, never negative."""
+        return None if self.deadline is None else max(self.deadline - time.perf_counter(), 0.0)
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is up."""
+        return self.deadline is not None and time.perf_counter() >= self.deadline

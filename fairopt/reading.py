@@ -17,9 +17,9 @@ from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_within
 from fairopt.blocks.model import Point
 from fairopt.certificate import VIOLATION_TOLERANCE, Try
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
+from fairopt.formulation.division import division
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
-from fairopt.methods.bundles.closed_form import division
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF

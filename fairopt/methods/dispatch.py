@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import Kept, KeptLevel, KeptShares
 from fairopt.blocks.base import ByUser, is_ours
-from fairopt.blocks.bundle_model import BundlePoint
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
@@ -23,9 +22,10 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Tota
 from fairopt.certificate import Try
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.formulation import solvers
+from fairopt.formulation.bundle_program import BundleProgram, decides_bundles, program_class
 from fairopt.formulation.program import Program, require_instance
 from fairopt.instance import Instance
-from fairopt.methods.bundles import program as bundles
+from fairopt.methods.bundles.solve import proposal_of, solve_bundles
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, solve_alpha_fair_on_servers
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
 from fairopt.methods.cone.leximin import solve_leximin
@@ -34,9 +34,7 @@ from fairopt.methods.cone.parametric import parametric_applies, solve_fairness_e
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.proofs import bundles as proofs
 from fairopt.proofs import gate
-from fairopt.proofs.bundles import BundleAnswer
 from fairopt.proofs.evidence import Proposal
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.plain import restored
@@ -99,25 +97,24 @@ def allocate(
     )
     if settings.solver and method not in ("auto", "cone"):
         raise InvalidBlock(f"solver {settings.solver} goes the cone route; give method='cone' or leave method out")
-    if bundles.decides_bundles(policy.objective):
-        allocation = gate.of_bundles(policy, _bundle_tiers(policy, instance, settings, method), begun)
-    else:
-        allocation = gate.allocation(policy, _tiers(policy, instance, settings, method), begun)
+    allocation = gate.allocation(policy, _tiers(policy, instance, settings, method), begun)
     if not allocation.certificate.ok:
         _refuse(allocation, settings)
     return allocation
 
 
 def _tiers(policy: Any, instance: Instance, settings: Settings, method: str) -> list[tuple[Program, Answer]]:
-    """Tier after tier of a policy that decides tasks, as far as they are certified."""
+    """Tier after tier of a policy, as far as they are certified."""
+    program_of = program_class(policy.objective)
     tiers = policy.objective.tiers if isinstance(policy.objective, Tiers) else (policy.objective,)
+    if program_of is BundleProgram and method not in ("auto", "cone", "closed"):
+        raise OutOfDomain(f"{method} is {REACH[method]}; {policy.objective!r} decides bundles; use method='auto'")
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
     judged: list[tuple[Program, Answer]] = []
     for k, objective in enumerate(tiers):
-        program = Program(instance, objective, constraints)
-        program.refuse_hopeless()
+        program = program_of(instance, objective, constraints)
         with np.errstate(all="ignore"):  # zeros, infinities and NaN are looked at where they matter
-            answer = gate.empty(program) if program.empty else _one(program, settings, method)
+            answer = _one(program, settings, method)
         judged.append((program, answer))
         if not answer.ok:
             break
@@ -154,26 +151,6 @@ def _rank(answer: Answer) -> tuple[bool, float]:
     return not answer.ok, answer.gap + answer.violation + answer.block_violation
 
 
-def _bundle_tiers(
-    policy: Any, instance: Instance, settings: Settings, method: str
-) -> list[tuple[bundles.BundleProgram, BundleAnswer]]:
-    """Tier after tier of a policy that decides what users hold, in which their tasks then have to fit."""
-    if method not in ("auto", "cone", "closed"):
-        raise OutOfDomain(f"{method} is {REACH[method]}; {policy.objective!r} decides bundles; use method='auto'")
-    tiers = policy.objective.tiers if isinstance(policy.objective, Tiers) else (policy.objective,)
-    judged: list[tuple[bundles.BundleProgram, BundleAnswer]] = []
-    constraints: tuple[Constraint, ...] = tuple(policy.constraints)
-    for objective in tiers:
-        program = bundles.BundleProgram(instance, objective, constraints)
-        answer = bundles.solve(program, settings, method)
-        judged.append((program, answer))
-        if not answer.ok or program.empty or len(judged) == len(tiers):
-            break
-        point = BundlePoint(program.instance, answer.bundles, answer.tasks)
-        constraints += (KeptLevel(objective, objective.value(point) - TIER * objective.drop(point)),)
-    return judged
-
-
 def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
     """An allocation of a policy, judged anew as it stands.
 
@@ -196,14 +173,17 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
     policy, instance, settings = given.policy, given.instance, Settings()
     several = isinstance(policy.objective, Tiers)
     try:
-        if bundles.decides_bundles(policy.objective):
+        if decides_bundles(policy.objective):
             held = given.given_bundles
             if held is None:
                 raise ValueError("no bundles")
-            earlier = _bundle_tiers(policy, instance, settings, "auto") if several else []
-            last = earlier[-1][0] if earlier else bundles.BundleProgram(instance, policy.objective, policy.constraints)
-            answer = proofs.judge(last, bundles.proposal_of(last, held, given.tasks_by_server, method, solver))
-            return gate.of_bundles(policy, [*earlier[:-1], (last, answer)], begun, (given.tasks_by_server, held))
+            earlier = _tiers(policy, instance, settings, "auto") if several else []
+            last = earlier[-1][0] if earlier else BundleProgram(instance, policy.objective, policy.constraints)
+            assert isinstance(last, BundleProgram)
+            found = gate.empty(last) if last.empty else gate.judge(
+                last, proposal_of(last, held, given.tasks_by_server, method, solver)
+            )  # fmt: skip
+            return gate.allocation(policy, [*earlier[:-1], (last, found)], begun, given.tasks_by_server, held)
         if not several:
             program = Program(instance, policy.objective, policy.constraints)
             found = gate.empty(program) if program.empty else _by_kept(program, given, evidence, method, solver)
@@ -234,6 +214,11 @@ def _at(program: Program, given: Allocation, evidence: Any, method: str, solver:
 
 def _one(program: Program, settings: Settings, method: str) -> Answer:
     """One objective, by the first route that is exact for it."""
+    if program.empty:
+        return gate.empty(program)
+    if isinstance(program, BundleProgram):
+        return best(program, solve_bundles(program, settings, method))
+    program.refuse_hopeless()
     tried: tuple[Try, ...] = ()
     if settings.solver is None and method != "cone":
         for name, applies, solve in FAST:
@@ -324,7 +309,7 @@ def _steep(objective: Objective) -> bool:
 
 def _kept(objective: Objective, program: Program, answer: Answer) -> Sequence[Constraint]:
     """What an earlier tier asks of the later ones."""
-    point = Point(program.instance, program.pairs.table(answer.tasks))
+    point = program.point(answer.tasks, answer.bundles)
     if isinstance(objective, Leximin):
         levels = point.share(objective.share) * (1 - TIER)
         by_user = ByUser(dict(zip(program.instance.users, levels.tolist(), strict=True)))

@@ -12,11 +12,9 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock
-from fairopt.formulation import problem as natural
+from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
-from fairopt.methods.bundles import problem as bundle_problem
-from fairopt.methods.bundles.program import decides_bundles
 from fairopt.methods.prepared import Prepared
 from fairopt.proofs.read import read
 
@@ -185,7 +183,7 @@ class Policy:
         >>> round(float(problem.solve(solver="HIGHS")), 6)
         25.0
         """
-        return (bundle_problem if decides_bundles(self.objective) else natural).problem(self, instance)
+        return natural_problem(self, instance)
 
     def read(self, problem: cp.Problem, instance: Instance) -> Allocation:
         """Certify the answer of a problem that `problem` made, solved and perhaps changed by the user.

@@ -17,9 +17,9 @@ from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_within
 from fairopt.blocks.model import Point
 from fairopt.certificate import VIOLATION_TOLERANCE, Try
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
+from fairopt.formulation.division import division
 from fairopt.instance import Instance
-from fairopt.methods import dispatch
-from fairopt.methods.bundles.closed_form import division
+from fairopt.methods.saved import judged_again
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
@@ -111,10 +111,10 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: _SavedCertificate) -
     elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
         note = "it is not feasible"
     elif isinstance(policy, Policy):
-        return dispatch.judged_again(loaded, evidence, claim.method, claim.solver)
+        return judged_again(loaded, evidence, claim.method, claim.solver)
     elif isinstance(policy, BottleneckFairness):
         welfare = replace(loaded, policy=NashWelfare())
-        return replace(dispatch.judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
+        return replace(judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
     elif isinstance(policy, PSDSF):
         return gate.of_equilibrium(policy, instance, tasks, time.perf_counter())
     else:

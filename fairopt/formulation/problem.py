@@ -2,77 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from fairopt.blocks.base import is_ours
+from fairopt.blocks.bundle_model import BundleModel
+from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Pairs
-from fairopt.blocks.objectives import Leximin, MaxMin, Objective, Tiers
+from fairopt.blocks.objectives import Leximin, MaxMin, Tiers
+from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.program import Program, require_instance, written
 from fairopt.instance import Instance
 
-VARIABLE = "tasks"
+TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
 
 
-def problem(policy: Any, instance: Instance) -> cp.Problem:
+def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
     """See `Policy.problem`."""
     require_instance(instance)
-    objective = first_number(policy.objective)
-    program = Program(instance, objective, policy.constraints, merge=False)
+    program = first_program(policy, instance, policy.constraints)
     n, servers = instance.n_users, instance.n_servers
-    tasks = cp.Variable((n,) if servers == 1 else (n, servers), name=VARIABLE, nonneg=True)
-    part, pairs = program.active, program.pairs
-    flat = tasks if servers == 1 else cp.vec(tasks, order="C")
-    unknowns = flat if len(pairs) == n * servers else flat[part[pairs.user] * servers + pairs.server]
-    constraints: list[cp.Constraint] = []
+    held: cp.Variable | None = None
+    elsewhere: list[cp.Constraint] = []
+    if isinstance(program, BundleProgram):
+        held = cp.Variable((n, instance.capacities.size), name=BUNDLES, nonneg=True)
+        elsewhere = _zero("nothing else", held, ~can_hold(program))
+    tasks: cp.Expression = cp.Constant(np.zeros((n, servers)))
+    if held is None or (program.speaks_of_tasks and not program.empty):
+        tasks = cp.Variable((n,) if servers == 1 and held is None else (n, servers), name=TASKS, nonneg=True)
+        inside = np.zeros((n, servers), dtype=bool)
+        inside[program.active[program.pairs.user], program.pairs.server] = True
+        elsewhere = _zero("nowhere else", tasks, ~inside) + elsewhere
+
+    def view(part: Instance, pairs: Pairs, users: NDArray[np.intp]) -> Model:
+        """What blocks see of the variables."""
+        flat = tasks if tasks.ndim == 1 else cp.vec(tasks, order="C")
+        places = users[pairs.user] * servers + pairs.server
+        chosen = flat if len(places) == flat.size else flat[places]
+        if held is None or not isinstance(program, BundleProgram):
+            return Model(part, chosen, pairs=pairs)
+        triples = program.triples if part is program.instance else program.triples_as_given
+        ones = np.ones(len(triples)), np.ones(len(pairs))
+        return BundleModel(part, held[users[triples.user], triples.row], ones[0], triples, chosen, ones[1], pairs)
+
+    objective: cp.Expression = cp.Constant(0.0)
+    conditions: list[cp.Constraint] = []
     if not program.empty:
-        model = Model(program.instance, unknowns, pairs=pairs)
-        capacity = (instance.capacities * instance.counts[:, None]).ravel()
-        rows = program.capacity_rows
-        scaled = sp.diags_array(capacity[rows]) @ sp.csr_array(pairs.loads)[rows]
-        constraints.append(_named("capacity", scaled @ unknowns <= capacity[rows]))
-        limited = np.flatnonzero(np.isfinite(program.instance.task_limits))
-        if len(limited):
-            constraints.append(_named("task limits", model.tasks[limited] <= program.instance.task_limits[limited]))
-        everybody = model
-        if len(part) < n:
-            all_pairs = Pairs(instance)
-            everybody = Model(instance, flat[all_pairs.user * servers + all_pairs.server], pairs=all_pairs)
-            everybody.required = model.required
+        part, rows = program.instance, program.capacity_rows
+        model = view(part, program.pairs, program.active)
+        of_all = model if program.everybody else view(instance, Pairs(instance), np.arange(n))
+        of_all.required = model.required
+        capacity = (instance.capacities * instance.counts[:, None]).ravel()[rows]
+        used = cp.multiply(capacity, model.loads[rows]) if held is None else cp.sum(held, axis=0)[rows]
+        conditions.append(_named("capacity", used <= capacity))
+        if program.speaks_of_tasks:
+            if isinstance(model, BundleModel):
+                conditions.append(_named("tasks fit", model.fits()))
+            limited = np.flatnonzero(np.isfinite(part.task_limits))
+            if len(limited):
+                conditions.append(_named("task limits", model.tasks[limited] <= part.task_limits[limited]))
         for block in policy.constraints:
-            for name, condition in written(block, model if is_ours(block) else everybody).items():
-                constraints.append(_named(f"{block!r}: {name}", condition))
-        expression = cp.sum(objective.expression(model))
-        constraints += model.required
-    else:
-        expression = cp.Constant(0.0)
-    outside = np.ones((n, servers), dtype=bool)
-    outside[part[pairs.user], pairs.server] = False
-    if outside.any():
-        constraints.append(_named("nowhere else", flat[np.flatnonzero(outside.ravel())] == 0))
-    maximise = cp.Maximize(expression)
-    maximise.block = objective  # so that `read` can use what the block knows, while the objective is this one
-    return cp.Problem(maximise, constraints)
+            for name, condition in written(block, model if is_ours(block) else of_all).items():
+                conditions.append(_named(f"{block!r}: {name}", condition))
+        objective = cp.sum(program.objective.expression(model))
+        conditions += model.required
+    maximise = cp.Maximize(objective)
+    maximise.block = program.objective  # so that `read` can use what the block knows, while the objective is this one
+    return cp.Problem(maximise, [*conditions, *elsewhere])
 
 
-def first_number(objective: Objective) -> Objective:
-    """The first tier, and the first level of a leximin: what a single problem can hold.
+def first_program(policy: Any, instance: Instance, constraints: Sequence[Constraint]) -> Program:
+    """The first tier on the servers as given, of a leximin its first level: what a single problem can hold."""
+    first = policy.objective.tiers[0] if isinstance(policy.objective, Tiers) else policy.objective
+    if decides_bundles(policy.objective):
+        return BundleProgram(instance, first, constraints, merge=False)
+    return Program(instance, MaxMin(first.share) if isinstance(first, Leximin) else first, constraints, merge=False)
 
-    Parameters
-    ----------
-    objective : Objective
-        Any.
 
-    Returns
-    -------
-    Objective
-        No order.
-    """
-    first = objective.tiers[0] if isinstance(objective, Tiers) else objective
-    return MaxMin(first.share) if isinstance(first, Leximin) else first
+def can_hold(program: BundleProgram) -> NDArray[np.bool_]:
+    """What users can hold, in the shape of the variable."""
+    inside = np.zeros((program.given.n_users, program.given.capacities.size), dtype=bool)
+    if not program.empty:
+        inside[program.active[program.triples.user], program.triples.row] = True
+    return inside
+
+
+def _zero(name: str, variable: cp.Expression, where: NDArray[np.bool_]) -> list[cp.Constraint]:
+    """That some entries vanish: those only, since rows of zeros leave a solver's dual far off."""
+    entries = np.flatnonzero(where)
+    flat = variable if variable.ndim == 1 else cp.vec(variable, order="C")
+    return [_named(name, flat[entries] == 0)] if len(entries) else []
 
 
 def _named(name: str, condition: cp.Constraint) -> cp.Constraint:

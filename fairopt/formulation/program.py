@@ -19,7 +19,7 @@ from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.model import Model, Pairs
+from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
@@ -29,7 +29,7 @@ Float = NDArray[np.floating[Any]]
 
 
 class Program:
-    """An objective and constraints on an instance, reduced to what has to be solved.
+    """An objective and constraints on an instance, reduced to what has to be solved, with a number per `Pairs` of them.
 
     Parameters
     ----------
@@ -51,21 +51,21 @@ class Program:
     def __init__(
         self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
     ) -> None:
-        self.given = instance
-        self.objective = objective
-        self.constraints = tuple(constraints)
+        self.given, self.objective, self.constraints = instance, objective, tuple(constraints)
         takes_part = instance.task_limits > 0
         self.everybody = bool(takes_part.all())
-        with_part = instance if self.everybody else instance.taking_part(self.active)
-        merge = merge and treats_alike(with_part, (objective, *self.constraints))
-        self.instance = with_part.merged() if merge else with_part
-        self.unmerged = with_part
-        self.merge = merge
-        idle = None if self.everybody else instance.taking_part(~takes_part)
+        self.unmerged = instance if self.everybody else instance.taking_part(self.active)
+        self.merge = merge and treats_alike(self.unmerged, (objective, *self.constraints))
+        self.instance = self.unmerged.merged() if self.merge else self.unmerged
         self.low: Float = np.broadcast_to(np.float64(0.0), (self.instance.n_users,))
         self.high: Float = self.instance.task_limits
         self.usable = np.ones(self.instance.n_resources)
         self.rest: list[Constraint] = []
+        self.read_blocks()
+
+    def read_blocks(self) -> None:
+        """Check the blocks, and fold constraints that are only bounds into `low`, `high` and `usable`."""
+        idle = None if self.everybody else self.given.taking_part(self.given.task_limits <= 0)
         for constraint in self.constraints:
             constraint.check(self.instance)
             bounds, usable = constraint.bounds(self.instance), constraint.usable(self.instance)
@@ -79,12 +79,17 @@ class Program:
             else:
                 self.rest.append(constraint)
         if self.pool_share is None:
-            objective.check(self.instance)
+            self.objective.check(self.instance)
 
     @cached_property
     def active(self) -> NDArray[np.intp]:
         """Who takes part: users whose task limit is above 0."""
         return np.flatnonzero(self.given.task_limits > 0)
+
+    @property
+    def speaks_of_tasks(self) -> bool:
+        """Whether tasks are decided, and do not only follow from what users hold."""
+        return True
 
     @property
     def single(self) -> bool:
@@ -164,29 +169,46 @@ class Program:
 
     def expand(self, by_pair: Float) -> Float:
         """Tasks by pair as (n_users, n_servers) of the instance given: spread, and zero for who takes no part."""
-        table = by_pair[:, None] if self.single else self.pairs.table(by_pair)
-        if self.merge and self.unmerged.n_servers > 1:
-            table = self.unmerged.spread(table)
-        if self.everybody:
-            return table
-        out = np.zeros((self.given.n_users, self.given.n_servers))
-        out[self.active] = table
-        return out
+        return self.expand_rows(by_pair[:, None] if self.single else self.pairs.table(by_pair))
 
     def gather(self, table: Float) -> Float:
         """Tasks by pair of an (n_users, n_servers) table of the instance given: what `expand` spreads."""
-        table = table if self.everybody else table[self.active]
+        return self.gather_rows(table)[self.pairs.user, self.pairs.server]
+
+    def expand_rows(self, by_row: Float) -> Float:
+        """Values of shape (n_users, n_servers, ...) on the instance given: spread over identical servers."""
         if self.instance.n_servers < self.unmerged.n_servers:
-            together = np.zeros((self.instance.n_servers, len(table)))
-            np.add.at(together, self.unmerged.server_classes, table.T)
-            table = together.T
-        return table[self.pairs.user, self.pairs.server]
+            classes = self.unmerged.server_classes
+            portion = self.unmerged.counts / self.instance.counts[classes]
+            by_row = by_row[:, classes] * portion.reshape(-1, *[1] * (by_row.ndim - 2))
+        if self.everybody:
+            return by_row
+        out = np.zeros((self.given.n_users, *by_row.shape[1:]))
+        out[self.active] = by_row
+        return out
+
+    def gather_rows(self, values: Float) -> Float:
+        """Values of shape (n_users, n_servers, ...) on the instance that is solved: what `expand_rows` spreads."""
+        values = values if self.everybody else values[self.active]
+        if self.instance.n_servers == self.unmerged.n_servers:
+            return values
+        out = np.zeros((len(values), self.instance.n_servers, *values.shape[2:]))
+        np.add.at(out.swapaxes(0, 1), self.unmerged.server_classes, values.swapaxes(0, 1))
+        return out
 
     def expand_prices(self, by_row: Float) -> Float:
         """Prices by row of `Pairs.loads` (per whole capacity) as (n_servers, n_resources) per natural unit."""
         capacity = self.instance.capacities * self.instance.counts[:, None]
         natural = np.divide(by_row.reshape(capacity.shape), capacity, out=np.zeros(capacity.shape), where=capacity > 0)
         return natural[self.unmerged.server_classes] if self.merge else natural
+
+    def zero_point(self) -> tuple[Float, Float | None]:
+        """Zero tasks, and zero bundles where these are decided."""
+        return np.zeros(len(self.pairs)), None
+
+    def point(self, tasks: Float, bundles: Float | None = None) -> Point:
+        """What blocks see of an answer of this program, on the instance that is solved."""
+        return Point(self.instance, self.pairs.table(tasks))
 
 
 class ConeModel:
@@ -202,24 +224,19 @@ class ConeModel:
 
     def __init__(self, program: Program, solver: str | None = None) -> None:
         self.program = program
-        pairs = program.pairs
-        self.scale = program.size[pairs.user]
-        self.unknowns = cp.Variable(len(pairs), name="tasks in units", nonneg=True)
-        self.model = Model(program.instance, self.unknowns, self.scale, pairs, solver)
+        self.box: list[cp.Constraint] = []
+        self.model = self.in_unknowns(solver)
         rows = program.capacity_rows
         loads = self.model.loads
         self.capacity = (loads if len(rows) == loads.shape[0] else loads[rows]) <= program.usable_rows[rows]
-        self.box: list[cp.Constraint] = []
-        relative = program.size
         tasks = self.model.tasks
-        limited = np.flatnonzero(np.isfinite(program.high))
-        self.limited = limited
+        self.limited = np.flatnonzero(np.isfinite(program.high) & program.speaks_of_tasks)
         self.limits: cp.Constraint | None = None
-        if len(limited):
-            per = np.maximum(program.high[limited], 1e-300)
-            held = program.high[limited] > 0
-            unit = np.where(held, per, relative[limited])
-            self.limits = cp.multiply(tasks[limited], 1.0 / unit) <= held.astype(float)
+        if len(self.limited):
+            high = program.high[self.limited]
+            held = high > 0
+            unit = np.where(held, np.maximum(high, 1e-300), program.size[self.limited])
+            self.limits = cp.multiply(tasks[self.limited], 1.0 / unit) <= held.astype(float)
             self.box.append(self.limits)
         floors = np.flatnonzero(program.low > 0)
         if len(floors):
@@ -232,25 +249,35 @@ class ConeModel:
             self.rest += [(constraint, "required", condition) for condition in self.model.required]
             self.model.required.clear()  # what objectives require comes after
 
+    def in_unknowns(self, solver: str | None) -> Model:
+        """The model, with `unknowns` and their `scale`: tasks by pair."""
+        pairs = self.program.pairs
+        self.scale = self.program.size[pairs.user]
+        self.unknowns = cp.Variable(len(pairs), name="tasks in units", nonneg=True)
+        return Model(self.program.instance, self.unknowns, self.scale, pairs, solver)
+
     @property
     def required(self) -> list[cp.Constraint]:
         """Conditions on variables that objectives added, to be solved along."""
         return self.model.required
 
     def model_as_given(self) -> Model:
-        """The model with everybody in it, those with a task limit of 0 too (their tasks are zero)."""
-        program = self.program
+        """The model with all users in it, those with a task limit of 0 too (their tasks are zero)."""
+        program, ours = self.program, self.model.pairs
         if program.everybody:
             return self.model
         pairs = Pairs(program.given)
-        where = {(j, s): p for p, (j, s) in enumerate(zip(pairs.user.tolist(), pairs.server.tolist(), strict=True))}
-        ours = zip(program.active[program.pairs.user].tolist(), program.pairs.server.tolist(), strict=True)
-        rows = np.array([where[pair] for pair in ours])
-        shape = (len(pairs), len(rows))
-        place = sp.csr_array((self.scale, (rows, np.arange(len(rows)))), shape=shape)
-        model = Model(program.given, place @ self.unknowns, pairs=pairs, solver=self.model.solver)
+        place = pairs.index(program.active[ours.user], ours.server)
+        scale = np.ones(len(pairs))
+        scale[place] = self.scale
+        spread = sp.csr_array((np.ones(len(place)), (place, np.arange(len(place)))), shape=(len(pairs), len(place)))
+        model = self.of_all_users(spread @ self.model.unknowns, scale, pairs)
         model.required = self.model.required
         return model
+
+    def of_all_users(self, tasks: cp.Expression, scale: Float, pairs: Pairs) -> Model:
+        """A model of the instance given in the same unknowns."""
+        return Model(self.program.given, tasks, scale, pairs, self.model.solver)
 
     @property
     def all_constraints(self) -> list[cp.Constraint]:

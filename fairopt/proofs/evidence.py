@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.certificate import Try
+from fairopt.formulation.division import Division
 
 if TYPE_CHECKING:
     from fairopt.formulation.pool_users import Chunk, Pool
@@ -130,15 +131,20 @@ class Solved:
         return cp.sum(self.model.program.objective.expression(self.model.model)) / self.unit, self.unit
 
 
-Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | Held | Solved
+Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | Held | Solved | Division
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """What one attempt of a method came to: tasks by pair of a user and a server with evidence, or no point at all."""
+    """What one attempt of a method came to: a point with evidence, or no point at all.
+
+    Tasks are by pair of a user and a server; where bundles are decided, both are by server row. A `Division` without a
+    point stands for its own best.
+    """
 
     method: str
     tasks: Float | None = None
     evidence: Evidence | None = None
     solver: str | None = None
     attempt: Try | None = None
+    bundles: Float | None = None

@@ -16,16 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
-from fairopt.blocks.bundle_model import BundlePoint
+from fairopt.blocks.bundle_model import cut_at_limits
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, MaxMin, Total
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
+from fairopt.formulation.bundle_program import BundleProgram
+from fairopt.formulation.division import Division
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, levels, servers, solved
-from fairopt.proofs.bundles import BundleAnswer
-from fairopt.proofs.bundles import judge as judge_bundles
+from fairopt.proofs.bundles import judge_solved_bundles
 from fairopt.proofs.evidence import (
     Bottlenecked,
     Evidence,
@@ -41,7 +42,6 @@ from fairopt.proofs.pool import Feasibility, bottlenecks, natural_prices, totals
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 
 if TYPE_CHECKING:
-    from fairopt.methods.bundles.program import BundleProgram
     from fairopt.proofs.read import Read
 
 Float = NDArray[np.floating[Any]]
@@ -54,7 +54,9 @@ class Answer:
     Attributes
     ----------
     tasks : ndarray of shape (n_pairs,)
-        The final point.
+        The final point; where bundles are decided, of shape (n_users, n_servers).
+    bundles : ndarray of shape (n_users, n_servers, n_resources) or None
+        Where they are decided.
     gap, violation, block_violation, gaps, note, assumed
         As in `Certificate`.
     method : str
@@ -63,7 +65,7 @@ class Answer:
         The objective in natural units.
     prices : ndarray of shape (n_rows,) or None
         By row of `Pairs.loads`, per whole capacity, in natural units of the objective: evidence, and no derivative
-        where optimal prices are not unique.
+        where optimal prices are not unique. Where bundles are decided, of shape (n_servers, n_resources), per unit.
     tried : tuple of Try
         What led here.
     """
@@ -81,6 +83,7 @@ class Answer:
     solver: str | None = None
     tried: tuple[Try, ...] = ()
     evidence: Evidence | None = None
+    bundles: Float | None = None
 
     @property
     def ok(self) -> bool:
@@ -90,12 +93,15 @@ class Answer:
 
 def nothing(program: Program, method: str = "cone") -> Answer:
     """No point at all: zero tasks, of which nothing is proved."""
-    return Answer(np.zeros(len(program.pairs)), np.inf, 0.0, method, np.nan, block_violation=np.inf)
+    tasks, bundles = program.zero_point()
+    return Answer(tasks, np.inf, 0.0, method, np.nan, block_violation=np.inf, bundles=bundles)
 
 
 def empty(program: Program) -> Answer:
     """Where no user takes part there is one allocation, and it is the best."""
-    return Answer(np.zeros(0), 0.0, 0.0, "empty", 0.0, np.zeros(program.pairs.loads.shape[0]))
+    tasks, bundles = program.zero_point()
+    prices = None if isinstance(program, BundleProgram) else np.zeros(program.pairs.loads.shape[0])
+    return Answer(tasks, 0.0, 0.0, "empty", 0.0, prices, bundles=bundles)
 
 
 def judge(program: Program, proposal: Proposal) -> Answer:
@@ -114,23 +120,28 @@ def judge(program: Program, proposal: Proposal) -> Answer:
         Infinite gap where nothing is proved.
     """
     tasks, evidence = proposal.tasks, proposal.evidence
-    if tasks is None or evidence is None:
+    found = evidence is not None and (tasks is not None or isinstance(evidence, Division))
+    if not found:
         answer = nothing(program, proposal.method)
     else:
         with np.errstate(all="ignore"):  # zeros and infinities are looked at where they matter, and a NaN is no proof
-            answer = _judged(program, proposal.method, tasks, evidence)
+            answer = _judged(program, proposal)
             if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # nothing is all that there can be
                 answer.gap = 0.0
     answer.solver, answer.evidence, attempt = proposal.solver, evidence, proposal.attempt
     if attempt is not None:
-        answer.tried = (attempt if tasks is None else replace(attempt, gap=answer.gap, violation=answer.violation),)
+        answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if found else attempt,)
     return answer
 
 
-def _judged(program: Program, method: str, tasks: Float, evidence: Evidence) -> Answer:
+def _judged(program: Program, proposal: Proposal) -> Answer:
     """By kind of evidence, each of which proves objectives of some kinds."""
-    if not _about(program, evidence):
+    method, tasks, evidence = proposal.method, proposal.tasks, proposal.evidence
+    if evidence is None or not _about(program, evidence):
         return nothing(program, method)
+    if isinstance(program, BundleProgram):
+        return _judged_bundles(program, proposal)
+    assert tasks is not None and not isinstance(evidence, Division)
     if isinstance(evidence, (Bottlenecked, FairPrices, TotalPrices)):
         return _on_one_pool(program, method, tasks, evidence)
     if isinstance(evidence, RowPrices):
@@ -154,9 +165,34 @@ def _judged(program: Program, method: str, tasks: Float, evidence: Evidence) -> 
     return answer
 
 
+def _judged_bundles(program: BundleProgram, proposal: Proposal) -> Answer:
+    """Bundles and tasks by server row: of a division by the closed form's prices, else by the cone program's dual."""
+    evidence, bundles, tasks, instance = proposal.evidence, proposal.bundles, proposal.tasks, program.instance
+    if isinstance(evidence, Division):
+        factor = sum(c for c, _ in program.objective.terms())
+        found = evidence.answer(None if bundles is None else bundles / instance.counts[:, None])
+        bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
+        answer = Answer(
+            tasks, found.gap, found.violation, proposal.method, factor * found.value, factor * found.prices,
+            found.part_violation, bundles=bundles,
+        )  # fmt: skip
+    else:
+        assert isinstance(evidence, Solved) and bundles is not None and tasks is not None
+        proved = judge_solved_bundles(evidence, bundles, tasks)
+        value = program.objective.value(program.point(tasks, bundles))
+        answer = Answer(
+            tasks, max(proved.gap, 0.0) if np.isfinite(proved.gap) else np.inf, holdings_violation(instance, bundles),
+            proposal.method, value, proved.prices, proved.block_violation, assumed=proved.assumed, bundles=bundles,
+        )  # fmt: skip
+    answer.violation = max(answer.violation, feasibility(program.given, program.expand(tasks)))
+    return answer
+
+
 def _about(program: Program, evidence: Evidence) -> bool:
     """Whether evidence is about this program, and of a kind that can prove it."""
     objective, fair = program.objective, program.alpha_fair
+    if isinstance(evidence, Division):
+        return isinstance(program, BundleProgram) and evidence is program.division
     if isinstance(evidence, Solved):
         return evidence.model.program is program and not isinstance(objective, Leximin)
     if isinstance(evidence, Held):
@@ -228,9 +264,10 @@ def _on_one_pool(
 
 
 def allocation(
-    policy: Any, judged: Sequence[tuple[Program, Answer]], begun: float, point: Float | None = None
-) -> Allocation:
-    """The allocation of a policy that decides tasks.
+    policy: Any, judged: Sequence[tuple[Program, Answer]], begun: float, point: Float | None = None,
+    bundles: Float | None = None,
+) -> Allocation:  # fmt: skip
+    """The allocation of a policy.
 
     Parameters
     ----------
@@ -242,6 +279,8 @@ def allocation(
         When, by `time.perf_counter`.
     point : ndarray of shape (n_users, n_servers), optional
         Tasks that were judged, and are returned as they are where the answer has them but for rounding.
+    bundles : ndarray of shape (n_users, n_servers, n_resources), optional
+        The same, where they are decided.
 
     Returns
     -------
@@ -250,20 +289,26 @@ def allocation(
     """
     (first, started), (last, final) = judged[0], judged[-1]
     table = _as_given(last.expand(final.tasks), point)
-    gaps = [_gap_at_the_end(program, answer, table) for program, answer in judged[:-1]] + [final.gap]
+    held = None if final.bundles is None else _as_given(last.expand_rows(final.bundles), bundles)
+    gaps = [_gap_at_the_end(program, answer, table, held) for program, answer in judged[:-1]] + [final.gap]
     value = 0.0 if first.empty else started.value
     if last is not first and not first.empty:
-        value = first.objective.value(Point(first.unmerged, table if first.everybody else table[first.active]))
+        value = first.objective.value(first.point(*_gathered(first, table, held)))
     prices = None if started.prices is None else first.expand_prices(started.prices)
-    violation = final.violation if last is first and point is None else feasibility(first.given, table)
     certificate = _certificate(
-        begun, gap=float(np.max(gaps)), violation=violation,
+        begun, gap=float(np.max(gaps)),
+        violation=final.violation if point is None else max(final.violation, feasibility(first.given, table)),
         block_violation=final.block_violation, method=final.method, solver=final.solver,
         tried=tuple(t for _, a in judged for t in a.tried), gaps=tuple(gaps) if len(judged) > 1 else final.gaps,
         note=final.note, assumed="; ".join(dict.fromkeys(a.assumed for _, a in judged if a.assumed)),
     )  # fmt: skip
-    evidence = tuple(plain(answer.evidence) for _, answer in judged)
-    return Allocation(first.given, policy, table, certificate, value, prices, evidence=evidence)
+    evidence = () if held is not None else tuple(plain(answer.evidence) for _, answer in judged)
+    return Allocation(first.given, policy, table, certificate, value, prices, held, evidence=evidence)
+
+
+def _gathered(program: Program, table: Float, bundles: Float | None) -> tuple[Float, Float | None]:
+    """Tasks and bundles of the instance as given, as a program has them."""
+    return program.gather(table), None if bundles is None else program.gather_rows(bundles)
 
 
 def _as_given(found: Float, point: Float | None) -> Float:
@@ -271,46 +316,20 @@ def _as_given(found: Float, point: Float | None) -> Float:
     return found if point is None or not np.allclose(found, point, rtol=1e-12, atol=0.0) else point
 
 
-def _gap_at_the_end(program: Program, answer: Answer, table: Float) -> float:
+def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Float | None) -> float:
     """The gap of an earlier tier at the point that the last one left."""
     if program.empty or answer.evidence is None:
         return answer.gap
-    tasks = program.gather(table)
+    tasks, held = _gathered(program, table, bundles)
     if isinstance(answer.evidence, (Bottlenecked, Held)):  # levels as they were certified, less what was given up
         objective = program.objective
-        points = (Point(program.instance, program.pairs.table(x)) for x in (answer.tasks, tasks))
         before, after = (
             p.share(objective.share) if isinstance(objective, Leximin) else np.array([objective.value(p)])
-            for p in points
+            for p in (program.point(answer.tasks), program.point(tasks))
         )  # fmt: skip
         short = np.divide(before - after, before, out=np.zeros(len(before)), where=before > 0)
         return answer.gap + max(float(short.max(initial=0.0)), 0.0)
-    return judge(program, Proposal(answer.method, tasks, answer.evidence)).gap
-
-
-def of_bundles(
-    policy: Any, judged: Sequence[tuple[BundleProgram, BundleAnswer]], begun: float,
-    point: tuple[Float | None, Float | None] = (None, None),
-) -> Allocation:  # fmt: skip
-    """The allocation of a policy that decides bundles; see `allocation`. ``point`` are tasks and bundles."""
-    (first, started), (last, final) = judged[0], judged[-1]
-    tasks = _as_given(last.expand(final.tasks), point[0])
-    bundles = _as_given(last.expand(final.bundles), point[1])
-    value, prices = started.value, started.prices
-    if last is not first:
-        value = first.objective.value(BundlePoint(last.instance, final.bundles, final.tasks))
-    if prices is not None and first.instance.n_servers != first.unmerged.n_servers:
-        prices = prices[first.unmerged.server_classes]
-    gaps = [judge_bundles(program, answer.at(program.gather(bundles), program.gather(tasks))).gap
-            for program, answer in judged[:-1]] + [final.gap]  # fmt: skip
-    certificate = _certificate(
-        begun, gap=float(np.max(gaps)), violation=max(final.violation, feasibility(first.given, tasks)),
-        method=final.method, solver=final.solver, block_violation=final.block_violation,
-        tried=tuple(t for _, a in judged for t in a.tried),
-        gaps=tuple(gaps) if len(judged) > 1 else (),
-        assumed="; ".join(dict.fromkeys(a.assumed for _, a in judged if a.assumed)),
-    )  # fmt: skip
-    return Allocation(first.given, policy, tasks, certificate, value, prices, bundles)
+    return judge(program, Proposal(answer.method, tasks, answer.evidence, bundles=held)).gap
 
 
 def of_problem(policy: Any, instance: Instance, found: Read, solver: str | None, begun: float) -> Allocation:
@@ -380,9 +399,7 @@ def of_batch(policy: Any, instance: Instance, tasks: Float, found: Found, second
 
 def of_shards(feasible: Feasibility, gap: float, method: str, begun: float) -> Certificate:
     """The certificate of an answer whose users were looked at in shards, from what was measured of all of them."""
-    return _certificate(
-        begun, gap=gap, violation=feasible.violation, block_violation=feasible.short, method=method
-    )
+    return _certificate(begun, gap=gap, violation=feasible.violation, block_violation=feasible.short, method=method)
 
 
 def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: Any) -> Allocation:

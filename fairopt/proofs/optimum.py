@@ -66,7 +66,7 @@ class Optimum:
         self.evidence = allocation.evidence_prices
         if program.empty:
             return
-        self.point = Point(program.instance, _gathered(program, allocation.tasks_by_server))
+        self.point = Point(program.instance, program.gather_rows(allocation.tasks_by_server))
         alone = [t for c, t in self.objective.terms() if c > 0]
         self.levelled = len(alone) == 1 and isinstance(alone[0], (MaxMin, Leximin)) and is_ours(alone[0])
         pairs = program.pairs
@@ -137,17 +137,6 @@ def _within(value: Any) -> Iterator[Block]:
     if isinstance(value, tuple):
         for part in value:
             yield from _within(part)
-
-
-def _gathered(program: Program, table: Float) -> Float:
-    """Tasks of those who take part, those of identical servers together."""
-    table = table if program.everybody else table[program.active]
-    if program.instance.n_servers == program.unmerged.n_servers:
-        return table
-    classes = program.unmerged.server_classes
-    together = sp.csr_array((np.ones(len(classes)), (np.arange(len(classes)), classes)))
-    out: Float = table @ together
-    return out
 
 
 # -- what objectives are worth -----------------------------------------------------------------------------------------

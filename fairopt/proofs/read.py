@@ -24,11 +24,10 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, NotConcave
-from fairopt.formulation import problem as natural
+from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
+from fairopt.formulation.problem import BUNDLES, TASKS, can_hold, first_program
 from fairopt.formulation.program import Program, require_instance
 from fairopt.instance import Instance
-from fairopt.methods.bundles import problem as bundle_problem
-from fairopt.methods.bundles.program import decides_bundles
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import dual_values, gradient_of, linear_charge, relative_violation, repair
 from fairopt.proofs.conic import ASSUMED, conic_bound
@@ -101,16 +100,16 @@ def judge(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
             "objective and convex conditions"
         )
     with np.errstate(all="ignore"):
-        return (_of_bundles if decides_bundles(policy.objective) else _of_tasks)(policy, problem, instance)
+        bundles = decides_bundles(policy.objective)
+        program = first_program(policy, instance, policy.constraints if bundles else ())
+        return _of_bundles(problem, program) if isinstance(program, BundleProgram) else _of_tasks(problem, program)
 
 
-def _of_tasks(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
+def _of_tasks(problem: cp.Problem, program: Program) -> Read:
     """In a variable of tasks."""
+    instance, objective, pairs = program.given, program.objective, program.pairs
     wanted = (instance.n_users,) if instance.n_servers == 1 else (instance.n_users, instance.n_servers)
-    variable = _variable(problem, natural.VARIABLE, wanted)
-    objective = natural.first_number(policy.objective)
-    program = Program(instance, objective, (), merge=False)
-    pairs = program.pairs
+    variable = _variable(problem, TASKS, wanted)
     table = np.maximum(np.asarray(variable.value, dtype=float), 0.0).reshape(instance.n_users, instance.n_servers)
     tasks = repair(program, table[program.active][pairs.user, pairs.server])
     full = program.expand(tasks)
@@ -281,14 +280,14 @@ def _unit(problem: cp.Problem, variable: cp.Variable, typical: Float) -> float:
     return drop if np.isfinite(drop) else 0.0
 
 
-def _of_bundles(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
+def _of_bundles(problem: cp.Problem, program: BundleProgram) -> Read:
     """In a variable of bundles, and where the policy speaks of tasks in one of tasks too."""
-    program = bundle_problem.program_of(policy, instance)
+    instance = program.given
     n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
-    held = _variable(problem, bundle_problem.VARIABLE, (n, servers * m))
-    tasks = next((v for v in problem.variables() if v.name() == bundle_problem.TASKS), None)
+    held = _variable(problem, BUNDLES, (n, servers * m))
+    tasks = next((v for v in problem.variables() if v.name() == TASKS), None)
     capacity = (instance.capacities * instance.counts[:, None]).ravel()
-    bundles = np.maximum(np.asarray(held.value, dtype=float), 0.0) * bundle_problem.inside_of(program)
+    bundles = np.maximum(np.asarray(held.value, dtype=float), 0.0) * can_hold(program)
     total = bundles.sum(axis=0)
     bundles = bundles * np.divide(capacity, total, out=np.ones(servers * m), where=total > capacity)
     table = bundles.reshape(n, servers, m)
@@ -305,7 +304,7 @@ def _of_bundles(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
         blocks = _violation(problem)
         if not program.empty:
             value = float(expression.value)
-            unit = _unit(problem, held, np.tile(capacity / max(n, 1), (n, 1)) * bundle_problem.inside_of(program))
+            unit = _unit(problem, held, np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program))
             top = np.tile(capacity, (n, 1)).ravel(order="F")
             gap, assumed = _by_own_dual(problem, held, top, value, unit)
     violation = max(feasibility(instance, run), holdings_violation(instance, table))

@@ -22,7 +22,7 @@ from fairopt.proofs.conic import ASSUMED, conic_bound
 from fairopt.proofs.evidence import Solved
 from fairopt.proofs.lagrangian import Multipliers, bound
 
-__all__ = ["Bounded", "judge"]
+__all__ = ["Bounded", "conic_excess", "judge"]
 
 Float = NDArray[np.floating]
 STEP = 1e-5  # of the way to zero, for slopes along it
@@ -34,7 +34,7 @@ class Bounded:
 
     gap: float
     block_violation: float
-    prices: Float
+    prices: Float | None
     assumed: str = ""
 
 
@@ -78,7 +78,11 @@ def judge(program: Program, evidence: Solved, tasks: Float) -> Bounded:
             per_form = None
     assumed = ""
     if not gap <= GAP_TOLERANCE and per_form:
-        excess, assumes = _conic_excess(objective, evidence, tasks, point)
+        cone.unknowns.save_value(tasks / cone.scale)
+        at = _number(form)
+        if any(v.id != cone.unknowns.id for v in form.variables()):  # with what a solver left in them
+            at = np.nan if factor is None else objective.value(point) / factor
+        excess, assumes = conic_excess(evidence, at, program.most[program.pairs.user] / cone.scale)
         if majorant is None:
             conic = _plain_gap(program, point, excess * per_form)
         else:  # concave in the form, so its slope bounds what the excess is worth
@@ -109,15 +113,13 @@ def _natural_slope(objective: Objective, majorant: Majorant, point: Point) -> fl
     return (objective.value(high) - objective.value(low)) / run if run else 0.0
 
 
-def _conic_excess(objective: Objective, evidence: Solved, tasks: Float, point: Point) -> tuple[float, bool]:
-    """How far the cone program's own dual lies above the form at the tasks, and whether ranges had to be assumed."""
-    cone, (form, factor) = evidence.model, evidence.maximand
-    cone.unknowns.save_value(tasks / cone.scale)
-    value = _number(form)
-    if any(v.id != cone.unknowns.id for v in form.variables()):  # what a solver left in them is no value at the tasks
-        value = np.nan if factor is None else objective.value(point) / factor
-    problem = cp.Problem(cp.Maximize(form), cone.all_constraints)
-    found = conic_bound(problem, cone.unknowns, cone.program.most[cone.program.pairs.user] / cone.scale)
+def conic_excess(evidence: Solved, value: float, top: Float) -> tuple[float, bool]:
+    """How far the cone program's own dual lies above a value of its form, and whether ranges had to be assumed.
+
+    ``top`` is the most that each unknown can be.
+    """
+    cone = evidence.model
+    found = conic_bound(cp.Problem(cp.Maximize(evidence.maximand[0]), cone.all_constraints), cone.unknowns, top)
     if found is None or not np.isfinite(found.value - value):
         return np.inf, False
     return found.value - value, found.assumes

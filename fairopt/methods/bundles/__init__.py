@@ -1,6 +1,4 @@
 """Policies that decide bundles: what each user holds of each resource on each server.
 
-* `closed_form`: MLF-DRS, FFMRA and H-FFMRA, each resource of each server shared in proportion.
-* `program`: everything else, by cone programs.
-* `problem`: such a policy as a CVXPY problem in natural units.
+* `solve`: in closed form where each resource of each server is shared out by itself, else by cone programs.
 """

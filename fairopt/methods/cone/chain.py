@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TypeVar
 
 import cvxpy as cp
 import numpy as np
@@ -14,12 +13,8 @@ from fairopt.blocks.objectives import Objective
 from fairopt.certificate import Try
 from fairopt.formulation import solvers
 from fairopt.methods.cone.unbounded import refuse_unbounded
-from fairopt.methods.settings import Settings
-from fairopt.proofs.bundles import BundleProposal
+from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.evidence import Proposal
-from fairopt.proofs.gate import Answer
-
-AnyProposal = TypeVar("AnyProposal", Proposal, BundleProposal)
 
 
 class SolverFailed(Exception):
@@ -37,8 +32,8 @@ def linear_only(settings: Settings, solver: str) -> bool:
 
 
 def by_chain(
-    settings: Settings, propose: Callable[[str], Iterable[AnyProposal]], nothing: AnyProposal, linear: bool = True
-) -> Generator[AnyProposal, Answer | None, None]:
+    settings: Settings, propose: Callable[[str], Iterable[Proposal]], nothing: Proposal, linear: bool = True
+) -> Proposals:
     """What solvers propose in turn, with the seconds that each took, until one is certified or the time is up.
 
     ``propose`` gives the proposals of one solver, each with its attempt; none if the program is not for it.

@@ -12,8 +12,8 @@ from oracle.instances import cluster
 from oracle.lies import lying
 
 import fairopt as fo
-from fairopt.methods.bundles.closed_form import division
-from fairopt.methods.bundles.program import BundleProgram
+from fairopt.formulation.bundle_program import BundleProgram
+from fairopt.formulation.division import division
 
 EXAMPLE = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]])
 SHORT = fo.Instance([[6, 1], [7, 5], [0.5, 0.2]], [8, 6])

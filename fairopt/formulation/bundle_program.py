@@ -1,0 +1,174 @@
+"""Programs over bundles: a number per user, server and resource, and tasks that fit in them where a block asks for any.
+
+Where everything falls apart by server, resource and group, the program is a `Division`, which has a closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.bundle_model import BundleModel, BundlePoint, Triples, tasks_within
+from fairopt.blocks.bundles import WeightedLog
+from fairopt.blocks.constraints import Constraint, EnvyFree
+from fairopt.blocks.model import Model, Pairs
+from fairopt.blocks.objectives import Leximin, Objective, Tiers
+from fairopt.errors import InvalidBlock
+from fairopt.formulation.division import Division, division
+from fairopt.formulation.program import ConeModel, Program
+from fairopt.instance import Instance
+
+__all__ = ["BundleConeModel", "BundleProgram", "decides_bundles", "program_class"]
+
+Float = NDArray[np.floating[Any]]
+
+
+def decides_bundles(objective: Objective) -> bool:
+    """Whether a policy with this objective decides bundles, and not only tasks."""
+    tiers = objective.tiers if isinstance(objective, Tiers) else (objective,)
+    return any(part.of_bundles for tier in tiers for _, part in tier.terms())
+
+
+def program_class(objective: Objective) -> type[Program]:
+    """The kind of program that a policy with this objective is, in each of its tiers."""
+    return BundleProgram if decides_bundles(objective) else Program
+
+
+class BundleProgram(Program):
+    """A `Program` with a number per `Triples` of an instance, and per `Pairs` where it speaks of tasks too.
+
+    Points are arrays by server row, of bundles and of tasks, and no constraint is folded into bounds: bounds on tasks
+    leave bundles open.
+    """
+
+    def __init__(
+        self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
+    ) -> None:
+        if isinstance(objective, Leximin):
+            raise InvalidBlock(f"{objective!r} beside an objective over bundles; give MaxMin, which is a number")
+        super().__init__(instance, objective, constraints, merge)
+
+    def read_blocks(self) -> None:
+        """Check the blocks; all constraints stay in `rest`."""
+        if self.empty:
+            return
+        for constraint in self.constraints:
+            if isinstance(constraint, EnvyFree):
+                raise InvalidBlock(f"{constraint!r} is not convex where bundles are decided; leave it out")
+            constraint.check(self.instance)
+        self.rest = list(self.constraints)
+        if self.speaks_of_tasks:
+            self.objective.check(self.instance)
+
+    @cached_property
+    def division(self) -> Division | None:
+        """What is shared out, if the program is that and nothing else."""
+        return division(self.instance, self.objective, self.constraints)
+
+    @property
+    def speaks_of_tasks(self) -> bool:
+        """Whether tasks are decided too: all but divisions."""
+        return self.division is None
+
+    @cached_property
+    def triples(self) -> Triples:
+        """Who has a use for what: for its base, and unless that is all the policy speaks of, for its tasks."""
+        instance = self.instance
+        who = np.zeros((instance.n_users, instance.n_servers, instance.n_resources), dtype=bool)
+        for factor, term in self.objective.terms():
+            if isinstance(term, WeightedLog) and factor > 0:
+                who |= term.bases(instance) > 0
+        if self.speaks_of_tasks:
+            who |= (instance.per_server_demands > 0) & instance.eligible[:, :, None]
+        return Triples(instance, who)
+
+    @property
+    def triples_as_given(self) -> Triples:
+        """The same among all users."""
+        who = np.zeros((self.given.n_users, *self.triples.who.shape[1:]), dtype=bool)
+        who[self.active] = self.triples.who
+        return Triples(self.given, who)
+
+    @cached_property
+    def capacity_rows(self) -> NDArray[np.int64]:
+        """Rows of which any user can hold a part."""
+        return np.unique(self.triples.row)
+
+    def on_rows(self, one_server: Float) -> Float:
+        """Values on one server of each row as totals of the rows."""
+        counts = self.instance.counts
+        return one_server if (counts == 1).all() else one_server * counts.reshape(-1, *[1] * (one_server.ndim - 2))
+
+    def expand(self, tasks: Float) -> Float:
+        """Tasks by server row of the instance given."""
+        return self.expand_rows(tasks)
+
+    def gather(self, table: Float) -> Float:
+        """Tasks by server row of the instance that is solved."""
+        return self.gather_rows(table)
+
+    def expand_prices(self, prices: Float) -> Float:
+        """Prices per natural unit by server row of the instance given."""
+        return prices[self.unmerged.server_classes] if self.merge else prices
+
+    def zero_point(self) -> tuple[Float, Float]:
+        """Zero tasks and bundles."""
+        shape = self.instance.n_users, self.instance.n_servers
+        return np.zeros(shape), np.zeros((*shape, self.instance.n_resources))
+
+    def point(self, tasks: Float, bundles: Float | None = None) -> BundlePoint:
+        """What blocks see of bundles and the tasks in them, on the instance that is solved."""
+        assert bundles is not None
+        return BundlePoint(self.instance, bundles, tasks)
+
+
+class BundleConeModel(ConeModel):
+    """A `BundleProgram` as CVXPY constraints in unknowns near 1: bundles first, then tasks."""
+
+    program: BundleProgram
+    model: BundleModel
+
+    def in_unknowns(self, solver: str | None) -> BundleModel:
+        """The model, with `unknowns`, the `units` of bundles and the `scale` of tasks."""
+        program, instance = self.program, self.program.instance
+        self.triples, pairs = program.triples, program.pairs
+        there = np.maximum(instance.eligible.sum(axis=0), 1)
+        self.units = self.triples.capacity / there[self.triples.server]  # an equal part of each capacity
+        scale = tasks_within(instance, self.triples.table(self.units))[pairs.user, pairs.server]
+        self.alone = instance.tasks_alone[pairs.user, pairs.server]
+        self.scale = np.where(scale > 0, scale, self.alone)
+        k, n_tasks = len(self.triples), len(pairs) * program.speaks_of_tasks
+        self.unknowns = cp.Variable(k + n_tasks, name="bundles and tasks in units", nonneg=True)
+        tasks = self.unknowns[k:] if n_tasks else cp.Constant(np.zeros(len(pairs)))
+        model = BundleModel(
+            instance, self.unknowns[:k], self.units, self.triples, tasks, self.scale, pairs, solver
+        )  # fmt: skip
+        if n_tasks:
+            self.box.append(model.fits())
+        return model
+
+    def of_all_users(self, tasks: cp.Expression, scale: Float, pairs: Pairs) -> Model:
+        """A model of the instance given; users with a task limit of 0 hold nothing."""
+        program, held, solver = self.program, self.model.held, self.model.solver
+        return BundleModel(program.given, held, self.units, program.triples_as_given, tasks, scale, pairs, solver)
+
+    def bundles(self) -> Float:
+        """What a solver left, repaired to the capacities: totals of the rows."""
+        held = np.maximum(np.asarray(self.unknowns.value[: len(self.triples)], dtype=float), 0.0) * self.units
+        load = np.bincount(self.triples.row, held / self.triples.capacity)
+        return self.triples.table(held / np.maximum(load, 1.0)[self.triples.row])
+
+    def tasks(self) -> Float:
+        """Tasks by pair that a solver left."""
+        return np.maximum(np.asarray(self.unknowns.value[len(self.triples) :], dtype=float), 0.0) * self.scale
+
+    def save_point(self, bundles: Float, tasks: Float) -> None:
+        """Let the unknowns stand at bundles and tasks by server row."""
+        triples, pairs = self.triples, self.model.pairs
+        held = bundles[triples.user, triples.server, triples.resource] / self.units
+        self.unknowns.save_value(np.concatenate([held, tasks[pairs.user, pairs.server] / self.scale]))

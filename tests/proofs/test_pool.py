@@ -16,8 +16,7 @@ from fairopt.certificate import within_tolerance
 from fairopt.formulation import pool_users
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
-from fairopt.methods.pool.alpha_fair import find_prices
-from fairopt.methods.pool.responses import Responding
+from fairopt.methods.pool.alpha_fair import Responding, find_prices
 from fairopt.proofs import lagrangian
 from fairopt.proofs.pool import Bottlenecks, Feasibility, Worth, bottlenecks, worth
 

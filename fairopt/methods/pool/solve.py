@@ -19,10 +19,8 @@ from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.cone import infeasible
 from fairopt.methods.cone.solve import Proposals, Settings
-from fairopt.methods.pool.alpha_fair import price_tries
-from fairopt.methods.pool.max_sum import find_mix
-from fairopt.methods.pool.responses import Responding
-from fairopt.methods.pool.totals import Totalling
+from fairopt.methods.pool.alpha_fair import Responding, price_tries
+from fairopt.methods.pool.max_sum import Totalling, find_mix
 from fairopt.methods.pool.waterfilling import Filling, fill
 from fairopt.proofs.evidence import Bottlenecked, FairPrices, Proposal, TotalPrices
 

@@ -27,8 +27,7 @@ from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.formulation.pool_users import Pool
 from fairopt.instance import Instance
 from fairopt.labels import refuse_labels
-from fairopt.methods.pool.alpha_fair import Response, price_tries, unit_level
-from fairopt.methods.pool.responses import Responding
+from fairopt.methods.pool.alpha_fair import Responding, Response, price_tries, unit_level
 from fairopt.methods.pool.waterfilling import Event, Filled, Filling, Loads, Start, fill
 from fairopt.methods.sharded.answer import ShardedAllocation, new_folder
 from fairopt.methods.sharded.shards import ParquetShard, Shard, named_capacities, shards_of

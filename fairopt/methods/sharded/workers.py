@@ -22,8 +22,7 @@ from fairopt.errors import FairoptError, InvalidBlock, MissingExtra, SolverUnava
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
-from fairopt.methods.pool.alpha_fair import Response
-from fairopt.methods.pool.responses import Responding
+from fairopt.methods.pool.alpha_fair import Responding, Response
 from fairopt.methods.pool.waterfilling import Filling
 from fairopt.methods.sharded.shards import ArrayShard, BlockShard, Shard
 from fairopt.progress import tell

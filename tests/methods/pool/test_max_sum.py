@@ -22,7 +22,6 @@ from fairopt.methods.cone.solve import Settings
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool import max_sum
 from fairopt.methods.pool import solve as pool_module
-from fairopt.methods.pool import totals as totalling
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.pool import totals
 
@@ -141,8 +140,7 @@ def test_it_is_exact_with_lower_bounds_and_reserves(instance: fo.Instance, data:
 def test_it_agrees_with_highs_when_few_users_are_looked_at_by_themselves(
     name: str, limits: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for room in (max_sum, totalling):
-        monkeypatch.setattr(room, "FEW", 30)
+    monkeypatch.setattr(max_sum, "FEW", 30)
     monkeypatch.setattr(max_sum, "MOST", 90)
     rng = np.random.default_rng(7)
     for n, m in ((61, 1), (300, 2), (1000, 4), (3000, 3)):
@@ -285,8 +283,8 @@ class Groups:
     def __init__(self, instance: fo.Instance) -> None:
         half = instance.n_users // 2
         parts = [instance.window(slice(0, half)), instance.window(slice(half, None))]
-        self.parts = [totalling.Totalling(Pool(Program(part, fo.Total(), ()), fo.DominantShare())) for part in parts]
-        self.whole = totalling.Totalling(Pool(Program(instance, fo.Total(), ()), fo.DominantShare()))
+        self.parts = [max_sum.Totalling(Pool(Program(part, fo.Total(), ()), fo.DominantShare())) for part in parts]
+        self.whole = max_sum.Totalling(Pool(Program(instance, fo.Total(), ()), fo.DominantShare()))
         self.n, self.usable, self.least = self.whole.n, self.whole.usable, self.whole.least
 
     def wanted(self, prices: Float, within: float) -> max_sum.Wanted:
@@ -296,7 +294,7 @@ class Groups:
         shifted = second._replace(users=second.users + self.parts[0].n)
         return max_sum.Wanted.of_all([answers[0], answers[1]._replace(near=shifted)])
 
-    def sample(self) -> totalling.Totalling | None:
+    def sample(self) -> max_sum.Totalling | None:
         """Of all."""
         return self.whole.sample()
 

@@ -1,4 +1,4 @@
-"""Passes over the users of one pool, in chunks that fit the cache: the frame of water-filling and of prices.
+"""Passes over the users of one pool, in chunks that fit the cache: the frame of all methods on a pool.
 
 A pass reads the demands once, turns a chunk of them into ratios, resource by resource (columns of a narrow array are
 slow to read, rows of its transpose are not), and hands it to a function. What a pass needs beside the demands is one
@@ -114,7 +114,7 @@ class Pool:
 
     @property
     def bounded(self) -> bool:
-        """Whether anybody has a limit or a lower bound."""
+        """Whether any user has a limit or a lower bound."""
         free = isinstance(self.low, float) and isinstance(self.high, float) and self.low == 0 and self.high == np.inf
         return not free
 
@@ -153,6 +153,11 @@ class Pool:
                 np.multiply(self.demands[rows].T, self.per_unit, out=ratios)
                 out.append(function(Chunk(self, rows, ratios)))
         return out
+
+
+def bounds_fit(load: Float, crossed: bool, usable: Float) -> bool:
+    """Whether lower bounds of such a load can be met; not where any is above the upper bound (``crossed``)."""
+    return not crossed and not (load > usable * (1 + 1e-12)).any()
 
 
 def common(values: Float) -> Any:

@@ -42,10 +42,10 @@ log = logging.getLogger("fairopt")
 
 # Routes that go before the general one, each where it is exact: its name, when, and how.
 FAST = (
-    ("water-filling", pool.fills, pool.by_waterfill),
-    ("prices", pool.priced, pool.by_prices),
+    ("water-filling", pool.waterfilling_applies, pool.solve_waterfilling),
+    ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
     ("prices", server_prices.applies, server_prices.solve),
-    ("linear", pool.totalled, pool.by_totals),
+    ("linear", pool.max_sum_applies, pool.solve_max_sum),
     ("levels", server_leximin.applies, server_leximin.solve),
 )
 REACH = {
@@ -289,7 +289,7 @@ def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
         return answer
     tasks = answer.tasks
     if program.single and not program.rest:
-        more = pool.filled_up(program, shares[0], tasks) if _fits_more(program, tasks) else None
+        more = pool.fill_leftover(program, shares[0], tasks) if _fits_more(program, tasks) else None
     elif _steep(objective):
         point, users = Point(program.instance, program.pairs.table(tasks)), program.instance.users
         kept = []

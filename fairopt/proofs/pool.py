@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
+from fairopt.formulation.program import Program
 
 Float = NDArray[np.floating[Any]]
 
@@ -385,6 +387,62 @@ def totals(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk], No
         return Sums(Feasibility.of(chunk, x), summed(share, x), gain)
 
     return Sums.of_all(pool.each(look))
+
+
+class PoolProof(NamedTuple):
+    """What is proved of tasks on one pool, whether its users are in one array or in shards.
+
+    ``factor`` is what all tasks have to be multiplied by, so that capacities hold to the last digit, and ``found`` what
+    was measured, so multiplied. ``value`` and ``prices`` (per whole capacity) are in natural units of the objective.
+    """
+
+    factor: float
+    found: Bottlenecks | Worth | Sums
+    gap: float
+    value: float
+    prices: Float | None
+
+
+def proof_on_pool(
+    program: Program, usable: Float, n_users: int, found: Bottlenecks | Worth | Sums, prices: Any, level: float = 1.0
+) -> PoolProof:
+    """Gap, value and prices that follow from what was measured of all users together.
+
+    Parameters
+    ----------
+    program : Program
+        For its objective.
+    usable : ndarray of shape (n_resources,)
+        Fraction of each resource that may be used.
+    n_users : int
+        In all.
+    found : Bottlenecks, Worth or Sums
+        Measured of all users.
+    prices : ndarray of shape (n_resources,) or None
+        What came with the tasks: for `Worth` logarithms of prices, of shares in units of ``level``.
+    level : float
+        That unit.
+
+    Returns
+    -------
+    PoolProof
+    """
+    factor = found.feasible.factor(usable, n_users)
+    if isinstance(found, Worth):
+        fair, objective = program.alpha_fair, program.objective
+        assert fair is not None
+        found = found.scaled(factor, fair.alpha) if factor < 1 else found
+        with np.errstate(over="ignore"):
+            gap = found.gap(float(np.exp(prices) @ usable), fair.alpha)
+        value, prices = found.natural(fair.alpha, level), natural_prices(prices, fair.alpha, level)
+        if isinstance(objective, FairnessEfficiency):
+            value, slope = objective.of_alpha_fair(value)
+            prices = prices * slope
+        return PoolProof(factor, found, gap, value, prices)
+    found = found.scaled(factor) if factor < 1 else found
+    if isinstance(found, Sums):
+        return PoolProof(factor, found, found.gap(float(prices @ usable)), found.value, prices)
+    return PoolProof(factor, found, found.gap(usable), found.lowest, prices)  # of leximin, and so of max-min
 
 
 def natural_prices(log_prices: Float, alpha: float, level: float) -> Float:

@@ -18,7 +18,7 @@ from fairopt.formulation.program import Program
 from fairopt.methods.cone.solve import Settings
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool import alpha_fair as prices_module
-from fairopt.methods.pool.solve import by_prices
+from fairopt.methods.pool.solve import solve_alpha_fair
 
 ALPHAS = (0.1, 0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 20.0)
 EXTREME = (0.01, 0.03, 100.0)  # certified as well, but a few of them by the cone route
@@ -179,7 +179,7 @@ def most_uncertified(alpha: float) -> int:
             instance = fo.Instance(demands, capacities, weights=rng.integers(1, 4, size=n), task_limits=limits)
         name = shares_for(instance)[seed % len(shares_for(instance))]
         program = Program(instance, fo.AlphaFair(alpha, SHARES[name]), ())
-        answer = best(program, by_prices(program, Settings()))
+        answer = best(program, solve_alpha_fair(program, Settings()))
         missed += not answer.gap <= 1e-9
         assert answer.violation == 0
     return missed

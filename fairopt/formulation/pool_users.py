@@ -102,7 +102,7 @@ class Pool:
         if not isinstance(self.high, float) and self.high.min(initial=np.inf) == np.inf:
             self.high = np.inf
         total = instance.total_capacities
-        self.per_unit = 1.0 / np.where(total > 0, total, np.inf)[:, None]  # nobody needs what there is none of
+        self.per_unit = 1.0 / np.where(total > 0, total, np.inf)[:, None]  # zero capacity implies zero demand
         # a share that looks at all users at once cannot be asked chunk by chunk, nor one that saw servers unmerged
         by_row = share.by_row and (is_ours(share) or instance.merged_from is None)
         self.held = None if by_row else share.coefficients(instance)[::every]
@@ -132,18 +132,7 @@ class Pool:
         return Pool(self.program, self.share, self.every * step) if step > 1 else None
 
     def each(self, function: Callable[[Chunk], Result]) -> list[Result]:
-        """Apply a function to every chunk of users.
-
-        Parameters
-        ----------
-        function : callable
-            Takes a `Chunk`, whose ratios hold only until it returns.
-
-        Returns
-        -------
-        list
-            What it returned, in the order of users.
-        """
+        """What a function returns of each chunk of users, in their order; a chunk's ratios hold until it returns."""
         buffer = np.empty((self.m, min(self.step, self.n)))
         out = []
         with np.errstate(all="ignore"):  # zeros and infinities are looked at where they matter

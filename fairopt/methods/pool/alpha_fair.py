@@ -142,7 +142,7 @@ class _PriceState:
         return _PriceState(self.users, self.alpha, levels, self.claim, self.reference)
 
     def with_claim(self, claim: float) -> Float:
-        """Levels for another claim: the price of what is not full falls with it, where nobody notices."""
+        """Levels for another claim: the price of what is not full falls with it, where no load notices."""
         fall = np.log(claim / self.claim) / self.kind
         return self.levels + np.where((self.slack > 0.01 * self.users.usable) & self._unnoticed(fall, 0.5), fall, 0.0)
 
@@ -185,7 +185,7 @@ class _PriceState:
     @property
     def _most(self) -> Float:
         most: Float = np.full(len(self.levels), STEP)
-        if self.alpha < 1:  # prices that hardly matter to anybody may go further
+        if self.alpha < 1:  # prices that hardly matter to any user may go further
             touched = np.maximum(self.jacobian.max(axis=0), 1e-3)
             most = np.maximum(np.minimum(STEP / touched, 5.0 / self.alpha), STEP)
         return most
@@ -325,7 +325,7 @@ class AlphaFairPool:
     def _respond(self, chunk: Chunk, log_prices: Float, alpha: float) -> Response:
         tasks, spent, ratios = self._wanted(chunk, self._share_of_a_task(chunk), log_prices, alpha)
         load = chunk.ratios @ tasks
-        if self.pool.bounded:  # who is held by a bound does not react
+        if self.pool.bounded:  # users held by a bound do not react
             low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
             tasks = tasks * ((tasks > low) & (tasks < high))
         if spent is None:

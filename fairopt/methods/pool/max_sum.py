@@ -69,7 +69,7 @@ class UserColumns(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What users want at prices, beyond their lower bounds: its load by resource, its shares; and who is undecided."""
+    """What users want at prices, beyond their lower bounds: its load by resource, its shares; and the undecided."""
 
     load: Float
     total: float

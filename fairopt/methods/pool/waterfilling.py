@@ -26,7 +26,7 @@ FULL = 1e-14  # of a capacity: what sums over users may be off by
 
 
 class Event(NamedTuple):
-    """A resource is full at a level: who needs it rises no more."""
+    """A resource is full at a level: its users rise no more."""
 
     resource: int
     level: float

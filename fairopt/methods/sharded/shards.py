@@ -57,19 +57,7 @@ class Shard(ABC):
         return None
 
     def instance(self, capacities: Float, resources: Sequence[str]) -> Instance:
-        """The users as a pool with all the capacity there is, checked.
-
-        Parameters
-        ----------
-        capacities : ndarray of shape (n_resources,)
-            Of everybody together.
-        resources : sequence of str
-            Their names.
-
-        Returns
-        -------
-        Instance
-        """
+        """The users as a pool with the capacities of all shards together, checked."""
         users = self.read()
         shape = np.shape(users.demands)
         if len(shape) != 2 or shape[1] != len(resources):
@@ -191,23 +179,9 @@ class BlockShard(Shard):
 
 
 def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
-    """Cut a source into shards, in the order of users.
+    """Cut a source of `allocate_sharded` into shards, in the order of users; ``resources`` are the columns to read.
 
-    Parameters
-    ----------
-    source : ndarray, dask.array.Array, str, Path or sequence of these
-        See `allocate_sharded`.
-    resources : sequence of str or None
-        Columns to read; None where the source has no names.
-
-    Returns
-    -------
-    list of Shard
-
-    Raises
-    ------
-    InvalidInstance
-        If it is nothing that can be read, or holds nothing.
+    `InvalidInstance` if it is nothing that can be read, or holds nothing.
     """
     if isinstance(source, (list, tuple)):
         shards = [
@@ -342,17 +316,7 @@ def _blocks(source: Any) -> list[Shard]:
 
 
 def named_capacities(capacities: Any) -> tuple[Float, tuple[str, ...] | None]:
-    """Capacities as an array, and the names of the resources where they have any.
-
-    Parameters
-    ----------
-    capacities : array-like of shape (n_resources,) or dict by resource
-        Units.
-
-    Returns
-    -------
-    (ndarray of shape (n_resources,), tuple of str or None)
-    """
+    """Capacities as an array, and the names of the resources where they have any."""
     names = labels(capacities, len(capacities), "resource") if isinstance(capacities, Mapping) else None
     given = list(capacities.values()) if isinstance(capacities, Mapping) else capacities
     values = np.array(as_floats(given, "capacities"), dtype=float)

@@ -204,7 +204,7 @@ def allocate_sharded(
     problem = ShardedProblem(policy.objective, tuple(policy.constraints), values, resources)
     with new_folder(out) as folder, closing(_backend(shards, problem, client)) as backend:
         users = ShardedUsers(backend, problem)
-        answer, proof = _solve(users)
+        answer, proof = _solve_in_shards(users)
         certificate = gate.of_shards(proof, "water-filling" if users.alpha is None else "prices", begun)
         if not certificate.ok:
             raise NotCertified(
@@ -237,7 +237,7 @@ def _tasks_again(
     return tasks
 
 
-def _solve(users: ShardedUsers) -> tuple[tuple[Any, ...], PoolProof]:
+def _solve_in_shards(users: ShardedUsers) -> tuple[tuple[Any, ...], PoolProof]:
     """Events, or level and prices, from which all tasks follow; and what is proved of these."""
     start, m = users.started, len(users.usable)
     if start is None:

@@ -11,7 +11,9 @@ from typing import Any, NoReturn
 from fairopt.errors import InvalidInstance
 from fairopt.io.text_files import is_path, opened, texts
 
-__all__ = ["LARGEST_FILE", "Entry", "entry_of", "read_json_text", "shown"]
+__all__ = ["LARGEST_FILE", "Document", "Entry", "entry_of", "read_json_text", "shown"]
+
+Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or what was parsed of one already
 
 LARGEST_FILE = 1 << 28  # bytes: some 35,000 pods of 7 kB in `kubectl -o json`; reading takes up to ten times as much
 _LONGEST_TEXT = 1 << 24  # characters of one string, or of blanks in a row: no list of servers or tasks has such

@@ -64,10 +64,10 @@ def arguments_of_work(
 
     ``tasks="mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one
     user, whose demand is their mean request. ``"shapes"``: only tasks with equal requests do. Users come in the order
-    of owners' names. An owner with one kind of tasks gives it its name, others make users ``ml #1``, ``ml #2``, ... from
-    the largest wish down, a wish being the dominant share of all its tasks together. Each owner is entitled to 1, split
-    among its users in proportion to their wishes, so that owners count equally. A user's task limit is its number of
-    tasks, which notes call by ``word``.
+    of owners' names. An owner with one kind of tasks gives it its name, others make users ``ml #1``, ``ml #2``, ...
+    from the largest wish down, a wish being the dominant share of all its tasks together. Each owner is entitled to 1,
+    split among its users in proportion to their wishes, so that owners count equally. A user's task limit is its number
+    of tasks, which notes call by ``word``.
 
     Tasks that fit on no server (they may run nowhere, or need a resource that no server where they may run has) are
     left out, and so are resources without any capacity; a note says how many. Tasks larger than any one server stay,

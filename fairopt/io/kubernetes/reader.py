@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
-from fairopt.io.json_text import entry_of, shown
+from fairopt.io.json_text import Document, entry_of, shown
 from fairopt.io.kubernetes.nodes import KubernetesServer, read_nodes
 from fairopt.io.kubernetes.placement import Placement
 from fairopt.io.kubernetes.pods import PODS, Pod, read_pods
@@ -22,7 +21,6 @@ from fairopt.io.work import TASKS, Work, arguments_of_work
 
 __all__ = ["read_kubernetes"]
 
-_Source = str | os.PathLike[str] | Mapping[str, Any]
 _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # the others follow in the order of the alphabet
 _TYPE = "node.kubernetes.io/instance-type"
@@ -30,7 +28,7 @@ _EXPECTED = "expected the output of kubectl get {} -o json"
 
 
 def read_kubernetes(
-    nodes: _Source, pods: _Source, users: str = "namespace", tasks: str = "mean", merge: bool = True,
+    nodes: Document, pods: Document, users: str = "namespace", tasks: str = "mean", merge: bool = True,
     resources: Sequence[str] | None = None,
 ) -> Arguments:  # fmt: skip
     """Read what kubectl gives of a cluster; see `fairopt.datasets.kubernetes`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
-from fairopt.io.json_text import Entry, entry_of, shown, shown_key
+from fairopt.io.json_text import Document, Entry, entry_of, shown, shown_key
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.slurm.fields import Amounts, text, words
 from fairopt.io.slurm.jobs import SlurmJob, job_of, why_left_out
@@ -23,15 +22,13 @@ from fairopt.io.work import TASKS, Work, arguments_of_work
 
 __all__ = ["read_slurm"]
 
-_Source = str | os.PathLike[str] | Mapping[str, Any]
-
 _OWNERS = {"account": "account", "user": "user_name", "partition": "partition", "qos": "qos"}
 _NODES = "expected the output of scontrol show node --json"
 _JOBS = "expected the output of squeue --json"
 
 
 def read_slurm(
-    nodes: _Source, jobs: _Source, users: str = "account", tasks: str = "mean", merge: bool = True
+    nodes: Document, jobs: Document, users: str = "account", tasks: str = "mean", merge: bool = True
 ) -> Arguments:
     """Read what Slurm gives of a cluster; see `fairopt.datasets.slurm`."""
     check_choice("tasks", tasks, TASKS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -392,40 +393,25 @@ class Allocation:
 
 
 def used_by(instance: Instance, tasks_by_server: Float) -> Float:
-    """Units that tasks use on each server row.
-
-    Parameters
-    ----------
-    instance : Instance
-        The data.
-    tasks_by_server : ndarray of shape (n_users, n_servers)
-        Tasks.
-
-    Returns
-    -------
-    ndarray of shape (n_servers, n_resources)
-    """
+    """Units that tasks by user and server use on each server row, shape (n_servers, n_resources)."""
     if instance.demands.ndim == 2:
         return tasks_by_server.T @ instance.demands
     return np.einsum("jsi,js->si", instance.demands, tasks_by_server)
 
 
+def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> Float:
+    """Units that the chosen users (or all) hold, without a table by server of all users where that can be helped."""
+    rows = slice(None) if chosen is None else list(chosen)
+    if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:
+        return allocation.instance.demands[rows] * allocation.tasks[rows, None]
+    return allocation.bundles[rows].sum(axis=1)
+
+
 def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | float = 1.0) -> float:
     """Largest relative violation of capacities, task limits, eligibility and sign, on the instance's own data.
 
-    Parameters
-    ----------
-    instance : Instance
-        The data.
-    tasks_by_server : ndarray of shape (n_users, n_servers)
-        What to check.
-    usable : float or ndarray of shape (n_resources,)
-        The fraction of each capacity that may be used.
-
-    Returns
-    -------
-    float
-        0 when everything holds; infinity where a number is NaN.
+    ``usable`` is the fraction of each capacity that may be used. 0 when everything holds; infinity where a number is
+    NaN.
     """
     if not np.isfinite(tasks_by_server).all():
         return float("inf")
@@ -451,18 +437,8 @@ def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | floa
 def holdings_violation(instance: Instance, bundles: Float) -> float:
     """Largest excess of what users hold over the capacity of a server and resource, relative to that capacity.
 
-    Parameters
-    ----------
-    instance : Instance
-        The data.
-    bundles : ndarray of shape (n_users, n_servers, n_resources)
-        What to check.
-
-    Returns
-    -------
-    float
-        0 when everything holds; infinity for what cannot be held: less than nothing, anything where there is none of
-        it, or where the user may not run.
+    Infinity for what cannot be held: less than nothing, anything where there is none of it, or where the user may not
+    run.
     """
     room = instance.capacities * instance.counts[:, None]
     misplaced = ~instance.eligible[:, :, None] | (room == 0)

@@ -34,6 +34,7 @@ from fairopt.io.csv_folder import read_tables
 from fairopt.io.files import read_path, write
 from fairopt.io.frames import read_frames
 from fairopt.io.json_file import schema
+from fairopt.io.json_text import Document
 from fairopt.io.kubernetes import read_kubernetes
 from fairopt.io.openb import read_openb
 from fairopt.io.slurm import read_slurm
@@ -61,7 +62,7 @@ __all__ = [
 ]
 
 _Path = str | os.PathLike[str]
-_Source = _Path | Mapping[str, Any]
+_Source = Document
 
 
 def read(

@@ -117,7 +117,7 @@ class Exchange(Derived):
         return later("Instance.to_frames")(self, backend)
 
     def plot(self, ax: Any = None, kind: str = "demands", *, users: Any = None, resources: Any = None) -> Any:
-        """How much users differ, as in 003 Fig. 2; needs the extra ``plots``.
+        """How much users differ, as in Fig. 2 of Joe-Wong et al. (2013); needs the extra ``plots``.
 
         Parameters
         ----------

@@ -318,8 +318,8 @@ class Instance(Exchange):
             part.__dict__.pop("everywhere", None)
         for name in ("ratios", "dominant_shares", "total_capacities", "tasks_alone", "server_classes", "servers"):
             part.__dict__.pop(name, None)
-        if "groups" in part.__dict__:
-            part.__dict__["groups"] = self.groups.on(rows)
+        if "dominance" in part.__dict__:
+            part.__dict__["dominance"] = self.dominance.on(rows)
         return part
 
     def pooled(self) -> Instance:

@@ -64,7 +64,7 @@ def load(path: Path) -> Allocation:
         tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(-1, instance.n_servers)
         if np.shape(data["tasks_by_server"]) not in ((instance.n_users, instance.n_servers), (0,)):
             raise ValueError(f"tasks of shape {np.shape(data['tasks_by_server'])}")
-        claim = _Claim.model_validate(data["certificate"])
+        claim = _SavedCertificate.model_validate(data["certificate"])
         prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
         objective = float(data["objective"])
@@ -103,7 +103,7 @@ def load(path: Path) -> Allocation:
     return gate.as_saved(loaded, claim.method, claim.solver, claim.seconds, tried)
 
 
-def _judged_again(loaded: Allocation, evidence: Any, claim: _Claim) -> Allocation:
+def _judged_again(loaded: Allocation, evidence: Any, claim: _SavedCertificate) -> Allocation:
     """The same allocation with a certificate of what can be proved of it now."""
     policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
     if isinstance(policy, str):
@@ -129,7 +129,7 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: _Claim) -> Allocatio
     return gate.of_nothing(instance, tasks, policy, **known)
 
 
-class _Tried(BaseModel):
+class _SavedTry(BaseModel):
     """An attempt, as a file tells it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -142,7 +142,7 @@ class _Tried(BaseModel):
     message: str = ""
 
 
-class _Claim(BaseModel):
+class _SavedCertificate(BaseModel):
     """A certificate, as a file tells it: nothing is believed but how the answer came about."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -153,7 +153,7 @@ class _Claim(BaseModel):
     solver: str | None = None
     seconds: float = 0.0
     block_violation: float = 0.0
-    tried: list[_Tried] = []
+    tried: list[_SavedTry] = []
     gaps: list[float] = []
     note: str = ""
     assumed: str = ""

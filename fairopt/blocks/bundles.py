@@ -17,7 +17,7 @@ from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective
-from fairopt.dominance import Groups, sums_by_group
+from fairopt.dominance import Dominance, sums_by_group
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 
@@ -112,7 +112,7 @@ class FairShareBase(BundleBase):
             If entitlements differ: neither paper says what they mean.
         """
         refuse_unequal_weights(instance, self)
-        eligible, groups = instance.eligible, instance.groups
+        eligible, groups = instance.eligible, instance.dominance
         everybody = np.full(instance.n_servers, instance.n_users)
         there = (everybody if instance.everywhere else eligible.sum(axis=0))[:, None]
         fair = np.divide(instance.capacities, there, out=np.zeros(instance.capacities.shape), where=there > 0)
@@ -126,7 +126,7 @@ class FairShareBase(BundleBase):
         return base if self.growth == "proportional" else _grown(base, groups, instance.capacities)
 
 
-def _grown(base: Float, groups: Groups, capacities: Float) -> Float:
+def _grown(base: Float, groups: Dominance, capacities: Float) -> Float:
     """Bases that fill the capacities, each group's part of what is left split equally among those with a base."""
     left = np.maximum(capacities - base.sum(axis=0), 0.0)
     total = np.where(left > 0, base.sum(axis=0), 1.0)
@@ -304,7 +304,7 @@ class GlobalAggregateResource(Constraint):
     def _fractions(self, instance: Instance) -> Float:
         """phi and 1 - phi by server, (2, n_servers), each from its own sum: one may be lost beside the other."""
         capacity = np.where(instance.capacities > 0, instance.capacities, np.inf) if self.units == "share" else 1.0
-        groups = instance.groups
+        groups = instance.dominance
         sums = np.stack([(groups.requests / capacity).sum(axis=1), (groups.others_requests / capacity).sum(axis=1)])
         if self.over == "cluster":
             sums = np.broadcast_to((sums @ instance.counts)[:, None], sums.shape)
@@ -324,12 +324,12 @@ class GlobalAggregateResource(Constraint):
         -------
         Parts
         """
-        c, asked, others = instance.capacities, instance.groups.requests, instance.groups.others_requests
+        c, asked, others = instance.capacities, instance.dominance.requests, instance.dominance.others_requests
         both = (asked > 0) & (others > 0)
         phi, rest = self._fractions(instance)[:, :, None]
         first = np.where(both, phi, asked > 0)  # by how much each part grows with the capacity
         second = np.where(both, rest, others > 0)
-        short = both & instance.groups.short(c)
+        short = both & instance.dominance.short(c)
         few, less = short & (asked < first * c), short & (others < second * c)  # one group asked for less than its part
         return Parts(
             np.where(few, asked, np.where(less, c - others, first * c)),
@@ -342,7 +342,7 @@ class GlobalAggregateResource(Constraint):
         instance = model.instance
         parts, capacity = self.parts(instance), np.where(instance.capacities > 0, instance.capacities, np.inf)
         conditions = {}
-        mine = instance.groups.dominant
+        mine = instance.dominance.dominant
         for name, group, part in (("dominant", mine, parts.dominant), ("others", ~mine, parts.others)):
             rows = np.flatnonzero((part < instance.capacities).ravel() & (group & _wants(instance)).any(axis=0).ravel())
             if len(rows):
@@ -366,7 +366,7 @@ class AtMostRequested(Constraint):
 
     def short(self, instance: Instance) -> NDArray[np.bool_]:
         """Where one task of everybody asks for more than there is: (n_servers, n_resources)."""
-        return instance.groups.short(instance.capacities)
+        return instance.dominance.short(instance.capacities)
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         instance = model.instance

@@ -8,6 +8,8 @@ import typer
 
 from fairopt.cli.commands import AsJson, app, guarded
 from fairopt.cli.progress import console_for
+from fairopt.properties.literature import claims as literature
+from fairopt.report import files
 
 CLAIMS = """What papers claim of fairness notions, and whether it is so.
 
@@ -30,9 +32,6 @@ def claims(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """List the claims."""
-    from fairopt.properties.literature import claims as literature
-    from fairopt.report import files
-
     found = literature.claims(paper)
     if as_json:
         typer.echo(files.as_json([claim.to_dict() for claim in found]))

@@ -42,20 +42,7 @@ def read_tables(
 
 
 def write_tables(instance: Instance, folder: Path) -> None:
-    """Write an instance as ``users.csv``, ``servers.csv`` and, where needed, ``demands.csv``, exact to the last bit.
-
-    Parameters
-    ----------
-    instance : Instance
-        Names that a CSV cell cannot hold need Parquet or JSON.
-    folder : Path
-        Made if it is not there; the files in it are replaced.
-
-    Raises
-    ------
-    InvalidInstance
-        If the tables could not hold the instance.
-    """
+    """Write an instance as ``users.csv``, ``servers.csv`` and, where needed, ``demands.csv``, exact to the last bit."""
     tables = joined(tables_of(instance), instance)
     for kind, names in named(instance):
         for name in names:

@@ -234,24 +234,7 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
 
 
 def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:
-    """The kind that `write` would choose, and the files that it would replace.
-
-    Parameters
-    ----------
-    path, kind
-        As for `write`.
-
-    Returns
-    -------
-    kind : str
-    files : list of Path
-        The file, or the tables of users, of servers, and of demands if they differ by server.
-
-    Raises
-    ------
-    InvalidInstance
-        If `read` would not find there what is written.
-    """
+    """The kind that `write` would choose, and the files (of tables: users, servers, demands) that it would replace."""
     place = _place(path)
     ending = place.suffix.lower()
     if kind is not None and kind not in KINDS_TO_WRITE:

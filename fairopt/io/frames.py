@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, check_tables, tables_of
-from fairopt.io.tables import Rows, check_columns, short
+from fairopt.io.tables import InputTable, check_columns, short
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -27,7 +27,7 @@ _BACKENDS = ("pandas", "polars", "pyarrow")
 
 
 @dataclass(frozen=True)
-class Frame(Rows):
+class Frame(InputTable):
     """A data frame; its rows are counted from 0, as frames do."""
 
     path: str
@@ -124,29 +124,10 @@ def read_frames(users: Any, servers: Any, demands: Any = None) -> Arguments:
 
 
 def rows_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> Frame:
-    """A data frame as a table for `arguments_of_tables`.
+    """A data frame as a table for `arguments_of_tables`, with those columns that must be there.
 
-    Parameters
-    ----------
-    frame : data frame
-        Eager, or lazy and then collected. Of a pandas frame, levels of the index that have a name count as columns.
-    name : str
-        What messages call it.
-    required : sequence of str
-        Columns that must be there.
-    extra : str, default "frames"
-        Which extra of fairopt holds what reads it.
-
-    Returns
-    -------
-    Frame
-
-    Raises
-    ------
-    InvalidInstance
-        If it is no data frame, or its columns are not as they must be.
-    MissingExtra
-        If narwhals is not installed.
+    Lazy frames are collected. Of a pandas frame, levels of the index that have a name count as columns. ``extra`` is
+    the extra of fairopt that holds what reads it.
     """
     try:
         import narwhals as nw

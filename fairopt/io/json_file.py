@@ -195,15 +195,7 @@ def _check_equal_rows(rows: Any, place: str, name: str) -> None:
 
 
 def write_json(instance: Instance, path: Path) -> None:
-    """Write an instance as a JSON file, exact to the last bit, one user or server to a line.
-
-    Parameters
-    ----------
-    instance : Instance
-        What to write.
-    path : Path
-        The file, replaced if it is there.
-    """
+    """Write an instance as a JSON file, exact to the last bit, one user or server to a line."""
     parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in instance.to_dict().items() if value is not None]
     with replacing([path]) as (part,):
         part.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.io.arguments import Arguments
-from fairopt.io.assemble import ABOUT_DEMANDS, Columns, arguments_of_tables, check_tables, joined, tables_of
+from fairopt.io.assemble import ABOUT_DEMANDS, TableColumns, arguments_of_tables, check_tables, joined, tables_of
 from fairopt.io.frames import Frame, rows_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import MOST_CELLS, MOST_CHARACTERS
@@ -163,22 +163,7 @@ def _check_expanded(pa: Any, table: Any, name: str) -> None:
 
 
 def write_parquet(instance: Instance, folder: Path) -> None:
-    """Write an instance as ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``.
-
-    Parameters
-    ----------
-    instance : Instance
-        Numbers are written to the last bit and in their precision.
-    folder : Path
-        Made if it is not there; the files in it are replaced.
-
-    Raises
-    ------
-    InvalidInstance
-        If the tables could not hold the instance.
-    MissingExtra
-        If pyarrow is not installed.
-    """
+    """Write ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``, in their precision."""
     tables = joined(tables_of(instance), instance)
     check_tables(instance, tables)
     pa, pq = _pyarrow("writing Parquet files")
@@ -188,6 +173,6 @@ def write_parquet(instance: Instance, folder: Path) -> None:
             pq.write_table(table, part, write_page_checksum=True)
 
 
-def _arrow(pa: Any, columns: Columns) -> Any:
+def _arrow(pa: Any, columns: TableColumns) -> Any:
     kinds = {name: None if isinstance(column, np.ndarray) else pa.string() for name, column in columns.items()}
     return pa.table({name: pa.array(column, type=kinds[name]) for name, column in columns.items()})

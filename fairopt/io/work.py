@@ -62,44 +62,16 @@ def arguments_of_work(
 ) -> dict[str, Any]:  # fmt: skip
     """The arguments of the `Instance` in which owners share servers by what their tasks ask for.
 
-    Parameters
-    ----------
-    work : iterable of Work
-        The tasks, in any order.
-    resources : sequence of str
-        Names of resources.
-    capacities : array-like of shape (n_servers, n_resources)
-        Units of each resource on each server.
-    servers : sequence of str
-        Names of servers.
-    tasks : {"mean", "shapes"}, default "mean"
-        ``"mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one user,
-        whose demand is their mean request. ``"shapes"``: only tasks with equal requests do.
-    server_types, units : optional
-        As in `Instance`.
-    notes : Notes, optional
-        What the reader left out already; more is added.
-    word : str, default "task"
-        What a task is called in notes, as ``"pod"``.
+    ``tasks="mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one
+    user, whose demand is their mean request. ``"shapes"``: only tasks with equal requests do. Users come in the order
+    of owners' names. An owner with one kind of tasks gives it its name, others make users ``ml #1``, ``ml #2``, ...
+    from the largest wish down, a wish being the dominant share of all its tasks together. Each owner is entitled to 1,
+    split among its users in proportion to their wishes, so that owners count equally. A user's task limit is its number
+    of tasks, which notes call by ``word``.
 
-    Returns
-    -------
-    dict
-        Users in the order of owners' names. An owner with one kind of tasks gives it its name, others make users
-        ``ml #1``, ``ml #2``, ... from the largest wish down, a wish being the dominant share of all its tasks together.
-        Each owner is entitled to 1, split among its users in proportion to their wishes, so that owners count equally.
-        A user's task limit is its number of tasks.
-
-    Raises
-    ------
-    InvalidInstance
-        If ``tasks`` is something else, or nothing is left to share; the message repeats the notes.
-
-    Notes
-    -----
     Tasks that fit on no server (they may run nowhere, or need a resource that no server where they may run has) are
     left out, and so are resources without any capacity; a note says how many. Tasks larger than any one server stay,
-    since tasks are divisible here.
+    since tasks are divisible here. Where nothing is left to share, the error repeats the notes.
 
     Examples
     --------

@@ -151,22 +151,7 @@ def _key(yaml: Any, event: Any, here: dict[str, Any], name: str) -> str:
 
 
 def write_yaml(instance: Instance, path: Path) -> None:
-    """Write an instance as a YAML file, exact to the last bit, one user or server to a line.
-
-    Parameters
-    ----------
-    instance : Instance
-        What to write.
-    path : Path
-        The file, replaced if it is there.
-
-    Raises
-    ------
-    InvalidInstance
-        If a name holds half of a pair of surrogates, which YAML cannot write.
-    MissingExtra
-        If PyYAML is not installed.
-    """
+    """Write an instance as a YAML file, exact to the last bit, one user or server to a line."""
     yaml = _pyyaml("writing YAML files")
     data = {key: value for key, value in instance.to_dict().items() if value is not None}
     for name in (name for key in _NAMES for name in data.get(key, ())):

@@ -48,10 +48,10 @@ log = logging.getLogger("fairopt")
 
 # Methods that go before the general one, each where it is exact: its name, when, and how.
 FAST = (
-    ("water-filling", pool.fills, pool.by_waterfill),
-    ("prices", pool.priced, pool.by_prices),
+    ("water-filling", pool.waterfilling_applies, pool.solve_waterfilling),
+    ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
     ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
-    ("linear", pool.totalled, pool.by_totals),
+    ("linear", pool.max_sum_applies, pool.solve_max_sum),
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
 EXACT_FOR = {
@@ -211,7 +211,7 @@ def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> 
         return answer
     tasks = answer.tasks
     if program.single and not program.rest:
-        more = pool.filled_up(program, shares[0], tasks) if _fits_more(program, tasks) else None
+        more = pool.fill_leftover(program, shares[0], tasks) if _fits_more(program, tasks) else None
     elif _steep(objective):
         kept = [_keep_shares(program.point(tasks), share, 1e-12) for share in shares]
         above = Program(program.given, Total(shares[0]), (*program.constraints, *kept))

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
-from fairopt.io.clusterdata.rows import ABSENT, AFTER, Column, batches
-from fairopt.io.clusterdata.state import State, state_at
+from fairopt.io.clusterdata.rows import ABSENT, AFTER, TraceColumn, batches
+from fairopt.io.clusterdata.state import TraceState, state_at
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
@@ -31,19 +31,19 @@ _SERVER_RANK = np.array([-1, 2, 1, 3])  # a server that is removed and added at 
 _TIERS = ((99, "free"), (115, "best-effort batch"), (119, "mid"), (359, "production"), (2**63, "monitoring"))
 _ALLOC_SET, _DEDICATED = 1, -1
 _INSTANCES = (
-    Column("time", "whole"), Column("type", "whole", names=_EVENTS), Column("collection_id", "whole"),
-    Column("instance_index", "whole"), Column("resource_request.cpus", "amount"),
-    Column("resource_request.memory", "amount"), Column("priority", "whole", required=False),
-    Column("collection_type", "whole", required=False, names={"JOB": 0, "ALLOC_SET": 1}),
-    Column("alloc_collection_id", "whole", required=False), Column("machine_id", "whole", required=False),
-    Column("constraint", "filled", required=False),
+    TraceColumn("time", "whole"), TraceColumn("type", "whole", names=_EVENTS), TraceColumn("collection_id", "whole"),
+    TraceColumn("instance_index", "whole"), TraceColumn("resource_request.cpus", "amount"),
+    TraceColumn("resource_request.memory", "amount"), TraceColumn("priority", "whole", required=False),
+    TraceColumn("collection_type", "whole", required=False, names={"JOB": 0, "ALLOC_SET": 1}),
+    TraceColumn("alloc_collection_id", "whole", required=False), TraceColumn("machine_id", "whole", required=False),
+    TraceColumn("constraint", "filled", required=False),
 )  # fmt: skip
 _SERVERS = (
-    Column("time", "whole"), Column("type", "whole", names=_SERVER_EVENTS), Column("machine_id", "whole"),
-    Column("capacity.cpus", "amount"), Column("capacity.memory", "amount"),
-    Column("platform_id", "text", required=False),
+    TraceColumn("time", "whole"), TraceColumn("type", "whole", names=_SERVER_EVENTS),
+    TraceColumn("machine_id", "whole"), TraceColumn("capacity.cpus", "amount"),
+    TraceColumn("capacity.memory", "amount"), TraceColumn("platform_id", "text", required=False),
 )  # fmt: skip
-_COLLECTIONS = (Column("collection_id", "whole"), Column("user", "text"))
+_COLLECTIONS = (TraceColumn("collection_id", "whole"), TraceColumn("user", "text"))
 _OWNERS = ("collection", "user", "priority", "tier")
 _INCOMPLETE = "{row} of {file} without time, type or identity did not count"
 _Path = str | os.PathLike[str]
@@ -75,7 +75,7 @@ def read_clusterdata(
     return Arguments(values, places, merge)
 
 
-def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[State, int]:
+def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[TraceState, int]:
     """Instances that count at a time, and that time."""
     state = state_at(
         batches(path, _INSTANCES, "InstanceEvent"), ("collection_id", "instance_index"), _RANK,
@@ -107,12 +107,12 @@ def _base(path: _Path) -> str:
     return os.path.basename(os.fspath(path))
 
 
-def _unknown(state: State) -> NDArray[np.bool_]:
+def _unknown(state: TraceState) -> NDArray[np.bool_]:
     """Things that never had any amount."""
     return np.isnan(state["cpu"]) & np.isnan(state["memory"])
 
 
-def _completed(state: State, sentence: str, notes: Notes) -> State:
+def _completed(state: TraceState, sentence: str, notes: Notes) -> TraceState:
     """Amounts that were never given as 0, where the other one was."""
     for missing, given in (("cpu", "memory"), ("memory", "cpu")):
         lacking = np.isnan(state[missing])
@@ -121,13 +121,13 @@ def _completed(state: State, sentence: str, notes: Notes) -> State:
     return state
 
 
-def _inside(state: State) -> NDArray[np.bool_]:
+def _inside(state: TraceState) -> NDArray[np.bool_]:
     """Tasks inside alloc sets that count themselves."""
     reserving = state["collection_type"] == _ALLOC_SET
     return ~reserving & np.isin(state["alloc_collection_id"], state["collection_id"][reserving])
 
 
-def _servers(path: _Path, until: int, notes: Notes) -> State:
+def _servers(path: _Path, until: int, notes: Notes) -> TraceState:
     """The servers at a time."""
     state = state_at(
         batches(path, _SERVERS, "MachineEvent"), ("machine_id",), _SERVER_RANK,
@@ -158,7 +158,7 @@ def _types(platforms: list[str]) -> list[str] | None:
     return [(name[:6] if len(short) == len(names) else name) or "unnamed platform" for name in platforms]
 
 
-def _owners(state: State, users: str, collections: _Path | None, notes: Notes) -> tuple[State, list[str]]:
+def _owners(state: TraceState, users: str, collections: _Path | None, notes: Notes) -> tuple[TraceState, list[str]]:
     """Instances whose owner is known, and these."""
     ids = state["collection_id"]
     if users == "collection":
@@ -193,7 +193,7 @@ def _tiers(priorities: NDArray[np.int64]) -> list[str]:
     return ["" if k == ABSENT else next(name for top, name in _TIERS if k <= top) for k in priorities.tolist()]
 
 
-def _work(state: State, owners: list[str]) -> Iterator[Work]:
+def _work(state: TraceState, owners: list[str]) -> Iterator[Work]:
     """Equal instances of an owner together."""
     equal: dict[tuple[str, float, float], tuple[int, int]] = {}
     for row, key in enumerate(zip(owners, state["cpu"].tolist(), state["memory"].tolist(), strict=True)):

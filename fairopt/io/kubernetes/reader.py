@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
-from fairopt.io.json_text import entry_of, shown
-from fairopt.io.kubernetes.nodes import Server, read_nodes
+from fairopt.io.json_text import Document, entry_of, shown
+from fairopt.io.kubernetes.nodes import KubernetesServer, read_nodes
 from fairopt.io.kubernetes.placement import Placement
 from fairopt.io.kubernetes.pods import PODS, Pod, read_pods
 from fairopt.io.notes import Notes, check_choice, counted
@@ -22,7 +21,6 @@ from fairopt.io.work import TASKS, Work, arguments_of_work
 
 __all__ = ["read_kubernetes"]
 
-_Source = str | os.PathLike[str] | Mapping[str, Any]
 _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # the others follow in the order of the alphabet
 _TYPE = "node.kubernetes.io/instance-type"
@@ -30,7 +28,7 @@ _EXPECTED = "expected the output of kubectl get {} -o json"
 
 
 def read_kubernetes(
-    nodes: _Source, pods: _Source, users: str = "namespace", tasks: str = "mean", merge: bool = True,
+    nodes: Document, pods: Document, users: str = "namespace", tasks: str = "mean", merge: bool = True,
     resources: Sequence[str] | None = None,
 ) -> Arguments:  # fmt: skip
     """Read what kubectl gives of a cluster; see `fairopt.datasets.kubernetes`."""
@@ -64,7 +62,7 @@ def _check_names(resources: object) -> None:
 
 
 def _arguments(
-    servers: list[Server], pods: list[Pod], label: str | None, tasks: str, resources: Sequence[str] | None
+    servers: list[KubernetesServer], pods: list[Pod], label: str | None, tasks: str, resources: Sequence[str] | None
 ) -> dict[str, Any]:
     notes = Notes()
     kept = _kept_servers(servers, notes)
@@ -103,7 +101,7 @@ def _arguments(
     )  # fmt: skip
 
 
-def _kept_servers(servers: list[Server], notes: Notes) -> list[Server]:
+def _kept_servers(servers: list[KubernetesServer], notes: Notes) -> list[KubernetesServer]:
     """Servers that take pods and say what they have."""
     notes.add("{cordoned server} {was} left out", *(server.name for server in servers if server.cordoned))
     open_ = [server for server in servers if not server.cordoned]
@@ -117,7 +115,7 @@ def _kept_servers(servers: list[Server], notes: Notes) -> list[Server]:
     return kept
 
 
-def _resources(servers: list[Server], pods: list[Pod], asked: Sequence[str] | None) -> list[str]:
+def _resources(servers: list[KubernetesServer], pods: list[Pod], asked: Sequence[str] | None) -> list[str]:
     """Names of the resources to share, in their order."""
     requested = {name for pod in pods for name in pod.request}
     if asked is None:
@@ -130,7 +128,7 @@ def _resources(servers: list[Server], pods: list[Pod], asked: Sequence[str] | No
     return list(asked)
 
 
-def _allowed(pods: list[Pod], servers: list[Server]) -> dict[Placement, NDArray[np.bool_]]:
+def _allowed(pods: list[Pod], servers: list[KubernetesServer]) -> dict[Placement, NDArray[np.bool_]]:
     """Where pods may run, by their rules: an array of bool of shape (n_servers,) each."""
     return {
         rules: np.array([rules.allows(server.name, server.labels, server.taints) for server in servers])
@@ -139,7 +137,7 @@ def _allowed(pods: list[Pod], servers: list[Server]) -> dict[Placement, NDArray[
 
 
 def _capacities(
-    servers: list[Server], kept: list[Server], fixed: list[Pod], names: list[str], notes: Notes
+    servers: list[KubernetesServer], kept: list[KubernetesServer], fixed: list[Pod], names: list[str], notes: Notes
 ) -> NDArray[np.float64]:
     """What servers have beside the pods that are part of them, of shape (n_servers, n_resources)."""
     left = {server.name: dict(server.allocatable) for server in servers}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -12,18 +11,16 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
-from fairopt.io.json_text import Entry, entry_of, shown, shown_key
+from fairopt.io.json_text import Document, Entry, entry_of, shown, shown_key
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.slurm.fields import Amounts, text, words
-from fairopt.io.slurm.jobs import Job, job_of, why_left_out
+from fairopt.io.slurm.jobs import SlurmJob, job_of, why_left_out
 from fairopt.io.slurm.places import hosts, satisfies
-from fairopt.io.slurm.servers import Server, read_servers
+from fairopt.io.slurm.servers import SlurmServer, read_servers
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
 __all__ = ["read_slurm"]
-
-_Source = str | os.PathLike[str] | Mapping[str, Any]
 
 _OWNERS = {"account": "account", "user": "user_name", "partition": "partition", "qos": "qos"}
 _NODES = "expected the output of scontrol show node --json"
@@ -31,7 +28,7 @@ _JOBS = "expected the output of squeue --json"
 
 
 def read_slurm(
-    nodes: _Source, jobs: _Source, users: str = "account", tasks: str = "mean", merge: bool = True
+    nodes: Document, jobs: Document, users: str = "account", tasks: str = "mean", merge: bool = True
 ) -> Arguments:
     """Read what Slurm gives of a cluster; see `fairopt.datasets.slurm`."""
     check_choice("tasks", tasks, TASKS)
@@ -73,7 +70,7 @@ def _listed(document: Entry, key: str, expected: str, notes: Notes) -> list[Entr
     return list(document[key].entries())
 
 
-def _types(servers: list[Server]) -> list[str] | None:
+def _types(servers: list[SlurmServer]) -> list[str] | None:
     """Types of servers' GPUs, if any has some."""
     out = []
     for server in servers:
@@ -83,7 +80,7 @@ def _types(servers: list[Server]) -> list[str] | None:
     return out if any(name != "no GPU" for name in out) else None
 
 
-def _jobs(entries: list[Entry], users: str, notes: Notes) -> list[tuple[str, Job]]:
+def _jobs(entries: list[Entry], users: str, notes: Notes) -> list[tuple[str, SlurmJob]]:
     out = []
     for k, entry in enumerate(entries):
         number = entry["job_id"].value
@@ -105,7 +102,7 @@ def _jobs(entries: list[Entry], users: str, notes: Notes) -> list[tuple[str, Job
     return out
 
 
-def _remark_large(servers: list[Server], jobs: list[Job], notes: Notes) -> None:
+def _remark_large(servers: list[SlurmServer], jobs: list[SlurmJob], notes: Notes) -> None:
     """Count jobs that want more of a generic resource on one server than any has, as 4090 of ``gpu:4090``."""
     most: dict[str, Fraction] = {}
     for server in servers:
@@ -138,7 +135,7 @@ def _owner(job: Entry, users: str, notes: Notes, name: str) -> str:
 _Key = tuple[str, str]  # ("cpu", ""), ("gpu", "") of any type, or ("gpu", "a100"); generic ones after "gres/"
 
 
-def _resources(servers: list[Server], jobs: list[Job]) -> list[_Key]:
+def _resources(servers: list[SlurmServer], jobs: list[SlurmJob]) -> list[_Key]:
     """What jobs ask for: plain resources, generic ones, and types that are not the only ones of their name."""
     keys = [(name, "") for name in ("cpu", "memory") if any(job.request[name] for job in jobs)]
     names = sorted({name for job in jobs for name, amount in job.generic.total.items() if amount})
@@ -168,11 +165,11 @@ def _label(key: _Key) -> str:
 class _Places:
     """Where jobs may run, each combination of partitions, constraint and lists worked out once."""
 
-    def __init__(self, servers: list[Server]) -> None:
+    def __init__(self, servers: list[SlurmServer]) -> None:
         self.servers = servers
         self.known: dict[Any, tuple[NDArray[np.bool_], bool]] = {}
 
-    def of(self, job: Job, notes: Notes) -> NDArray[np.bool_]:
+    def of(self, job: SlurmJob, notes: Notes) -> NDArray[np.bool_]:
         """Servers that a job may use; a constraint that is not understood leaves them all."""
         required = job.placement[2]
         key = (*job.placement, min(job.servers, len(self.servers) + 1) if required else 0)
@@ -184,7 +181,7 @@ class _Places:
             notes.add(what, job.name)
         return allowed
 
-    def _allowed(self, job: Job) -> tuple[NDArray[np.bool_], bool]:
+    def _allowed(self, job: SlurmJob) -> tuple[NDArray[np.bool_], bool]:
         partitions, constraint, required, excluded = job.placement
         meets = satisfies(constraint) if constraint else lambda features: True
         wanted = hosts(required) if required else None

@@ -25,7 +25,7 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=dict)
     deadline: float | None = None
     verbose: bool = False
-    general: Callable[[Program, Settings], Proposals] | None = None  # instead of `solve`: `Prepared` has a program
+    general: Callable[[Program, Settings], Proposals] | None = None  # instead of `solve_number`, for `Prepared`
     start: NDArray[np.floating[Any]] | None = None  # a guess at prices, in natural units by server row given
 
     def left(self) -> float | None:

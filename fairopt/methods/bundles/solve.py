@@ -77,7 +77,7 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
             for tasks in _tasks_in(cone, bundles):
                 yield Proposal("cone", tasks, evidence, attempt=attempt, bundles=bundles)
 
-    yield from by_chain(settings, propose, Proposal("cone"), linear=False)
+    yield from by_chain(settings, propose, linear=False)
 
 
 def _tasks_in(cone: BundleConeModel, bundles: Float) -> Iterator[Float]:

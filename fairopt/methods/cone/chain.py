@@ -32,7 +32,7 @@ def linear_only(settings: Settings, solver: str) -> bool:
 
 
 def by_chain(
-    settings: Settings, propose: Callable[[str], Iterable[Proposal]], nothing: Proposal, linear: bool = True
+    settings: Settings, propose: Callable[[str], Iterable[Proposal]], method: str = "cone", linear: bool = True
 ) -> Proposals:
     """What solvers propose in turn, with the seconds that each took, until one is certified or the time is up.
 
@@ -41,7 +41,7 @@ def by_chain(
     for name in chain_of(settings, linear):
         if settings.late:
             attempt = Try(name, "not tried", 0.0, message="time limit reached")
-            yield replace(nothing, solver=name, attempt=attempt)
+            yield Proposal(method, solver=name, attempt=attempt)
             return
         begun = time.perf_counter()
         for proposal in propose(name):

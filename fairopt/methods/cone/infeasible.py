@@ -57,7 +57,7 @@ def _groups(program: Program, cone: ConeModel) -> Groups:
     return groups
 
 
-def feasible(conditions: Iterable[cp.Constraint]) -> bool:
+def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
     """Whether all can hold together, as far as solvers can tell: where none can, it is taken as so."""
     for status in solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions))):
         if status.startswith("infeasible"):
@@ -70,12 +70,12 @@ def feasible(conditions: Iterable[cp.Constraint]) -> bool:
 def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence[cp.Constraint] = ()) -> list[Name]:
     """Names of groups of conditions that conflict, none of which can be left out (a deletion filter); [] if none do."""
     kept = list(groups)
-    if not kept or feasible([*always, *(c for name in kept for c in groups[name])]):
+    if not kept or _feasible([*always, *(c for name in kept for c in groups[name])]):
         return []
     for k, name in enumerate(groups):
         tell("looking for what conflicts, conditions", k, len(groups))
         others = [other for other in kept if other != name]
-        if not feasible([*always, *(c for other in others for c in groups[other])]):
+        if not _feasible([*always, *(c for other in others for c in groups[other])]):
             kept = others
     return kept
 

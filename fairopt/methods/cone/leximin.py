@@ -47,7 +47,7 @@ def solve_leximin(program: Program, settings: Settings) -> Proposals:
         if not linear_only(settings, name) or solvers.all_linear(c for _, _, c in levels.cone.rest):
             yield levels.proposal()
 
-    return by_chain(settings, propose, Proposal("cone"))
+    return by_chain(settings, propose)
 
 
 class _LeximinPrograms:

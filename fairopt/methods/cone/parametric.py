@@ -44,7 +44,7 @@ def solve_fairness_efficiency(program: Program, settings: Settings) -> Proposals
         status = search.run()
         yield replace(search.nearest, attempt=Try(name, f"{status} ({search.solves} programs)", 0.0))
 
-    return by_chain(settings, propose, Proposal("parametric"), linear=False)
+    return by_chain(settings, propose, "parametric", linear=False)
 
 
 class _WeightSearch:

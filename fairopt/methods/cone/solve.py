@@ -37,4 +37,4 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
             else:
                 yield Proposal("cone", attempt=attempt)
 
-    return by_chain(settings, propose, Proposal("cone"))
+    return by_chain(settings, propose)

@@ -48,8 +48,8 @@ class Chunk:
     @property
     def coefficients(self) -> Float:
         """Of the pool's share, shape (size,)."""
-        if self.pool.held is not None:
-            return self.pool.held[self.rows]
+        if self.pool.coefficients is not None:
+            return self.pool.coefficients[self.rows]
         return self.pool.share.coefficients(self.pool.instance.window(self.rows, self.ratios.T))
 
     @property
@@ -105,7 +105,7 @@ class Pool:
         self.per_unit = 1.0 / np.where(total > 0, total, np.inf)[:, None]  # zero capacity implies zero demand
         # a share that looks at all users at once cannot be asked chunk by chunk, nor one that saw servers unmerged
         by_row = share.by_row and (is_ours(share) or instance.merged_from is None)
-        self.held = None if by_row else share.coefficients(instance)[::every]
+        self.coefficients = None if by_row else share.coefficients(instance)[::every]
 
     @property
     def step(self) -> int:

@@ -290,14 +290,14 @@ class AlphaFairPool:
         thinner = cls.with_samples(thinner_pool, alpha)
         users = cls(pool, alpha, None if alpha > 1 and pool.bounded else thinner.level)
         users.thinner = thinner
-        thinner.measure_in(users.level)
+        thinner.set_level(users.level)
         return users
 
-    def measure_in(self, level: float) -> None:
+    def set_level(self, level: float) -> None:
         """Take another unit."""
         self.level = level
         if self.thinner is not None:
-            self.thinner.measure_in(level)
+            self.thinner.set_level(level)
 
     def _start(self, chunk: Chunk) -> tuple[Float, float]:
         c = chunk.coefficients

@@ -107,7 +107,7 @@ class ShardedUsers:
         if pool is None or self.alpha is None:
             return None
         users = AlphaFairPool.with_samples(pool, self.alpha)
-        users.measure_in(self.level)
+        users.set_level(self.level)
         return users
 
     def _pool_of_sample(self) -> Pool | None:

@@ -17,7 +17,7 @@ from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.evidence import Proposal
 
 
-class SolverFailed(Exception):
+class _SolverFailed(Exception):
     """A solver gave no usable answer to one of several programs."""
 
 

@@ -130,11 +130,11 @@ class Share(Block):
 
 def ask_again(instance: Instance) -> None:
     """Forget what shares of one's own said of an instance and those it came from: what they read may have changed."""
-    kept, parent = instance._coefficients, instance.chosen_from
-    for share in list(kept or ()):
-        if kept is not None and not is_ours(share):
+    kept = vars(instance).get("_coefficients") or {}
+    for share in list(kept):
+        if not is_ours(share):
             del kept[share]
-    for origin in (instance.merged_from, parent and parent[0]):
+    for origin in (instance.merged_from, *(instance.chosen_from or ())[:1]):
         if origin is not None:
             ask_again(origin)
 

@@ -41,7 +41,7 @@ from fairopt.errors import (
     Unbounded,
 )
 from fairopt.instance import Instance
-from fairopt.methods.batch.solve import Allocations, allocate_many
+from fairopt.methods.batch.allocate_many import Allocations, allocate_many
 from fairopt.methods.prepared import Prepared
 from fairopt.methods.sharded.solve import ShardedAllocation, allocate_sharded
 from fairopt.policies.bottleneck import BottleneckFairness, bottleneck_fairness

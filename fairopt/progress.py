@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Listener", "by_itself", "progress", "tell", "within"]
+__all__ = ["Listener", "additional_listener", "by_itself", "progress", "tell", "within"]
 
 Listener = Callable[[str, int | None, int | None], object]
 
@@ -97,6 +97,35 @@ def within(name: str) -> Iterator[None]:
         yield
         return
     with progress(lambda what, done, total: outer(f"{name}: {what}", done, total)):
+        yield
+
+
+@contextmanager
+def additional_listener(callback: Listener) -> Iterator[None]:
+    """What is told in the block is heard by a function first, then by the listener there is, if any.
+
+    Parameters
+    ----------
+    callback : callable
+        As that of `progress`; what it raises ends the work.
+
+    Examples
+    --------
+    >>> texts, counts = [], []
+    >>> with progress(lambda what, done, total: texts.append(what)):
+    ...     with additional_listener(lambda what, done, total: counts.append(done)):
+    ...         tell("levels", 3, 10)
+    >>> texts, counts
+    (['levels'], [3])
+    """
+    outer = _LISTENER.get()
+
+    def both(what: str, done: int | None, total: int | None) -> None:
+        callback(what, done, total)
+        if outer is not None:
+            outer(what, done, total)
+
+    with progress(both):
         yield
 
 

@@ -72,12 +72,12 @@ def test_ones_own_policy_that_fails_is_reported(run: Any, tmp_path: Path) -> Non
 
 
 def test_ctrl_c_shows_what_is_known(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairopt.properties.audit.hunt import Hunt
+    from fairopt.properties.audit.property_search import PropertySearch
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Hunt, "_prove", stop)
+    monkeypatch.setattr(PropertySearch, "_prove", stop)
     done = run("audit", "2df", "--property", "si")
     assert done.exit_code == 130 and "refuted" in done.stdout and "stopped by Ctrl-C" in done.stderr
 

@@ -197,15 +197,9 @@ def test_a_misreport_is_looked_for_in_silence_about_each_report() -> None:
     assert len(said) > 5 and all(what.startswith("lies: ") for what, _, _ in said[1:])
 
 
-def test_the_older_callbacks_are_called_too() -> None:
-    old: list[Any] = []
-    said = heard(lambda: fo.allocate_many(
-        fo.DRF(), np.ones((5, 2, 2)), [4, 4], progress=lambda *counts: old.append(counts)))  # fmt: skip
-    assert old == [(5, 5)]
-    assert said == [("instances", 0, 5)]
-    audited: list[Any] = []
-    fo.audit(fo.DRF(), ["pe"], max_examples=20, progress=lambda *what: audited.append(what))
-    assert audited[-1] == ("pareto", 20, 20)
+def test_a_batch_counts_the_instances_that_are_done() -> None:
+    said = heard(lambda: fo.allocate_many(fo.DRF(), np.ones((5, 2, 2)), [4, 4]))
+    assert said == [("instances", 0, 5), ("instances", 5, 5)]
 
 
 @pytest.mark.parametrize("name", ["cone", "levels on servers", "many", "shards", "each server", "a comparison"])

@@ -1,7 +1,8 @@
 """Many instances of one shape as arrays: read once, checked, cut into chunks with the instances along the last axis.
 
-NumPy is fastest on long contiguous axes, and instances of a batch are small but many. Where everything of a few
-thousand of them fits into the processor's cache, an operation costs about a nanosecond per number.
+Where weights and limits are left out, they have their defaults from here: 1, and none. NumPy is fastest on long
+contiguous axes, and instances of a batch are small but many. Where everything of a few thousand of them fits into the
+processor's cache, an operation costs about a nanosecond per number.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class FairUnits(NamedTuple):
     alone: Float
 
     @classmethod
-    def of(cls, chunk: Chunk) -> FairUnits:
+    def of(cls, chunk: BatchChunk) -> FairUnits:
         """Those of a chunk."""
         tiny = np.finfo(float).tiny
         part = chunk.tops > 0
@@ -69,7 +70,7 @@ class FairUnits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Chunk:
+class BatchChunk:
     """Some instances of a batch, checked; arrays have the instances along the last axis.
 
     Users who take no part have zero demands, a limit of 0, and weight and coefficient 1. Resources of capacity 0,
@@ -122,17 +123,7 @@ class Chunk:
         return np.einsum("jib,jb->ib", self.demands, tasks) / self.capacities
 
     def tasks_at(self, levels: Float) -> Float:
-        """Tasks at the given ``s_j / w_j``, within every limit and capacity, whatever the order of summation.
-
-        Parameters
-        ----------
-        levels : ndarray of shape (n_users, size)
-            Non-negative.
-
-        Returns
-        -------
-        ndarray of shape (n_users, size)
-        """
+        """Tasks at these ``s_j / w_j`` >= 0, within every limit and capacity, whatever the order of summation."""
         tasks = np.where(levels >= self.tops, self.limits, np.minimum(levels * self.per_level, self.limits))
         load = self.loads(tasks).max(axis=0)
         rounding = 1.0 + (self.shape[0] + 2) * EPS
@@ -147,80 +138,100 @@ class Chunk:
         return np.where(np.isnan(worst) | stray, np.inf, worst)
 
 
+@dataclass(frozen=True, eq=False)
 class Batch:
-    """Instances of one shape, as given; see `fairopt.methods.batch.solve.allocate_many` for the parameters.
+    """Many instances of one shape as arrays, each of one pool; made by `of`, which holds the defaults.
 
-    Raises
-    ------
-    InvalidInstance
-        If shapes do not fit; the numbers are checked chunk by chunk.
+    Attributes
+    ----------
+    demands : ndarray of shape (size, n_users, n_resources)
+        Units of each resource that one task takes.
+    capacities : ndarray of shape (size, n_resources)
+        Units of each resource.
+    weights, limits : ndarray of shape (size, n_users)
+        Entitlements, and most tasks. A user with a limit of 0 takes no part: shorter instances are padded so.
     """
 
-    def __init__(self, demands: ArrayLike, capacities: ArrayLike, weights: Any, task_limits: Any) -> None:
+    demands: Float
+    capacities: Float
+    weights: Float
+    limits: Float
+
+    @classmethod
+    def of(cls, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None) -> Batch:
+        """A batch as given to `allocate_many`: shapes are checked here, numbers chunk by chunk, when it is solved."""
         refuse_labels(demands=demands, capacities=capacities, weights=weights, task_limits=task_limits)
-        self.demands = as_floats(demands, "demands")
-        if self.demands.ndim != 3 or 0 in self.demands.shape[1:]:
-            raise InvalidInstance(
-                f"demands have shape {self.demands.shape}; give (n_instances, n_users, n_resources), with at least one "
-                "user and one resource; pad shorter instances with users of task limit 0"
-            )
-        size, n, m = self.demands.shape
-        self.capacities = _spread(as_floats(capacities, "capacities"), "capacities", (size, m), scalar=False)
-        self.weights = _spread(as_floats(1.0 if weights is None else weights, "weights"), "weights", (size, n))
-        self.limits = _spread(_limits(task_limits), "task_limits", (size, n))
-        self._one = Instance(np.ones((n, m)), np.ones(m))
+        need = as_floats(demands, "demands")
+        if need.ndim != 3 or need.shape[2] == 0:
+            raise wrong_shape(need.shape)
+        size, n, m = need.shape
+        return cls(
+            need,
+            _spread(as_floats(capacities, "capacities"), "capacities", (size, m), scalar=False),
+            _spread(as_floats(1.0 if weights is None else weights, "weights"), "weights", (size, n)),
+            _spread(_limits(task_limits), "task_limits", (size, n)),
+        )
+
+    @classmethod
+    def of_instance(cls, instance: Instance) -> Batch:
+        """One instance, for which `is_one_pool`."""
+        parts = (
+            instance.per_server_demands[:, 0], instance.total_capacities, instance.weights, instance.task_limits
+        )  # fmt: skip
+        return cls(*(np.array(part, dtype=float)[None] for part in parts))
 
     def __len__(self) -> int:
         return len(self.demands)
+
+    def __getitem__(self, chosen: Any) -> Batch:
+        """Some of the instances: indices, a mask or a slice."""
+        return Batch(self.demands[chosen], self.capacities[chosen], self.weights[chosen], self.limits[chosen])
 
     @property
     def n_users(self) -> int:
         """Users in each instance, padding included."""
         return self.demands.shape[1]
 
-    def instance(self, b: int) -> tuple[Instance, NDArray[np.int64]]:
-        """One instance without the users of task limit 0, and which users are in it.
+    @property
+    def alone(self) -> Float:
+        """Tasks that each user could run with everything there is, up to its limit: shape (size, n_users)."""
+        return np.minimum(tasks_within(self.capacities[:, None], self.demands), self.limits)
 
-        Parameters
-        ----------
-        b : int
-            From 0.
+    def instance(self, b: int) -> Instance:
+        """One of the instances."""
+        return Instance(self.demands[b], self.capacities[b], weights=self.weights[b], task_limits=self.limits[b])
 
-        Returns
-        -------
-        (Instance, ndarray of int)
-        """
+    def taking_part(self, b: int) -> tuple[Instance, NDArray[np.int64]]:
+        """One of the instances without the users of task limit 0, and which users are in it."""
         users = np.flatnonzero(self.limits[b] > 0)
         instance = Instance(
             self.demands[b, users], self.capacities[b], weights=self.weights[b, users],
-            task_limits=self.limits[b, users], users=[self._one.users[j] for j in users],
+            task_limits=self.limits[b, users], users=[self._labelled.users[j] for j in users],
         )  # fmt: skip
         return instance, users
 
+    def without_user(self, user: int) -> Batch:
+        """The same instances when one user has left."""
+        demands, weights, limits = (np.delete(a, user, axis=1) for a in (self.demands, self.weights, self.limits))
+        return Batch(demands, self.capacities, weights, limits)
+
+    @cached_property
+    def _labelled(self) -> Instance:
+        """An instance of this shape, for its labels."""
+        _, n, m = self.demands.shape
+        return Instance(np.ones((n, m)), np.ones(m))
+
     def slices(self) -> Iterator[slice]:
         """Where to cut the batch, so that a chunk fits into the cache."""
-        step = max(CHUNK // self._one.demands.size, 1)
+        _, n, m = self.demands.shape
+        step = max(CHUNK // (n * m), 1)
         for first in range(0, len(self), step):
             yield slice(first, min(first + step, len(self)))
 
-    def chunk(self, where: slice, share: Share) -> Chunk:
-        """Some of the instances, checked, with the coefficients of a share.
+    def chunk(self, where: slice, share: Share) -> BatchChunk:
+        """Some of the instances, with the coefficients of a share of fairopt's.
 
-        Parameters
-        ----------
-        where : slice
-            From `slices`.
-        share : Share
-            One of fairopt's.
-
-        Returns
-        -------
-        Chunk
-
-        Raises
-        ------
-        InvalidInstance, OutOfDomain
-            Naming the instance, the user and the resource.
+        What is wrong raises `InvalidInstance` or `OutOfDomain`, naming the instance, the user and the resource.
         """
         limits = np.array(self.limits[where], dtype=float)
         _refuse(~(limits >= 0), limits, "task_limits", where.start, "give 0 or more, or infinity")
@@ -245,7 +256,7 @@ class Batch:
                 "which is beyond the range of floats relative to the capacity: give other units")  # fmt: skip
         per_task = np.ones(part.shape)
         per_task[part] = self._coefficients(share, ratios, part, where.start)
-        return Chunk(
+        return BatchChunk(
             np.ascontiguousarray(demands.transpose(1, 2, 0)), np.ascontiguousarray(capacities.T),
             np.ascontiguousarray(weights.T), np.ascontiguousarray(limits.T), np.ascontiguousarray(per_task.T),
         )  # fmt: skip
@@ -260,7 +271,7 @@ class Batch:
         if not len(b):
             return np.zeros(0)
         together = Instance(ratios[part], np.ones(ratios.shape[2]))
-        together._parent = (self._one, user)  # what is given by user (rank weights) is given for one instance's users
+        together._parent = (self._labelled, user)  # numbers by user (rank weights) are given for one instance's users
         c = np.asarray(share.per_task(together), dtype=float)
         wrong = np.flatnonzero(~((c > 0) & (c < np.inf)))
         if len(wrong):
@@ -268,6 +279,25 @@ class Batch:
             why = share.why_zero(together, r) if c[r] == 0 else "give demands within the range of floats"
             raise OutOfDomain(f"{_place((first + int(b[r]), int(user[r])))} has {share!r} = {c[r]:g}: {why}")
         return c
+
+
+def is_one_pool(instance: Instance) -> bool:
+    """Whether a batch can hold an instance: one row of one server, where all users may run."""
+    return instance.n_servers == 1 and int(instance.counts[0]) == 1 and bool(instance.eligible.all())
+
+
+def tasks_within(bundles: Float, demands: Float) -> Float:
+    """Tasks that bundles have room for, over the last axis."""
+    shape = np.broadcast_shapes(bundles.shape, demands.shape)
+    return np.divide(bundles, demands, out=np.full(shape, np.inf), where=demands > 0).min(axis=-1)
+
+
+def wrong_shape(shape: tuple[int, ...]) -> InvalidInstance:
+    """The error for demands that are not those of a batch."""
+    return InvalidInstance(
+        f"demands have shape {shape}; give (n_instances, n_users, n_resources), with at least one user and one "
+        "resource; pad shorter instances with users of task limit 0"
+    )
 
 
 def _limits(given: Any) -> Float:

@@ -19,9 +19,9 @@ from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
-from fairopt.methods.batch.solve import allocate_many
+from fairopt.methods.batch.allocate_many import allocate_many
 from fairopt.policy import accepted, label
-from fairopt.progress import by_itself, tell, within
+from fairopt.progress import additional_listener, by_itself, tell, within
 from fairopt.proofs import gate
 from fairopt.proofs.gate import Found
 
@@ -165,7 +165,7 @@ class NaivePerServer:
         if objective is None or any(_by_label(share) for share in objective.share_blocks()):
             return None  # a batch does not know labels
 
-        def watch(done: int, of: int) -> None:
+        def watch(what: str, done: int | None, of: int | None) -> None:
             if time.perf_counter() > deadline:
                 raise NotCertified(f"the time limit was over after {done} of {of} servers; give it more time_limit")
 
@@ -176,11 +176,10 @@ class NaivePerServer:
             demands = np.broadcast_to(demands, (len(first), *demands.shape))
         limits = np.where(takes_part, np.inf, 0.0)
         try:
-            with within("classes of servers"):
+            with within("classes of servers"), additional_listener(watch):
                 found = allocate_many(
-                    self.policy, demands, instance.capacities[first], weights=instance.weights, task_limits=limits,
-                    progress=watch,
-                )  # fmt: skip
+                    self.policy, demands, instance.capacities[first], weights=instance.weights, task_limits=limits
+                )
         except (InvalidBlock, InvalidInstance, OutOfDomain):
             return None  # one by one, errors name the user and the server
         failed = np.flatnonzero(~found.ok)

@@ -9,32 +9,18 @@ from numpy.typing import NDArray
 from scipy.special import boxcox
 
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
-from fairopt.formulation.batch import Chunk
+from fairopt.formulation.batch import BatchChunk
 
 __all__ = ["judge"]
 
 Float = NDArray[np.floating[Any]]
 
 
-def judge(chunk: Chunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:
-    """Gap and violation of each instance.
+def judge(chunk: BatchChunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:
+    """Gap and violation of each instance of a chunk at tasks (n_users, size); a gap is NaN or infinite where unproved.
 
-    Parameters
-    ----------
-    chunk : Chunk
-        Instances, as given.
-    objective : Objective
-        Leximin or max-min (no prices), alpha-fairness (logarithms of prices, per whole capacity, in `FairUnits`), or a
-        total (prices per whole capacity, up to a factor of each instance).
-    tasks : ndarray of shape (n_users, size)
-        The final points.
-    prices : ndarray of shape (n_resources, size) or None
-        The evidence.
-
-    Returns
-    -------
-    (ndarray of shape (size,), ndarray of shape (size,))
-        The gap is NaN or infinite where nothing is proved.
+    The evidence are prices (n_resources, size): None for leximin and max-min; logarithms of prices per whole capacity,
+    in `FairUnits`, for alpha-fairness; and for a total prices per whole capacity, up to a factor of each instance.
     """
     if isinstance(objective, (Leximin, MaxMin)):
         gap = bottleneck_gap(chunk, tasks)
@@ -47,7 +33,7 @@ def judge(chunk: Chunk, objective: Objective, tasks: Float, prices: Float | None
     return gap, chunk.violation(tasks)
 
 
-def bottleneck_gap(chunk: Chunk, tasks: Float) -> Float:
+def bottleneck_gap(chunk: BatchChunk, tasks: Float) -> Float:
     """How far each instance is from the bottleneck condition, relatively.
 
     Each user below its limit must use a full resource on which no user stands higher. At a gap of g the max-min level
@@ -65,7 +51,7 @@ def bottleneck_gap(chunk: Chunk, tasks: Float) -> Float:
     return np.where(free, excess, 0.0).max(axis=0)
 
 
-def total_gap(chunk: Chunk, tasks: Float, prices: Float) -> Float:
+def total_gap(chunk: BatchChunk, tasks: Float, prices: Float) -> Float:
     """(bound - value) / bound by weak duality: no user can have more tasks than it could run alone."""
     ratios = chunk.demands / chunk.capacities
     alone = np.divide(1.0, ratios.max(axis=1), out=np.full(tasks.shape, np.inf), where=ratios.any(axis=1))
@@ -76,7 +62,7 @@ def total_gap(chunk: Chunk, tasks: Float, prices: Float) -> Float:
     return np.divide(np.maximum(bound - achieved, 0.0), bound, out=np.zeros(bound.shape), where=bound != 0)
 
 
-def fair_gap(chunk: Chunk, tasks: Float, log_prices: Float, alpha: float) -> Float:
+def fair_gap(chunk: BatchChunk, tasks: Float, log_prices: Float, alpha: float) -> Float:
     """Logarithm of the bound on the weighted power mean, by weak duality at any prices, over the one achieved.
 
     Levels are in units of the smallest, so that none overflows. Differences of terms are added up, not terms, so that

@@ -13,9 +13,9 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
 from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import label
-from fairopt.properties.dominance import dominating
 from fairopt.properties.envy import envy
 from fairopt.properties.names import OF_ALLOCATIONS, PROPERTIES, property_name
+from fairopt.properties.pareto import dominating
 from fairopt.properties.units import own_units
 from fairopt.properties.verdicts import PropertyReport, Verdict
 

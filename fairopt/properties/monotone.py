@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidBlock, OutOfDomain
+from fairopt.formulation.batch import Batch, tasks_within
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.properties.audit.answers import checked, doubt, outcomes
+from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.search import FLOOR
+from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
 
 __all__ = ["FACTORS", "Departure", "Growth", "departures", "growths", "population_monotone", "resource_monotone"]
@@ -26,7 +28,7 @@ FACTORS = (1.01, 1.1, 1.25, 1.5, 2.0, 4.0)  # by which a capacity grows
 
 @dataclass(frozen=True)
 class Departure:
-    """Who loses most when somebody leaves: tasks before and after."""
+    """Who loses most when a user leaves: tasks before and after."""
 
     leaver: str
     loser: str
@@ -54,15 +56,15 @@ def population_monotone(mechanism: Any, instance: Instance, tol: float = 1e-5) -
     mechanism : Policy or other mechanism
         Anything with ``allocate(instance)``.
     instance : Instance
-        Any number of servers. Users with a task limit of 0 are nobody to leave.
+        Any number of servers. Users with a task limit of 0 do not leave.
     tol : float, default 1e-5
         Relative loss that counts as none; a loss must also be beyond what the gaps of both answers leave open.
 
     Returns
     -------
     Verdict
-        Its margin is the largest relative loss of tasks, and its witness the `Departure` of it (None where there is
-        nobody to leave). Departures after which the mechanism is not defined are passed over.
+        Its margin is the largest relative loss of tasks, and its witness the `Departure` of it (None where no
+        user can leave). Departures after which the mechanism is not defined are passed over.
 
     Raises
     ------
@@ -79,17 +81,17 @@ def population_monotone(mechanism: Any, instance: Instance, tol: float = 1e-5) -
     >>> population_monotone(fo.DRF(), cluster).holds
     True
     """
-    before, unsure = _answer(mechanism, instance)
+    before, unsure = _tasks_of(mechanism, instance)
     floor = FLOOR * instance.tasks_alone.sum(axis=1)
     worst: tuple[float, Departure] | None = None
     part = np.flatnonzero(instance.task_limits > 0)
     for k in part if len(part) > 1 else ():
         rest = np.delete(np.arange(instance.n_users), k)
         try:
-            after, beside = _answer(mechanism, instance.select_users(rest))
+            after, beside = _tasks_of(mechanism, instance.select_users(rest))
         except OutOfDomain:
             continue
-        j, loss = _worst(before[rest], after, floor[rest], unsure[rest] + beside)
+        j, loss = _largest_loss(before[rest], after, floor[rest], unsure[rest] + beside)
         if worst is None or loss > worst[0]:
             users = instance.users
             worst = loss, Departure(users[k], users[rest[j]], float(before[rest[j]]), float(after[j]))
@@ -149,7 +151,7 @@ def resource_monotone(
     for factor in grown:
         if not 1.0 < factor < np.inf:
             raise InvalidBlock(f"a factor is {factor!r}; give finite numbers above 1")
-    before, unsure = _answer(mechanism, instance)
+    before, unsure = _tasks_of(mechanism, instance)
     floor = FLOOR * instance.tasks_alone.sum(axis=1)
     worst: tuple[float, Growth] | None = None
     for s, i in np.argwhere(instance.capacities > 0):
@@ -157,10 +159,10 @@ def resource_monotone(
             more = np.array(instance.capacities)
             more[s, i] *= factor
             try:
-                after, beside = _answer(mechanism, instance.with_capacities(more))
+                after, beside = _tasks_of(mechanism, instance.with_capacities(more))
             except OutOfDomain:
                 continue
-            j, loss = _worst(before, after, floor, unsure + beside)
+            j, loss = _largest_loss(before, after, floor, unsure + beside)
             if worst is None or loss > worst[0]:
                 worst = loss, Growth(
                     instance.servers[s], instance.resources[i], factor, instance.users[j], float(before[j]),
@@ -185,16 +187,9 @@ def departures(
 ) -> Float:
     """What every user of many pools loses when another leaves: to be verified by `population_monotone`.
 
-    Parameters
-    ----------
-    mechanism, demands, capacities, weights, task_limits
-        As in `fairopt.properties.audit.answers.outcomes`.
-
-    Returns
-    -------
-    ndarray of shape (n_instances, n_users, n_users)
-        By who leaves and who is left: the part of its tasks that is lost, negative for a gain; NaN for who leaves, and
-        where there is no answer.
+    Shape (n_instances, n_users, n_users), by the user who leaves and the user who is left: the part of its tasks that
+    is lost, negative for a gain; NaN for the user who leaves, and where there is no answer. Arguments are those of
+    `fairopt.properties.answers.outcomes`.
 
     Examples
     --------
@@ -204,17 +199,17 @@ def departures(
     array([[[ nan, -0.5],
             [-0.5,  nan]]])
     """
-    need, room, entitled, limits = _arrays(demands, capacities, weights, task_limits)
-    size, n, _ = need.shape
+    pools = Batch.of(demands, capacities, weights, task_limits)
+    size, n, _ = pools.demands.shape
     lost = np.full((size, n, n), np.nan)
     if n < 2:
         return lost
-    before = outcomes(mechanism, need, room, entitled, limits).tasks
-    floor = FLOOR * _alone(need, room)
+    before = outcomes_of(mechanism, pools).tasks
+    floor = FLOOR * tasks_within(pools.capacities[:, None], pools.demands)
     for k in range(n):
         rest = np.delete(np.arange(n), k)
-        after = outcomes(mechanism, need[:, rest], room, entitled[:, rest], limits[:, rest]).tasks
-        lost[:, k, rest] = _loss(before[:, rest], after, floor[:, rest])
+        after = outcomes_of(mechanism, pools.without_user(k)).tasks
+        lost[:, k, rest] = _relative_loss(before[:, rest], after, floor[:, rest])
     return lost
 
 
@@ -224,17 +219,8 @@ def growths(
 ) -> Float:  # fmt: skip
     """What every user of many pools loses when a capacity grows: to be verified by `resource_monotone`.
 
-    Parameters
-    ----------
-    mechanism, demands, capacities, weights, task_limits
-        As in `fairopt.properties.audit.answers.outcomes`.
-    factors : iterable of float, default 1.01 to 4
-        By which a capacity grows.
-
-    Returns
-    -------
-    ndarray of shape (n_instances, n_resources, n_factors, n_users)
-        The part of its tasks that each user loses, negative for a gain; NaN where there is no answer.
+    Shape (n_instances, n_resources, n_factors, n_users): the part of its tasks that each user loses, negative for a
+    gain; NaN where there is no answer. Arguments are those of `fairopt.properties.answers.outcomes`.
 
     Examples
     --------
@@ -244,55 +230,37 @@ def growths(
     array([[0., 0.],
            [0., 0.]])
     """
-    need, room, entitled, limits = _arrays(demands, capacities, weights, task_limits)
-    grown = tuple(factors)
-    size, n, m = need.shape
+    pools, grown = Batch.of(demands, capacities, weights, task_limits), tuple(factors)
+    size, n, m = pools.demands.shape
     lost = np.full((size, m, len(grown), n), np.nan)
-    before = outcomes(mechanism, need, room, entitled, limits).tasks
-    floor = FLOOR * _alone(need, room)
+    before = outcomes_of(mechanism, pools).tasks
+    floor = FLOOR * tasks_within(pools.capacities[:, None], pools.demands)
     for i in range(m):
         for f, factor in enumerate(grown):
-            more = room.copy()
+            more = np.array(pools.capacities, dtype=float)
             more[:, i] *= factor
-            lost[:, i, f] = _loss(before, outcomes(mechanism, need, more, entitled, limits).tasks, floor)
+            lost[:, i, f] = _relative_loss(before, outcomes_of(mechanism, replace(pools, capacities=more)).tasks, floor)
     return lost
 
 
-def _answer(mechanism: Any, instance: Instance) -> tuple[Float, Float]:
+def _tasks_of(mechanism: Any, instance: Instance) -> tuple[Float, Float]:
     """Tasks, and by how much of them they may be off."""
     require_instance(instance)
     answer = checked(mechanism, instance)
-    return np.asarray(answer.tasks, dtype=float), doubt(answer)
+    return np.asarray(answer.tasks, dtype=float), error_bound(answer)
 
 
-def _worst(before: Float, after: Float, floor: Float, unsure: Float) -> tuple[int, float]:
-    """Who loses most, and how much beyond doubt; negative where everybody gains."""
-    lost = _loss(before, after, floor)
+def _largest_loss(before: Float, after: Float, floor: Float, unsure: Float) -> tuple[int, float]:
+    """Who loses most, and how much beyond doubt; negative where all users gain."""
+    lost = _relative_loss(before, after, floor)
     sure = np.where(lost > unsure, lost, np.minimum(lost, 0.0))
     j = int(sure.argmax())
     return j, float(sure[j])
 
 
-def _loss(before: Float, after: Float, floor: Float) -> Float:
+def _relative_loss(before: Float, after: Float, floor: Float) -> Float:
     """Relative loss of tasks; none where it is next to nothing beside what the user could run alone."""
     less = before - after
     relative = np.divide(less, before, out=np.where(less < 0, -1.0, 0.0), where=before > 0)
     relative = np.where((less > 0) & (less <= floor), 0.0, relative)
     return np.where(np.isnan(less), np.nan, relative)
-
-
-def _alone(need: Float, room: Float) -> Float:
-    return np.asarray(
-        np.divide(room[:, None], need, out=np.full(need.shape, np.inf), where=need > 0).min(axis=2), dtype=float
-    )
-
-
-def _arrays(demands: ArrayLike, capacities: ArrayLike, weights: Any, limits: Any) -> tuple[Float, Float, Float, Float]:
-    need = np.asarray(demands, dtype=float)
-    size, n, m = need.shape
-    return (
-        need,
-        np.broadcast_to(np.asarray(capacities, dtype=float), (size, m)),
-        np.broadcast_to(np.asarray(1.0 if weights is None else weights, dtype=float), (size, n)),
-        np.broadcast_to(np.asarray(np.inf if limits is None else limits, dtype=float), (size, n)),
-    )

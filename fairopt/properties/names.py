@@ -76,18 +76,7 @@ def property_name(text: object) -> str:
 
 
 def given_labels(labels: tuple[str, ...], kind: str) -> tuple[str, ...]:
-    """Labels that somebody gave, or none where they are those that an instance makes up.
-
-    Parameters
-    ----------
-    labels : tuple of str
-        Of an instance.
-    kind : {"user", "resource", "server"}
-        Of what.
-
-    Returns
-    -------
-    tuple of str
+    """Labels of an instance's users, resources or servers, or none where they are those that an instance makes up.
 
     Examples
     --------

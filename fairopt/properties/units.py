@@ -20,17 +20,6 @@ def own_units(instance: Instance, tasks: Float) -> Float:
     """What each user runs, or what its own slice would run if that is more: positive unless its limit is 0.
 
     Margins are relative to this, so that they have no unit, and a user without any task can be spoken of too.
-
-    Parameters
-    ----------
-    instance : Instance
-        The data.
-    tasks : ndarray of shape (n_users,)
-        What each runs.
-
-    Returns
-    -------
-    ndarray of shape (n_users,)
     """
     return np.maximum(tasks, instance.own_slices)
 
@@ -39,17 +28,6 @@ def gain_units(instance: Instance, tasks: Float) -> Float:
     """What each user runs, or what its own slice would run where it runs nothing: positive unless its limit is 0.
 
     What a user could gain is relative to this, so that 1 is twice what it runs, however little that is.
-
-    Parameters
-    ----------
-    instance : Instance
-        The data.
-    tasks : ndarray of shape (n_users,)
-        What each runs.
-
-    Returns
-    -------
-    ndarray of shape (n_users,)
     """
     slices = instance.own_slices
     return np.where(tasks > TRACE * slices, tasks, slices)

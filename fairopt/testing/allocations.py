@@ -13,6 +13,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.proofs import gate
+from fairopt.properties.misreports.search import tasks_truly
 from fairopt.testing.instances import instances, whole
 
 __all__ = ["allocation_of", "allocations", "misreports", "tasks_received"]
@@ -102,10 +103,7 @@ def tasks_received(allocation: Allocation, truth: Instance, user: str | int) -> 
     >>> tasks_received(fo.DRF().allocate(truth), truth, 0), tasks_received(fo.DRF().allocate(lie), truth, 0)
     (2.0, 1.5)
     """
-    j = _user_index(truth, user)
-    needs, held = truth.per_server_demands[j], allocation.bundles[j]
-    runs = np.divide(held, needs, out=np.full(held.shape, np.inf), where=needs > 0).min(axis=1)
-    return float(min(runs[truth.eligible[j]].sum(), truth.task_limits[j]))
+    return tasks_truly(allocation, truth, _user_index(truth, user))
 
 
 def allocation_of(instance: Instance, tasks: ArrayLike) -> Allocation:

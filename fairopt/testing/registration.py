@@ -5,9 +5,6 @@ A module of its own, since Hypothesis asks for it when it is imported, which may
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from hypothesis import strategies as st
 
 from fairopt.allocation import Allocation
@@ -15,6 +12,9 @@ from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import Share
 from fairopt.instance import Instance
 from fairopt.policy import Policy
+from fairopt.testing.allocations import allocations
+from fairopt.testing.blocks import objectives, policies, shares
+from fairopt.testing.instances import instances
 
 
 def register() -> None:
@@ -29,19 +29,9 @@ def register() -> None:
     DominantShare()
     """
     everything = dict.fromkeys(("weights", "limits", "placement", "by_server", "counts"), True)
-    st.register_type_strategy(Instance, _strategy("instances", n_servers=(1, 2), **everything))
-    st.register_type_strategy(Policy, _strategy("policies"))
-    st.register_type_strategy(Allocation, _strategy("allocations"))
-    st.register_type_strategy(Share, _strategy("shares"))
-    st.register_type_strategy(Objective, _strategy("objectives"))
-
-
-def _strategy(name: str, **options: Any) -> Callable[[Any], Any]:
-    """A strategy of `fairopt.testing` that is made when a test asks for the type, since imports may be half-way now."""
-
-    def make(kind: Any) -> Any:
-        import fairopt.testing
-
-        return getattr(fairopt.testing, name)(**options)
-
-    return make
+    # functions, since strategies are made when a test asks for the type
+    st.register_type_strategy(Instance, lambda _: instances(n_servers=(1, 2), **everything))
+    st.register_type_strategy(Policy, lambda _: policies())
+    st.register_type_strategy(Allocation, lambda _: allocations())
+    st.register_type_strategy(Share, lambda _: shares())
+    st.register_type_strategy(Objective, lambda _: objectives())

@@ -13,7 +13,7 @@ from oracle.instances import cluster, clusters
 
 import fairopt as fo
 from fairopt.allocation import feasibility
-from fairopt.methods.batch import solve as batch
+from fairopt.methods.batch import allocate_many as batch
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF

@@ -16,10 +16,10 @@ from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.policies.bottleneck import BottleneckVerdict
-from fairopt.properties import dominance
+from fairopt.properties import pareto
 from fairopt.properties.checks import OwnSlices, check
-from fairopt.properties.dominance import Dominating
 from fairopt.properties.envy import Envy
+from fairopt.properties.pareto import Dominating
 from fairopt.properties.verdicts import PropertyReport
 
 TWO = fo.Instance(
@@ -499,7 +499,7 @@ def test_the_interior_point_method_answers_the_same_as_the_simplex_method(monkey
         instance = log_uniform(rng, 30, 3, servers, limits=0.3)
         a = of(instance, fo.DRF().allocate(instance).tasks_by_server * 0.9)
         simplex = check(a, "pe")["pe"]
-        monkeypatch.setattr(dominance, "MANY", 0)
+        monkeypatch.setattr(pareto, "MANY", 0)
         interior = check(a, "pe")["pe"]
         assert interior.margin == pytest.approx(simplex.margin, abs=1e-7) and not interior.holds
         monkeypatch.undo()
@@ -523,7 +523,7 @@ def test_a_solver_that_misleads_is_not_believed(monkeypatch: pytest.MonkeyPatch)
         found.x = np.zeros_like(found.x)  # "nobody can gain", under the status optimal
         return found
 
-    monkeypatch.setattr(dominance, "linprog", lazy)
+    monkeypatch.setattr(pareto, "linprog", lazy)
     with pytest.raises(fo.NotCertified, match="could not be proved: highs-ds: user 'user2' gains between 0 and 1"):
         check(a, "pe")
 
@@ -532,12 +532,12 @@ def test_a_solver_that_misleads_is_not_believed(monkeypatch: pytest.MonkeyPatch)
         found.x = found.x * 2  # beyond capacities
         return found
 
-    monkeypatch.setattr(dominance, "linprog", generous)
+    monkeypatch.setattr(pareto, "linprog", generous)
     found = check(a, "pe")["pe"]
     assert found.margin == pytest.approx(1) and (of(IN_THE_WAY, found.witness.tasks_by_server).task_usage <= 1).all()
 
     nothing = types.SimpleNamespace(x=None, status=4, message="lost its way")
-    monkeypatch.setattr(dominance, "linprog", lambda *args, **options: nothing)
+    monkeypatch.setattr(pareto, "linprog", lambda *args, **options: nothing)
     with pytest.raises(fo.NotCertified, match="lost its way"):
         check(a, "pe")
     assert check(of(fo.Instance([[1], [1]], [2]), [1, 1]), "pe")["pe"].holds  # a pool needs no solver

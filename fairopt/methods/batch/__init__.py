@@ -1,5 +1,5 @@
 """Many small instances of one shape at once, in step.
 
-* `solve`: `allocate_many`, and the allocations it gives.
+* `allocate_many`: the function, and the allocations it gives.
 * `waterfilling`, `alpha_fair`, `max_sum`: the methods of one pool, over all instances of a chunk.
 """

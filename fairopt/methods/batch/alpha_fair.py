@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.formulation.batch import Chunk
+from fairopt.formulation.batch import BatchChunk
 
 Float = NDArray[np.floating[Any]]
 
@@ -31,21 +31,10 @@ DEPENDENT = 1e-11
 BOUNDARY = 0.995  # part of the way to where a number would become negative
 
 
-def solve(chunk: Chunk, alpha: float) -> tuple[Float, Float]:
-    """Weighted alpha-fairness for alpha > 0, and its prices.
+def solve_alpha_fair(chunk: BatchChunk, alpha: float) -> tuple[Float, Float]:
+    """Tasks of weighted alpha-fairness for alpha > 0, (n_users, size), and logarithms of prices, (n_resources, size).
 
-    Parameters
-    ----------
-    chunk : Chunk
-        Instances.
-    alpha : float
-        Positive.
-
-    Returns
-    -------
-    tasks : ndarray of shape (n_users, size)
-    log_prices : ndarray of shape (n_resources, size)
-        In the chunk's `FairUnits`; NaN where the method did not end.
+    Prices are those in the chunk's `FairUnits`, and NaN where the method did not end.
     """
     units = chunk.fair_units
     # a user without any bound would not settle, and one who takes no part has a rate of 0, and any price
@@ -55,7 +44,7 @@ def solve(chunk: Chunk, alpha: float) -> tuple[Float, Float]:
 
 
 @dataclass
-class _State:
+class _Iterate:
     """Where the unfinished programs stand; all positive."""
 
     z: Float  # s_j / w_j in units of the max-min level
@@ -64,8 +53,8 @@ class _State:
     room: Float  # below each limit
     limit_price: Float
 
-    def kept(self, which: NDArray[np.bool_]) -> _State:
-        return _State(*(x[..., which] for x in vars(self).values()))
+    def kept(self, which: NDArray[np.bool_]) -> _Iterate:
+        return _Iterate(*(x[..., which] for x in vars(self).values()))
 
 
 class _InteriorPoint:
@@ -85,7 +74,7 @@ class _InteriorPoint:
         z_found, log_prices = np.full((n, size), np.nan), np.full((m, size), np.nan)
         here = np.arange(size)
         z = np.minimum(0.5, 0.5 * self.tops)
-        now = _State(
+        now = _Iterate(
             z=z,
             unused=np.maximum(1.0 - np.einsum("jib,jb->ib", self.rates, z), 0.1),
             price=np.full((m, size), 1.0 / m),
@@ -94,7 +83,7 @@ class _InteriorPoint:
         )
         step: Float = np.ones(size)
         for k in range(STEPS):
-            system = self._linearised(now)
+            system = self._linearise(now)
             close, enough = (CLOSE, ENOUGH) if k < LATE else (LATE_CLOSE, LATE_ENOUGH)
             done = (system.error < close) & (system.largest < enough)
             if done.any():
@@ -107,10 +96,10 @@ class _InteriorPoint:
                 now, step, system = now.kept(left), step[left], system.kept(left)
                 self.rates, self.logs, self.tops = self.rates[..., left], self.logs[..., left], self.tops[..., left]
                 self.limited = self.limited[..., left]
-            now, step = self._stepped(now, system, step)
+            now, step = self._step(now, system, step)
         return z_found, log_prices
 
-    def _linearised(self, now: _State) -> _System:
+    def _linearise(self, now: _Iterate) -> _Linearised:
         logs = self.logs + self.beta * np.log(now.price)
         own = np.where(self.limited, self.beta * np.log(now.limit_price), -np.inf)
         top = np.maximum(logs.max(axis=1), own)
@@ -121,7 +110,7 @@ class _InteriorPoint:
         short = 1.0 - use.sum(axis=0) - now.unused
         off = np.where(self.limited, 1.0 - self.tops / (now.z + now.room), 0.0)
         slack, limit_slack = now.unused * now.price, np.where(self.limited, now.room * now.limit_price, 0.0)
-        return _System(
+        return _Linearised(
             spent=parts / total[:, None], to_limit=own / total, use=use, value=value, short=short, off=off,
             slack=slack, limit_slack=limit_slack,
             error=np.maximum(np.maximum(abs(short).max(axis=0), abs(value).max(axis=0)), abs(off).max(axis=0)),
@@ -129,7 +118,7 @@ class _InteriorPoint:
             mean=(slack.sum(axis=0) + limit_slack.sum(axis=0)) / (len(slack) + self.limited.sum(axis=0)),
         )  # fmt: skip
 
-    def _stepped(self, now: _State, system: _System, last: Float) -> tuple[_State, Float]:
+    def _step(self, now: _Iterate, system: _Linearised, last: Float) -> tuple[_Iterate, Float]:
         # mu falls fast after a long step (by 0.05 instead of 0.01: 13 steps instead of 10); it waits while conditions
         # are much further off than prices
         factor = np.where(last > 0.9, 0.01, np.where(last > 0.5, 0.2, 0.8))
@@ -146,7 +135,7 @@ class _InteriorPoint:
         diagonal = np.arange(len(matrix))
         matrix[diagonal, diagonal] += now.unused
         right = np.einsum("jib,jb->ib", system.use, alone) + now.unused * target - system.short
-        price = _solved(matrix, right)
+        price = _eliminate(matrix, right)
         paid = np.einsum("jib,ib->jb", system.spent, price)
         z, unused = alone - gives * paid, target - price
         limit_price = (self.kappa * (system.off + free * limit_target) - filled * (system.value + paid)) / stiff
@@ -158,7 +147,7 @@ class _InteriorPoint:
         trust = (0.3 + 3.0 / self.beta) / np.maximum(growth, 1e-9)
         primal = np.minimum(np.minimum(_reach(z), np.minimum(_reach(unused), _reach(room))), trust)
         dual = np.minimum(np.minimum(_reach(price), _reach(limit_price)), trust)
-        moved = _State(
+        moved = _Iterate(
             z=now.z * (1.0 + primal * z),
             unused=now.unused * (1.0 + primal * unused),
             price=now.price * (1.0 + dual * price),
@@ -169,7 +158,7 @@ class _InteriorPoint:
 
 
 @dataclass
-class _System:
+class _Linearised:
     """The conditions at a state: how far off they are, and their derivatives."""
 
     spent: Float  # part of what a user pays that goes to each resource
@@ -184,8 +173,8 @@ class _System:
     largest: Float
     mean: Float
 
-    def kept(self, which: NDArray[np.bool_]) -> _System:
-        return _System(*(x[..., which] for x in vars(self).values()))
+    def kept(self, which: NDArray[np.bool_]) -> _Linearised:
+        return _Linearised(*(x[..., which] for x in vars(self).values()))
 
 
 def _reach(change: Float) -> Float:
@@ -193,7 +182,7 @@ def _reach(change: Float) -> Float:
     return np.minimum(1.0, BOUNDARY / np.maximum(-change.min(axis=0), 1e-300))
 
 
-def _solved(matrix: Float, right: Float) -> Float:
+def _eliminate(matrix: Float, right: Float) -> Float:
     """Gaussian elimination along the last axis, (m, m, size) and (m, size), in place.
 
     No pivots are looked for: the matrix is a positive definite one with rows and columns scaled. Where resources are

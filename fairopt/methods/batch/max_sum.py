@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.formulation.batch import Chunk
+from fairopt.formulation.batch import BatchChunk
 
 Float = NDArray[np.floating[Any]]
 Int = NDArray[np.int64]
@@ -18,19 +18,10 @@ PATIENCE = 3  # pivots per row and column before Bland's rule takes over, which 
 GIVE_UP = 30  # pivots per row and column
 
 
-def solve(chunk: Chunk) -> tuple[Float, Float]:
-    """A vertex with the largest sum of shares, and its prices.
+def solve_max_sum(chunk: BatchChunk) -> tuple[Float, Float]:
+    """A vertex with the largest sum of shares, (n_users, size), and its prices per whole capacity, (n_resources, size).
 
-    Parameters
-    ----------
-    chunk : Chunk
-        Instances; weights play no part.
-
-    Returns
-    -------
-    tasks : ndarray of shape (n_users, size)
-    prices : ndarray of shape (n_resources, size)
-        Per whole capacity.
+    Weights play no part.
     """
     ratios = chunk.demands / chunk.capacities
     largest = ratios.max(axis=1)

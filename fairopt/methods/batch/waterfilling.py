@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.formulation.batch import Chunk
+from fairopt.formulation.batch import BatchChunk
 
 Float = NDArray[np.floating[Any]]
 
 
-def solve(chunk: Chunk) -> tuple[Float, None]:
+def solve_leximin(chunk: BatchChunk) -> tuple[Float, None]:
     """Leximin of ``s_j / w_j``: tasks of shape (n_users, size), which need no evidence."""
     return chunk.tasks_at(_levels(chunk.rates, chunk.tops)), None
 
@@ -20,9 +20,9 @@ def solve(chunk: Chunk) -> tuple[Float, None]:
 def _levels(rates: Float, tops: Float) -> Float:
     """The level ``s_j / w_j`` of each user, shape (n_users, size).
 
-    All users who still rise stand at a common height. As if nobody had a limit, the next resource would be full at
-    some height; whoever meets its limit below stops there (the true height can only be more), and where nobody does,
-    the resource is full and its users stop. So each step stops somebody, and n steps do.
+    All users who still rise stand at a common height. As if no user had a limit, the next resource would be full at
+    some height; users who meet their limits below stop there (the true height can only be more), and where none does,
+    the resource is full and its users stop. So each step stops a user at least, and n steps do.
     """
     levels, rising = np.zeros(tops.shape), tops > 0
     height = np.zeros(tops.shape[1])

@@ -1,8 +1,9 @@
 """The audit of a mechanism: a search for instances that break what is claimed of it.
 
-* `audit`: the function. `hunt`: draws or takes instances, measures them, and proves what fails.
-* `measure`: every property, on thousands of pools at once. `answers`: what the mechanism does on many small pools.
-* `pools`, `clusters`: small instances, drawn. `own_instances`: those that a user brings.
-* `shrink`: from a pool on which a property fails to the smallest one that can be found.
-* `findings`: what was found. `replay`: witnesses as files, checked again.
+* `audit`: the function. `property_search`: the search for one property, from random instances to a verified witness.
+* `random_instances`: families of small pools, and small clusters. `measure`: by how much a property fails on each of
+  thousands of pools. `one_instance`: the same on one instance of several servers.
+* `shrink`: from an instance on which a property fails to the smallest one that can be found.
+* `findings`: the report, and what was found of each property. `saved`: its file. `replay`: the witnesses of a file,
+  checked again.
 """

@@ -12,7 +12,7 @@ from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.progress import by_itself
 from fairopt.properties.audit.findings import AuditReport, Finding
-from fairopt.properties.audit.hunt import Hunt, Setting
+from fairopt.properties.audit.property_search import AuditSettings, PropertySearch
 from fairopt.properties.names import property_name
 
 __all__ = ["CONDITIONS", "USUAL", "audit"]
@@ -34,7 +34,6 @@ def audit(
     max_examples: int = 2000,
     seed: int = 0,
     seconds: float | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
     found: Callable[[Finding], None] | None = None,
 ) -> AuditReport:
     """Search for instances on which a mechanism breaks a property, shrink what is found, and verify it.
@@ -55,8 +54,8 @@ def audit(
     positive : bool, default False
         Positive demands only, in instances and in reports.
     conditions : iterable of str
-        Of ``"positive demands"``, ``"no completely dominant user"`` (000 eq. 7, for the k of a k-dominant share, else
-        2) and ``"boosting only"`` (lies of at least the truth).
+        Of ``"positive demands"``, ``"no completely dominant user"`` (Jiang and Wu, eq. 7, for the k of a
+        k-dominant share, else 2) and ``"boosting only"`` (lies of at least the truth).
     weights, limits : bool, default False
         Let drawn instances have weights from 1 to 4, and task limits.
     servers : int, default 1
@@ -68,8 +67,6 @@ def audit(
         Where chance comes from.
     seconds : float, optional
         Stop looking at a property after so long.
-    progress : callable, optional
-        Called with the property, the number of instances done and ``max_examples``, now and then.
     found : callable, optional
         Called with each `Finding` as soon as it is known.
 
@@ -115,16 +112,15 @@ def audit(
     for instance in given or ():
         if not isinstance(instance, Instance):
             raise InvalidBlock(f"instances hold {instance!r}; give fairopt.Instance objects")
-    with by_itself() as say:
-        setting = Setting(
-            mechanism, known, bool(weights), bool(limits), int(servers), int(max_examples), int(seed), seconds,
-            progress, say,
-        )  # fmt: skip
-        return _hunted(setting, names, given, found or (lambda _: None))
+    with by_itself() as tell:
+        setting = AuditSettings(
+            mechanism, known, bool(weights), bool(limits), int(servers), int(max_examples), int(seed), seconds, tell
+        )
+        return _search_each(setting, names, given, found or (lambda _: None))
 
 
-def _hunted(
-    setting: Setting, names: Sequence[str], given: list[Instance] | None, found: Callable[[Finding], None]
+def _search_each(
+    setting: AuditSettings, names: Sequence[str], given: list[Instance] | None, found: Callable[[Finding], None]
 ) -> AuditReport:
     """One property after the other, until all are done or Ctrl-C is pressed."""
     findings: list[Finding] = []
@@ -132,11 +128,11 @@ def _hunted(
     try:
         random = setting.random_faults(given)
         for name in names:
-            hunt = Hunt(setting, name, random)
-            hunt.run(given)
-            findings.append(hunt.finding())
+            search = PropertySearch(setting, name, random)
+            search.run(given)
+            findings.append(search.finding())
             found(findings[-1])
-            if hunt.interrupted:
+            if search.interrupted:
                 break
     except KeyboardInterrupt:
         stopped = True

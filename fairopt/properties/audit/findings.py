@@ -10,6 +10,7 @@ from typing import Any
 
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.properties.audit.saved import write
 from fairopt.properties.names import ByProperty, given_labels
 
 __all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
@@ -254,14 +255,12 @@ class AuditReport(ByProperty[Finding]):
         InvalidBlock
             For another ending, or where there is no such folder.
         """
-        from fairopt.properties.audit.replay import write
-
         where = Path(path)
         if where.suffix != ".json":
             raise InvalidBlock(f"{where}: audits are saved as JSON; give a name that ends in .json")
         if not where.resolve().parent.is_dir():
             raise InvalidBlock(f"{where} cannot be written: there is no folder {where.parent}; make it first")
-        return write(self, where)
+        return write(self.to_dict(), self.policy, where)
 
     def __str__(self) -> str:
         return "\n".join([self._title, *(f"  {f}" for f in self.findings)])

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.properties.audit.answers import Outcomes
-from fairopt.properties.audit.pools import Pools, within
-from fairopt.properties.dominance import ROUNDING
+from fairopt.formulation.batch import Batch, tasks_within
+from fairopt.properties.answers import Outcomes, outcomes_of
 from fairopt.properties.misreports.best import Tally, best_lies
+from fairopt.properties.pareto import ROUNDING
 from fairopt.properties.units import TRACE
 
-__all__ = ["Measured", "measured", "violations"]
+__all__ = ["Measurement", "measure", "violations"]
 
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
@@ -27,24 +27,13 @@ NEARLY_FULL = 1e-4  # relative: bottlenecks may be less than full by what numeri
 # -- properties -------------------------------------------------------------------------------------------------------
 
 
-def violations(name: str, pools: Pools, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
-    """How badly a property of allocations fails on each pool, and for whom (0 where there is no answer).
+def violations(name: str, pools: Batch, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
+    """How badly a property of allocations fails on each pool, and for which user (0 where there is no answer).
 
-    Parameters
-    ----------
-    name : str
-        ``pareto``, ``sharing-incentive``, ``envy-free`` or ``bottleneck``.
-    pools : Pools
-        The questions.
-    found : Outcomes
-        The answers.
-
-    Returns
-    -------
-    tuple of ndarray of shape (size,)
-        Relative: tasks that one user could have beside everybody's, of its tasks (of its slice, if it has none); what
-        part of its slice a user lacks; how much more it could run on another's bundle, of its slice (or its tasks, if
-        more); what part of its entitlement it lacks on every full resource.
+    Margins are relative. ``pareto``: tasks that one user could have beside those of all users, of its tasks (of its
+    slice, if it has none). ``sharing-incentive``: what part of its slice a user lacks. ``envy-free``: how much more it
+    could run on another's bundle, of its slice (or its tasks, if more). ``bottleneck``: what part of its entitlement it
+    lacks on every full resource.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # of users with a limit of 0, who lose nothing
         by_user = _BY_USER[name](pools, found)
@@ -53,32 +42,32 @@ def violations(name: str, pools: Pools, found: Outcomes) -> tuple[Float, NDArray
     return by_user[np.arange(len(pools)), user], user
 
 
-def _unused(pools: Pools, found: Outcomes) -> Float:
+def _pareto_margin(pools: Batch, found: Outcomes) -> Float:
     left = np.maximum(pools.capacities - np.einsum("bjm,bj->bm", pools.demands, found.tasks), 0.0)
     left = np.where(left <= ROUNDING * pools.capacities, 0.0, left)
     slices = _slices(pools)
     runs = np.where(found.tasks > TRACE * slices, found.tasks, slices)
-    return np.minimum(within(left[:, None], pools.demands), pools.limits - found.tasks) / runs
+    return np.minimum(tasks_within(left[:, None], pools.demands), pools.limits - found.tasks) / runs
 
 
-def _slices(pools: Pools) -> Float:
+def _slices(pools: Batch) -> Float:
     part = pools.weights / pools.weights.sum(axis=1, keepdims=True)
-    return np.minimum(within(part[:, :, None] * pools.capacities[:, None], pools.demands), pools.limits)
+    return np.minimum(tasks_within(part[:, :, None] * pools.capacities[:, None], pools.demands), pools.limits)
 
 
-def _below_slice(pools: Pools, found: Outcomes) -> Float:
+def _sharing_margin(pools: Batch, found: Outcomes) -> Float:
     return 1.0 - found.tasks / _slices(pools)
 
 
-def _envy(pools: Pools, found: Outcomes) -> Float:
+def _envy_margin(pools: Batch, found: Outcomes) -> Float:
     held = found.received(pools.demands)
-    on_theirs = within(held[:, None], pools.demands[:, :, None])  # (size, envious, envied)
+    on_theirs = tasks_within(held[:, None], pools.demands[:, :, None])  # (size, envious, envied)
     on_theirs *= pools.weights[:, :, None] / pools.weights[:, None, :]
     wanted = np.minimum(on_theirs, pools.limits[:, :, None]).max(axis=2)
     return (wanted - found.tasks) / np.maximum(_slices(pools), found.tasks)
 
 
-def _complaint(pools: Pools, found: Outcomes) -> Float:
+def _bottleneck_margin(pools: Batch, found: Outcomes) -> Float:
     used = pools.demands * found.tasks[:, :, None] / pools.capacities[:, None]
     part = (pools.weights / pools.weights.sum(axis=1, keepdims=True))[:, :, None]
     full = used.sum(axis=1)[:, None] >= 1.0 - NEARLY_FULL
@@ -87,24 +76,24 @@ def _complaint(pools: Pools, found: Outcomes) -> Float:
     return np.where(at_limit, 0.0, lacking)
 
 
-_BY_USER: dict[str, Callable[[Pools, Outcomes], Float]] = {
-    "pareto": _unused,
-    "sharing-incentive": _below_slice,
-    "envy-free": _envy,
-    "bottleneck": _complaint,
+_BY_USER: dict[str, Callable[[Batch, Outcomes], Float]] = {
+    "pareto": _pareto_margin,
+    "sharing-incentive": _sharing_margin,
+    "envy-free": _envy_margin,
+    "bottleneck": _bottleneck_margin,
 }
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Measurement:
     """How badly a property fails on each pool, and what shows it.
 
     Attributes
     ----------
-    pools : Pools
+    pools : Batch
         The questions.
     margin : ndarray of shape (size,)
-        Relative, positive where somebody loses (or gains by a lie).
+        Relative, positive where a user loses (or gains by a lie).
     user : ndarray of int of shape (size,)
         Who.
     lies : ndarray of shape (size, n_resources) or None
@@ -117,17 +106,17 @@ class Measured:
         What the capacities grow to, for resource monotonicity.
     outside : ndarray of bool of shape (size,)
         Where the mechanism is not defined.
-    faults : tuple of (Pools, Exception)
+    faults : tuple of (Batch, Exception)
         Single pools where it failed.
     tallies : dict of str to Tally
         How each family of lies fared.
     """
 
-    pools: Pools
+    pools: Batch
     margin: Float
     user: NDArray[np.int64]
     outside: Bool
-    faults: tuple[tuple[Pools, Exception], ...] = ()
+    faults: tuple[tuple[Batch, Exception], ...] = ()
     lies: Float | None = None
     family: NDArray[Any] | None = None
     leaver: NDArray[np.int64] | None = None
@@ -135,54 +124,38 @@ class Measured:
     tallies: dict[str, Tally] = field(default_factory=dict)
 
 
-def measured(mechanism: Any, name: str, pools: Pools, rng: Rng, positive: bool, tries: int = 60) -> Measured:
+def measure(mechanism: Any, name: str, pools: Batch, rng: Rng, positive: bool, tries: int = 60) -> Measurement:
     """Measure a property of a mechanism on many pools.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``.
-    name : str
-        Any property, by its canonical name.
-    pools : Pools
-        Where.
-    rng : numpy.random.Generator
-        For lies, and for capacities that grow.
-    positive : bool
-        Whether users may state positive demands only.
-    tries : int, default 60
-        How many lies of each user are tried on each pool.
-
-    Returns
-    -------
-    Measured
+    Lies and growing capacities are drawn by ``rng``; ``positive`` says whether users may state positive demands only,
+    and ``tries`` how many lies of each user are tried on each pool.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> import numpy as np
-    >>> pool = Pools.of(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
-    >>> measured(fo.NoFairness(), "sharing-incentive", pool, np.random.default_rng(0), True).margin
+    >>> pool = Batch.of_instance(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
+    >>> measure(fo.NoFairness(), "sharing-incentive", pool, np.random.default_rng(0), True).margin
     array([1.])
     """
     if name.startswith("strategy-proof"):
-        return _lying(mechanism, pools, rng, positive, "boosting" in name, tries)
-    truth = pools.run(mechanism)
+        return _measure_lies(mechanism, pools, rng, positive, "boosting" in name, tries)
+    truth = outcomes_of(mechanism, pools)
     faults = tuple((pools[b : b + 1], error) for b, error in truth.faults)
     if name in _BY_USER:
         margin, user = violations(name, pools, truth)
-        return Measured(pools, margin, user, truth.outside, faults)
+        return Measurement(pools, margin, user, truth.outside, faults)
     found = (
-        _leaving(mechanism, pools, truth.tasks)
+        _measure_departures(mechanism, pools, truth.tasks)
         if name == "population-monotone"
-        else _growing(mechanism, pools, truth.tasks, rng)
+        else _measure_growth(mechanism, pools, truth.tasks, rng)
     )
     margin = np.where(truth.ok, np.nan_to_num(found.margin, nan=0.0), 0.0)
     return replace(found, margin=margin, outside=truth.outside, faults=(*faults, *found.faults))
 
 
-def _lying(mechanism: Any, pools: Pools, rng: Rng, positive: bool, boosting: bool, tries: int) -> Measured:
-    """The best lie of anybody on each pool."""
+def _measure_lies(mechanism: Any, pools: Batch, rng: Rng, positive: bool, boosting: bool, tries: int) -> Measurement:
+    """The best lie of any user on each pool."""
     found = best_lies(
         mechanism, pools.demands, pools.capacities, pools.weights, pools.limits, boosting=boosting, positive=positive,
         tries=tries, seed=int(rng.integers(2**32)),
@@ -190,46 +163,46 @@ def _lying(mechanism: Any, pools: Pools, rng: Rng, positive: bool, boosting: boo
     gain = np.nan_to_num(found.gain, nan=0.0, posinf=np.inf)
     rows, user = np.arange(len(pools)), gain.argmax(axis=1)
     faults = tuple((replace(pools[b : b + 1], demands=stated[None]), error) for b, stated, error in found.faults)
-    return Measured(
+    return Measurement(
         pools, gain[rows, user], user, found.outside, faults, found.demands[rows, user], found.family[rows, user],
         tallies=found.tallies,
     )  # fmt: skip
 
 
-def _leaving(mechanism: Any, pools: Pools, truth: Float) -> Measured:
+def _measure_departures(mechanism: Any, pools: Batch, truth: Float) -> Measurement:
     size, n, _ = pools.demands.shape
     best, user, leaver = np.full(size, -np.inf), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    faults: list[tuple[Pools, Exception]] = []
+    faults: list[tuple[Batch, Exception]] = []
     for k in range(n) if n > 1 else ():
-        fewer = pools.without(k)
-        found = fewer.run(mechanism)
+        fewer = pools.without_user(k)
+        found = outcomes_of(mechanism, fewer)
         faults += [(fewer[b : b + 1], error) for b, error in found.faults]
-        loss, who = _losses(np.delete(truth, k, axis=1), found)
+        loss, who = _largest_loss(np.delete(truth, k, axis=1), found)
         better = loss > best
         best[better], user[better], leaver[better] = loss[better], (who + (who >= k))[better], k
-    return Measured(pools, np.maximum(best, 0.0), user, np.zeros(size, bool), tuple(faults), leaver=leaver)
+    return Measurement(pools, np.maximum(best, 0.0), user, np.zeros(size, bool), tuple(faults), leaver=leaver)
 
 
-def _growing(mechanism: Any, pools: Pools, truth: Float, rng: Rng) -> Measured:
+def _measure_growth(mechanism: Any, pools: Batch, truth: Float, rng: Rng) -> Measurement:
     size, _, m = pools.demands.shape
     whole = (pools.capacities == np.round(pools.capacities)).all(axis=1)
     best, user, room = np.full(size, -np.inf), np.zeros(size, dtype=np.int64), pools.capacities.copy()
-    faults: list[tuple[Pools, Exception]] = []
+    faults: list[tuple[Batch, Exception]] = []
     for i in range(m):
         grown = pools.capacities.copy()
         more = grown[:, i] * rng.choice([1.1, 1.5, 2.0, 4.0], size=size)
         grown[:, i] = np.where(whole, np.ceil(more), more)
         larger = replace(pools, capacities=grown)
-        found = larger.run(mechanism)
+        found = outcomes_of(mechanism, larger)
         faults += [(larger[b : b + 1], error) for b, error in found.faults]
-        loss, who = _losses(truth, found)
+        loss, who = _largest_loss(truth, found)
         better = loss > best
         best[better], user[better], room[better] = loss[better], who[better], grown[better]
-    return Measured(pools, np.maximum(best, 0.0), user, np.zeros(size, bool), tuple(faults), room=room)
+    return Measurement(pools, np.maximum(best, 0.0), user, np.zeros(size, bool), tuple(faults), room=room)
 
 
-def _losses(before: Float, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
-    """The largest part of its tasks that anybody loses, and who."""
+def _largest_loss(before: Float, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
+    """The largest part of its tasks that a user loses, and which user."""
     loss = np.where(before > 0, 1.0 - found.tasks / np.where(before > 0, before, 1.0), 0.0)
     loss = np.where(found.ok[:, None], np.nan_to_num(loss, nan=0.0), -np.inf)
     who = loss.argmax(axis=1)

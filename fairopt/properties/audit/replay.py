@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
-import hashlib
-import json
-import platform
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairopt.errors import FairoptError, InvalidInstance
+from fairopt.errors import InvalidInstance
+from fairopt.formulation.batch import is_one_pool
 from fairopt.instance import Instance
-from fairopt.policies.parse import parse_policy
-from fairopt.policies.registry import known_policies
 from fairopt.policy import label
 from fairopt.progress import by_itself
-from fairopt.properties.audit.findings import AuditReport, Witness, numbers, percent, plain
-from fairopt.properties.audit.own_instances import of_lie, on_servers, one_pool
-from fairopt.properties.exact.confirm import Case, verified
+from fairopt.properties.audit.findings import Witness, numbers, percent, plain
+from fairopt.properties.audit.one_instance import search_instance, witness_of_lie
+from fairopt.properties.audit.saved import UnknownPolicyError, policy_from, read
+from fairopt.properties.exact.confirm import verified
+from fairopt.properties.exact.margins import Counterexample
 from fairopt.properties.misreports.best import verified_misreport
 from fairopt.properties.names import property_name
 
-__all__ = ["Replayed", "replay", "write"]
+__all__ = ["Replayed", "replay"]
 
-FORMAT = "fairopt.audit/1"
 SAME = 1e-6  # relative: margins further apart than this are not those that were saved
 
 
@@ -80,25 +75,6 @@ class Replayed:
         }  # fmt: skip
 
 
-def write(report: AuditReport, path: Path) -> Path:
-    """See `AuditReport.save`."""
-    versions = {"python": platform.python_version(), "numpy": np.__version__}
-    try:
-        versions["fairopt"] = version("fairopt")
-    except PackageNotFoundError:  # run from a folder
-        versions["fairopt"] = "unknown"
-    data = {"format": FORMAT, **report.to_dict(), "policy": _policy_text(report.policy), "versions": versions}
-    data["digest"] = _digest(data)
-    path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    return path
-
-
-def _digest(data: dict[str, Any]) -> str:
-    """SHA-256 of everything else in a file, however it is laid out: it tells an edited file from a saved one."""
-    rest = {key: value for key, value in data.items() if key != "digest"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
 def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     """Check the witnesses of a saved audit again, from the numbers alone.
 
@@ -131,7 +107,7 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     still refutes
     """
     where = Path(path)
-    data = _read(where)
+    data = read(where)
     out: list[Replayed] = []
     try:
         findings = list(data["findings"])
@@ -143,12 +119,12 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
             if given is None:
                 continue
             if policy is None:
-                policy = _policy(str(data["policy"]))
-            with by_itself() as say:
-                say("witnesses", k, len(findings))
-                out.append(_again(policy, name, _witness(given, name)))
+                policy = policy_from(str(data["policy"]))
+            with by_itself() as tell:
+                tell("witnesses", k, len(findings))
+                out.append(_replay_witness(policy, name, _witness(given, name)))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        if isinstance(error, _UnknownPolicyError):
+        if isinstance(error, UnknownPolicyError):
             raise InvalidInstance(f"{where}: {error}") from error
         raise InvalidInstance(
             f"{where}: not a whole audit ({error}); it was changed after it was saved, so save it again"
@@ -156,43 +132,12 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     return tuple(out)
 
 
-class _UnknownPolicyError(ValueError):
-    pass
-
-
-def _policy_text(policy: Any) -> str:
-    """A text from which the mechanism can be had again without running anything, where there is one."""
-    text = repr(policy)
-    with contextlib.suppress(FairoptError):  # no blocks of fairopt alone: a name may do
-        if parse_policy(text) == policy:
-            return text
-    for name, notion in known_policies().items():
-        try:
-            if repr(notion.make()) == text:
-                return name
-        except Exception:  # parameters that have no default, or a package that fails: another name
-            continue
-    return text
-
-
-def _policy(text: str) -> Any:
-    try:
-        return parse_policy(text)
-    except FairoptError:
-        known = known_policies()
-        if text in known:
-            return known[text].make()
-    raise _UnknownPolicyError(
-        f"its mechanism is {text[:120]!r}, which is not made of fairopt's blocks; give it: replay(path, mechanism=...)"
-    )
-
-
 def _witness(given: Any, name: str) -> Witness:
     instance = Instance.from_dict(given["instance"])
     changed = None if given["changed"] is None else Instance.from_dict(given["changed"])
     user, lie, margin = given["user"], given["misreport"], float(given["margin"])
     gain = None if given["gain"] is None else float(given["gain"])
-    pool = one_pool(instance)
+    pool = is_one_pool(instance)
     if user is not None and user not in instance.users:
         raise ValueError(f"it names user {user!r}, who is not in the instance")
     if pool and user is None:
@@ -218,7 +163,7 @@ def _witness(given: Any, name: str) -> Witness:
 
 
 def _check_change(name: str, before: Instance, after: Instance, user: str) -> None:
-    """The second instance follows from the first: somebody else has left, or capacities have grown."""
+    """The second instance follows from the first: another user has left, or capacities have grown."""
     if name == "population-monotone":
         kept = [j for j, u in enumerate(before.users) if u in after.users]
         right = user in after.users and len(kept) == before.n_users - 1 and before.select_users(kept) == after
@@ -230,41 +175,23 @@ def _check_change(name: str, before: Instance, after: Instance, user: str) -> No
         raise ValueError("the instance after the change does not follow from the one before")
 
 
-def _again(policy: Any, name: str, witness: Witness) -> Replayed:
+def _replay_witness(policy: Any, name: str, witness: Witness) -> Replayed:
     instance, margin = witness.instance, -np.inf
     lie: Any = witness.misreport
-    if one_pool(instance):
+    if is_one_pool(instance):
         user = instance.users.index(str(witness.user))
-        proof = verified(policy, Case(name, instance, user, None if lie is None else tuple(lie), witness.changed))
+        report = None if lie is None else tuple(lie)
+        proof = verified(policy, Counterexample(name, instance, user, report, witness.changed))
         margin, how, refutes = proof.margin, proof.how, proof.believed
     else:
         if lie is not None:
             pays = verified_misreport(policy, instance, str(witness.user), lie)
-            found = None if pays is None else of_lie(instance, pays)
+            found = None if pays is None else witness_of_lie(instance, pays)
         else:
-            found = on_servers(policy, name, instance, False, 0).witness
+            found = search_instance(policy, name, instance, False, 0).witness
         refutes, how = found is not None, "could not be shown again"
         if found is not None:
             margin, how = found.margin, found.verified
     if margin != witness.margin and not abs(margin - witness.margin) <= SAME * max(1.0, min(abs(margin), 1e300)):
         how += f"; the file says {percent(witness.margin)}, so it or the mechanism has changed"
     return Replayed(name, label(policy), refutes, margin, witness.margin, how, instance)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError as error:
-        raise InvalidInstance(f"no file {path}; give one that AuditReport.save wrote") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInstance(
-            f"{path}: cannot be read as a saved audit ({error}); give one that AuditReport.save wrote"
-        ) from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise InvalidInstance(f"{path}: not a saved audit (no format {FORMAT!r}); give one that AuditReport.save wrote")
-    if "digest" in data and data["digest"] != _digest(data):
-        raise InvalidInstance(
-            f"{path}: it was changed after it was saved (its digest is that of something else); save the audit again, "
-            "or take the line of the digest out to have the numbers checked as they are now"
-        )
-    return data

@@ -1,8 +1,9 @@
-"""From a pool on which a property fails to the smallest one that can be found: few users, few resources, small numbers.
+"""From an instance on which a property fails to the smallest one that can be found: few users, small numbers.
 
-Three steps, each within the time that is given: small integers are drawn shape by shape; what fails is reduced, one
-user, resource or number at a time; and Hypothesis looks for anything smaller still among integers no larger than those.
-No step is taken before the smaller pool has been verified.
+A pool in three steps, each within the time that is given: small integers are drawn shape by shape; what fails is
+reduced, one user, resource or number at a time; and Hypothesis looks for anything smaller still among integers no
+larger than those. No step is taken before the smaller pool has been verified. A cluster of several servers is reduced
+one user, server, resource or number at a time.
 """
 
 from __future__ import annotations
@@ -11,21 +12,25 @@ import contextlib
 import itertools
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import FairoptError
-from fairopt.properties.audit.measure import Measured, measured
-from fairopt.properties.audit.pools import LARGEST, Pools, drawn
-from fairopt.properties.exact.confirm import Case, Verified, verified
+from fairopt.errors import FairoptError, InvalidInstance
+from fairopt.formulation.batch import Batch
+from fairopt.instance import Instance
+from fairopt.properties.answers import outcomes_of
+from fairopt.properties.audit.measure import Measurement, measure
+from fairopt.properties.audit.random_instances import LARGEST, random_pools
+from fairopt.properties.exact.confirm import Verified, verified
+from fairopt.properties.exact.margins import Counterexample
 from fairopt.properties.misreports.best import true_tasks
 from fairopt.properties.misreports.families import legal
 
-__all__ = ["Shrinker", "case_of", "size_of"]
+__all__ = ["Shrinker", "counterexample_of", "size_of", "smaller_cluster"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -37,7 +42,7 @@ PROOFS = 8  # tried among many candidates: with ties a notion has many optima, a
 SLOW = 2e-4  # seconds an answer takes one by one: then a few at a time
 
 
-def case_of(name: str, found: Measured, b: int) -> Case:
+def counterexample_of(name: str, found: Measurement, b: int) -> Counterexample:
     """One pool of those that were measured, as what is said to break the property."""
     instance, changed = found.pools.instance(b), None
     if found.leaver is not None:
@@ -45,10 +50,10 @@ def case_of(name: str, found: Measured, b: int) -> Case:
     if found.room is not None:
         changed = instance.with_capacities(found.room[b])
     lie = None if found.lies is None else tuple(found.lies[b].tolist())
-    return Case(name, instance, int(found.user[b]), lie, changed)
+    return Counterexample(name, instance, int(found.user[b]), lie, changed)
 
 
-def size_of(pools: Pools, b: int = 0) -> tuple[Any, ...]:
+def size_of(pools: Batch, b: int = 0) -> tuple[Any, ...]:
     """What makes a pool small, in this order: whole numbers, users, resources, no weights, no limits, small numbers."""
     limits = pools.limits[b][np.isfinite(pools.limits[b])]
     numbers = np.concatenate([pools.demands[b].ravel(), pools.capacities[b], pools.weights[b], limits])
@@ -63,22 +68,8 @@ def size_of(pools: Pools, b: int = 0) -> tuple[Any, ...]:
 class Shrinker:
     """Looks for small pools on which a property of a mechanism fails.
 
-    Attributes
-    ----------
-    mechanism : Policy or other mechanism
-        Whose property.
-    name : str
-        The property, by its canonical name.
-    positive : bool
-        Whether demands, and reports of them, are positive.
-    accepts : callable
-        Which pools are allowed: ``accepts(pools)`` gives a mask.
-    seed : int
-        Where chance comes from.
-    seconds : float
-        For all of it.
-    each : float
-        Seconds that one answer of the mechanism takes.
+    ``accepts`` gives a mask of the pools that are allowed, ``seconds`` are for all of it, and ``each`` is what one
+    answer of the mechanism takes.
     """
 
     mechanism: Any
@@ -94,24 +85,14 @@ class Shrinker:
         self.slow = self.each > SLOW
         self.tries = 12 if self.slow else 60
 
-    def smallest(self, found: Measured, b: int) -> tuple[Case, Verified]:
-        """The smallest verified case that is found, starting from a pool that fails.
+    def smallest(self, found: Measurement, b: int) -> tuple[Counterexample, Verified]:
+        """The smallest verified counterexample that is found, starting from one of the pools that were measured.
 
-        Parameters
-        ----------
-        found : Measured
-            Pools and how badly the property fails on them.
-        b : int
-            From which to start.
-
-        Returns
-        -------
-        tuple of (Case, Verified)
-            The start itself, as it is, where nothing simpler fails; then it may turn out not to be believed.
+        Where nothing simpler fails it is the start itself, as it is; then it may turn out not to be believed.
         """
         self.least = min(READABLE, float(found.margin[b]) / 2)
-        start = case_of(self.name, found, b)
-        best: tuple[tuple[Any, ...], Case, Verified] | None = None
+        start = counterexample_of(self.name, found, b)
+        best: tuple[tuple[Any, ...], Counterexample, Verified] | None = None
         for pools in (self._drawn(start), self._rounded(found.pools[b : b + 1]), found.pools[b : b + 1]):
             if pools is None:
                 continue
@@ -128,10 +109,10 @@ class Shrinker:
 
     # -- steps ------------------------------------------------------------------------------------------------
 
-    def _measure(self, pools: Pools) -> Measured:
-        return measured(self.mechanism, self.name, pools, np.random.default_rng(self.seed), self.positive, self.tries)
+    def _measure(self, pools: Batch) -> Measurement:
+        return measure(self.mechanism, self.name, pools, np.random.default_rng(self.seed), self.positive, self.tries)
 
-    def _failing(self, pools: Pools) -> tuple[Measured, NDArray[np.int64]]:
+    def _failing(self, pools: Batch) -> tuple[Measurement, NDArray[np.int64]]:
         found = self._measure(pools)
         return found, np.flatnonzero((found.margin >= self.least) & self.accepts(pools))
 
@@ -139,7 +120,7 @@ class Shrinker:
     def _late(self) -> bool:
         return time.perf_counter() > self.deadline
 
-    def _drawn(self, start: Case) -> Pools | None:
+    def _drawn(self, start: Counterexample) -> Batch | None:
         """A pool of small integers on which the property fails, of the smallest shape that has one."""
         rng = np.random.default_rng(self.seed)
         weights = bool((start.instance.weights != 1).any())
@@ -149,13 +130,13 @@ class Shrinker:
             for shape in SMALL_SHAPES:
                 if self._late or shape > (start.instance.n_users, np.inf):
                     break
-                pools = drawn(rng, "integers", shape, number, positive=self.positive, **options)
+                pools = random_pools(rng, "integers", shape, number, positive=self.positive, **options)
                 proved = self._first_proved(pools)
                 if proved is not None:
                     return proved
         return None
 
-    def _rounded(self, pool: Pools) -> Pools | None:
+    def _rounded(self, pool: Batch) -> Batch | None:
         """The same pool in integers up to 8, resource by resource, or in as few digits as will do."""
         d, c = pool.demands[0], pool.capacities[0]
         largest = np.maximum(d.max(axis=0), c)
@@ -166,7 +147,7 @@ class Shrinker:
                 return pools
         return None
 
-    def _reduced(self, pools: Pools) -> Pools | None:
+    def _reduced(self, pools: Batch) -> Batch | None:
         """One user, resource or number less at a time, for as long as the property fails; None if it does not."""
         if self._first_proved(pools) is None:
             return None
@@ -179,20 +160,20 @@ class Shrinker:
             pools = smaller
         return pools
 
-    def _first_proved(self, pools: Pools, below: tuple[Any, ...] | None = None) -> Pools | None:
+    def _first_proved(self, pools: Batch, below: tuple[Any, ...] | None = None) -> Batch | None:
         """The smallest of the pools on which the property is proved to fail, of the first few."""
         found, failing = self._failing(pools)
         sizes = {int(b): size_of(pools, int(b)) for b in failing}
         for b in sorted((b for b in sizes if below is None or sizes[b] < below), key=lambda b: sizes[b])[:PROOFS]:
-            if verified(self.mechanism, case_of(self.name, found, b)).believed:
+            if verified(self.mechanism, counterexample_of(self.name, found, b)).believed:
                 return pools[b : b + 1]
         return None
 
-    def _moves(self, pools: Pools) -> Iterator[Pools]:
+    def _moves(self, pools: Batch) -> Iterator[Batch]:
         """Smaller pools, in batches of one shape."""
         _, n, m = pools.demands.shape
         if n > 1:
-            yield from (pools.without(j) for j in range(n))
+            yield from (pools.without_user(j) for j in range(n))
         for i in range(m) if m > 1 else ():
             demands = np.delete(pools.demands, i, axis=2)
             if demands.any(axis=2).all():
@@ -214,7 +195,7 @@ class Shrinker:
         demands = table[:, : n * m].reshape(-1, n, m)
         fine = np.asarray((demands > 0).any(axis=2)).all(axis=1)
         size = int(fine.sum())
-        moves = Pools(
+        moves = Batch(
             demands[fine], table[fine, n * m : n * m + m], table[fine, n * m + m :], np.repeat(pools.limits, size, 0)
         )
         step = 4 if self.slow else size or 1
@@ -222,16 +203,16 @@ class Shrinker:
             if not self._late:
                 yield moves[first : first + step]
 
-    def _proved(self, pools: Pools) -> tuple[Case, Verified] | None:
+    def _proved(self, pools: Batch) -> tuple[Counterexample, Verified] | None:
         """The case that one pool makes, if it is believed."""
         found, failing = self._failing(pools)
         if not len(failing):
             return None
-        case = case_of(self.name, found, int(failing[0]))
+        case = counterexample_of(self.name, found, int(failing[0]))
         proof = verified(self.mechanism, case)
         return (case, proof) if proof.believed else None
 
-    def _by_hypothesis(self, case: Case) -> tuple[Case, Verified] | None:
+    def _by_hypothesis(self, case: Counterexample) -> tuple[Counterexample, Verified] | None:
         """Anything smaller that Hypothesis finds; None without it, or if there is none."""
         try:
             from hypothesis import HealthCheck, Phase, find, settings, target
@@ -239,7 +220,7 @@ class Shrinker:
             from hypothesis.errors import HypothesisException
         except ImportError:  # it comes with the extra "test"; the steps before did the most of it
             return None
-        start = Pools.of(case.instance)
+        start = Batch.of_instance(case.instance)
         bound, best = size_of(start), None
         if bound[0] or self._late:
             return None
@@ -247,7 +228,7 @@ class Shrinker:
         top = int(max(case.instance.demands.max(), case.instance.capacities.max()))
 
         @st.composite
-        def smaller(draw: st.DrawFn) -> Pools:
+        def smaller(draw: st.DrawFn) -> Batch:
             users, resources = draw(st.integers(1, n)), draw(st.integers(1, m))
             lowest = 1 if self.positive else 0
             row = st.lists(st.integers(lowest, top), min_size=resources, max_size=resources).filter(any)
@@ -256,12 +237,12 @@ class Shrinker:
             weights = np.ones(users)
             if bound[3]:
                 weights = np.array(draw(st.lists(st.integers(1, 4), min_size=users, max_size=users)), dtype=float)
-            return Pools(
+            return Batch(
                 np.array([demands], dtype=float), np.array([room], dtype=float), weights[None],
                 np.full((1, users), np.inf),
             )  # fmt: skip
 
-        def breaks(pools: Pools) -> bool:
+        def breaks(pools: Batch) -> bool:
             nonlocal best, bound
             if self._late or (best is None and not size_of(pools) < bound) or not self.accepts(pools)[0]:
                 return False
@@ -280,11 +261,11 @@ class Shrinker:
             find(smaller(), breaks, settings=wanted, random=random.Random(self.seed))
         return best
 
-    def _simplest_lie(self, case: Case, proof: Verified) -> tuple[Case, Verified]:
+    def _simplest_lie(self, case: Counterexample, proof: Verified) -> tuple[Counterexample, Verified]:
         """The same pool with a lie of small numbers, where one gains at least a quarter as much."""
         if case.lie is None or len(SIMPLE) ** case.instance.n_resources * self.each > 2.0:
             return case, proof
-        start = Pools.of(case.instance)
+        start = Batch.of_instance(case.instance)
         true = start.demands[:, case.user]
         grid = np.array(list(itertools.product(SIMPLE, repeat=case.instance.n_resources)))
         told, lies = legal(grid[None], true, start.capacities, "boosting" in self.name, self.positive)
@@ -295,8 +276,8 @@ class Shrinker:
         demands = many.demands.copy()
         demands[:, case.user] = told
         try:
-            found = replace(many, demands=demands).run(self.mechanism)
-            truth = start.run(self.mechanism).tasks[0, case.user]
+            found = outcomes_of(self.mechanism, replace(many, demands=demands))
+            truth = outcomes_of(self.mechanism, start).tasks[0, case.user]
         except FairoptError:
             return case, proof
         limit = start.limits[0, case.user]
@@ -308,3 +289,65 @@ class Shrinker:
             if again.believed:
                 return simple, again
         return case, proof
+
+
+# -- clusters -------------------------------------------------------------------------------------------------
+
+
+def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], seconds: float) -> Instance:
+    """A smaller cluster on which something still fails: fewer users, servers and resources, smaller numbers.
+
+    It stops after so many seconds; where nothing smaller fails, it is the cluster itself.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[3, 2], [1, 4]], [[4, 4], [6, 7]])
+    >>> small = smaller_cluster(cluster, lambda other: other.demands[0, 0] > 1, 5.0)
+    >>> small.demands, small.capacities
+    (array([[2.]]), array([[1.]]))
+    """
+    end = time.perf_counter() + seconds
+    again = True
+    while again:
+        again = False
+        for smaller in _one_step_smaller(instance):
+            if time.perf_counter() > end:
+                return instance
+            if fails(smaller):
+                instance, again = smaller, True
+                break
+    return instance
+
+
+def _one_step_smaller(instance: Instance) -> Iterator[Instance]:
+    """Everything one step smaller, the largest steps first."""
+    demands, capacities, eligible = instance.demands, instance.capacities, instance.eligible
+    for kept in _all_but_one(instance.n_users):
+        yield instance.select_users(kept)
+    for kept in _all_but_one(instance.n_servers):
+        yield from _if_valid(instance, capacities=capacities[kept], eligible=eligible[:, kept])
+    for kept in _all_but_one(instance.n_resources):
+        yield from _if_valid(instance, demands=demands[:, kept], capacities=capacities[:, kept])
+    plain = {"eligible": eligible.all(), "task_limits": np.isinf(instance.task_limits).all(),
+             "weights": (instance.weights == 1).all()}  # fmt: skip
+    for name in (name for name, already in plain.items() if not already):
+        yield from _if_valid(instance, **{name: None})
+    for name, numbers in (("demands", demands), ("capacities", capacities)):
+        for at in map(tuple, np.argwhere(numbers > 1)):
+            for less in dict.fromkeys((1.0, numbers[at] // 2, numbers[at] - 1)):
+                changed = numbers.copy()
+                changed[at] = less
+                yield from _if_valid(instance, **{name: changed})
+
+
+def _all_but_one(size: int) -> Iterator[NDArray[np.int64]]:
+    """What is left of so many when one goes; nothing of one."""
+    yield from (np.delete(np.arange(size), k) for k in range(size) if size > 1)
+
+
+def _if_valid(instance: Instance, **changes: Any) -> Iterator[Instance]:
+    """The instance with changes, its labels new; nothing where that is none, as with a user left without demands."""
+    names = ("demands", "capacities", "eligible", "weights", "task_limits")
+    with contextlib.suppress(InvalidInstance):
+        yield Instance(**{name: getattr(instance, name) for name in names} | changes)

@@ -30,17 +30,19 @@ from fairopt.instance import Instance
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy
-from fairopt.properties.audit.answers import checked, doubt
-from fairopt.properties.exact.margins import MEASURES, Answer, Case, Found, alone, cut, envies
-from fairopt.properties.exact.pool import ExactPool, alpha_fair, ffmra, leximin, mlf_drs, most
+from fairopt.properties.answers import checked
+from fairopt.properties.exact.margins import MARGINS, BoundedAnswer, Counterexample, ExactAnswer, alone, cut, envies
+from fairopt.properties.exact.pool import ExactPool, alpha_fair, ffmra, leximin, max_sum, mlf_drs
+from fairopt.properties.misreports.search import lying_instance
+from fairopt.properties.uncertainty import error_bound
 
-__all__ = ["Answer", "Case", "Recomputed", "Verified", "confirmed", "recomputed", "verified"]
+__all__ = ["Recomputed", "Verified", "recomputed", "second_answer", "verified"]
 
 Row = list[Fraction]
 
 LEAST = 1e-9  # of a margin that is believed; those of exact fractions are exact
 ROOTS = Fraction(1, 10**25)  # error of what was computed to fifty digits
-ROUTES = ("CLARABEL", "ECOS", "SCS")  # solvers of the general route, which must agree
+SOLVERS = ("CLARABEL", "ECOS", "SCS")  # solvers of the general route, which must agree
 APART = 1e-3  # relative: two routes further apart than this do not confirm each other
 TIMES = 10  # a margin must be so many times what two routes differ by
 AGAIN = Fraction(1, 10**6)  # error granted to mechanisms that cannot be computed in another way
@@ -64,7 +66,7 @@ class Recomputed:
 
     Attributes
     ----------
-    answers : tuple of Answer
+    answers : tuple of ExactAnswer
         At least one.
     error : list of Fraction
         By how many tasks each user's may be off, in every answer.
@@ -72,7 +74,7 @@ class Recomputed:
         How it was computed.
     """
 
-    answers: tuple[Answer, ...]
+    answers: tuple[ExactAnswer, ...]
     error: Row
     how: str
 
@@ -94,27 +96,18 @@ class Verified:
         return self.margin > LEAST
 
 
-def verified(mechanism: Any, case: Case) -> Verified:
+def verified(mechanism: Any, case: Counterexample) -> Verified:
     """Compute a witness again, independently of how it was found.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Whose property.
-    case : Case
-        What is said to break it.
-
-    Returns
-    -------
-    Verified
-        With a margin of at most 0 if it does not, or if that could not be confirmed; ``how`` says why. Where solvers
-        give different answers, both certified, the one that is given has to be efficient.
+    The margin is at most 0 if it does not break the property, or if that could not be confirmed; ``how`` says why.
+    Where solvers give different answers, both certified, the one that is given has to be efficient.
 
     Examples
     --------
     >>> import fairopt as fo
+    >>> from fairopt.properties.exact.margins import Counterexample
     >>> pool = fo.Instance([[1, 1], [1, 1]], [1, 1])
-    >>> verified(fo.KDF(2), Case("strategy-proof", pool, 0, (0.5, 0.5)))
+    >>> verified(fo.KDF(2), Counterexample("strategy-proof", pool, 0, (0.5, 0.5)))
     Verified(margin=0.3333333333333333, how='exact fractions', random=False)
     """
     pool = ExactPool.of(case.instance)
@@ -130,17 +123,17 @@ def verified(mechanism: Any, case: Case) -> Verified:
         return Verified(-np.inf, f"could not be confirmed: {type(error).__name__}: {error}")
 
 
-def _verified(mechanism: Any, case: Case, pool: ExactPool) -> Verified:
+def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified:
     """By another way; where two ways find different optima, by the answer that is given."""
     try:
         truth = recomputed(mechanism, case.instance)
     except _TiedError as tied:
         if case.property != "pareto":  # that a dominated answer is optimal too is what there is to say
             raise
-        truth = _itself(mechanism, tied.first, str(tied))
+        truth = _by_running_again(mechanism, tied.first, str(tied))
     other = None
     if case.lie is not None:
-        other = recomputed(mechanism, _stating(case.instance, case.user, case.lie))
+        other = recomputed(mechanism, lying_instance(case.instance, case.user, np.array(case.lie)))
     elif case.changed is not None:
         other = recomputed(mechanism, case.changed)
     how = truth.how if other is None or other.how == truth.how else f"{truth.how}; {other.how}"
@@ -149,13 +142,13 @@ def _verified(mechanism: Any, case: Case, pool: ExactPool) -> Verified:
     if case.property == "envy-free" and len(truth.answers) > 1:
         # what a user would run on another's bundle is concave in the tasks, so who envies the same other at all corners
         # envies it between them; who envies different ones may envy nobody there
-        found = [Found(one, truth.error) for one in truth.answers]
+        found = [BoundedAnswer(one, truth.error) for one in truth.answers]
         others = (k for k in range(case.instance.n_users) if k != case.user)
         return Verified(float(max(min(envies(pool, case.user, k, one) for one in found) for k in others)), how)
-    measure = MEASURES[case.property]
+    measure = MARGINS[case.property]
     then = other or truth
     margins = [
-        measure(pool, case, Found(one, truth.error), Found(two, then.error))
+        measure(pool, case, BoundedAnswer(one, truth.error), BoundedAnswer(two, then.error))
         for one in truth.answers
         for two in (other.answers if other is not None else (one,))
     ]
@@ -166,24 +159,9 @@ def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
     """What a mechanism answers on one pool, by another way than its own where there is one.
 
     Exact fractions for leximin of any share, for the largest sum of shares (all corners) and for bundles; fifty digits
-    where shares or alpha-fairness have roots. For other policies two solvers of the general route, which must agree;
-    for other mechanisms there is no second way, so they are run again.
-
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``.
-    instance : Instance
-        One pool.
-
-    Returns
-    -------
-    Recomputed
-
-    Raises
-    ------
-    FairoptError
-        If there is no answer, or two ways to it disagree.
+    where shares or alpha-fairness have roots. For other policies two solvers of the general method, which must agree;
+    for other mechanisms there is no second way, so they are run again. Raises a `FairoptError` if there is no answer,
+    or two ways to it disagree.
 
     Examples
     --------
@@ -199,8 +177,8 @@ def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
         some = instance if len(part) == instance.n_users else instance.taking_part(part)
         found = _of_policy(policy, some)
         if found is not None:
-            return found if len(part) == instance.n_users else _spread(found, part, instance)
-    return _again(mechanism, instance)
+            return found if len(part) == instance.n_users else _with_users_left_out(found, part, instance)
+    return _by_second_way(mechanism, instance)
 
 
 # -- by definition ----------------------------------------------------------------------------------------------------
@@ -221,20 +199,20 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
         return None
     assert isinstance(single, (Leximin, MaxMin, Total, AlphaFair))
     single.share.coefficients(instance)  # OutOfDomain, as for the policy itself
-    worth, error, how = _per_task(single.share, pool, instance)
+    worth, error, how = _coefficients(single.share, pool, instance)
     if isinstance(single, (Leximin, MaxMin)):  # of all max-min points fairopt answers the leximin
-        return Recomputed((_multiples(pool, leximin(pool, worth)),), _parts(pool, error), how)
+        return Recomputed((_answer_of_tasks(pool, leximin(pool, worth)),), _error_of(pool, error), how)
     if isinstance(single, Total) or single.alpha == 0:
-        corners = most(pool, worth)
+        corners = max_sum(pool, worth)
         if corners is None:
             return None
         many = f", at each of {len(corners)} optimal corners" if len(corners) > 1 else ""
-        return Recomputed(tuple(_multiples(pool, x) for x in corners), _parts(pool, error), how + many)
+        return Recomputed(tuple(_answer_of_tasks(pool, x) for x in corners), _error_of(pool, error), how + many)
     near = policy.allocate(instance).tasks
     found = alpha_fair(pool, worth, single.alpha, near.tolist())
     if found is None:
         return None
-    return Recomputed((_multiples(pool, found),), _parts(pool, ROOTS), "optimality conditions to 30 digits")
+    return Recomputed((_answer_of_tasks(pool, found),), _error_of(pool, ROOTS), "optimality conditions to 30 digits")
 
 
 def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instance: Instance) -> Recomputed | None:
@@ -254,10 +232,10 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
         cut(min(b / d for b, d in zip(bundle, row, strict=True) if d), limit)
         for bundle, row, limit in zip(held, pool.demands, pool.limits, strict=True)
     ]
-    return Recomputed((Answer(tasks, held),), _parts(pool, Fraction(0)), "exact fractions")
+    return Recomputed((ExactAnswer(tasks, held),), _error_of(pool, Fraction(0)), "exact fractions")
 
 
-def _per_task(share: Share, pool: ExactPool, instance: Instance) -> tuple[Row, Fraction, str]:
+def _coefficients(share: Share, pool: ExactPool, instance: Instance) -> tuple[Row, Fraction, str]:
     """Coefficients of a share by its definition, how far off they may be, and how they were found."""
     ratios, exact = pool.ratios, (Fraction(0), "exact fractions")
     if type(share) is Tasks:
@@ -291,71 +269,61 @@ def _norm(row: Row, p: float) -> Fraction:
 # -- by running it --------------------------------------------------------------------------------------------------
 
 
-def _again(mechanism: Any, instance: Instance) -> Recomputed:
+def _by_second_way(mechanism: Any, instance: Instance) -> Recomputed:
     """By solvers of the general route that agree, or simply again."""
     first = checked(mechanism, instance.replace())
-    found = confirmed(mechanism, first)
+    found = second_answer(mechanism, first)
     if found is None:
-        return _itself(mechanism, first)
-    apart = _apart(first, found[0])
+        return _by_running_again(mechanism, first)
+    apart = _difference(first, found[0])
     if apart > APART:
         raise _TiedError(f"two routes differ by {apart:.1g} of what a user could run alone", first)
-    return _granting(first, *found)
+    return _with_error(first, *found)
 
 
-def _itself(mechanism: Any, first: Allocation, instead: str = "") -> Recomputed:
+def _by_running_again(mechanism: Any, first: Allocation, instead: str = "") -> Recomputed:
     """What a mechanism answers when it is run again, where there is no other way, or another does not settle it."""
     second = checked(mechanism, first.instance.replace())
-    if (apart := _apart(first, second)) > float(AGAIN):
+    if (apart := _difference(first, second)) > float(AGAIN):
         raise _AnswersOtherwiseError(
             f"it answers otherwise when asked again (by {apart:.1g} of what a user runs alone)"
         )
     how = "run again, and measured in fractions"
-    return _granting(first, second, f"its own answer, {how}; {instead}" if instead else how)
+    return _with_error(first, second, f"its own answer, {how}; {instead}" if instead else how)
 
 
-def _granting(first: Allocation, second: Allocation, how: str) -> Recomputed:
+def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
     """An answer, with what it may be off by two of them."""
     # solvers can stop at the same wrong place of a flat optimum, so the proved gaps bound what is believed too
-    off = np.maximum(doubt(first), doubt(second)) * np.asarray(first.tasks)
-    granted = max(TIMES * Fraction(_apart(first, second)), AGAIN)
+    off = np.maximum(error_bound(first), error_bound(second)) * np.asarray(first.tasks)
+    granted = max(TIMES * Fraction(_difference(first, second)), AGAIN)
     pool = ExactPool.of(first.instance)
     error = [max(granted * alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
-    return Recomputed((_taken(first),), error, how)
+    return Recomputed((_in_fractions(first),), error, how)
 
 
-def confirmed(mechanism: Any, first: Allocation) -> tuple[Allocation, str] | None:
+def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] | None:
     """The answer of a second way than the one that answered first, and its name.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        What answered.
-    first : Allocation
-        Its answer, on any number of servers.
-
-    Returns
-    -------
-    tuple of Allocation and str, or None
-        By the general route with another solver than that of ``first``; None where there is none, as for mechanisms
-        that are no policies.
+    By the general method with another solver than that of ``first``; None where there is none, as for mechanisms that
+    are not policies.
     """
     if not isinstance(mechanism, Policy) or "solver" not in inspect.signature(mechanism.allocate).parameters:
         return None
     here = set(installed())
-    for solver in (s for s in ROUTES if s in here and s != first.certificate.solver):
+    for solver in (s for s in SOLVERS if s in here and s != first.certificate.solver):
         with contextlib.suppress(FairoptError):  # the next solver may do
             second = mechanism.allocate(first.instance, method="cone", solver=solver)
             return second, f"two routes ({first.certificate.method}, {solver}) agree"
     return None
 
 
-def _parts(pool: ExactPool, part: Fraction) -> Row:
+def _error_of(pool: ExactPool, part: Fraction) -> Row:
     """So much of what each user could run alone."""
     return [part * alone(pool, j) for j in range(len(pool.demands))]
 
 
-def _apart(one: Allocation, other: Allocation) -> float:
+def _difference(one: Allocation, other: Allocation) -> float:
     alone = np.minimum(one.instance.tasks_alone[:, 0], one.instance.task_limits)
     differing = np.abs(one.tasks - other.tasks)
     worst = float(np.divide(differing, alone, out=np.zeros_like(differing), where=alone > 0).max(initial=0.0))
@@ -365,17 +333,17 @@ def _apart(one: Allocation, other: Allocation) -> float:
     return worst
 
 
-def _taken(answer: Allocation) -> Answer:
+def _in_fractions(answer: Allocation) -> ExactAnswer:
     bundles = [[Fraction(float(v)) for v in row] for row in answer.bundles[:, 0]]
-    return Answer([Fraction(float(x)) for x in answer.tasks], bundles)
+    return ExactAnswer([Fraction(float(x)) for x in answer.tasks], bundles)
 
 
-def _spread(found: Recomputed, part: list[int], instance: Instance) -> Recomputed:
+def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance) -> Recomputed:
     """With those who take no part, who have nothing."""
     where = {j: k for k, j in enumerate(part)}
     nothing = [Fraction(0)] * instance.n_resources
     answers = tuple(
-        Answer(
+        ExactAnswer(
             [a.tasks[where[j]] if j in where else Fraction(0) for j in range(instance.n_users)],
             [a.bundles[where[j]] if j in where else nothing for j in range(instance.n_users)],
         )
@@ -385,14 +353,8 @@ def _spread(found: Recomputed, part: list[int], instance: Instance) -> Recompute
     return Recomputed(answers, error, found.how)
 
 
-def _stating(instance: Instance, user: int, lie: tuple[float, ...]) -> Instance:
-    demands = instance.per_server_demands[:, 0].copy()
-    demands[user] = lie
-    return instance.replace(demands=demands)
-
-
-def _multiples(pool: ExactPool, tasks: Row) -> Answer:
-    return Answer(tasks, [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)])
+def _answer_of_tasks(pool: ExactPool, tasks: Row) -> ExactAnswer:
+    return ExactAnswer(tasks, [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)])
 
 
 def _product(numbers: Row) -> Fraction:

@@ -12,7 +12,7 @@ from fairopt.instance import Instance
 from fairopt.properties.exact.pool import ExactPool
 from fairopt.properties.units import TRACE
 
-__all__ = ["MEASURES", "Answer", "Case", "Found", "alone", "cut", "envies"]
+__all__ = ["MARGINS", "BoundedAnswer", "Counterexample", "ExactAnswer", "alone", "cut", "envies"]
 
 Row = list[Fraction]
 
@@ -20,7 +20,7 @@ FULL = Fraction(1, 10**6)  # a resource counts as full if less than this is left
 
 
 @dataclass(frozen=True)
-class Case:
+class Counterexample:
     """What is said to break a property: an instance, who is concerned, and what changes.
 
     Attributes
@@ -45,7 +45,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ExactAnswer:
     """Tasks of all users, and what they hold, in fractions."""
 
     tasks: Row
@@ -53,10 +53,10 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Found:
+class BoundedAnswer:
     """An answer, and by how many tasks each user's may be off."""
 
-    answer: Answer
+    answer: ExactAnswer
     error: Row
 
     def least(self, j: int) -> Fraction:
@@ -74,7 +74,7 @@ class Found:
         return [b * part for b in self.answer.bundles[j]]
 
 
-def _pareto(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction:
+def _pareto_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
     j, limit = case.user, pool.limits[case.user]
     left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
     more = min(v / d for v, d in zip(left, pool.demands[j], strict=True) if d)
@@ -83,24 +83,24 @@ def _pareto(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction:
     return more / (runs if runs > Fraction(TRACE) * own else own)
 
 
-def _sharing(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction:
+def _sharing_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
     own = _slice(pool, case.user)
     return 1 - found.most(case.user) / own
 
 
-def envies(pool: ExactPool, j: int, k: int, found: Found) -> Fraction:
+def envies(pool: ExactPool, j: int, k: int, found: BoundedAnswer) -> Fraction:
     """How much user j envies user k."""
     runs = min(b / d for b, d in zip(found.held(k), pool.demands[j], strict=True) if d)
     wanted = cut(pool.weights[j] / pool.weights[k] * runs, pool.limits[j])
     return (wanted - found.most(j)) / max(_slice(pool, j), found.answer.tasks[j])
 
 
-def _envy(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction:
+def _envy_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
     others = (k for k in range(len(pool.demands)) if k != case.user)
     return max((envies(pool, case.user, k, found) for k in others), default=Fraction(-1))
 
 
-def _bottleneck(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction:
+def _bottleneck_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
     j, limit = case.user, pool.limits[case.user]
     if limit is not None and found.most(j) >= limit:
         return Fraction(-1)
@@ -112,7 +112,7 @@ def _bottleneck(pool: ExactPool, case: Case, found: Found, _: Found) -> Fraction
     return worst
 
 
-def _lie(pool: ExactPool, case: Case, truth: Found, lied: Found) -> Fraction | float:
+def _lie_margin(pool: ExactPool, case: Counterexample, truth: BoundedAnswer, lied: BoundedAnswer) -> Fraction | float:
     j = case.user
     runs = min(b / d for b, d in zip(lied.held(j), pool.demands[j], strict=True) if d)
     lying = cut(runs, pool.limits[j])
@@ -121,22 +121,22 @@ def _lie(pool: ExactPool, case: Case, truth: Found, lied: Found) -> Fraction | f
     return np.inf if truth.answer.tasks[j] <= truth.error[j] else lying / truth.most(j) - 1
 
 
-def _loss(pool: ExactPool, case: Case, before: Found, after: Found) -> Fraction:
+def _loss_margin(pool: ExactPool, case: Counterexample, before: BoundedAnswer, after: BoundedAnswer) -> Fraction:
     assert case.changed is not None
     there = case.changed.users.index(case.instance.users[case.user])
     had = before.least(case.user)
     return 1 - after.most(there) / had if had > 0 else Fraction(-1)
 
 
-MEASURES: dict[str, Callable[[ExactPool, Case, Found, Found], Fraction | float]] = {
-    "pareto": _pareto,
-    "sharing-incentive": _sharing,
-    "envy-free": _envy,
-    "bottleneck": _bottleneck,
-    "strategy-proof": _lie,
-    "strategy-proof-boosting": _lie,
-    "population-monotone": _loss,
-    "resource-monotone": _loss,
+MARGINS: dict[str, Callable[[ExactPool, Counterexample, BoundedAnswer, BoundedAnswer], Fraction | float]] = {
+    "pareto": _pareto_margin,
+    "sharing-incentive": _sharing_margin,
+    "envy-free": _envy_margin,
+    "bottleneck": _bottleneck_margin,
+    "strategy-proof": _lie_margin,
+    "strategy-proof-boosting": _lie_margin,
+    "population-monotone": _loss_margin,
+    "resource-monotone": _loss_margin,
 }
 
 

@@ -20,7 +20,7 @@ from scipy.optimize import nnls
 from fairopt.instance import Instance
 
 __all__ = [
-    "ExactPool", "alpha_fair", "ffmra", "leximin", "mlf_drs", "most",
+    "ExactPool", "alpha_fair", "ffmra", "leximin", "max_sum", "mlf_drs",
 ]  # fmt: skip
 
 Row = list[Fraction]
@@ -79,7 +79,7 @@ def leximin(pool: ExactPool, per_task: Row) -> Row:
     return tasks
 
 
-def most(pool: ExactPool, worth: Row) -> list[Row] | None:
+def max_sum(pool: ExactPool, worth: Row) -> list[Row] | None:
     """All corners at which ``sum worth x`` is largest, or None if there are too many to look at."""
     n = len(pool.demands)
     rows: list[tuple[Row, Fraction]] = [
@@ -93,7 +93,7 @@ def most(pool: ExactPool, worth: Row) -> list[Row] | None:
     best = Fraction(-1)
     corners: list[Row] = []
     for chosen in combinations(rows, n):
-        x = solved([r for r, _ in chosen], [b for _, b in chosen])
+        x = solve_equations([r for r, _ in chosen], [b for _, b in chosen])
         if x is None or min(x) < 0 or min(pool.leftover(x)) < 0:
             continue
         if any(limit is not None and v > limit for v, limit in zip(x, pool.limits, strict=True)):
@@ -173,7 +173,7 @@ def _newton(
             [sum((g[j][i] * g[j][k] * x[j] / (alpha * cost[j]) for j in free), Decimal(0)) for k in priced]
             for i in priced
         ]
-        step = solved(slope, [excess[i] for i in priced])
+        step = solve_equations(slope, [excess[i] for i in priced])
         if step is None:
             return None
         # a price never falls to a tenth or below, nor rises to more than ten times at once
@@ -230,7 +230,7 @@ def ffmra(pool: ExactPool, units: str) -> list[Row]:
     return held
 
 
-def solved(a: Sequence[Sequence[Any]], b: Sequence[Any]) -> list[Any] | None:
+def solve_equations(a: Sequence[Sequence[Any]], b: Sequence[Any]) -> list[Any] | None:
     """The solution of square linear equations in fractions or decimals, or None if there is none or many."""
     n = len(b)
     rows = [[*row, v] for row, v in zip(a, b, strict=True)]

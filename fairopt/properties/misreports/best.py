@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,23 +9,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import FairoptError, InvalidBlock, nearest
+from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.progress import by_itself
-from fairopt.properties.audit.answers import checked, doubt, outcomes
+from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.families import FAMILIES
 from fairopt.properties.misreports.search import (
     FLOOR,
     NOISE,
     Tally,
     lying_instance,
-    on_pools,
-    on_servers,
+    search_on_pools,
+    search_on_servers,
     tasks_of_everything,
     tasks_truly,
     true_tasks,
 )
 from fairopt.properties.names import given_labels
+from fairopt.properties.uncertainty import error_bound
 
 __all__ = ["Lies", "Misreport", "Tally", "best_lies", "best_misreport", "true_tasks", "verified_misreport"]
 
@@ -189,23 +190,20 @@ def best_misreport(
     True
     """
     require_instance(instance)
-    j = _index(instance, user)
-    one_pool = instance.n_servers == 1 and int(instance.counts[0]) == 1 and bool(instance.eligible.all())
+    j = _user_index(instance, user)
+    one_pool = is_one_pool(instance)
     tries = budget if budget is not None else 3000 if one_pool else 300
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidBlock(f"budget is {budget!r}; give a whole number of reports to try, 1 or more")
     truthful = tasks_truly(checked(mechanism, instance), instance, j)
     if one_pool:
-        search = on_pools(
-            mechanism, instance.per_server_demands[None, :, 0], instance.capacities, instance.weights[None],
-            instance.task_limits[None], np.array([j]), np.array([truthful]),
-        )  # fmt: skip
+        search = search_on_pools(mechanism, Batch.of_instance(instance), np.array([j]), np.array([truthful]))
     else:
-        search = on_servers(mechanism, instance, j, truthful)
-    with by_itself() as say:
-        search.run(FAMILIES, tries, boosting, positive, np.random.default_rng(seed), say=say)
+        search = search_on_servers(mechanism, instance, j, truthful)
+    with by_itself() as tell:
+        search.run(FAMILIES, tries, boosting, positive, np.random.default_rng(seed), tell=tell)
         for told, family in search.promising():
-            say(f"a lie of {instance.users[j]!r} is solved again", None, None)
+            tell(f"a lie of {instance.users[j]!r} is solved again", None, None)
             demands = told.reshape(instance.demands.shape[1:])
             found = verified_misreport(mechanism, instance, j, demands, family)
             if found is not None:
@@ -216,25 +214,9 @@ def best_misreport(
 def verified_misreport(
     mechanism: Any, instance: Instance, user: str | int, demands: ArrayLike, family: str = ""
 ) -> Misreport | None:
-    """Solve truth and lie again, each by itself, and believe the lie only if it pays beyond any doubt.
+    """Solve truth and lie again, each by itself: the lie, or None unless it pays beyond doubt.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``.
-    instance : Instance
-        The truth.
-    user : str or int
-        Who lies, by label or index.
-    demands : array-like of shape (n_resources,) or (n_servers, n_resources)
-        What it reports.
-    family : str, optional
-        Which search found it.
-
-    Returns
-    -------
-    Misreport or None
-        None if the gain is below 1e-5, or below what the gaps of the two certificates leave open.
+    The gain has to be above 1e-5, and above what the gaps of the two certificates leave open.
 
     Examples
     --------
@@ -245,14 +227,14 @@ def verified_misreport(
     user 'b' reports (2, 3) and runs 0.444444 tasks instead of 0.333333 (+33.333%)
     """
     require_instance(instance)
-    j = _index(instance, user)
+    j = _user_index(instance, user)
     told = np.asarray(demands, dtype=float)
     try:
         truth, lie = checked(mechanism, instance), checked(mechanism, lying_instance(instance, j, told))
     except FairoptError:
         return None
     truthful, lying = tasks_truly(truth, instance, j), tasks_truly(lie, instance, j)
-    unsure = doubt(truth)[j] * truthful + doubt(lie)[j] * lying
+    unsure = error_bound(truth)[j] * truthful + error_bound(lie)[j] * lying
     if lying - truthful <= max(NOISE * truthful, FLOOR * tasks_of_everything(instance, j), unsure):
         return None
     gain = lying / truthful - 1.0 if truthful > 0 else np.inf
@@ -273,31 +255,12 @@ def best_lies(
     tries: int = 400,
     families: tuple[str, ...] = FAMILIES,
     seed: int = 0,
-    progress: Callable[[str], None] | None = None,
 ) -> Lies:
     """Search for a lie that pays, for every user of many pools at once: what makes rare violations findable.
 
-    Parameters
-    ----------
-    mechanism, demands, capacities, weights, task_limits
-        As in `fairopt.properties.audit.answers.outcomes`.
-    boosting, positive, seed
-        As in `best_misreport`.
-    tries : int, default 400
-        About how many reports to try for each user; a quarter of them are kept for the climb.
-    families : tuple of str
-        In this order; the climb always comes last.
-    progress : callable, optional
-        Called with the name of each family when it is done.
-
-    Returns
-    -------
-    Lies
-
-    Raises
-    ------
-    InvalidBlock
-        If a family is unknown, or tries are below 1.
+    Pools are given as in `fairopt.properties.answers.outcomes`, the rest as in `best_misreport`. About so many
+    ``tries`` are made for each user: three quarters by the families in turn, and the last quarter by the climb from the
+    best of these.
 
     Examples
     --------
@@ -312,19 +275,16 @@ def best_lies(
             raise InvalidBlock(f"no family of lies {family!r}; {nearest(family, FAMILIES)}")
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidBlock(f"tries is {tries!r}; give a whole number of reports to try for each user, 1 or more")
-    need = np.asarray(demands, dtype=float)
-    size, n, m = need.shape
-    room = np.broadcast_to(np.asarray(capacities, dtype=float), (size, m))
-    entitled = np.broadcast_to(np.asarray(1.0 if weights is None else weights, dtype=float), (size, n))
-    limits = np.broadcast_to(np.asarray(np.inf if task_limits is None else task_limits, dtype=float), (size, n))
-    truth = outcomes(mechanism, need, room, entitled, limits)
+    pools = Batch.of(demands, capacities, weights, task_limits)
+    need, limits = pools.demands, pools.limits
+    truth = outcomes_of(mechanism, pools)
     truthful = np.where(truth.ok[:, None], true_tasks(truth.received(need), need, limits), np.nan)
     b, user = np.nonzero(truth.ok[:, None] & (limits > 0))
-    search = on_pools(mechanism, need[b], room[b], entitled[b], limits[b], user, truthful[b, user])
-    with by_itself() as say:
-        search.run(families, tries, boosting, positive, np.random.default_rng(seed), progress, say)
+    search = search_on_pools(mechanism, pools[b], user, truthful[b, user])
+    with by_itself() as tell:
+        search.run(families, tries, boosting, positive, np.random.default_rng(seed), tell)
     gain = np.where(np.isnan(truthful), np.nan, 0.0)
-    told, family_of = need.copy(), np.full((size, n), "", dtype="<U16")
+    told, family_of = need.copy(), np.full(limits.shape, "", dtype="<U16")
     gain[b, user], told[b, user], family_of[b, user] = search.gain, search.best, search.family
     faults = [(k, need[k], error) for k, error in truth.faults]
     for case, report, error in search.faults:
@@ -334,7 +294,7 @@ def best_lies(
     return Lies(gain, told, family_of, truthful, truth.outside, search.tallies, tuple(faults))
 
 
-def _index(instance: Instance, user: str | int) -> int:
+def _user_index(instance: Instance, user: str | int) -> int:
     """A user's place."""
     if isinstance(user, str) and user in instance.users:
         return instance.users.index(user)

@@ -25,24 +25,9 @@ LARGEST_ENTRY = 8  # of integers in the grid
 
 
 def reports(family: str, truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int = 1) -> Float:
-    """Reports of one family; those that say the truth, or are none, are for `legal` to sort out.
+    """Reports of one family, (n_cases, K, M), at most ``most`` of each case; not all of them are lies (see `legal`).
 
-    Parameters
-    ----------
-    family : str
-        One of `FAMILIES`.
-    truth, room : ndarray of shape (n_cases, M)
-        What users need per task, and how much there is.
-    rng : numpy.random.Generator
-        For "random", and to choose where a family has more than ``most`` members.
-    most : int
-        At most so many reports per case.
-    servers : int, default 1
-        How many servers stand end to end in M.
-
-    Returns
-    -------
-    ndarray of shape (n_cases, K, M)
+    ``servers`` stand end to end in M.
 
     Examples
     --------
@@ -64,24 +49,10 @@ def reports(family: str, truth: Float, room: Float, rng: np.random.Generator, mo
 def legal(
     told: Float, truth: Float, room: Float, boosting: bool, positive: bool, servers: int = 1
 ) -> tuple[Float, Bool]:
-    """Reports brought within what may be said, and which of them are lies then.
+    """Reports (n_cases, K, M) brought within what may be said, and which of them (n_cases, K) are lies then.
 
-    Parameters
-    ----------
-    told : ndarray of shape (n_cases, K, M)
-        Reports.
-    truth, room : ndarray of shape (n_cases, M)
-        As in `reports`. A resource that is not there cannot be asked for.
-    boosting : bool
-        Only reports of at least the truth.
-    positive : bool
-        Only reports that are positive wherever the truth is, and there is any.
-    servers : int, default 1
-        As in `reports`.
-
-    Returns
-    -------
-    (ndarray of shape (n_cases, K, M), ndarray of bool of shape (n_cases, K))
+    A resource that is not there cannot be asked for. ``boosting``: only reports of at least the truth; ``positive``:
+    only reports that are positive wherever the truth is, and there is any.
     """
     true = truth[:, None]
     told = np.where(room[:, None] > 0, told, true)
@@ -98,22 +69,9 @@ def legal(
 
 
 def climbs(best: Float, step: float, rng: np.random.Generator, most: int) -> Float:
-    """Reports around the best so far: each number up and down by a step, some together, all by random amounts.
+    """Reports around the best so far, (n_cases, K, M): each number up and down by a step, some together at random.
 
-    Parameters
-    ----------
-    best : ndarray of shape (n_cases, M)
-        Where to start.
-    step : float
-        Of the logarithm.
-    rng : numpy.random.Generator
-        For those that move several numbers.
-    most : int
-        At most so many reports per case.
-
-    Returns
-    -------
-    ndarray of shape (n_cases, K, M)
+    The step is one of the logarithm, and K at most ``most``.
     """
     m = best.shape[1]
     alone = np.eye(m) * step

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidInstance, OutOfDomain
+from fairopt.formulation.batch import Batch, tasks_within
 from fairopt.instance import Instance
 from fairopt.progress import Listener, tell
-from fairopt.properties.audit.answers import checked, outcomes
+from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.families import climbs, legal, reports
 
-__all__ = ["FLOOR", "NOISE", "Search", "Tally", "on_pools", "on_servers", "true_tasks"]
+__all__ = ["FLOOR", "NOISE", "MisreportSearch", "Tally", "search_on_pools", "search_on_servers", "true_tasks"]
 
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
@@ -54,30 +55,16 @@ class Tally:
 
 
 def true_tasks(received: ArrayLike, demands: ArrayLike, limit: ArrayLike = np.inf) -> Float:
-    """Tasks that a bundle runs truly.
-
-    Parameters
-    ----------
-    received : array-like of shape (..., n_resources)
-        Units held.
-    demands : array-like of shape (..., n_resources)
-        Units that one task truly takes.
-    limit : array-like of shape (...), optional
-        Most tasks.
-
-    Returns
-    -------
-    ndarray of shape (...)
+    """Tasks that a bundle runs by the true demands, over the last axis, up to a limit.
 
     Examples
     --------
-    >>> from fairopt.properties.misreports.best import true_tasks
+    >>> from fairopt.properties.misreports.search import true_tasks
     >>> float(true_tasks([6, 4], [2, 1]))
     3.0
     """
     held, need = np.asarray(received, dtype=float), np.asarray(demands, dtype=float)
-    per_resource = np.divide(held, need, out=np.full(np.broadcast(held, need).shape, np.inf), where=need > 0)
-    return np.asarray(np.minimum(per_resource.min(axis=-1), limit))
+    return np.asarray(np.minimum(tasks_within(held, need), limit))
 
 
 # Tries reports (n_rows, M), each of a case (n_rows,): true tasks of who lies, NaN where there is no answer, and faults.
@@ -85,7 +72,7 @@ Try = Callable[[Float, NDArray[np.int64]], tuple[Float, tuple[tuple[int, Excepti
 
 
 @dataclass
-class Search:
+class MisreportSearch:
     """The best lie so far of each case, which is one user of one instance; see `families`."""
 
     attempt: Try
@@ -104,7 +91,7 @@ class Search:
 
     def run(
         self, families: tuple[str, ...], tries: int, boosting: bool, positive: bool, rng: np.random.Generator,
-        progress: Callable[[str], None] | None = None, say: Listener = tell,
+        tell: Listener = tell,
     ) -> None:  # fmt: skip
         """All families, each with an equal part of three quarters of the tries, then the climb."""
         each = max(tries * 3 // 4 // max(len(families), 1), 1)
@@ -118,7 +105,7 @@ class Search:
             tally, start = self.tallies.setdefault(name, Tally()), time.perf_counter()
             step = max(ROWS // most, 1)
             for first in range(0, len(self.truth), step):
-                say(f"lies: {name}, users", first, len(self.truth))
+                tell(f"lies: {name}, users", first, len(self.truth))
                 where = slice(first, first + step)
                 truth, room = self.truth[where], self.room[where]
                 pays, better = self.judge(
@@ -138,12 +125,8 @@ class Search:
 
         for name in families:
             batch(name, each, members(name))
-            if progress is not None:
-                progress(name)
         for length in np.geomspace(LONGEST, SHORTEST, rounds):
             batch("climb", per_round, around(float(length)))
-        if progress is not None:
-            progress("climb")
 
     def judge(self, name: str, where: slice, told: Float, lies: Bool) -> tuple[Bool, Bool]:
         """Try reports (n_cases, K, M) for the cases of a slice, those that are lies, and keep what pays most.
@@ -176,24 +159,23 @@ class Search:
         return [(told, name) for _, told, name in sorted(self.kept, key=lambda k: -k[0])]
 
 
-def on_pools(
-    mechanism: Any, need: Float, room: Float, weights: Float, limits: Float, user: NDArray[np.int64], truthful: Float
-) -> Search:
-    """A search whose reports are tried in batches: a pool (n_users, n_resources) for each case."""
-    truth, limit = need[np.arange(len(user)), user], limits[np.arange(len(user)), user]
+def search_on_pools(mechanism: Any, pools: Batch, user: NDArray[np.int64], truthful: Float) -> MisreportSearch:
+    """A search whose reports are tried in batches: a pool for each case, and the user who lies there."""
+    rows = np.arange(len(pools))
+    truth, limit = pools.demands[rows, user], pools.limits[rows, user]
 
     def attempt(told: Float, case: NDArray[np.int64]) -> tuple[Float, tuple[tuple[int, Exception], ...]]:
         rows, who = np.arange(len(case)), user[case]
-        stated = need[case]
-        stated[rows, who] = told
-        found = outcomes(mechanism, stated, room[case], weights[case], limits[case])
-        tasks = true_tasks(found.received(stated)[rows, who], truth[case], limit[case])
+        lied = pools[case]  # copies
+        lied.demands[rows, who] = told
+        found = outcomes_of(mechanism, lied)
+        tasks = true_tasks(found.received(lied.demands)[rows, who], truth[case], limit[case])
         return np.where(found.ok, tasks, np.nan), found.faults
 
-    return Search(attempt, truth, room, truthful, true_tasks(room, truth, limit))
+    return MisreportSearch(attempt, truth, pools.capacities, truthful, true_tasks(pools.capacities, truth, limit))
 
 
-def on_servers(mechanism: Any, instance: Instance, j: int, truthful: float) -> Search:
+def search_on_servers(mechanism: Any, instance: Instance, j: int, truthful: float) -> MisreportSearch:
     """A search whose reports are tried one by one, each on the instance as it is."""
     by_server = instance.demands.ndim == 3
     room = instance.capacities if by_server else instance.total_capacities
@@ -209,11 +191,11 @@ def on_servers(mechanism: Any, instance: Instance, j: int, truthful: float) -> S
                 tasks[k] = tasks_truly(checked(mechanism, lied), instance, j)
             except OutOfDomain:
                 continue
-            except Exception as error:  # of a mechanism of somebody's own: for the report
+            except Exception as error:  # whatever a mechanism raises: for the report
                 faults.append((k, error))
         return tasks, tuple(faults)
 
-    return Search(
+    return MisreportSearch(
         attempt, instance.demands[j].reshape(1, -1).astype(float), np.asarray(room, dtype=float).reshape(1, -1),
         np.array([truthful]), np.array([tasks_of_everything(instance, j)]), instance.n_servers if by_server else 1,
     )  # fmt: skip

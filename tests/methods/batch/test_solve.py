@@ -16,10 +16,11 @@ from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.formulation import batch as batch_data
+from fairopt.methods.batch import allocate_many as batch
 from fairopt.methods.batch import alpha_fair as batch_prices
 from fairopt.methods.batch import max_sum
-from fairopt.methods.batch import solve as batch
-from fairopt.methods.batch.solve import Allocations, allocate_many
+from fairopt.methods.batch.allocate_many import Allocations, allocate_many
+from fairopt.progress import progress
 
 SHARES = {
     "dominant": (fo.DominantShare(), 1),
@@ -312,11 +313,10 @@ def test_neither_the_order_nor_the_chunks_matter(policy: fo.Policy, monkeypatch:
     assert_proved(whole)
     monkeypatch.setattr(batch_data, "CHUNK", 100)
     steps: list[tuple[int, int]] = []
-    parts = allocate_many(
-        policy, **{k: v[order] for k, v in given_.items()}, progress=lambda done, of: steps.append((done, of))
-    )
+    with progress(lambda what, done, of: steps.append((done, of))):
+        parts = allocate_many(policy, **{k: v[order] for k, v in given_.items()})
     np.testing.assert_allclose(parts.tasks, whole.tasks[order], rtol=1e-9, atol=1e-12)
-    assert [done for done, _ in steps] == [6, 12, 18, 24, 30, 36, 40]
+    assert [done for done, _ in steps] == [0, 6, 12, 18, 24, 30, 36, 40]
     assert {of for _, of in steps} == {40}
 
 

@@ -11,13 +11,15 @@ import pytest
 from rich.console import Console
 
 import fairopt as fo
-from fairopt.properties.audit import hunt as module
-from fairopt.properties.audit import own_instances
+from fairopt.progress import progress
+from fairopt.properties.audit import one_instance
+from fairopt.properties.audit import property_search as module
 from fairopt.properties.audit.audit import audit
 from fairopt.properties.audit.replay import replay
 from fairopt.properties.checks import check
 from fairopt.properties.exact import confirm
-from fairopt.properties.exact.confirm import Case, verified
+from fairopt.properties.exact.confirm import verified
+from fairopt.properties.exact.margins import Counterexample
 
 FOUR = ("pe", "si", "ef", "sp")
 
@@ -113,7 +115,7 @@ def test_false_claims_fall_to_a_small_witness_that_is_proved(policy: fo.Policy, 
     assert witness.verified.startswith(("exact fractions", "optimality conditions"))
     assert witness.gain == (witness.margin if witness.misreport else None)
     user = small.users.index(witness.user)
-    assert verified(policy, Case(finding.property, small, user, witness.misreport, witness.changed)).believed
+    assert verified(policy, Counterexample(finding.property, small, user, witness.misreport, witness.changed)).believed
     (again,) = replay(report.save(tmp_path / "found.json"))
     assert again.refutes and again.margin == witness.margin and again.verdict == "still refutes"
 
@@ -248,7 +250,7 @@ def test_what_was_searched_is_said_and_the_budget_is_spread() -> None:
 def test_a_mechanism_whose_speed_varies_is_tried_on_each_pool_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many are measured between two looks at the clock follows their speed, and must not lose or repeat any."""
     steps = iter([1, 40, 3, 17, 1, 5] * 1000)
-    monkeypatch.setattr(module.Hunt, "_step", property(lambda self: next(steps)))
+    monkeypatch.setattr(module.PropertySearch, "_step", property(lambda self: next(steps)))
     finding = audit(fo.DRF(), ["pe"], max_examples=640)["pe"]
     assert finding.instances == 640
     assert {finding.hits[family][0] for family in module.FAMILIES} == {160}
@@ -346,7 +348,7 @@ def test_gains_too_small_to_be_proved_are_shown(waste: float, weight: float) -> 
 
 def test_on_servers_too_the_answer_that_is_given_counts_where_optima_are_tied(monkeypatch: pytest.MonkeyPatch) -> None:
     told = "two routes (a, b) agree"
-    monkeypatch.setattr(own_instances, "confirmed", lambda _, a: (fo.DRF().allocate(a.instance), told))
+    monkeypatch.setattr(one_instance, "second_answer", lambda _, a: (fo.DRF().allocate(a.instance), told))
     verdict = check(TIED.allocate(APART_ON_SERVERS), "pe")["pe"]
     witness = audit(TIED, ["pe"], [APART_ON_SERVERS])["pe"].witness
     assert not verdict.holds and witness is not None and witness.sentence == verdict.sentence
@@ -363,8 +365,8 @@ def test_an_error_of_another_library_while_a_witness_is_confirmed_is_told_and_th
     def fails(*_: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(confirm, "confirmed", fails)
-    monkeypatch.setattr(own_instances, "confirmed", fails)
+    monkeypatch.setattr(confirm, "second_answer", fails)
+    monkeypatch.setattr(one_instance, "second_answer", fails)
     report = audit(TIED, ["pe", "si"], [instance])
     assert list(report) == ["pareto", "sharing-incentive"] and not report.interrupted
     for name, finding in report.items():
@@ -432,11 +434,12 @@ def test_what_is_wrong_is_said(case: str) -> None:
 
 
 def test_ctrl_c_returns_what_is_known() -> None:
-    def stop(name: str, done: int, of: int) -> None:
-        if name == "sharing-incentive":
+    def stop(what: str, done: int | None, of: int | None) -> None:
+        if what == "sharing-incentive, instances":
             raise KeyboardInterrupt
 
-    report = audit(fo.KDF(2), ["pe", "si", "ef"], max_examples=500, progress=stop)
+    with progress(stop):
+        report = audit(fo.KDF(2), ["pe", "si", "ef"], max_examples=500)
     assert list(report) == ["pareto", "sharing-incentive"] and report.interrupted
     assert report["pe"].instances + report["pe"].skipped == 500 and not report["pe"].interrupted
     assert report["si"].refuted and report["si"].witness.margin > 0  # as it was found, verified, not shrunk
@@ -447,7 +450,8 @@ def test_ctrl_c_pressed_twice_returns_what_is_known_too(monkeypatch: pytest.Monk
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "verified", stop)
-    report = audit(fo.KDF(2), ["si"], max_examples=500, progress=stop)
+    with progress(stop):
+        report = audit(fo.KDF(2), ["si"], max_examples=500)
     assert report.interrupted and report["si"].instances > 0 and not report["si"].refuted
 
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.properties.audit.measure import measured, violations
-from fairopt.properties.audit.pools import FAMILIES, Pools, drawn
-from fairopt.properties.audit.shrink import Shrinker, case_of, size_of
+from fairopt.formulation.batch import Batch
+from fairopt.properties.answers import outcomes_of
+from fairopt.properties.audit.measure import measure, violations
+from fairopt.properties.audit.random_instances import FAMILIES, random_pools
+from fairopt.properties.audit.shrink import Shrinker, counterexample_of, size_of
 from fairopt.properties.checks import check
 from fairopt.properties.exact.confirm import verified
 
@@ -17,9 +19,9 @@ NAMES = ("pareto", "sharing-incentive", "envy-free", "bottleneck")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("positive", [True, False])
 def test_families_are_instances_and_follow_the_seed(family: str, positive: bool) -> None:
-    def draw() -> Pools:
+    def draw() -> Batch:
         rng = np.random.default_rng(3)
-        return drawn(rng, family, (3, 3), 200, positive=positive, weights=True, limits=True)
+        return random_pools(rng, family, (3, 3), 200, positive=positive, weights=True, limits=True)
 
     pools = draw()
     assert (pools.demands == draw().demands).all() and (pools.capacities == draw().capacities).all()
@@ -31,7 +33,7 @@ def test_families_are_instances_and_follow_the_seed(family: str, positive: bool)
 
 
 def test_binding_integers_have_pools_with_one_two_and_all_resources_full() -> None:
-    pools = drawn(np.random.default_rng(0), "binding integers", (3, 3), 500, positive=True)
+    pools = random_pools(np.random.default_rng(0), "binding integers", (3, 3), 500, positive=True)
     tasks = fo.allocate_many(fo.FDS(1), pools.demands, pools.capacities).tasks
     full = (np.einsum("bjm,bj->bm", pools.demands, tasks) / pools.capacities > 1 - 1e-6).sum(axis=1)
     assert set(full) == {1, 2, 3}
@@ -42,8 +44,8 @@ def test_binding_integers_have_pools_with_one_two_and_all_resources_full() -> No
 def test_measures_agree_with_the_checks(policy: fo.Policy, name: str) -> None:
     bundles = policy.name in ("MLF-DRS", "H-FFMRA")
     for family in FAMILIES:
-        pools = drawn(np.random.default_rng(7), family, (3, 2), 12, weights=not bundles, limits=True)
-        found = pools.run(policy)
+        pools = random_pools(np.random.default_rng(7), family, (3, 2), 12, weights=not bundles, limits=True)
+        found = outcomes_of(policy, pools)
         margin, user = violations(name, pools, found)
         for b in np.flatnonzero(found.ok):
             verdict = check(policy.allocate(pools.instance(b)), [name])[name]
@@ -55,20 +57,21 @@ def test_measures_agree_with_the_checks(policy: fo.Policy, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["strategy-proof", "population-monotone", "resource-monotone"])
 def test_what_is_measured_about_a_mechanism_is_verified_one_by_one(name: str) -> None:
-    pools = drawn(np.random.default_rng(1), "binding integers", (3, 3), 60)
-    found = measured(fo.FDS(1), name, pools, np.random.default_rng(0), False)
+    pools = random_pools(np.random.default_rng(1), "binding integers", (3, 3), 60)
+    found = measure(fo.FDS(1), name, pools, np.random.default_rng(0), False)
     failing = np.flatnonzero(found.margin > 1e-3)
     assert len(failing) > 3
     for b in failing[:6]:
-        assert verified(fo.FDS(1), case_of(name, found, int(b))).margin == pytest.approx(found.margin[b], rel=1e-3)
+        proof = verified(fo.FDS(1), counterexample_of(name, found, int(b)))
+        assert proof.margin == pytest.approx(found.margin[b], rel=1e-3)
 
 
 def test_nobody_can_leave_a_pool_of_one() -> None:
-    pools = drawn(np.random.default_rng(1), "integers", (1, 2), 5)
-    assert not measured(fo.DRF(), "population-monotone", pools, np.random.default_rng(0), False).margin.any()
+    pools = random_pools(np.random.default_rng(1), "integers", (1, 2), 5)
+    assert not measure(fo.DRF(), "population-monotone", pools, np.random.default_rng(0), False).margin.any()
 
 
-def everything(pools: Pools) -> np.ndarray:
+def everything(pools: Batch) -> np.ndarray:
     return np.ones(len(pools), dtype=bool)
 
 
@@ -79,20 +82,20 @@ def everything(pools: Pools) -> np.ndarray:
     ids=str,
 )  # fmt: skip
 def test_witnesses_shrink_to_few_users_and_small_integers(policy: fo.Policy, name: str, users: int) -> None:
-    pools = drawn(np.random.default_rng(5), "log space", (4, 3), 100, positive=True)
-    found = measured(policy, name, pools, np.random.default_rng(0), True)
+    pools = random_pools(np.random.default_rng(5), "log space", (4, 3), 100, positive=True)
+    found = measure(policy, name, pools, np.random.default_rng(0), True)
     b = int(found.margin.argmax())
     case, proof = Shrinker(policy, name, True, everything, 0, 20.0, 1e-6).smallest(found, b)
     small = case.instance
     assert proof.believed and verified(policy, case).margin == proof.margin
     assert small.n_users <= users and small.n_resources <= 2
-    assert max(small.demands.max(), small.capacities.max()) <= 8 and not size_of(Pools.of(small))[0]
+    assert max(small.demands.max(), small.capacities.max()) <= 8 and not size_of(Batch.of_instance(small))[0]
     assert case.lie is None or max(case.lie) <= 8
 
 
 def test_what_cannot_be_shrunk_in_time_stays_as_it_is() -> None:
-    pools = drawn(np.random.default_rng(5), "log space", (4, 3), 20, positive=True)
-    found = measured(fo.KDF(2), "envy-free", pools, np.random.default_rng(0), True)
+    pools = random_pools(np.random.default_rng(5), "log space", (4, 3), 20, positive=True)
+    found = measure(fo.KDF(2), "envy-free", pools, np.random.default_rng(0), True)
     b = int(found.margin.argmax())
     case, proof = Shrinker(fo.KDF(2), "envy-free", True, lambda p: ~everything(p), 0, 1e-9, 1e-6).smallest(found, b)
     assert proof.believed and case.instance == pools.instance(b)

@@ -12,8 +12,9 @@ from oracle.fractions_waterfill import leximin as slow_leximin
 from oracle.instances import pools
 
 import fairopt as fo
-from fairopt.properties.exact.confirm import Case, recomputed, verified
-from fairopt.properties.exact.pool import ExactPool, leximin, most
+from fairopt.properties.exact.confirm import recomputed, verified
+from fairopt.properties.exact.margins import Counterexample
+from fairopt.properties.exact.pool import ExactPool, leximin, max_sum
 
 EXACT = [
     fo.DRF(),
@@ -85,17 +86,17 @@ def test_bundles_in_fractions_are_those_of_the_oracle(seed: int) -> None:
 
 def test_all_optimal_corners_are_found() -> None:
     pool = ExactPool.of(fo.Instance([[1, 1], [1, 1], [2, 1]], [4, 4]))
-    assert sorted(most(pool, [F(1)] * 3)) == [[0, 4, 0], [4, 0, 0]]
+    assert sorted(max_sum(pool, [F(1)] * 3)) == [[0, 4, 0], [4, 0, 0]]
 
 
 def test_a_witness_must_hold_at_every_optimum() -> None:
     tied = fo.Instance([[1], [1]], [1])  # any split has the most tasks
-    assert not any(verified(fo.NoFairness(), Case("sharing-incentive", tied, j)).believed for j in (0, 1))
+    assert not any(verified(fo.NoFairness(), Counterexample("sharing-incentive", tied, j)).believed for j in (0, 1))
     apart = fo.Instance([[1], [2]], [1])
-    assert verified(fo.NoFairness(), Case("sharing-incentive", apart, 1)).margin == 1.0
+    assert verified(fo.NoFairness(), Counterexample("sharing-incentive", apart, 1)).margin == 1.0
 
 
-LIE = Case("strategy-proof", fo.Instance([[1, 1], [1, 1]], [1, 1]), 0, (0.5, 0.5))
+LIE = Counterexample("strategy-proof", fo.Instance([[1, 1], [1, 1]], [1, 1]), 0, (0.5, 0.5))
 
 
 def test_a_lie_is_verified_exactly() -> None:
@@ -109,7 +110,7 @@ def test_a_lie_that_does_not_pay_is_not_believed(policy: fo.Policy) -> None:
 
 
 def test_lies_from_nothing_gain_without_end() -> None:
-    case = Case("strategy-proof", fo.Instance([[1], [2]], [1]), 1, (0.5,))
+    case = Counterexample("strategy-proof", fo.Instance([[1], [2]], [1]), 1, (0.5,))
     assert verified(fo.NoFairness(), case).margin == np.inf
 
 
@@ -121,7 +122,7 @@ def test_somebody_elses_mechanism_is_run_again_and_measured() -> None:
             answer = fo.DRF().allocate(instance)
             return replace(answer, tasks_by_server=answer.tasks_by_server * 0.99)
 
-    proof = verified(Wasteful(), Case("pareto", fo.Instance([[1]], [1]), 0))
+    proof = verified(Wasteful(), Counterexample("pareto", fo.Instance([[1]], [1]), 0))
     assert proof.margin == pytest.approx(1 / 99, abs=1e-5) and "run again" in proof.how
 
 
@@ -134,7 +135,7 @@ def test_a_random_mechanism_is_never_believed() -> None:
             answer = fo.DRF().allocate(instance)
             return replace(answer, tasks_by_server=answer.tasks_by_server * self.rng.random())
 
-    proof = verified(Random(), Case("pareto", fo.Instance([[1]], [1]), 0))
+    proof = verified(Random(), Counterexample("pareto", fo.Instance([[1]], [1]), 0))
     assert not proof.believed and "answers otherwise" in proof.how
 
 
@@ -151,7 +152,7 @@ def test_what_one_solver_leaves_of_a_flat_optimum_is_no_envy() -> None:
     again = recomputed(policy, pool)
     assert first.certificate.solver not in again.how.split("(")[1].split(", ")[1:]
     assert min(again.error) >= 2 * np.sqrt(3 * first.certificate.gap) * 0.2  # the first user's tasks are 0.222
-    assert not any(verified(policy, Case("envy-free", pool, user)).believed for user in range(3))
+    assert not any(verified(policy, Counterexample("envy-free", pool, user)).believed for user in range(3))
 
 
 def test_envy_of_different_users_at_different_optima_is_no_envy_at_all_of_them() -> None:
@@ -159,10 +160,10 @@ def test_envy_of_different_users_at_different_optima_is_no_envy_at_all_of_them()
     pool = fo.Instance([[2, 2], [1, 1], [1, 1]], [2, 2], weights=[1, 1, 1])
     corners = recomputed(fo.NoFairness(), pool).answers
     assert len(corners) == 2 and all(c.tasks[0] == 0 for c in corners)
-    assert not verified(fo.NoFairness(), Case("envy-free", pool, 1)).believed  # envies 'user3' at one corner only
-    assert not verified(fo.NoFairness(), Case("envy-free", pool, 0)).believed  # one of two others, by corner
+    assert not verified(fo.NoFairness(), Counterexample("envy-free", pool, 1)).believed  # envies at one corner only
+    assert not verified(fo.NoFairness(), Counterexample("envy-free", pool, 0)).believed  # one of two others, by corner
     alone = fo.Instance([[2, 2], [1, 1]], [2, 2])
-    assert verified(fo.NoFairness(), Case("envy-free", alone, 0)).believed
+    assert verified(fo.NoFairness(), Counterexample("envy-free", alone, 0)).believed
 
 
 def test_several_servers_are_refused() -> None:

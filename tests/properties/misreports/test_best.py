@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairopt as fo
+from fairopt.progress import progress
 from fairopt.properties.misreports import families as lie_families
 from fairopt.properties.misreports.best import FAMILIES, best_lies, best_misreport, true_tasks, verified_misreport
 from tests.oracle import fractions_waterfill as oracle
@@ -147,7 +148,7 @@ def test_zeros_stay_out_of_positive_reports_and_truths_out_of_boosts():
 
 
 def test_boosting_does_not_pay_under_2df_on_positive_demands():
-    """000 Theorem 4, as far as it goes; any other lie pays at once."""
+    """Theorem 4 of Jiang and Wu, as far as it goes; any other lie pays at once."""
     demands, capacities = small(5)
     assert best_lies(fo.KDF(2), demands, capacities, boosting=True, tries=150).gain.max() == 0
     assert best_lies(fo.KDF(2), demands, capacities, tries=50).gain.max() > 0.1
@@ -293,9 +294,10 @@ def test_the_same_seed_gives_the_same_lies():
 
 
 def test_progress_names_each_family():
-    done = []
-    best_lies(fo.DRF(), [[[1, 1]]], [1, 1], tries=20, progress=done.append)
-    assert done == [*FAMILIES, "climb"]
+    said = []
+    with progress(lambda what, done, of: said.append(what)):
+        best_lies(fo.DRF(), [[[1, 1]]], [1, 1], tries=20)
+    assert list(dict.fromkeys(said)) == ["instances", *(f"lies: {family}, users" for family in (*FAMILIES, "climb"))]
 
 
 @pytest.mark.parametrize("user", ["nobody", 2, -1, True, None])

@@ -1,4 +1,4 @@
-"""A mechanism on many small pools at once: in step where a fast route allows, else one by one, and never trusted."""
+"""What a mechanism answers, on one instance or on many pools at once: measured on the data, and never trusted."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import Allocation, feasibility
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.objectives import AlphaFair, Total
-from fairopt.blocks.shares import Share
-from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
+from fairopt.formulation.batch import Batch, tasks_within
 from fairopt.instance import Instance
-from fairopt.methods.batch.solve import allocate_many
+from fairopt.methods.batch.allocate_many import allocate_batch
 from fairopt.policy import Policy, label
 
-__all__ = ["Outcomes", "answers_otherwise", "checked", "differing", "doubt", "left_open", "outcomes"]
+__all__ = ["Outcomes", "answers_otherwise", "checked", "differing", "outcomes", "outcomes_of"]
 
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
@@ -28,8 +26,6 @@ Fault = tuple[int, Exception]
 # Pools that stand side by side as servers of one instance. MLF-DRS took 1.9, 1.9, 2.5, 2.6 and 3.4 microseconds per
 # pool of 3 x 3 with 2**8, 2**10, 2**12, 2**14 and 2**17 of them.
 SIDE_BY_SIDE = 2**10
-ROUNDING = 1e-9  # of tasks that were found by a finite number of operations: water-filling, closed forms, vertices
-TWICE = 2.0  # bounds are rounded, and a proved gap holds to first order
 SAME = 1e-6  # of what a user could run alone: answers of a mechanism that is not random differ by nothing
 
 
@@ -65,56 +61,39 @@ class Outcomes:
 def outcomes(
     mechanism: Any, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None
 ) -> Outcomes:
-    """Run a mechanism on many pools of one shape, and check what it answers.
+    """Run a mechanism on many pools of one shape, given as for `allocate_many`, and check what it answers.
 
-    Policies that `allocate_many` takes are solved in step, those that decide bundles by bases side by side; anything
-    else, and a `Policy` with an ``allocate`` of its own, one by one.
-
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``.
-    demands : array-like of shape (n_instances, n_users, n_resources)
-        Units of each resource that one task takes.
-    capacities : array-like of shape (n_resources,) or (n_instances, n_resources)
-        Units of each resource.
-    weights, task_limits : array-like of shape (n_users,) or (n_instances, n_users), optional
-        As in `Instance`.
-
-    Returns
-    -------
-    Outcomes
-        A mechanism that raises, answers NaN or takes more than there is is at fault there, and the others stand.
-
-    Raises
-    ------
-    InvalidInstance
-        If the numbers are no instances.
+    A mechanism that raises, answers NaN or takes more than there is is at fault there, and the others stand. Numbers
+    that are not those of instances raise `InvalidInstance`.
 
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.audit.answers import outcomes
+    >>> from fairopt.properties.answers import outcomes
     >>> both = outcomes(fo.KDF(2), [[[40, 8, 8], [8, 5, 1]], [[1, 2, 0], [1, 0, 0]]], [200, 200, 200])
     >>> both.tasks[0].round(3), both.outside
     (array([ 1.923, 15.385]), array([False,  True]))
     """
-    need = np.asarray(demands, dtype=float)
-    size, n, m = need.shape
-    room = np.broadcast_to(np.asarray(capacities, dtype=float), (size, m))
-    entitled = np.broadcast_to(np.asarray(1.0 if weights is None else weights, dtype=float), (size, n))
-    limits = np.broadcast_to(np.asarray(np.inf if task_limits is None else task_limits, dtype=float), (size, n))
-    found = _Found(size, n, m)
-    left = np.arange(size)
-    if size and n and type(mechanism) is Policy:  # a subclass may answer in its own way
-        left = _in_step(mechanism, need, room, entitled, limits, found)
+    return outcomes_of(mechanism, Batch.of(demands, capacities, weights, task_limits))
+
+
+def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
+    """`outcomes`, for arrays that are read already.
+
+    Policies that `allocate_many` takes are solved in step, those that decide bundles by bases side by side; anything
+    else, and a `Policy` with an ``allocate`` of its own, one by one.
+    """
+    found = _PartialOutcomes(pools.demands.shape)
+    left = np.arange(len(pools))
+    if len(pools) and pools.n_users and type(mechanism) is Policy:  # a subclass may answer in its own way
+        left = _solve_in_step(mechanism, pools, found)
     for b in left:
-        instance = Instance(need[b], room[b], weights=entitled[b], task_limits=limits[b])
+        instance = pools.instance(int(b))
         try:
             answer = checked(mechanism, instance)
         except OutOfDomain:
             found.outside[b] = True
-        except Exception as error:  # whatever somebody's own mechanism raises is what there is to report
+        except Exception as error:  # whatever a mechanism raises is what there is to report
             found.faults.append((int(b), error))
         else:
             found.keep(b, answer.tasks, None if answer.given_bundles is None else answer.given_bundles[:, 0])
@@ -122,32 +101,15 @@ def outcomes(
 
 
 def checked(mechanism: Any, instance: Instance) -> Allocation:
-    """A mechanism's answer, measured on the instance's own data whatever its certificate says.
+    """A mechanism's answer on an instance, measured on the instance's own data whatever its certificate says.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``.
-    instance : Instance
-        Any number of servers.
-
-    Returns
-    -------
-    Allocation
-
-    Raises
-    ------
-    NotCertified
-        If a number is NaN, or a capacity or a limit is exceeded, or its own certificate says that it is not right.
-    InvalidBlock
-        If it is no allocation of this instance's users.
-    Exception
-        Whatever the mechanism raises.
+    Raises `NotCertified` if a number is NaN, a capacity or a limit is exceeded, or its own certificate says that it is
+    not right; `InvalidBlock` if it is not an allocation of this instance's users; and whatever the mechanism raises.
 
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.audit.answers import checked
+    >>> from fairopt.properties.answers import checked
     >>> checked(fo.DRF(), fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
     array([ 2.5, 12.5])
     """
@@ -189,29 +151,19 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
 def differing(
     mechanism: Any, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None
 ) -> NDArray[np.int64]:
-    """Instances on which a mechanism answers otherwise when asked again: it is random, or remembers.
-
-    Parameters
-    ----------
-    mechanism, demands, capacities, weights, task_limits
-        As in `outcomes`.
-
-    Returns
-    -------
-    ndarray of int
-        Places in the batch.
+    """Instances, as in `outcomes`, on which a mechanism answers otherwise when asked again: it is random, or remembers.
 
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.audit.answers import differing
+    >>> from fairopt.properties.answers import differing
     >>> differing(fo.DRF(), [[[40, 8, 8], [8, 5, 1]]], [200, 200, 200])
     array([], dtype=int64)
     """
-    need = np.asarray(demands, dtype=float)
-    first, again = (outcomes(mechanism, need, capacities, weights, task_limits) for _ in range(2))
-    room = np.broadcast_to(np.asarray(capacities, dtype=float), (len(need), need.shape[2]))[:, None]
-    alone = np.divide(room, need, out=np.full(need.shape, np.inf), where=need > 0).min(axis=2)
+    pools = Batch.of(demands, capacities, weights, task_limits)
+    first, again = (outcomes_of(mechanism, pools) for _ in range(2))
+    room = pools.capacities[:, None]
+    alone = tasks_within(room, pools.demands)
     other = (first.ok != again.ok) | (first.outside != again.outside)
     both = first.ok & again.ok
     apart = np.abs(first.tasks[both] - again.tasks[both]) > SAME * alone[both]
@@ -224,16 +176,7 @@ def differing(
 def answers_otherwise(mechanism: Any, instance: Instance) -> bool:
     """Whether a mechanism answers otherwise when it is asked again about an instance of any number of servers.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``. That it raises is another matter: False.
-    instance : Instance
-        Where.
-
-    Returns
-    -------
-    bool
+    That it raises is another matter: False.
     """
     try:
         first, again = (checked(mechanism, instance.replace()) for _ in range(2))
@@ -243,77 +186,14 @@ def answers_otherwise(mechanism: Any, instance: Instance) -> bool:
     return bool((np.abs(first.tasks - again.tasks) > SAME * alone).any())
 
 
-def doubt(answer: Allocation) -> Float:
-    """By how much each user's tasks may be off, relative to them, judging by the gap that was proved.
+class _PartialOutcomes:
+    """What is known so far of `Outcomes`."""
 
-    Optima are flat: to be off by the part e_j of its tasks costs alpha-fairness ``alpha / 2 sum_j r_j e_j**2`` of its
-    power mean, where ``r_j`` is user j's part of ``sum_j w_j (s_j / w_j)**(1 - alpha)``. So a gap of 1e-12 leaves about
-    1e-6, and more to those who count for little: users of small weight, and for large alpha the rich.
-
-    Parameters
-    ----------
-    answer : Allocation
-        With its certificate. Of other objectives than alpha-fairness users count by their weights.
-
-    Returns
-    -------
-    ndarray of shape (n_users,)
-        At most 1.
-    """
-    objective = getattr(answer.policy, "objective", None)
-    alpha, part = 1.0, answer.instance.weights / answer.instance.weights.sum()
-    if isinstance(objective, AlphaFair) and objective.alpha > 0:
-        alpha, part = objective.alpha, _parts(answer, objective.share, objective.alpha)
-    with np.errstate(divide="ignore", over="ignore"):
-        off = 2.0 * np.sqrt(max(answer.certificate.gap, 0.0) / (min(alpha, 1.0) * part))
-    return np.minimum(ROUNDING + np.nan_to_num(off, nan=1.0), 1.0)
-
-
-def left_open(answer: Allocation) -> tuple[float, Float]:
-    """What the certificate does not rule out: a part of each capacity that is left, and further tasks of each user.
-
-    With the proved gap as a part of every user's tasks, as much of each capacity is left; no gap sees less than that.
-    One of alpha-fairness, or of a total, sees users by their ``r_j`` as in `doubt`: if user j could run the part e_j
-    more while no other user loses, the power mean would be larger by about ``r_j e_j``, so e_j is at most the gap over
-    ``r_j``.
-
-    Parameters
-    ----------
-    answer : Allocation
-        With its certificate, of which no gap above the tolerance counts.
-
-    Returns
-    -------
-    tuple of float and ndarray of shape (n_users,)
-        The tasks are 0 for other objectives.
-    """
-    objective, tasks = getattr(answer.policy, "objective", None), answer.tasks
-    proved, more = answer.certificate.gap, np.zeros(answer.instance.n_users)
-    gap = TWICE * min(proved, GAP_TOLERANCE) if proved > 0 else 0.0  # of NaN too
-    if isinstance(objective, FairnessEfficiency):
-        objective = objective.alpha_fair()
-    if isinstance(objective, (AlphaFair, Total)):
-        part = _parts(answer, objective.share, objective.alpha if isinstance(objective, AlphaFair) else 0.0)
-        np.divide(gap * tasks, part, out=more, where=(part > 0) & (tasks > 0))
-    return gap, more
-
-
-def _parts(answer: Allocation, share: Share, alpha: float) -> Float:
-    """Each user's part of the sum whose power is the mean that an alpha-fair objective has of shares."""
-    shares = np.maximum(answer.share(share), np.finfo(float).tiny)
-    logs = alpha * np.log(answer.instance.weights) + (1.0 - alpha) * np.log(shares)
-    counts = np.exp(logs - logs.max(initial=-np.inf))
-    return np.asarray(counts / counts.sum())
-
-
-class _Found:
-    """What is known so far."""
-
-    def __init__(self, size: int, n: int, m: int) -> None:
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        size, n, _ = self.shape = shape
         self.tasks = np.full((size, n), np.nan)
         self.ok, self.outside = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
         self.bundles: Float | None = None
-        self.shape = (size, n, m)
         self.faults: list[Fault] = []
 
     def keep(self, where: Any, tasks: Float, bundles: Float | None = None) -> None:
@@ -324,20 +204,18 @@ class _Found:
             self.bundles[where] = bundles
 
 
-def _in_step(
-    policy: Policy, need: Float, room: Float, weights: Float, limits: Float, found: _Found
-) -> NDArray[np.int64]:
-    """Solve what a fast route takes, and say what is left."""
-    everything = np.arange(len(need))
+def _solve_in_step(policy: Policy, pools: Batch, found: _PartialOutcomes) -> NDArray[np.int64]:
+    """Solve what can be solved many at a time, and say what is left."""
+    everything = np.arange(len(pools))
     if isinstance(policy.objective, WeightedLog):
-        alike = (weights == weights[:, :1]).all(axis=1) & (limits > 0).all(axis=1)
+        alike = (pools.weights == pools.weights[:, :1]).all(axis=1) & (pools.limits > 0).all(axis=1)
         blocks = _side_by_side(policy)
         if blocks is None:
             return everything
         for where in np.array_split(everything[alike], -(-int(alike.sum()) // SIDE_BY_SIDE)) if alike.any() else ():
-            alike[where] = _bundles(blocks, need[where], room[where], limits[where], where, found)
+            alike[where] = _solve_as_servers(blocks, pools[where], where, found)
         return everything[~alike]
-    inside = _inside(policy, need, room, limits)
+    inside = _within_domain(policy, pools)
     if inside is None:
         return everything
     here = np.flatnonzero(inside)
@@ -345,7 +223,7 @@ def _in_step(
         found.outside[:] = True
         return here
     try:
-        many = allocate_many(policy, need[here], room[here], weights=weights[here], task_limits=limits[here])
+        many = allocate_batch(policy, pools[here])
     except OutOfDomain:  # of another kind than it solves
         return everything
     found.outside[:] = ~inside
@@ -357,15 +235,15 @@ def _in_step(
     return everything[:0]
 
 
-def _inside(policy: Policy, need: Float, room: Float, limits: Float) -> Bool | None:
+def _within_domain(policy: Policy, pools: Batch) -> Bool | None:
     """For which pools every share of the objective is defined; None where that is not known by row."""
-    inside = np.ones(len(need), dtype=bool)
-    part = limits > 0
-    b, user = np.nonzero(part)
+    inside = np.ones(len(pools), dtype=bool)
+    b, user = np.nonzero(pools.limits > 0)
     if not len(b):
         return inside
-    ratios = np.divide(need, room[:, None], out=np.zeros(need.shape), where=room[:, None] > 0)
-    together = Instance(ratios[b, user], np.ones(need.shape[2]))
+    room = pools.capacities[:, None]
+    ratios = np.divide(pools.demands, room, out=np.zeros(pools.demands.shape), where=room > 0)
+    together = Instance(ratios[b, user], np.ones(ratios.shape[2]))
     for share in policy.objective.share_blocks():
         if not share.by_row:
             return None
@@ -389,15 +267,16 @@ def _side_by_side(policy: Policy) -> Policy | None:
     return Policy(objective, [*parts, *(c for c in policy.constraints if type(c) is AtMostRequested)])
 
 
-def _bundles(policy: Policy, need: Float, room: Float, limits: Float, where: Any, found: _Found) -> Bool:
+def _solve_as_servers(policy: Policy, pools: Batch, where: Any, found: _PartialOutcomes) -> Bool:
     """Pools as servers of one instance; which of them have an answer."""
-    together = Instance(np.ascontiguousarray(need.swapaxes(0, 1)), room)
+    room = pools.capacities
+    together = Instance(np.ascontiguousarray(pools.demands.swapaxes(0, 1)), room)
     try:
         answer = policy.allocate(together)
     except (NotCertified, OutOfDomain):  # one by one it is known where
-        return np.zeros(len(need), dtype=bool)
+        return np.zeros(len(pools), dtype=bool)
     held = answer.bundles.swapaxes(0, 1)
     good = (held.sum(axis=1) <= room * (1.0 + VIOLATION_TOLERANCE)).all(axis=1)
-    tasks = np.minimum(answer.tasks_by_server.T, limits)
+    tasks = np.minimum(answer.tasks_by_server.T, pools.limits)
     found.keep(where[good], tasks[good], held[good])
     return np.asarray(good)

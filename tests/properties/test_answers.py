@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.properties.audit import answers as many
-from fairopt.properties.audit.answers import checked, differing, doubt, left_open, outcomes
+from fairopt.properties import answers as many
+from fairopt.properties.answers import checked, differing, outcomes
+from fairopt.properties.uncertainty import error_bound, left_open
 from tests.oracle import bundles as oracle_bundles
 from tests.oracle import fractions_waterfill as oracle
 
@@ -255,7 +256,7 @@ def test_more_pools_than_stand_side_by_side(monkeypatch):
 def test_doubt_grows_with_the_gap():
     answer = fo.DRF().allocate(fo.Instance([[1, 1], [1, 1]], [4, 4]))
     loose = dataclasses.replace(answer, certificate=dataclasses.replace(answer.certificate, gap=1e-6))
-    assert (doubt(answer) < 1e-6).all() and (doubt(loose) > 1e-3).all()
+    assert (error_bound(answer) < 1e-6).all() and (error_bound(loose) > 1e-3).all()
 
 
 def test_the_tasks_of_those_who_count_for_little_are_doubted_most():
@@ -263,9 +264,9 @@ def test_the_tasks_of_those_who_count_for_little_are_doubted_most():
     answer = fo.FDS(1).allocate(pool, solver="CLARABEL")
     right = np.array([8 / 5 * 1000, 8 / 4]) / 1001
     off = np.abs(answer.tasks / right - 1)
-    large, small = doubt(answer)
+    large, small = error_bound(answer)
     assert small == pytest.approx(np.sqrt(1000) * large, rel=1e-3) and (off <= [large, small]).all()
-    assert (doubt(fo.FDS(5).allocate(fo.Instance([[1, 4], [4, 1]], [4, 9]), solver="CLARABEL")) > 0).all()
+    assert (error_bound(fo.FDS(5).allocate(fo.Instance([[1, 4], [4, 1]], [4, 9]), solver="CLARABEL")) > 0).all()
 
 
 @pytest.mark.parametrize("alpha", [0, 0.5, 1, 2, 5])

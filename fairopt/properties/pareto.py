@@ -28,7 +28,7 @@ from scipy.optimize import linprog
 from fairopt.allocation import Allocation
 from fairopt.errors import NotCertified
 from fairopt.instance import Instance
-from fairopt.properties.audit.answers import left_open
+from fairopt.properties.uncertainty import left_open
 from fairopt.properties.units import gain_units, own_units
 
 __all__ = ["Dominating", "dominating"]
@@ -81,7 +81,7 @@ class Dominating:
 
 
 @dataclass(frozen=True)
-class _Question:
+class _GainProblem:
     """What is asked of an allocation, servers that are alike taken together.
 
     Attributes
@@ -129,48 +129,36 @@ class _Question:
 
 
 def dominating(allocation: Allocation, tol: float) -> Dominating:
-    """The allocation that dominates another by the largest gain of one user.
+    """The allocation that dominates a feasible one by the largest gain of one user.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Any that is feasible. Only its tasks count, so resources that are handed out and that no user can use are free.
-    tol : float
-        Gains up to this are not looked for on several servers, and ``margin`` and ``bound`` may be so far apart.
-
-    Returns
-    -------
-    Dominating
-        With 20 users looked at one by one ``bound`` may stay further above a ``margin`` that is more than ``tol``.
-
-    Raises
-    ------
-    NotCertified
-        If no solver's answer settles whether some user can gain more than ``tol``.
+    Only tasks count, so resources that are handed out and that no user can use are free. On several servers gains up to
+    ``tol`` are not looked for, ``margin`` and ``bound`` may be so far apart, and ``bound`` may stay further above a
+    ``margin`` that is more than ``tol`` once 20 users were looked at one by one. `NotCertified` is raised if no
+    solver's answer settles whether some user can gain more than ``tol``.
     """
-    given, question = allocation.instance, _question(allocation)
+    given, problem = allocation.instance, _gain_problem(allocation)
     nothing = Dominating(allocation.tasks_by_server, {}, 0.0, 0.0)
-    if not (question.room > question.counts).any():
+    if not (problem.room > problem.counts).any():
         return nothing
-    if question.instance.n_servers == 1:
-        gains = _leftover(question, question.left)
-        gains = question.counted(np.where(gains > question.always, gains, _leftover(question, question.sure_left)))
-        user, best = int(gains.argmax()), question.tasks.copy()
+    if problem.instance.n_servers == 1:
+        gains = _leftover(problem, problem.left)
+        gains = problem.counted(np.where(gains > problem.always, gains, _leftover(problem, problem.sure_left)))
+        user, best = int(gains.argmax()), problem.tasks.copy()
         margin = bound = float(gains[user])
-        best[user, 0] += margin * question.unit[user]
+        best[user, 0] += margin * problem.unit[user]
     else:
-        search = _Search(question, tol)
+        search = _GainSearch(problem, tol)
         search.run()
         user, best, margin, bound, gains = search.user, search.tasks, search.margin, search.bound, search.seen
     if margin == 0.0:
         return replace(nothing, bound=bound)
     tasks = best if best.shape[1] == given.n_servers else given.spread(best)
     others = int((np.delete(gains, user) > tol).sum())
-    more = {given.users[user]: float(margin * question.unit[user])}
+    more = {given.users[user]: float(margin * problem.unit[user])}
     return Dominating(tasks, more, margin, max(bound, margin), others)
 
 
-def _question(allocation: Allocation) -> _Question:
+def _gain_problem(allocation: Allocation) -> _GainProblem:
     given = allocation.instance
     instance = given.merged()
     tasks = np.maximum(allocation.tasks_by_server, 0.0)
@@ -188,25 +176,25 @@ def _question(allocation: Allocation) -> _Question:
     left = np.where(used >= capacities * (1.0 - rounding), 0.0, capacities - used)
     open_part, open_tasks = left_open(allocation)
     always = ALWAYS * scale / unit
-    return _Question(
+    return _GainProblem(
         instance, tasks, used + left, left, np.where(left <= open_part * capacities, 0.0, left),
         np.maximum(tasks - open_part * total[:, None], 0.0), scale, unit,
         np.minimum(open_tasks / unit, always), always, np.where(part, np.maximum(most - total, 0.0) / unit, 0.0),
     )  # fmt: skip
 
 
-def _leftover(question: _Question, units: Float) -> Float:
+def _leftover(problem: _GainProblem, units: Float) -> Float:
     """Gains of users on one pool: each by itself takes what it needs of these."""
-    demands = question.instance.per_server_demands[:, 0]
-    gains = question.room.copy()
+    demands = problem.instance.per_server_demands[:, 0]
+    gains = problem.room.copy()
     for i, left in enumerate(units[0]):
-        need = demands[:, i] * question.unit
+        need = demands[:, i] * problem.unit
         np.minimum(gains, np.divide(left, need, out=np.full(len(gains), np.inf), where=need > 0), out=gains)
     return gains
 
 
 @dataclass
-class _Search:
+class _GainSearch:
     """Several servers: what users can gain at least, as found, and at most, as proved.
 
     Attributes
@@ -217,25 +205,25 @@ class _Search:
         What each user was seen to gain while all did, and a bound on what it can gain.
     """
 
-    question: _Question
+    problem: _GainProblem
     tol: float
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.user, self.margin, self.tasks = 0, 0.0, self.question.tasks
-        self.most: Float = self.question.room.copy()
+        self.user, self.margin, self.tasks = 0, 0.0, self.problem.tasks
+        self.most: Float = self.problem.room.copy()
         self.seen: Float = np.zeros(len(self.most))
-        many = int(self.question.instance.eligible.sum()) > MANY
+        many = int(self.problem.instance.eligible.sum()) > MANY
         self.methods: tuple[Method, ...] = ("highs-ipm", "highs-ds") if many else ("highs-ds", "highs-ipm")
 
     @property
     def bound(self) -> float:
         """What no user can gain more than."""
-        return float(self.question.counted(self.most).max(initial=0.0))
+        return float(self.problem.counted(self.most).max(initial=0.0))
 
     def run(self) -> None:
         """Look at all users at once, then at those in question, until what is found and what is proved agree."""
-        q = self.question
+        q = self.problem
         enough = np.maximum(q.counts, self.tol)
         # if each gain is divided by what is left open to its user, those of a certified answer sum to 1 at most
         worth = np.minimum(self.tol / enough * q.scale / q.unit, MOST_WORTH)
@@ -259,11 +247,11 @@ class _Search:
     def _in_question(self) -> NDArray[np.bool_]:
         """Users who may gain more than was found, as far as is proved."""
         known = self.margin + self.tol * max(self.margin, 1.0) if self.margin > self.tol else self.tol
-        return self.most > np.maximum(self.question.counts, known)
+        return self.most > np.maximum(self.problem.counts, known)
 
     def _look(self, worth: Float, room: Float, user: int | None) -> None:
         """Maximise a sum of gains, and take its answer as far as it fits and its prices for what they prove."""
-        q = self.question
+        q = self.problem
         self.said.clear()
         for whole in (WHOLE, COARSE):
             for method in self.methods:
@@ -288,7 +276,7 @@ class _Search:
                 self.said.append(f"{method}: user {name!r} gains between {self.margin:.3g} and {self.most[user]:.3g}")
 
 
-def _program(q: _Question, worth: Float, room: Float, method: Method, whole: float) -> tuple[Float, Float] | str:
+def _program(q: _GainProblem, worth: Float, room: Float, method: Method, whole: float) -> tuple[Float, Float] | str:
     """Tasks and prices where the sum of worthy gains is largest; the tasks of every user may move.
 
     The unknowns are changes, so that no change at all is feasible to the last digit.
@@ -320,7 +308,7 @@ def _program(q: _Question, worth: Float, room: Float, method: Method, whole: flo
     return tasks, whole * np.maximum(-found.ineqlin.marginals, 0.0).reshape(q.usable.shape)
 
 
-def _bounds(q: _Question, prices: Float) -> Float:
+def _bounds(q: _GainProblem, prices: Float) -> Float:
     """No user can gain more than this that counts, at whatever prices of whole usable capacities.
 
     A scale of user j costs at least what it costs on the cheapest server. So another allocation in which no user runs
@@ -340,7 +328,7 @@ def _bounds(q: _Question, prices: Float) -> Float:
     return np.where(gains > q.always, gains, sure)
 
 
-def _fitted(q: _Question, tasks: Float, user: int) -> tuple[Float, float]:
+def _fitted(q: _GainProblem, tasks: Float, user: int) -> tuple[Float, float]:
     """What fits of a user's tasks beside all others, who run as much as before but for noise, and the user's gain."""
     before, total = q.tasks.sum(axis=1), tasks.sum(axis=1)
     others = tasks * np.divide(before, total, out=np.ones(len(total)), where=total > 0)[:, None]

@@ -1,4 +1,4 @@
-"""Many small instances of one shape at once: the fast routes, in step over all of them."""
+"""Many small instances of one shape at once: each step of a method on a pool, over all instances."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Tot
 from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
-from fairopt.formulation.batch import Batch, Chunk
+from fairopt.formulation.batch import Batch, BatchChunk, wrong_shape
 from fairopt.methods import dispatch
-from fairopt.methods.batch import alpha_fair as batch_prices
-from fairopt.methods.batch import max_sum, waterfilling
+from fairopt.methods.batch.alpha_fair import solve_alpha_fair
+from fairopt.methods.batch.max_sum import solve_max_sum
+from fairopt.methods.batch.waterfilling import solve_leximin
 from fairopt.progress import by_itself
 from fairopt.proofs import gate
 from fairopt.proofs.batch import judge
 from fairopt.proofs.gate import Found
 
-__all__ = ["Allocations", "allocate_many"]
+__all__ = ["Allocations", "allocate_batch", "allocate_many"]
 
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
-Solve = Callable[[Chunk], tuple[Float, Float | None]]  # tasks (n_users, size), feasible, and prices as evidence
+# Gives tasks (n_users, size), which are feasible, and prices as evidence.
+SolveChunk = Callable[[BatchChunk], tuple[Float, Float | None]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +89,7 @@ class Allocations:
     def __getitem__(self, b: int) -> Allocation:
         """The allocation of one instance, without the users who take no part; it has no prices."""
         b = range(len(self))[b]  # negative ones count from the end, and beyond it is an IndexError
-        instance, users = self._batch.instance(b)
+        instance, users = self._batch.taking_part(b)
         found = Found(
             float(self.gap[b]), float(self.violation[b]), "one by one" if self.one_by_one[b] else self.method
         )
@@ -112,7 +114,6 @@ def allocate_many(
     *,
     weights: Any = None,
     task_limits: Any = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> Allocations:
     """Solve a policy on many instances of one pool each, microseconds apiece, and prove every answer.
 
@@ -129,8 +130,6 @@ def allocate_many(
         Units of each resource.
     weights, task_limits : scalar, array-like of shape (n_users,) or (n_instances, n_users), optional
         As in `Instance`, but everything by position: data frames and series with labels are refused.
-    progress : callable, optional
-        Called with the number of instances done and of all, now and then.
 
     Returns
     -------
@@ -159,14 +158,22 @@ def allocate_many(
     array([[ 3., 10.],
            [95., 10.]])
     """
-    start = time.perf_counter()
-    method, single, share, solve = _way(policy)
-    batch = Batch(demands, capacities, weights, task_limits)
+    begun = time.perf_counter()
+    batch = Batch.of(demands, capacities, weights, task_limits)
+    if not batch.n_users:
+        raise wrong_shape(batch.demands.shape)
+    return allocate_batch(policy, batch, begun)
+
+
+def allocate_batch(policy: Any, batch: Batch, begun: float | None = None) -> Allocations:
+    """`allocate_many`, for arrays that are read already; ``begun`` is when that was begun."""
+    start = time.perf_counter() if begun is None else begun
+    method, single, share, solve = _method_for(policy)
     tasks = np.zeros((len(batch), batch.n_users))
     gap, violation, alone = np.zeros(len(batch)), np.zeros(len(batch)), np.zeros(len(batch), dtype=bool)
     with by_itself() as tell:
+        tell("instances", 0, len(batch))
         for where in batch.slices():
-            tell("instances", where.start, len(batch))
             with np.errstate(all="ignore"):  # zeros and infinities are meant, and what ends as NaN is not certified
                 chunk = batch.chunk(where, share)
                 found, prices = solve(chunk)
@@ -174,13 +181,12 @@ def allocate_many(
                 gap[where], violation[where] = judge(chunk, single, found, prices)
             alone[where] = ~((gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE))
             for b in where.start + np.flatnonzero(alone[where]):
-                tasks[b], gap[b], violation[b] = _by_itself(policy, batch, int(b))
-            if progress is not None:
-                progress(where.stop, len(batch))
+                tasks[b], gap[b], violation[b] = _allocate_one(policy, batch, int(b))
+            tell("instances", where.stop, len(batch))
     return Allocations(policy, tasks, gap, violation, method, alone, time.perf_counter() - start, batch)
 
 
-def _way(policy: Any) -> tuple[str, Objective, Share, Solve]:
+def _method_for(policy: Any) -> tuple[str, Objective, Share, SolveChunk]:
     """The method, the objective and its share, and what solves a chunk."""
     objective = getattr(policy, "objective", None)
     if not isinstance(objective, Objective):
@@ -201,20 +207,20 @@ def _way(policy: Any) -> tuple[str, Objective, Share, Solve]:
             "allocate one by one: policy.allocate(instance)"
         )
     if isinstance(single, (Leximin, MaxMin)):
-        return "water-filling", single, share, waterfilling.solve
+        return "water-filling", single, share, solve_leximin
     if isinstance(single, Total) or (isinstance(single, AlphaFair) and single.alpha == 0):
-        return "simplex", single, share, max_sum.solve
+        return "simplex", single, share, solve_max_sum
     if isinstance(single, AlphaFair):
-        return "prices", single, share, partial(batch_prices.solve, alpha=single.alpha)
+        return "prices", single, share, partial(solve_alpha_fair, alpha=single.alpha)
     raise OutOfDomain(
         f"allocate_many solves Leximin, MaxMin, AlphaFair and Total of one share, not {objective!r}; "
         "allocate one by one: policy.allocate(instance)"
     )
 
 
-def _by_itself(policy: Any, batch: Batch, b: int) -> tuple[Float, float, float]:
-    """Tasks, gap and violation of one instance by the general way; the best found where nothing could be proved."""
-    instance, users = batch.instance(b)
+def _allocate_one(policy: Any, batch: Batch, b: int) -> tuple[Float, float, float]:
+    """Tasks, gap and violation of one instance by `Policy.allocate`; the best found where nothing could be proved."""
+    instance, users = batch.taking_part(b)
     tasks = np.zeros(batch.n_users)
     try:
         answer: Allocation | None = dispatch.allocate(policy, instance)

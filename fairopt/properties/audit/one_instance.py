@@ -1,4 +1,4 @@
-"""Witnesses in words, and properties on somebody's own instances of several servers."""
+"""One property on one instance of any number of servers; and what a counterexample shows, in words."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
-from fairopt.properties.audit.answers import checked, doubt
+from fairopt.properties.answers import checked
 from fairopt.properties.audit.findings import Unconfirmed, Witness, percent
 from fairopt.properties.checks import check
-from fairopt.properties.exact.confirm import Case, confirmed
-from fairopt.properties.misreports.best import Misreport, best_misreport, true_tasks
+from fairopt.properties.exact.confirm import second_answer
+from fairopt.properties.exact.margins import Counterexample
+from fairopt.properties.misreports.best import Misreport, best_misreport
+from fairopt.properties.misreports.search import lying_instance, tasks_truly
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS
+from fairopt.properties.uncertainty import error_bound
 
-__all__ = ["Outcome", "of_lie", "on_servers", "one_pool", "sentence_of"]
+__all__ = ["InstanceFinding", "search_instance", "sentence_of", "witness_of_lie"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class InstanceFinding:
     """What came of one instance: an answer or not, a witness or not, or what seemed to be one."""
 
     answered: bool = False
@@ -32,22 +35,14 @@ class Outcome:
     witness: Witness | None = None
 
 
-def one_pool(instance: Instance) -> bool:
-    """Whether it is one server row of one server where everybody may run."""
-    return instance.n_servers == 1 and int(instance.counts[0]) == 1 and bool(instance.eligible.all())
-
-
-def sentence_of(mechanism: Any, case: Case) -> str | None:
+def sentence_of(mechanism: Any, case: Counterexample) -> str | None:
     """Who loses what, in words, by the mechanism's own answers; None where a check of them does not show it."""
     instance, user = case.instance, case.instance.users[case.user]
     answer = checked(mechanism, instance)
     truth = float(answer.tasks[case.user])
     if case.lie is not None:
-        demands = instance.per_server_demands[:, 0].copy()
-        demands[case.user] = case.lie
-        lied = checked(mechanism, instance.replace(demands=demands))
-        true = instance.per_server_demands[case.user, 0]
-        runs = float(true_tasks(lied.bundles[case.user, 0], true, instance.task_limits[case.user]))
+        lied = checked(mechanism, lying_instance(instance, case.user, np.array(case.lie)))
+        runs = tasks_truly(lied, instance, case.user)
         gain = runs / truth - 1 if truth > 0 else np.inf
         told = tuple(map(float, case.lie))
         return str(Misreport.on(instance, case.user, told, gain=gain, truthful=truth, lying=runs, family=""))
@@ -67,35 +62,18 @@ def sentence_of(mechanism: Any, case: Case) -> str | None:
     return None if verdict.holds else verdict.sentence
 
 
-def on_servers(
+def search_instance(
     mechanism: Any, name: str, instance: Instance, positive: bool, seed: int, budget: int | None = None
-) -> Outcome:
+) -> InstanceFinding:
     """A property of a mechanism on one instance of any number of servers.
 
-    Parameters
-    ----------
-    mechanism : Policy or other mechanism
-        Anything with ``allocate(instance)``.
-    name : str
-        The property, by its canonical name.
-    instance : Instance
-        Where.
-    positive : bool
-        Whether users may state positive demands only.
-    seed : int
-        For lies.
-    budget : int, optional
-        How many lies of each user to try; see `best_misreport`.
-
-    Returns
-    -------
-    Outcome
-        With a witness only if a second way agrees: the general route with another solver, where the mechanism is a
-        policy, else a second run; and only if the margin is more than the proved gaps leave open.
+    There is a witness only if a second way agrees (the general method with another solver, where the mechanism is a
+    policy, else a second run), and only if the margin is more than the proved gaps leave open. Lies are drawn by the
+    seed, a budget of them for each user (see `best_misreport`), ``positive`` ones only if asked for.
     """
     try:
         if name in OF_ALLOCATIONS:
-            return _of_allocation(mechanism, name, instance)
+            return _search_allocation(mechanism, name, instance)
         if name in ("strategy-proof", "strategy-proof-boosting"):
             boosting = name == "strategy-proof-boosting"
             lies = [
@@ -106,48 +84,48 @@ def on_servers(
                 if instance.task_limits[j] > 0
             ]
             found = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
-            return Outcome(answered=True, witness=None if found is None else of_lie(instance, found))
+            return InstanceFinding(answered=True, witness=None if found is None else witness_of_lie(instance, found))
         search = population_monotone if name == "population-monotone" else resource_monotone
         verdict = search(mechanism, instance)
     except OutOfDomain:
-        return Outcome(outside=True)
-    except Exception as error:  # whatever somebody's own mechanism raises is what there is to report
-        return Outcome(fault=f"{type(error).__name__}: {error}")
+        return InstanceFinding(outside=True)
+    except Exception as error:  # whatever a mechanism raises is what there is to report
+        return InstanceFinding(fault=f"{type(error).__name__}: {error}")
     if verdict.holds:
-        return Outcome(answered=True)
+        return InstanceFinding(answered=True)
     how = "before and after solved again, each by itself, with proof"
-    return Outcome(True, witness=Witness(instance, verdict.sentence, verdict.margin, None, None, None, how))
+    return InstanceFinding(True, witness=Witness(instance, verdict.sentence, verdict.margin, None, None, None, how))
 
 
-def of_lie(instance: Instance, lie: Misreport) -> Witness:
+def witness_of_lie(instance: Instance, lie: Misreport) -> Witness:
     """A lie that pays, as a witness."""
     how = "truth and lie solved again, each by itself, with proof"
     return Witness(instance, str(lie), lie.gain, lie.user, lie.demands, lie.gain, how)
 
 
-def _of_allocation(mechanism: Any, name: str, instance: Instance) -> Outcome:
+def _search_allocation(mechanism: Any, name: str, instance: Instance) -> InstanceFinding:
     """What one answer, and a second, say about a property of allocations."""
     first = checked(mechanism, instance)
     verdict = check(first, [name])[name]
     if verdict.holds:
-        return Outcome(answered=True)
+        return InstanceFinding(answered=True)
     try:
-        margin, unsure, how = _seen_again(mechanism, name, instance, first, verdict.margin)
+        margin, unsure, how = _confirm_margin(mechanism, name, instance, first, verdict.margin)
     except Exception as error:  # of the mechanism itself, or of a library that it or a solver uses
         reason = f"could not be confirmed: {type(error).__name__}: {error}"
-        return Outcome(answered=True, unproved=Unconfirmed(instance, verdict.sentence, reason))
+        return InstanceFinding(answered=True, unproved=Unconfirmed(instance, verdict.sentence, reason))
     if margin <= unsure:
         reason = f"{how}; a margin of {percent(margin)}, where the gaps leave {percent(unsure)} open"
-        return Outcome(answered=True, unproved=Unconfirmed(instance, verdict.sentence, reason))
-    return Outcome(True, witness=Witness(instance, verdict.sentence, margin, None, None, None, how))
+        return InstanceFinding(answered=True, unproved=Unconfirmed(instance, verdict.sentence, reason))
+    return InstanceFinding(True, witness=Witness(instance, verdict.sentence, margin, None, None, None, how))
 
 
-def _seen_again(
+def _confirm_margin(
     mechanism: Any, name: str, instance: Instance, first: Allocation, margin: float
 ) -> tuple[float, float, str]:
     """How badly a property fails in a second answer too, how much of that the gaps leave open, and how it was found."""
     second, how = None, "run again"
-    if (found := confirmed(mechanism, first)) is not None:
+    if (found := second_answer(mechanism, first)) is not None:
         second, how = found
         again = check(second, [name])[name]
         if again.holds:
@@ -158,6 +136,6 @@ def _seen_again(
         second = checked(mechanism, instance.replace())
         again = check(second, [name])[name]
     margin = min(margin, again.margin)
-    # with nobody off by more than this part of its tasks, no margin is off by more than so much
-    unsure = sum(float(doubt(answer).sum()) for answer in (first, second)) * (1.0 + max(margin, 0.0))
+    # with no user off by more than this part of its tasks, no margin is off by more than so much
+    unsure = sum(float(error_bound(answer).sum()) for answer in (first, second)) * (1.0 + max(margin, 0.0))
     return margin, unsure, how

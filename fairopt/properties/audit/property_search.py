@@ -1,10 +1,15 @@
-"""The search of an audit: instances are drawn or given, measured, and what fails is made small and proved."""
+"""The search for instances that break one property: what an audit does for each.
+
+Instances are drawn or given (`PropertySearch.run`); a property is measured on them, thousands of pools at a time or one
+cluster after the other; the candidates that fail worst are made small, and verified by other means. The first that is
+believed ends the search.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,18 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.objectives import Objective
+from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
 from fairopt.progress import Listener
-from fairopt.properties.audit.answers import answers_otherwise, differing
-from fairopt.properties.audit.clusters import drawn_cluster, reduced
+from fairopt.properties.answers import answers_otherwise, differing, outcomes_of
 from fairopt.properties.audit.findings import Fault, Finding, Unconfirmed, Witness, percent
-from fairopt.properties.audit.measure import Measured, measured
-from fairopt.properties.audit.own_instances import on_servers, one_pool, sentence_of
-from fairopt.properties.audit.pools import FAMILIES, SHAPES, Pools, drawn
-from fairopt.properties.audit.shrink import Shrinker, case_of
-from fairopt.properties.exact.confirm import Case, Verified, verified
+from fairopt.properties.audit.measure import Measurement, measure
+from fairopt.properties.audit.one_instance import search_instance, sentence_of
+from fairopt.properties.audit.random_instances import FAMILIES, SHAPES, random_cluster, random_pools
+from fairopt.properties.audit.shrink import Shrinker, counterexample_of, smaller_cluster
+from fairopt.properties.exact.confirm import Verified, verified
+from fairopt.properties.exact.margins import Counterexample
 
-__all__ = ["Hunt", "Setting"]
+__all__ = ["AuditSettings", "PropertySearch"]
 
 NOTICED = 1e-5  # relative: margins below are noise of the routes (of 2,000 pools at alpha 1, up to 5e-7)
 SHOWN = 1e-6  # inefficiency of a given instance: what a check shows, an audit has to show
@@ -42,7 +48,7 @@ OTHERWISE = "it answers otherwise when asked again"
 
 
 @dataclass(frozen=True)
-class Setting:
+class AuditSettings:
     """What an audit was asked for."""
 
     mechanism: Any
@@ -53,21 +59,14 @@ class Setting:
     max_examples: int
     seed: int
     seconds: float | None
-    progress: Callable[[str, int, int], None] | None
-    say: Listener
-
-    def told(self, name: str, done: int, total: int) -> None:
-        """Say how many instances have been looked at for a property."""
-        self.say(f"{name}, instances", done, total)
-        if self.progress is not None:
-            self.progress(name, done, total)
+    tell: Listener
 
     @property
     def positive(self) -> bool:
         """Whether demands are."""
         return "positive demands" in self.conditions
 
-    def accepts(self, pools: Pools) -> NDArray[np.bool_]:
+    def accepts(self, pools: Batch) -> NDArray[np.bool_]:
         """Which pools fulfil the conditions."""
         fine = np.ones(len(pools), dtype=bool)
         if self.positive:
@@ -85,8 +84,7 @@ class Setting:
         else:
             demands = np.where(instance.eligible[:, :, None], instance.demands, 1.0).swapaxes(0, 1)
         room = np.broadcast_to(np.maximum(instance.total_capacities, 1e-300), (len(demands), instance.n_resources))
-        alike = np.ones(demands.shape[:2])
-        pools = Pools(np.asarray(demands, dtype=float), room, alike, alike)
+        pools = Batch.of(demands, room)
         return instance.n_users == 0 or bool(self.accepts(pools).all())
 
     @cached_property
@@ -95,9 +93,9 @@ class Setting:
         rng = np.random.default_rng(self.seed)
         each = 0.0
         for size in (2, 64):
-            pools = drawn(rng, "integers", (2, 2), size, positive=True)
+            pools = random_pools(rng, "integers", (2, 2), size, positive=True)
             begun = time.perf_counter()
-            pools.run(self.mechanism)
+            outcomes_of(self.mechanism, pools)
             each = (time.perf_counter() - begun) / size
             if each > SLOW:
                 break
@@ -111,17 +109,17 @@ class Setting:
         rng = np.random.default_rng(self.seed)
         faults: list[Fault] = []
         for shape in ((2, 2), (3, 3), (5, 4)):
-            pools = drawn(rng, "binding integers", shape, 4, positive=True)
+            pools = random_pools(rng, "binding integers", shape, 4, positive=True)
             places = differing(self.mechanism, pools.demands, pools.capacities)
             faults += [Fault(OTHERWISE, pools.instance(int(b))) for b in places]
         return tuple(faults)
 
 
 @dataclass
-class Hunt:
+class PropertySearch:
     """What is known about one property so far."""
 
-    setting: Setting
+    setting: AuditSettings
     name: str
     random: tuple[Fault, ...] = ()
     tried: int = 0
@@ -130,7 +128,7 @@ class Hunt:
     n_faults: int = 0
     faults: list[Fault] = field(default_factory=list)
     hits: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
-    candidates: list[tuple[Measured, int]] = field(default_factory=list)
+    candidates: list[tuple[Measurement, int]] = field(default_factory=list)
     unproved: int = 0
     unconfirmed: list[Unconfirmed] = field(default_factory=list)
     witness: Witness | None = None
@@ -163,7 +161,7 @@ class Hunt:
             self.interrupted = True
             with contextlib.suppress(KeyboardInterrupt):  # pressed again: what is known is kept all the same
                 if self.candidates and self.setting.each_answer < SLOW:  # as it is, in milliseconds, not shrunk
-                    self._verify(case_of(self.name, *self.candidates[0]))
+                    self._verify(counterexample_of(self.name, *self.candidates[0]))
 
     def finding(self) -> Finding:
         """What is known, as a finding."""
@@ -184,7 +182,7 @@ class Hunt:
             before, step = self.tried, self._step
             for first in range(0, len(pools), step):
                 self._measure(family, pools[first : first + step])
-                s.told(self.name, min(self.looked_at, s.max_examples), s.max_examples)
+                s.tell(f"{self.name}, instances", min(self.looked_at, s.max_examples), s.max_examples)
                 if self._late:
                     break
             shape = (pools.demands.shape[1], pools.demands.shape[2])
@@ -200,7 +198,7 @@ class Hunt:
             if self.witness is not None or done or since > 1000:
                 break
 
-    def _drawn_pools(self) -> Iterator[tuple[str, Pools]]:
+    def _drawn_pools(self) -> Iterator[tuple[str, Batch]]:
         """Families in turn, in every shape, as many of each; a shape is left where all of a batch is outside."""
         s, options = self.setting, {"weights": self.setting.weights, "limits": self.setting.limits}
         size = int(np.clip(-(-s.max_examples // (len(SHAPES) * len(FAMILIES))), 1, LARGEST_CHUNK))
@@ -210,14 +208,14 @@ class Hunt:
                 for family in FAMILIES if shape in self.shapes else ():
                     if shape not in self.shapes:
                         break
-                    pools = drawn(self.rng, family, shape, size, positive=s.positive, **options)
+                    pools = random_pools(self.rng, family, shape, size, positive=s.positive, **options)
                     pools = pools[s.accepts(pools)]
                     yield family, pools[: max(s.max_examples - self.looked_at, 1)]
 
     def _clusters(self) -> Iterator[Instance]:
         s = self.setting
         for _ in range(100 * s.max_examples):
-            cluster = drawn_cluster(self.rng, s.servers, positive=s.positive, weights=s.weights, limits=s.limits)
+            cluster = random_cluster(self.rng, s.servers, positive=s.positive, weights=s.weights, limits=s.limits)
             if s.accepts_instance(cluster):
                 yield cluster
 
@@ -228,7 +226,7 @@ class Hunt:
                 self.skipped += 1
             else:
                 self._look_at(instance, small)
-            self.setting.told(self.name, self.looked_at, number)
+            self.setting.tell(f"{self.name}, instances", self.looked_at, number)
             if self.witness is not None or self.looked_at >= number or self._late:
                 break
 
@@ -259,10 +257,10 @@ class Hunt:
         """Instances to try before looking closer: fewer of a slow mechanism."""
         return int(min(ENOUGH, max(2.0 / max(self.each, 1e-9), 16)))
 
-    def _measure(self, family: str, pools: Pools) -> None:
+    def _measure(self, family: str, pools: Batch) -> None:
         s, begun = self.setting, time.perf_counter()
         tries = TRIES if self.each < SLOW else FEW_TRIES
-        found = measured(s.mechanism, self.name, pools, self.lies, s.positive, tries)
+        found = measure(s.mechanism, self.name, pools, self.lies, s.positive, tries)
         now = time.perf_counter()
         self.each = (now - begun) / len(pools)
         failing = np.flatnonzero(found.margin > NOTICED)
@@ -292,7 +290,7 @@ class Hunt:
     def _prove(self) -> None:
         """Shrink and verify the candidates that fail worst, until one is believed."""
         s = self.setting
-        s.say(f"{self.name}: making a witness small, and proving it", None, None)
+        s.tell(f"{self.name}: making a witness small, and proving it", None, None)
         self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
         for found, b in self.candidates[:ATTEMPTS]:
             shrinker = Shrinker(
@@ -304,7 +302,7 @@ class Hunt:
         self.candidates.clear()
 
     def _look_at(self, instance: Instance, small: bool) -> None:
-        if not one_pool(instance) or instance.n_users == 0:
+        if not is_one_pool(instance) or instance.n_users == 0:
             self._look_at_servers(instance, small)
             return
         found = self._on_pool(instance)
@@ -313,19 +311,19 @@ class Hunt:
         self.tried += int(not found.outside[0] and not found.faults)
         self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults])
 
-    def _on_pool(self, instance: Instance) -> Measured:
+    def _on_pool(self, instance: Instance) -> Measurement:
         """Measure one pool, and verify what fails there."""
         s = self.setting
-        found = measured(s.mechanism, self.name, Pools.of(instance), self.lies, s.positive, 400)
+        found = measure(s.mechanism, self.name, Batch.of_instance(instance), self.lies, s.positive, 400)
         if found.margin[0] > (NOTICED if self.name != "pareto" else SHOWN):
-            self._verify(_labelled(case_of(self.name, found, 0), found, instance))
+            self._verify(_with_labels(counterexample_of(self.name, found, 0), found, instance))
         return found
 
     def _look_at_servers(self, instance: Instance, small: bool) -> None:
         s, budget = self.setting, ON_SERVERS if small else None
 
         def outcome(other: Instance) -> Any:
-            return on_servers(s.mechanism, self.name, other, s.positive, s.seed, budget)
+            return search_instance(s.mechanism, self.name, other, s.positive, s.seed, budget)
 
         begun = time.perf_counter() - self.start
         found = outcome(instance)
@@ -339,11 +337,11 @@ class Hunt:
         if small:
             self._count("clusters", int(found.answered), int(found.witness is not None), begun)
         if found.witness is not None and small:
-            s.say(f"{self.name}: making a witness small", None, None)
-            least = reduced(
+            s.tell(f"{self.name}: making a witness small", None, None)
+            least = smaller_cluster(
                 instance, lambda x: s.accepts_instance(x) and outcome(x).witness is not None, SHRINKING
             )  # fmt: skip
-            if one_pool(least):  # where witnesses are computed again by other means, and replayed so
+            if is_one_pool(least):  # where witnesses are computed again by other means, and replayed so
                 self._on_pool(least)
                 if self.witness is not None:
                     return
@@ -351,10 +349,10 @@ class Hunt:
                 found = outcome(least)
         self.witness = found.witness
 
-    def _verify(self, case: Case) -> None:
+    def _verify(self, case: Counterexample) -> None:
         self._believe(case, verified(self.setting.mechanism, case))
 
-    def _believe(self, case: Case, proof: Verified) -> None:
+    def _believe(self, case: Counterexample, proof: Verified) -> None:
         """Take a proof for what it is worth."""
         if proof.random:
             self._fail([Fault(OTHERWISE, case.instance)])
@@ -390,7 +388,7 @@ def _range(shapes: Sequence[tuple[int, int]]) -> str:
     return f"{min(users)} to {max(users)} users, {min(resources)} to {max(resources)} resources"
 
 
-def _labelled(case: Case, found: Measured, instance: Instance) -> Case:
+def _with_labels(case: Counterexample, found: Measurement, instance: Instance) -> Counterexample:
     """The case in the user's own words."""
     changed = case.changed
     if found.leaver is not None:
@@ -400,8 +398,8 @@ def _labelled(case: Case, found: Measured, instance: Instance) -> Case:
     return replace(case, instance=instance, changed=changed)
 
 
-def _completely_dominant(pools: Pools, k: int) -> NDArray[np.bool_]:
-    """Where some user is above another in every product of k - 1 of its k largest ratios (000 eq. 7 does not hold)."""
+def _completely_dominant(pools: Batch, k: int) -> NDArray[np.bool_]:
+    """Where a user is above another in every product of k - 1 of its k largest ratios (Jiang and Wu, eq. 7, fails)."""
     ratios = -np.sort(-pools.demands / pools.capacities[:, None], axis=2)[:, :, : max(k, 1)]
     if ratios.shape[2] == 1:
         return np.zeros(len(pools), dtype=bool)

@@ -1,0 +1,137 @@
+"""Small random instances: seeded families of pools, many of one shape at a time, and clusters of several servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.formulation.batch import Batch
+from fairopt.instance import Instance
+
+__all__ = ["FAMILIES", "LARGEST", "SHAPES", "random_cluster", "random_pools"]
+
+Float = NDArray[np.floating[Any]]
+Rng = np.random.Generator
+
+LARGEST = 8  # of a number in the families of integers: witnesses that one can check by hand
+SHAPES = ((2, 2), (3, 2), (2, 3), (3, 3), (4, 2), (4, 3), (2, 4), (5, 4))  # users and resources, as many of each
+
+
+def _integers(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
+    """Demands and capacities are integers from 1 to 8."""
+    demands = _some_zeros(rng, rng.integers(1, LARGEST + 1, size=(size, n, m)).astype(float), zeros)
+    return Batch.of(demands, rng.integers(1, LARGEST + 1, size=(size, m)).astype(float))
+
+
+def _binding(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
+    """Demands are integers, and one, two or all resources are full at one point of integers."""
+    demands = _some_zeros(rng, rng.integers(1, LARGEST + 1, size=(size, n, m)).astype(float), zeros)
+    return Batch.of(demands, _scarce(rng, demands, rng.integers(1, LARGEST + 1, size=(size, n)).astype(float), True))
+
+
+def _logarithmic(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
+    """Demands are log-uniform over three decades, and some resources are full at a point near equal shares."""
+    demands = _some_zeros(rng, 10.0 ** rng.uniform(-1.5, 1.5, size=(size, n, m)), zeros)
+    point = rng.uniform(0.5, 2.0, size=(size, n)) / demands.max(axis=2)
+    return Batch.of(demands, _scarce(rng, demands, point, False))
+
+
+def _near_ties(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
+    """Users are all but equally dominant in two resources, of which both are scarce."""
+    demands: Float = rng.uniform(0.2, 1.0, size=(size, n, m))
+    demands[:, :, :2] = rng.uniform(0.8, 1.0, size=(size, n, min(m, 2)))
+    demands = _some_zeros(rng, demands, zeros)
+    return Batch.of(demands, np.maximum(demands.sum(axis=1) * rng.choice([1.0, 1.1, 2.0], size=(size, m)), 0.1))
+
+
+FAMILIES: dict[str, Callable[[Rng, int, int, int, bool], Batch]] = {
+    "integers": _integers,
+    "binding integers": _binding,
+    "log space": _logarithmic,
+    "near ties": _near_ties,
+}
+
+
+def random_pools(
+    rng: Rng, family: str, shape: tuple[int, int], size: int, *, positive: bool = False, weights: bool = False,
+    limits: bool = False,
+) -> Batch:  # fmt: skip
+    """So many pools of a family, of one shape (users, resources).
+
+    Without ``positive`` about a third of them have zero demands; entitlements are 1, or from 1 to 4; limits, if any,
+    are for some users, where they bind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random_pools(np.random.default_rng(0), "integers", (2, 2), 1, positive=True).demands
+    array([[[7., 6.],
+            [5., 3.]]])
+    """
+    n, m = shape
+    pools = FAMILIES[family](rng, size, n, m, not positive)
+    if weights:
+        pools = replace(pools, weights=rng.integers(1, 5, size=(size, n)).astype(float))
+    if limits:
+        part = pools.alone * rng.choice([0.125, 0.25, 0.5, np.inf, np.inf], size=(size, n))
+        if family in ("integers", "binding integers"):
+            part = np.where(np.isfinite(part), np.maximum(np.round(part * 2) / 2, 0.5), np.inf)
+        pools = replace(pools, limits=part)
+    return pools
+
+
+def random_cluster(
+    rng: Rng, servers: int, *, positive: bool = False, weights: bool = False, limits: bool = False
+) -> Instance:
+    """A cluster of small whole numbers: two or three users and resources, on two to so many servers.
+
+    Some users are kept from some servers; the options are those of `random_pools`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random_cluster(np.random.default_rng(0), 3)
+    Instance(3 users x 3 resources on 3 servers)
+    """
+    n, m, s = int(rng.integers(2, 4)), int(rng.integers(2, 4)), int(rng.integers(2, max(servers, 2) + 1))
+    most = int(rng.choice([4, LARGEST]))
+    demands = rng.integers(1, most + 1, size=(n, m)).astype(float)
+    if not positive and rng.random() < 1 / 2:
+        gone = rng.random((n, m)) < 1 / 3
+        gone[np.arange(n), rng.integers(0, m, size=n)] = False
+        demands = np.where(gone, 0.0, demands)
+    capacities = rng.integers(1, most + 1, size=(s, m)).astype(float)
+    eligible = rng.random((n, s)) < rng.choice([1.0, 0.7])
+    eligible[np.arange(n), rng.integers(0, s, size=n)] = True
+    cluster = Instance(
+        demands, capacities, eligible=eligible, weights=rng.integers(1, 5, size=n).astype(float) if weights else None
+    )
+    if limits:
+        part = cluster.tasks_alone.sum(axis=1) * rng.choice([0.125, 0.25, 0.5, np.inf, np.inf], size=n)
+        cluster = cluster.with_task_limits(part)
+    return cluster
+
+
+def _some_zeros(rng: Rng, demands: Float, zeros: bool) -> Float:
+    """Zeros in a third of the pools, never a whole row of them."""
+    if zeros:
+        size, n, m = demands.shape
+        gone = (rng.random(demands.shape) < 0.35) & (rng.random((size, 1, 1)) < 1 / 3)
+        gone[np.arange(size)[:, None], np.arange(n), rng.integers(0, m, size=(size, n))] = False
+        demands = np.where(gone, 0.0, demands)
+    return demands
+
+
+def _scarce(rng: Rng, demands: Float, point: Float, whole: bool) -> Float:
+    """Capacities of which some, at least one, are just used up at these tasks."""
+    size, _, m = demands.shape
+    load = np.einsum("bjm,bj->bm", demands, point)
+    slack = rng.uniform(1.2, 4.0, size=(size, m))
+    binding = rng.random((size, m)) < rng.choice([0.2, 0.6, 1.0], size=(size, 1))
+    binding[np.arange(size), rng.integers(0, m, size=size)] = True
+    room = load * np.where(binding, 1.0, slack)
+    return np.maximum(np.ceil(room - 1e-9) if whole else room, 1.0 if whole else 1e-3)

@@ -1,0 +1,92 @@
+"""The file of an audit: written, read again, and told from an edited one by its digest."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairopt.errors import FairoptError, InvalidInstance
+from fairopt.policies.parse import parse_policy
+from fairopt.policies.registry import known_policies
+
+__all__ = ["UnknownPolicyError", "policy_from", "read", "write"]
+
+FORMAT = "fairopt.audit/1"
+
+
+def write(report: dict[str, Any], policy: Any, path: Path) -> Path:
+    """Write a report's plain data; see `AuditReport.save`."""
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    try:
+        versions["fairopt"] = version("fairopt")
+    except PackageNotFoundError:  # run from a folder
+        versions["fairopt"] = "unknown"
+    data = {"format": FORMAT, **report, "policy": _policy_text(policy), "versions": versions}
+    data["digest"] = _digest(data)
+    path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    return path
+
+
+def _digest(data: dict[str, Any]) -> str:
+    """SHA-256 of everything else in a file, however it is laid out: it tells an edited file from a saved one."""
+    rest = {key: value for key, value in data.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What `write` wrote; `InvalidInstance` where it is another file, or one that was changed."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as error:
+        raise InvalidInstance(f"no file {path}; give one that AuditReport.save wrote") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInstance(
+            f"{path}: cannot be read as a saved audit ({error}); give one that AuditReport.save wrote"
+        ) from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise InvalidInstance(f"{path}: not a saved audit (no format {FORMAT!r}); give one that AuditReport.save wrote")
+    if "digest" in data and data["digest"] != _digest(data):
+        raise InvalidInstance(
+            f"{path}: it was changed after it was saved (its digest is that of something else); save the audit again, "
+            "or take the line of the digest out to have the numbers checked as they are now"
+        )
+    return data
+
+
+class UnknownPolicyError(ValueError):
+    """The mechanism of a file is not made of fairopt's blocks, and was not given."""
+
+
+def _policy_text(policy: Any) -> str:
+    """A text from which the mechanism can be had again without running anything, where there is one."""
+    text = repr(policy)
+    with contextlib.suppress(FairoptError):  # no blocks of fairopt alone: a name may do
+        if parse_policy(text) == policy:
+            return text
+    for name, notion in known_policies().items():
+        try:
+            if repr(notion.make()) == text:
+                return name
+        except Exception:  # parameters that have no default, or a package that fails: another name
+            continue
+    return text
+
+
+def policy_from(text: str) -> Any:
+    """The mechanism that a file names."""
+    try:
+        return parse_policy(text)
+    except FairoptError:
+        known = known_policies()
+        if text in known:
+            return known[text].make()
+    raise UnknownPolicyError(
+        f"its mechanism is {text[:120]!r}, which is not made of fairopt's blocks; give it: replay(path, mechanism=...)"
+    )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.bundle_model import tasks_within
+from fairopt.blocks.bundle_model import tasks_in_bundles
 from fairopt.blocks.bundles import AtMostRequested, GlobalAggregateResource, Parts, WeightedLog
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
@@ -220,7 +220,7 @@ class _Block:
             self.refuse_nothing()
         held = self.best if optimal else self.within(out.bundles[:, rows])
         out.bundles[:, rows] = held
-        out.tasks[:, rows] = tasks_within(self.window, held)
+        out.tasks[:, rows] = tasks_in_bundles(self.window, held)
         worth = [_worth(t) for t in self.levels]
         out.prices[rows] = _added([slope * w for slope, w in zip(self.slopes, worth, strict=True)])
         totals = self.sums(held)

@@ -178,7 +178,7 @@ class Program:
 
     def expand_rows(self, by_row: Float) -> Float:
         """Values of shape (n_users, n_servers, ...) on the instance given: spread over identical servers."""
-        if self.instance.n_servers < self.unmerged.n_servers:
+        if self.merge and self.unmerged.n_servers > 1:
             classes = self.unmerged.server_classes
             portion = self.unmerged.counts / self.instance.counts[classes]
             by_row = by_row[:, classes] * portion.reshape(-1, *[1] * (by_row.ndim - 2))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.algebra import fall, in_units
-from fairopt.blocks.bundle_model import cut_at_limits, tasks_within
+from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
@@ -291,7 +291,7 @@ def _of_bundles(problem: cp.Problem, program: BundleProgram) -> Read:
     total = bundles.sum(axis=0)
     bundles = bundles * np.divide(capacity, total, out=np.ones(servers * m), where=total > capacity)
     table = bundles.reshape(n, servers, m)
-    run = tasks_within(instance, table)
+    run = tasks_in_bundles(instance, table)
     if tasks is not None and tasks.value is not None:
         run = np.minimum(run, np.maximum(np.asarray(tasks.value, dtype=float), 0.0))
     run = cut_at_limits(instance, run)

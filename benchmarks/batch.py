@@ -1,6 +1,6 @@
-"""Many small instances at once: all of 000 Table 1, and random batches, against the cone route one by one.
+"""Many small instances at once: Table 1 of Jiang and Wu, and random ones, against the cone route one by one.
 
-Table 1 of 000 asks every combination of three users' requests of 1 to C units of three resources with C units each:
+Table 1 asks every combination of three users' requests of 1 to C units of three resources with C units each:
 C^9 instances. Averages are compared with the constants below (at C = 5 the paper prints 1.81 and 1.56 for the first and
 last). Both sides answer the same sample, and answers must agree. Run: python benchmarks/batch.py
 """
@@ -28,7 +28,7 @@ POLICIES = {
 
 
 def requests(units: int) -> np.ndarray:
-    """All instances of 000 Table 1, shape (C^9, 3, 3)."""
+    """All instances of Table 1, shape (C^9, 3, 3)."""
     kinds = np.array(list(product(range(1, units + 1), repeat=3)), dtype=float)
     return kinds[np.indices((len(kinds),) * 3).reshape(3, -1).T]
 
@@ -97,7 +97,7 @@ def main() -> None:
             rows.append({"C": units, **row, "tasks": f"{average:.5f}",
                          **against_the_cone_route(found, policy, options.sample)})  # fmt: skip
         rows.append({**dict.fromkeys(rows[-1], ""), "C": units, "policy": "together", "s": total})
-    show("000 Table 1: average number of tasks, every combination of requests", rows, "batch-table-1")
+    show("Table 1 of Jiang and Wu: average number of tasks, every combination of requests", rows, "batch-table-1")
     batch = random_batch(options.instances, options.users, options.resources)
     rows = []
     for name, policy in POLICIES.items():

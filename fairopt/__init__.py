@@ -1,4 +1,23 @@
-"""fairopt: fairness notions as one line of blocks, solved exactly and proved right."""
+"""fairopt: fairness notions as one line of blocks, solved exactly and proved right.
+
+What the public names are made of, from the question to the pictures; a module imports from lines above its own.
+
+* `errors`: all that is raised. `progress`: callbacks for long work. `display`: names as they may be shown. `accessor`:
+  methods whose code stands in later modules.
+* `instance`: the question; `validation`, `labels`, `exchange`: its arguments, checked, joined by label, to and from
+  other forms; `derived`, `dominance`: what follows from them.
+* `io`: files, data frames and what clusters say of themselves. `instances`: instances to try things on. `datasets`:
+  `fairopt.datasets`, which makes instances of both.
+* `allocation`: the answer. `certificate`: what was measured of it.
+* `blocks`: the language: shares, objectives, constraints.
+* `formulation`: blocks and an instance made ready to solve. `proofs`: the gate, the only maker of certificates, and its
+  bounds. `methods`: how policies are solved, by kind of instance.
+* `policy`: objective and constraints together. `policies`: the named notions.
+* `metrics`, `server_sums`: what is measured of allocations, by user and by type of server. `properties`: checks, lies,
+  exact answers, the audit, claims of the literature.
+* `reading`: saved allocations. `testing`: strategies for Hypothesis. `plots`: pictures. `report`: tables and pages.
+* `cli`: the command line.
+"""
 
 from fairopt import datasets, metrics
 from fairopt.allocation import Allocation

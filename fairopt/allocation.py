@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.accessor import later
 from fairopt.certificate import Certificate
 from fairopt.instance import Instance
 
@@ -117,34 +119,45 @@ class Allocation:
         -------
         ndarray of shape (n_users,)
         """
-        instance, tasks = self.instance, self.tasks_by_server
-        part = np.flatnonzero(instance.task_limits > 0)  # who has no tasks has no share, whatever the block says
+        instance, part = self.instance, self._taking_part
         if len(part) == 0:
             return np.zeros(instance.n_users)
         some = instance if len(part) == instance.n_users else instance.taking_part(part)
-        c = block.coefficients(some)
-        out = np.zeros(instance.n_users)
-        rows = tasks[part]
-        out[part] = c * rows.sum(axis=1) if c.ndim == 1 else (np.where(some.eligible, c, 0.0) * rows).sum(axis=1)
-        return out
+        return self._shares_of(block.coefficients(some))
 
     @cached_property
     def shares(self) -> Float:
         """Shares of each user by the objective's first share (dominant shares where it names none)."""
-        from fairopt.blocks.shares import DominantShare
-
         objective = getattr(self.policy, "objective", None)
         blocks = objective.share_blocks() if objective is not None else ()
-        return self.share(blocks[0] if blocks else DominantShare())
+        return self.share(blocks[0]) if blocks else self._dominant_shares
+
+    @property
+    def _dominant_shares(self) -> Float:
+        c = self.instance.dominant_shares[self._taking_part]
+        return self._shares_of(c[:, 0] if c.ndim == 2 and self.instance.n_servers == 1 else c)
+
+    @cached_property
+    def _taking_part(self) -> NDArray[np.intp]:
+        """Users who may have tasks: the others have no share, whatever a block says of them."""
+        return np.flatnonzero(self.instance.task_limits > 0)
+
+    def _shares_of(self, per_task: Float) -> Float:
+        """Shares of all users from those of one task of each who takes part, in total or by server."""
+        rows, out = self.tasks_by_server[self._taking_part], np.zeros(self.instance.n_users)
+        if per_task.ndim == 1:
+            out[self._taking_part] = per_task * rows.sum(axis=1)
+        else:
+            may_run = self.instance.eligible[self._taking_part]
+            out[self._taking_part] = (np.where(may_run, per_task, 0.0) * rows).sum(axis=1)
+        return out
 
     # -- what capacities are worth ------------------------------------------------------------------------------
 
     @cached_property
     def _derivatives(self) -> tuple[Float, Float] | tuple[None, None]:
         """Prices from the right and from the left."""
-        from fairopt.proofs import derivatives
-
-        found = derivatives.prices(self)
+        found = later("Allocation.prices")(self)
         return (None, None) if found is None else found.times()
 
     @property
@@ -202,9 +215,7 @@ class Allocation:
         1.0 ('user1',) [[0.25 0.  ]]
         9.0 ('user2',) [[-0.25  1.  ]]
         """
-        from fairopt.proofs import derivatives
-
-        return derivatives.level_prices(self)
+        return later("Allocation.level_prices")(self)
 
     @cached_property
     def share_prices(self) -> Float | None:
@@ -232,9 +243,7 @@ class Allocation:
         [[0.02 0.   0.  ]] [[0.0025 0.     0.    ]]
         [[0.125 0.    0.   ]] [[0.0625 0.     0.    ]]
         """
-        from fairopt.proofs import derivatives
-
-        return derivatives.share_prices(self)
+        return later("Allocation.share_prices")(self)
 
     def metrics(self) -> dict[str, Any]:
         """Numbers that need no solve.
@@ -255,11 +264,8 @@ class Allocation:
         >>> a.metrics()["ntt"], a.metrics()["aur"]
         (15.0, 285.0)
         """
-        from fairopt.blocks.shares import DominantShare
-
         instance = self.instance
-        part = instance.task_limits > 0
-        dominant = (self.share(DominantShare()) / instance.weights)[part]
+        dominant = (self._dominant_shares / instance.weights)[self._taking_part]
         squares = float((dominant**2).sum())
         room = instance.capacities * instance.counts[:, None]
 
@@ -313,9 +319,7 @@ class Allocation:
         >>> list(frame)[-4:]
         ['cpu', 'memory (GiB)', 'share of cpu', 'share of memory']
         """
-        from fairopt.report import frames
-
-        return frames.frame(self, by)
+        return later("Allocation.to_frame")(self, by)
 
     def plot(self, ax: Any = None, kind: str = "shares", *, users: Any = None, resources: Any = None) -> Any:
         """A picture of the allocation; needs the extra ``plots``.
@@ -335,9 +339,7 @@ class Allocation:
         -------
         matplotlib.axes.Axes
         """
-        from fairopt import plots
-
-        return plots.draw(self, kind, ax, users, resources)
+        return later("Allocation.plot")(self, kind, ax, users, resources)
 
     def __repr__(self) -> str:
         name = getattr(self.policy, "name", None) or repr(self.policy)
@@ -345,9 +347,7 @@ class Allocation:
         return f"<Allocation by {name} of {self.instance!r}: tasks {shown}; {self.certificate}>"
 
     def _repr_html_(self) -> str:
-        from fairopt.report import views
-
-        return views.page(self)
+        return later("Allocation._repr_html_")(self)
 
     # -- files ------------------------------------------------------------------------------------------------
 
@@ -368,9 +368,7 @@ class Allocation:
         MissingExtra
             For Parquet without pyarrow.
         """
-        from fairopt import reading
-
-        return reading.save(self, Path(path))
+        return later("Allocation.save")(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Allocation:
@@ -391,46 +389,29 @@ class Allocation:
         InvalidInstance
             If it is no such file, or its numbers contradict each other.
         """
-        from fairopt import reading
-
-        return reading.load(Path(path))
+        return later("Allocation.load")(Path(path))
 
 
 def used_by(instance: Instance, tasks_by_server: Float) -> Float:
-    """Units that tasks use on each server row.
-
-    Parameters
-    ----------
-    instance : Instance
-        The data.
-    tasks_by_server : ndarray of shape (n_users, n_servers)
-        Tasks.
-
-    Returns
-    -------
-    ndarray of shape (n_servers, n_resources)
-    """
+    """Units that tasks by user and server use on each server row, shape (n_servers, n_resources)."""
     if instance.demands.ndim == 2:
         return tasks_by_server.T @ instance.demands
     return np.einsum("jsi,js->si", instance.demands, tasks_by_server)
 
 
+def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> Float:
+    """Units that the chosen users (or all) hold, without a table by server of all users where that can be helped."""
+    rows = slice(None) if chosen is None else list(chosen)
+    if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:
+        return allocation.instance.demands[rows] * allocation.tasks[rows, None]
+    return allocation.bundles[rows].sum(axis=1)
+
+
 def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | float = 1.0) -> float:
     """Largest relative violation of capacities, task limits, eligibility and sign, on the instance's own data.
 
-    Parameters
-    ----------
-    instance : Instance
-        The data.
-    tasks_by_server : ndarray of shape (n_users, n_servers)
-        What to check.
-    usable : float or ndarray of shape (n_resources,)
-        The fraction of each capacity that may be used.
-
-    Returns
-    -------
-    float
-        0 when everything holds; infinity where a number is NaN.
+    ``usable`` is the fraction of each capacity that may be used. 0 when everything holds; infinity where a number is
+    NaN.
     """
     if not np.isfinite(tasks_by_server).all():
         return float("inf")
@@ -456,18 +437,8 @@ def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | floa
 def holdings_violation(instance: Instance, bundles: Float) -> float:
     """Largest excess of what users hold over the capacity of a server and resource, relative to that capacity.
 
-    Parameters
-    ----------
-    instance : Instance
-        The data.
-    bundles : ndarray of shape (n_users, n_servers, n_resources)
-        What to check.
-
-    Returns
-    -------
-    float
-        0 when everything holds; infinity for what cannot be held: less than nothing, anything where there is none of
-        it, or where the user may not run.
+    Infinity for what cannot be held: less than nothing, anything where there is none of it, or where the user may not
+    run.
     """
     room = instance.capacities * instance.counts[:, None]
     misplaced = ~instance.eligible[:, :, None] | (room == 0)

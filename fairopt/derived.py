@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.dominance import Groups, groups_of
+from fairopt.dominance import Dominance, dominance_of
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.labels import by_label
 from fairopt.validation import as_floats, frozen, index_of, left_out
@@ -168,9 +168,9 @@ class Derived:
         return bool(self.eligible.all())
 
     @cached_property
-    def groups(self) -> Groups:
-        """Who is dominant in which resource on each server alone, and what each group's tasks ask for."""
-        return groups_of(self.per_server_demands, self.capacities, None if self.everywhere else self.eligible)
+    def dominance(self) -> Dominance:
+        """Which users are dominant in which resource on each server alone, and what they and the others ask for."""
+        return dominance_of(self.per_server_demands, self.capacities, None if self.everywhere else self.eligible)
 
     @property
     def total_weight(self) -> float:

@@ -10,15 +10,6 @@ _JOINERS = "\u200c\u200d"  # that no letter is printed for, but which words of s
 def visible(text: str) -> str:
     r"""A name on one line, with what no terminal should be sent (control and direction characters) spelt out.
 
-    Parameters
-    ----------
-    text : str
-        Anything.
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> print(visible("two\nlines and a colour: \x1b[31m"))
@@ -30,15 +21,5 @@ def visible(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """A sentence, as of an error, on one line.
-
-    Parameters
-    ----------
-    text : str
-        Anything.
-
-    Returns
-    -------
-    str
-    """
+    """A sentence, as of an error, on one line."""
     return visible(" ".join(text.split()))

@@ -1,4 +1,7 @@
-"""Who is dominant where: on each server, users by the resource that their tasks need most of (002, 004)."""
+"""Who is dominant where: on each server, users by the resource that their tasks need most of.
+
+The dominant and the other users of a resource are the groups of Hamzeh et al. (2019, MLF-DRS; 2020, H-FFMRA).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Groups", "groups_of", "server_blocks", "sums_by_group"]
+__all__ = ["Dominance", "dominance_of", "server_blocks", "sums_by_group"]
 
 Float = NDArray[np.floating[Any]]
 TIED = 1e-12  # ratios as near as this are equal, so that units (GB or MB) do not decide by their rounding
@@ -17,8 +20,8 @@ BLOCK = 65_536  # numbers looked at in a row: what a processor keeps at hand (16
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
-    """Users of each resource of each server in two groups: those dominant in it, and the others who may run there.
+class Dominance:
+    """For each resource of each server two groups: users dominant in it, and the others who may run there.
 
     Attributes
     ----------
@@ -35,7 +38,7 @@ class Groups:
 
     @cached_property
     def first(self) -> Float:
-        """1 for who is dominant, 0 for the others: products with it take a quarter of the time of a choice."""
+        """1 for dominant users, 0 for the others: products with it take a quarter of the time of a choice."""
         return self.dominant.astype(float)
 
     @cached_property
@@ -44,30 +47,16 @@ class Groups:
         return 1.0 - self.first
 
     def short(self, capacities: Float) -> NDArray[np.bool_]:
-        """Where one task of everybody asks for more than a server has: (n_servers, n_resources)."""
+        """Where one task of each user asks for more than a server has: (n_servers, n_resources)."""
         return np.asarray(self.requests + self.others_requests > capacities * (1.0 + TIED))
 
-    def on(self, rows: slice) -> Groups:
+    def on(self, rows: slice) -> Dominance:
         """Those of some servers."""
-        return Groups(self.dominant[:, rows], self.requests[rows], self.others_requests[rows])
+        return Dominance(self.dominant[:, rows], self.requests[rows], self.others_requests[rows])
 
 
-def groups_of(demands: Float, capacities: Float, eligible: NDArray[np.bool_] | None = None) -> Groups:
-    """Sort users into groups.
-
-    Parameters
-    ----------
-    demands : ndarray of shape (n_users, n_servers, n_resources)
-        Units per task.
-    capacities : ndarray of shape (n_servers, n_resources)
-        Of one server of each row.
-    eligible : ndarray of bool of shape (n_users, n_servers), optional
-        Who may run where. Default: everybody everywhere.
-
-    Returns
-    -------
-    Groups
-    """
+def dominance_of(demands: Float, capacities: Float, eligible: NDArray[np.bool_] | None = None) -> Dominance:
+    """The dominance of demands by server; without ``eligible`` all users may run everywhere."""
     n, servers, m = demands.shape
     dominant = np.empty(demands.shape, dtype=bool)
     requests, others = np.empty((servers, m)), np.empty((servers, m))
@@ -79,7 +68,7 @@ def groups_of(demands: Float, capacities: Float, eligible: NDArray[np.bool_] | N
             mine &= eligible[:, part, None]
         dominant[:, part] = mine
         requests[part], others[part] = sums_by_group(d, mine.astype(float))
-    return Groups(dominant, requests, others)
+    return Dominance(dominant, requests, others)
 
 
 def server_blocks(n_users: int, n_servers: int, n_resources: int) -> list[slice]:
@@ -91,20 +80,8 @@ def server_blocks(n_users: int, n_servers: int, n_resources: int) -> list[slice]
 def sums_by_group(values: Float, first: Float, second: Float | None = None) -> tuple[Float, Float]:
     """Totals over users of those in the first group, and of the others: exactly 0 where there are none.
 
-    Not by subtraction: one group's numbers may be lost in the rounding of the other's.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_users, ...)
-        What to add up.
-    first : ndarray of shape (n_users, ...)
-        1 for who is in the first group, 0 for the others.
-    second : ndarray of shape (n_users, ...), optional
-        One minus that, where it is at hand.
-
-    Returns
-    -------
-    (ndarray, ndarray)
+    Not by subtraction: one group's numbers may be lost in the rounding of the other's. ``first`` is 1 for users of the
+    first group and 0 for the others; ``second`` is one minus that, where it is at hand.
     """
     second = 1.0 - first if second is None else second
     return np.einsum("j...,j...->...", values, first), np.einsum("j...,j...->...", values, second)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fairopt.accessor import later
 from fairopt.derived import Derived
 from fairopt.errors import InvalidInstance
 
@@ -81,9 +82,7 @@ class Exchange(Derived):
         >>> cluster.resource_titles
         ('cpu', 'memory (GiB)')
         """
-        from fairopt.io.frames import from_frames
-
-        return from_frames(users, servers, demands)
+        return later("Instance.from_frames")(users, servers, demands)
 
     def to_frames(self, backend: str = "pandas") -> tuple[Any, ...]:
         """The instance as data frames, which `from_frames` turns into an equal one, to the last bit.
@@ -115,13 +114,10 @@ class Exchange(Derived):
             user  cpu  memory
         0  user1  1.0     2.0
         """
-        from fairopt.io.frames import to_frames
-
-        this: Any = self
-        return to_frames(this, backend)
+        return later("Instance.to_frames")(self, backend)
 
     def plot(self, ax: Any = None, kind: str = "demands", *, users: Any = None, resources: Any = None) -> Any:
-        """How much users differ, as in 003 Fig. 2; needs the extra ``plots``.
+        """How much users differ, as in Fig. 2 of Joe-Wong et al. (2013); needs the extra ``plots``.
 
         Parameters
         ----------
@@ -136,7 +132,4 @@ class Exchange(Derived):
         -------
         matplotlib.axes.Axes
         """
-        from fairopt import plots
-
-        this: Any = self
-        return plots.draw(this, kind, ax, users, resources)
+        return later("Instance.plot")(self, kind, ax, users, resources)

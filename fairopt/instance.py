@@ -319,8 +319,8 @@ class Instance(Exchange):
         names = "ratios", "dominant_shares", "total_capacities", "tasks_alone", "server_classes", "servers"
         for name in (*names, "_coefficients"):
             part.__dict__.pop(name, None)
-        if "groups" in part.__dict__:
-            part.__dict__["groups"] = self.groups.on(rows)
+        if "dominance" in part.__dict__:
+            part.__dict__["dominance"] = self.dominance.on(rows)
         return part
 
     def pooled(self) -> Instance:

@@ -27,15 +27,7 @@ _SHOWN = 5  # labels that a message lists
 def axes_of(value: Any) -> tuple[Any, ...] | None:
     """The labels along each axis of a data frame or series, None for an axis without; None for anything else.
 
-    Parameters
-    ----------
-    value : object
-        Anything.
-
-    Returns
-    -------
-    tuple or None
-        An index as it is: a default one counts from 0 and is a label only where others are the same numbers.
+    An index is as it is: a default one counts from 0 and is a label only where others are the same numbers.
     """
     if hasattr(value, "column_names"):  # pyarrow, whose `columns` are the numbers
         return None, value.column_names
@@ -47,24 +39,10 @@ def axes_of(value: Any) -> tuple[Any, ...] | None:
 
 
 def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of `Instance` in the order of one set of labels.
+    """Arguments of `Instance` in the order of one set of ``user``, ``server`` and ``resource`` labels (given, or None).
 
-    Parameters
-    ----------
-    values : dict
-        The arguments with an axis of users, servers or resources, by name.
-    labels : dict
-        What was given as ``user``, ``server`` and ``resource`` labels, or None.
-
-    Returns
-    -------
-    (dict, dict)
-        Both as they were, but frames and series as arrays, and labels from those that name things.
-
-    Raises
-    ------
-    InvalidInstance
-        If labels along one axis are not the same in all.
+    Values are as they were, but frames and series as arrays, and labels from those that name things; refused if labels
+    along one axis are not the same in all.
     """
     arrays = dict(values)
     axes: dict[str, dict[str, Any]] = {}
@@ -100,17 +78,7 @@ def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[s
 
 
 def by_label(value: Any) -> Any:
-    """A series with labels as a dict by label; anything else as it is.
-
-    Parameters
-    ----------
-    value : object
-        What is given by user.
-
-    Returns
-    -------
-    object
-    """
+    """A series with labels as a dict by label; anything else as it is."""
     axes = axes_of(value)
     if axes is None or len(axes) > 1 or _counts(axes[0]):
         return value
@@ -118,13 +86,7 @@ def by_label(value: Any) -> Any:
 
 
 def refuse_labels(**values: Any) -> None:
-    """`InvalidInstance` for data frames and series where labels have no meaning.
-
-    Parameters
-    ----------
-    **values
-        Arguments by name.
-    """
+    """`InvalidInstance` for data frames and series where labels have no meaning."""
     for name, value in values.items():
         _refuse_parts(name, value)
         axes = axes_of(value)

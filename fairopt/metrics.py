@@ -1,8 +1,10 @@
 """How even an allocation is over servers and within groups, and how full: numbers that need no solve.
 
-The groups are those of H-FFMRA (004): on each server a user belongs to the dominant group of the resource of which its
-task takes the largest share of that server's capacity, and to the non-dominant groups of whatever else it needs. Users
-who take part are those who are eligible on the server and have a task limit above zero.
+The groups are those of H-FFMRA (Hamzeh et al. 2020): on each server a user belongs to the dominant group of the
+resource of which its task takes the largest share of that server's capacity, and to the non-dominant groups of whatever
+else it needs. Users who take part are those who are eligible on the server and have a task limit above zero.
+
+Equations and figures cited here are those of Hamzeh et al. (2020).
 
 What is measured are **bundles** (what users hold) or **tasks** (what their tasks use): the two are the same where
 bundles are multiples of the demands, and far apart for MLF-DRS, FFMRA and H-FFMRA.
@@ -73,7 +75,7 @@ class BetaFairness:
     Attributes
     ----------
     dominant, non_dominant : dict of float by resource
-        Largest minus smallest share over the servers (004, eqs. 12 and 13); NaN where no server has such a group.
+        Largest minus smallest share over the servers (eqs. 12 and 13); NaN where no server has such a group.
     shares : ByGroup
         The shares of capacity that they come from.
     """
@@ -84,7 +86,7 @@ class BetaFairness:
 
     @property
     def between_resources(self) -> dict[str, float]:
-        """Largest minus smallest mean share over the **resources**, by group: what Fig. 9 of 004 draws."""
+        """Largest minus smallest mean share over the **resources**, by group: what Fig. 9 draws."""
         return {
             group: float(_spread(np.array(list(means.values()))[:, None])[0])
             for group, means in self.shares.mean().items()
@@ -102,7 +104,7 @@ class Utilisation:
     total : dict of float by resource
         Units in use on all servers together per unit of capacity on all of them; 0 where there is none.
     mean : dict of float by resource
-        Mean of ``by_server`` over the servers that have the resource, large and small alike (004, eq. 16); NaN where
+        Mean of ``by_server`` over the servers that have the resource, large and small alike (eq. 16); NaN where
         none has it.
     """
 
@@ -168,9 +170,9 @@ def beta_fairness(allocation: Allocation, of: str = "bundles") -> BetaFairness:
 
     Notes
     -----
-    Source: 004, eqs. 12 and 13, printed as differences of all servers in a row; with two servers both readings agree.
-    Servers on which the group has no member are left out. Figs. 7 to 9 of 004 compare resources instead of servers:
-    see `BetaFairness.between_resources`.
+    Source: Hamzeh et al. (2020), eqs. 12 and 13, printed as differences of all servers in a row; with two servers both
+    readings agree. Servers on which the group has no member are left out. Figs. 7 to 9 compare resources instead of
+    servers: see `BetaFairness.between_resources`.
 
     Examples
     --------
@@ -195,7 +197,7 @@ def jain(values: ArrayLike) -> float:
     Returns
     -------
     float
-        ``(sum u)^2 / (n sum u^2)``, never above 1; 1 where nobody has anything.
+        ``(sum u)^2 / (n sum u^2)``, never above 1; 1 where all have nothing.
 
     Raises
     ------
@@ -204,8 +206,8 @@ def jain(values: ArrayLike) -> float:
 
     Notes
     -----
-    004 prints eqs. 14 and 15 without the square of the terms in the denominator, and its Fig. 10 goes beyond 1,
-    which the index cannot.
+    Hamzeh et al. (2020) print eqs. 14 and 15 without the square of the terms in the denominator, and their Fig. 10 goes
+    beyond 1, which the index cannot.
 
     Examples
     --------
@@ -242,7 +244,7 @@ def group_jain(allocation: Allocation, of: str = "bundles") -> ByGroup:
 
     Notes
     -----
-    Source: 004, eqs. 14 and 15, with the square that they lack (see `jain`). Where users are placed on some servers
+    Source: eqs. 14 and 15, with the square that they lack (see `jain`). Where users are placed on some servers
     only, as by DRFH, an index per server is low however even the totals are: take `jain` of those as well.
 
     Examples
@@ -319,7 +321,7 @@ def _groups(allocation: Allocation, of: str) -> Any:
     """For each resource: what each user holds on each server, and who is in its dominant and non-dominant group."""
     by_tasks = _checked(of) == "tasks"
     instance = allocation.instance
-    dominant, demands = instance.groups.dominant, instance.per_server_demands
+    dominant, demands = instance.dominance.dominant, instance.per_server_demands
     part = instance.eligible & (instance.task_limits > 0)[:, None]
     for i in range(instance.n_resources):
         held = demands[:, :, i] * allocation.tasks_by_server if by_tasks else allocation.bundles[:, :, i]

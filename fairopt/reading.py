@@ -19,7 +19,7 @@ from fairopt.certificate import VIOLATION_TOLERANCE, Try
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.formulation.division import division
 from fairopt.instance import Instance
-from fairopt.methods import dispatch
+from fairopt.methods.saved import judged_again
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
@@ -64,7 +64,7 @@ def load(path: Path) -> Allocation:
         tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(-1, instance.n_servers)
         if np.shape(data["tasks_by_server"]) not in ((instance.n_users, instance.n_servers), (0,)):
             raise ValueError(f"tasks of shape {np.shape(data['tasks_by_server'])}")
-        claim = _Claim.model_validate(data["certificate"])
+        claim = _SavedCertificate.model_validate(data["certificate"])
         prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
         objective = float(data["objective"])
@@ -103,7 +103,7 @@ def load(path: Path) -> Allocation:
     return gate.as_saved(loaded, claim.method, claim.solver, claim.seconds, tried)
 
 
-def _judged_again(loaded: Allocation, evidence: Any, claim: _Claim) -> Allocation:
+def _judged_again(loaded: Allocation, evidence: Any, claim: _SavedCertificate) -> Allocation:
     """The same allocation with a certificate of what can be proved of it now."""
     policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
     if isinstance(policy, str):
@@ -111,10 +111,10 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: _Claim) -> Allocatio
     elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
         note = "it is not feasible"
     elif isinstance(policy, Policy):
-        return dispatch.judged_again(loaded, evidence, claim.method, claim.solver)
+        return judged_again(loaded, evidence, claim.method, claim.solver)
     elif isinstance(policy, BottleneckFairness):
         welfare = replace(loaded, policy=NashWelfare())
-        return replace(dispatch.judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
+        return replace(judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
     elif isinstance(policy, PSDSF):
         return gate.of_equilibrium(policy, instance, tasks, time.perf_counter())
     else:
@@ -129,7 +129,7 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: _Claim) -> Allocatio
     return gate.of_nothing(instance, tasks, policy, **known)
 
 
-class _Tried(BaseModel):
+class _SavedTry(BaseModel):
     """An attempt, as a file tells it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -142,7 +142,7 @@ class _Tried(BaseModel):
     message: str = ""
 
 
-class _Claim(BaseModel):
+class _SavedCertificate(BaseModel):
     """A certificate, as a file tells it: nothing is believed but how the answer came about."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -153,7 +153,7 @@ class _Claim(BaseModel):
     solver: str | None = None
     seconds: float = 0.0
     block_violation: float = 0.0
-    tried: list[_Tried] = []
+    tried: list[_SavedTry] = []
     gaps: list[float] = []
     note: str = ""
     assumed: str = ""

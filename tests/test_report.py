@@ -203,7 +203,7 @@ def test_it_is_not_said_when_one_policy_leaves_a_user_short() -> None:
 
 
 def test_policies_that_agree_are_named() -> None:
-    intro = fo.Instance([[2, 3], [2, 1]], [6, 4])  # of 003
+    intro = fo.Instance([[2, 3], [2, 1]], [6, 4])  # of Joe-Wong et al. (2013)
     said = compare(["drf", "fds:alpha=1", "nash", "drfh", "fds:alpha=2"], intro).findings()
     assert said == [
         "DRF and DRFH give every user the same tasks (to 4 digits)",

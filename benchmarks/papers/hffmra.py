@@ -1,4 +1,4 @@
-"""The experiments of 004 (Hamzeh et al., "H-FFMRA", section VI, Figs. 4 to 11), beside naive DRF and DRFH.
+"""The experiments of Hamzeh et al. (2020, "H-FFMRA", section VI, Figs. 4 to 11), beside naive DRF and DRFH.
 
 Every number is taken of bundles (what users hold) and of tasks (what the tasks in those bundles use), which are the
 same under DRF and DRFH. The paper gives no distributions, so the workloads are ours (`fairopt.datasets.RequestRounds`
@@ -42,7 +42,7 @@ LATE_TROUBLE: dict[str, Any] = {
     "provisioned": (1.0, ((0, 1), (0.7, 1), (1, 0.3))),
 }
 # Figs. 6 to 11: requests rise and fall, CPU first, then RAM so far that it runs short. Most of them are dominant in
-# CPU, since 004 says that DRF leaves RAM unused and nearly fills CPU; half of each would nearly fill both.
+# CPU, since the paper says that DRF leaves RAM unused and nearly fills CPU; half of each would nearly fill both.
 WAVES: dict[str, Any] = {
     "dominant": (0.7, 0.3),
     "load": (
@@ -193,8 +193,8 @@ def _gain(mine: Float, other: Float) -> float:
 # -- claims ---------------------------------------------------------------------------------------------------------
 
 FULL = 0.999  # "full utilization of resources": all but what rounding takes
-ABOUT_0 = 0.02  # 004 about Fig. 9: "0.02 which is a very small value"
-NEAR_1 = 0.95  # 004 about Fig. 11: "in a certain range [...] approximately 0.95"
+ABOUT_0 = 0.02  # on Fig. 9: "0.02 which is a very small value"
+NEAR_1 = 0.95  # on Fig. 11: "in a certain range [...] approximately 0.95"
 EQUAL = 0.05  # "approximately get a total equal": users' means at most so far apart
 MORE = 1.05  # "schedule significantly more tasks than DRF"
 TIE = 1e-9  # "better" is by more than rounding
@@ -220,7 +220,7 @@ def claims(few: Run, many: Run, most: Run) -> Iterator[dict[str, Any]]:
 
 
 def _claim(claim: str, of: str, holds: bool, numbers: str) -> dict[str, Any]:
-    return {"claim of 004": claim, "of": of, "holds": "yes" if holds else "NO", "measured": numbers}
+    return {"claim": claim, "of": of, "holds": "yes" if holds else "NO", "measured": numbers}
 
 
 def _about_allocation(run: Run, of: str) -> Iterator[dict[str, Any]]:
@@ -295,12 +295,12 @@ def _percent(mine: Float, other: Float) -> str:
 
 def told(verdicts: list[dict[str, Any]]) -> str:
     """The verdicts as a short text."""
-    lines = ["What 004 (H-FFMRA) claims, by the numbers of this run.", ""]
+    lines = ["What Hamzeh et al. (2020, H-FFMRA) claim, by the numbers of this run.", ""]
     for of in OF:
         for word, holds in (("hold", "yes"), ("do not hold", "NO")):
             lines += [f"These {word} for {of}:", ""]
             chosen = [v for v in verdicts if (v["of"], v["holds"]) == (of, holds)]
-            lines += [f"* {v['claim of 004']}: {v['measured']}." for v in chosen] or ["* none"]
+            lines += [f"* {v['claim']}: {v['measured']}." for v in chosen] or ["* none"]
             lines.append("")
     return "\n".join(lines)
 
@@ -330,7 +330,7 @@ def main() -> None:
         title = f"{workload.n_users} users, {workload.n_servers} servers{classes}: means over {len(run.rounds)} rounds "
         show(f"{title}({time.perf_counter() - start:.0f} s)", summary(run), f"hffmra-{name}")
     verdicts = list(claims(runs["few"], runs["many"], runs["most"]))
-    show("What 004 claims, by the numbers of this run", verdicts, "hffmra-claims")
+    show("What Hamzeh et al. (2020) claim, by the numbers of this run", verdicts, "hffmra-claims")
     (OUT / "hffmra-claims.txt").write_text(told(verdicts), encoding="utf-8")
     rows = sensitivity(policies, options.rounds_variants, options.seed)
     show("What depends on the workload: H-FFMRA against DRF per server", rows,

@@ -1,25 +1,26 @@
-"""What an objective is, and its algebra: sums, multiples, levels, and one after the other."""
+"""What an objective is, and its algebra: sums, multiples, levels as constraints, and one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, parameter
+from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.shares import Share, require_share
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 
-if TYPE_CHECKING:
-    from fairopt.blocks.levels import AtLeast
+__all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Sum", "Tiers"]
 
-__all__ = ["Objective", "Sum", "Tiers"]
+Float = NDArray[np.floating[Any]]
 
 ROUNDING = 8 * float(np.finfo(float).eps)
 
@@ -173,8 +174,6 @@ class Objective(Block):
         raise InvalidBlock(f"minus {self!r} is not concave; only add, or multiply by numbers >= 0")
 
     def __ge__(self, level: object) -> AtLeast:
-        from fairopt.blocks.levels import AtLeast
-
         self._refuse_arithmetic()
         return AtLeast(
             self, parameter(level, f"the level of {self!r}", low=-1e300, high=1e300, fix="give a finite number")
@@ -202,6 +201,10 @@ class Objective(Block):
 
     def _refuse_arithmetic(self) -> None:
         """`Leximin` and tiers are orders, not numbers: they override this with the error."""
+
+    def _as_shares(self, level: float, instance: Instance) -> MinShare | None:
+        """What ``self >= level`` says of each user's share, where it says just that."""
+        return None
 
 
 @dataclass(frozen=True, repr=False)
@@ -287,6 +290,59 @@ class Tiers(Objective):
     def __repr__(self) -> str:
         first = f"({self.tiers[0]!r})" if isinstance(self.tiers[0], Sum) else repr(self.tiers[0])
         return first + "".join(f".then({t!r})" for t in self.tiers[1:])
+
+
+@dataclass(frozen=True, repr=False)
+class AtLeast(Constraint):
+    """An objective kept at a level or above; written ``objective >= level``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    >>> fo.Policy(fo.Leximin(), [fo.Total(fo.Tasks()) >= 17]).allocate(cluster).tasks.round(6)
+    array([ 2., 15.])
+    """
+
+    objective: Objective
+    level: float
+
+    def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
+        shares = self.objective._as_shares(self.level, instance)
+        return None if shares is None else shares.bounds(instance)
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        unit = abs(self.level) or 1.0
+        return {"at least": self.objective.expression(model) / unit >= self.level / unit}
+
+    def check(self, instance: Instance) -> None:
+        self.objective.check(instance)
+        self.objective.natural_is_concave()
+
+    def __repr__(self) -> str:
+        return f"{self.objective!r} >= {self.level!r}"
+
+
+@dataclass(frozen=True, repr=False)
+class KeptLevel(AtLeast):
+    """What an earlier tier achieved."""
+
+    added = True
+
+
+@dataclass(frozen=True, repr=False)
+class Kept(KeptLevel):
+    """What an earlier tier achieved, in the units of its expression, which may be a transform of the objective."""
+
+    def check(self, instance: Instance) -> None:
+        self.objective.check(instance)
+
+
+@dataclass(frozen=True, repr=False)
+class KeptShares(MinShare):
+    """The shares that an earlier tier achieved, or an answer that is topped up."""
+
+    added = True
 
 
 def in_units(excess: float, unit: float, value: float) -> float:

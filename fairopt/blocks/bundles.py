@@ -1,4 +1,4 @@
-"""Bundles as the decision: what each user holds of each resource on each server (002 MLF-DRS, 004 H-FFMRA).
+"""Bundles as the decision: what each user holds of each resource on each server (MLF-DRS, H-FFMRA).
 
 A bundle need not be a multiple of the demand vector, so what a user runs is the least that its bundle has room for.
 The blocks here see one server: a row of q identical servers is q times one of them.
@@ -17,7 +17,7 @@ from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective
-from fairopt.dominance import Groups, sums_by_group
+from fairopt.dominance import Dominance, sums_by_group
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 
@@ -70,21 +70,22 @@ class BundleBase(Block):
 
 @dataclass(frozen=True, repr=False)
 class FairShareBase(BundleBase):
-    """The bases of MLF-DRS: at least the fair share of the dominant resource, at most it of the others (002, Alg. 1).
+    """The bases of MLF-DRS: at least the fair share of the dominant resource, at most it of the others.
 
-    The fair share of a resource is the server's capacity over the number of users eligible there. A user's base is the
-    larger of fair share and demand for its dominant resource on that server, and the smaller one for the others.
+    Algorithm 1 of Hamzeh et al. (2019). The fair share of a resource is the server's capacity over the number of users
+    eligible there. A user's base is the larger of fair share and demand for its dominant resource on that server, and
+    the smaller one for the others.
 
     Parameters
     ----------
     growth : {"proportional", "equal"}, default "proportional"
         How what the bases leave over is handed out: in proportion to the bases, or to the dominant and to the others in
-        proportion to their bases together and equally inside each (as 002 Table I printed for RAM). Where bases exceed
+        proportion to their bases together and equally inside each (as printed for RAM). Where bases exceed
         the capacity, in proportion either way.
 
     Examples
     --------
-    002 Table I: CPU and RAM of four users.
+    Table I of Hamzeh et al. (2019): CPU and RAM of four users.
 
     >>> import fairopt as fo
     >>> table = fo.Instance([[3, 1], [5, 3], [1, 5], [2, 7]], [18, 36])
@@ -111,7 +112,7 @@ class FairShareBase(BundleBase):
             If entitlements differ: neither paper says what they mean.
         """
         refuse_unequal_weights(instance, self)
-        eligible, groups = instance.eligible, instance.groups
+        eligible, groups = instance.eligible, instance.dominance
         everybody = np.full(instance.n_servers, instance.n_users)
         there = (everybody if instance.everywhere else eligible.sum(axis=0))[:, None]
         fair = np.divide(instance.capacities, there, out=np.zeros(instance.capacities.shape), where=there > 0)
@@ -125,7 +126,7 @@ class FairShareBase(BundleBase):
         return base if self.growth == "proportional" else _grown(base, groups, instance.capacities)
 
 
-def _grown(base: Float, groups: Groups, capacities: Float) -> Float:
+def _grown(base: Float, groups: Dominance, capacities: Float) -> Float:
     """Bases that fill the capacities, each group's part of what is left split equally among those with a base."""
     left = np.maximum(capacities - base.sum(axis=0), 0.0)
     total = np.where(left > 0, base.sum(axis=0), 1.0)
@@ -266,16 +267,16 @@ class Parts:
 class GlobalAggregateResource(Constraint):
     """GAR constraints: dominant users of a resource together hold at most a common part of it, the others the rest.
 
-    The part is phi = sigma_d / (sigma_d + sigma_nd), of all dominant and of all other demands (004 eqs. 8 to 10). A
-    group in which nobody demands any passes its part to the other. Where one task of everybody asks for more than the
-    server has, no group gets more than it requested, and what it leaves goes to the other (004, Definition 5).
+    After Hamzeh et al. (2020). The part is phi = sigma_d / (sigma_d + sigma_nd), of all dominant and of all other
+    demands. A group without demand passes its part to the other. Where one task of each user asks for more than the
+    server has, no group gets more than it requested, and what it leaves goes to the other.
 
     It can stand beside any objective: without `WeightedLog` a bundle is tasks times demands.
 
     Parameters
     ----------
     units : {"share", "raw"}, default "share"
-        Add up shares of the servers' capacities, or units as 004 does (then GB or MB make a difference).
+        Add up shares of the servers' capacities, or units as the paper does (then GB or MB make a difference).
     over : {"cluster", "server"}, default "cluster"
         Add up over all servers (H-FFMRA), or over each server alone (FFMRA).
 
@@ -303,7 +304,7 @@ class GlobalAggregateResource(Constraint):
     def _fractions(self, instance: Instance) -> Float:
         """phi and 1 - phi by server, (2, n_servers), each from its own sum: one may be lost beside the other."""
         capacity = np.where(instance.capacities > 0, instance.capacities, np.inf) if self.units == "share" else 1.0
-        groups = instance.groups
+        groups = instance.dominance
         sums = np.stack([(groups.requests / capacity).sum(axis=1), (groups.others_requests / capacity).sum(axis=1)])
         if self.over == "cluster":
             sums = np.broadcast_to((sums @ instance.counts)[:, None], sums.shape)
@@ -323,12 +324,12 @@ class GlobalAggregateResource(Constraint):
         -------
         Parts
         """
-        c, asked, others = instance.capacities, instance.groups.requests, instance.groups.others_requests
+        c, asked, others = instance.capacities, instance.dominance.requests, instance.dominance.others_requests
         both = (asked > 0) & (others > 0)
         phi, rest = self._fractions(instance)[:, :, None]
         first = np.where(both, phi, asked > 0)  # by how much each part grows with the capacity
         second = np.where(both, rest, others > 0)
-        short = both & instance.groups.short(c)
+        short = both & instance.dominance.short(c)
         few, less = short & (asked < first * c), short & (others < second * c)  # one group asked for less than its part
         return Parts(
             np.where(few, asked, np.where(less, c - others, first * c)),
@@ -341,7 +342,7 @@ class GlobalAggregateResource(Constraint):
         instance = model.instance
         parts, capacity = self.parts(instance), np.where(instance.capacities > 0, instance.capacities, np.inf)
         conditions = {}
-        mine = instance.groups.dominant
+        mine = instance.dominance.dominant
         for name, group, part in (("dominant", mine, parts.dominant), ("others", ~mine, parts.others)):
             rows = np.flatnonzero((part < instance.capacities).ravel() & (group & _wants(instance)).any(axis=0).ravel())
             if len(rows):
@@ -351,9 +352,9 @@ class GlobalAggregateResource(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class AtMostRequested(Constraint):
-    """Where requests exceed a server's capacity, nobody holds more than it requested there (004, Definition 5).
+    """Where requests exceed a server's capacity, no user holds more than it requested there.
 
-    Requests are the demand rows: one task of everybody who may run there.
+    Definition 5 of Hamzeh et al. (2020). Requests are the demand rows: one task of everybody who may run there.
 
     Examples
     --------
@@ -365,7 +366,7 @@ class AtMostRequested(Constraint):
 
     def short(self, instance: Instance) -> NDArray[np.bool_]:
         """Where one task of everybody asks for more than there is: (n_servers, n_resources)."""
-        return instance.groups.short(instance.capacities)
+        return instance.dominance.short(instance.capacities)
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         instance = model.instance

@@ -21,7 +21,7 @@ __all__ = ["FairnessEfficiency"]
 
 @dataclass(frozen=True, repr=False)
 class FairnessEfficiency(Objective):
-    """The measure of fairness and efficiency of 003 (eq. 3, 7, 19; after Lan et al.).
+    """The measure of fairness and efficiency of Joe-Wong et al. (2013, eqs. 3, 7, 19; after Lan et al.).
 
     ``f = sgn(1-beta) (sum_j w_j (s_j/(w_j S))^(1-beta))^(1/beta) S^lam`` with ``S = sum_j s_j``. Solved where it is
     concave after an increasing transform: beta > 0 and ``lam * sgn(1-beta) >= |1-beta|/beta``.
@@ -136,7 +136,7 @@ class FairnessEfficiency(Objective):
         return Total(self.share).solver_form(model) if self.beta == 1 else self._log_measure(model)
 
     def value(self, point: Point) -> float:
-        """The measure itself, 003 eq. 3."""
+        """The measure itself, eq. 3 of Joe-Wong et al."""
         s, w = point.share(self.share), point.weights
         total = s.sum()
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

@@ -13,11 +13,13 @@ from scipy.special import inv_boxcox
 
 from fairopt.blocks.algebra import Objective, Sum, Tiers
 from fairopt.blocks.base import parameter
+from fairopt.blocks.constraints import MinShare
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, ratio_gap
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.sorting import sorted_from_below
 from fairopt.errors import InvalidBlock
+from fairopt.instance import Instance
 
 __all__ = ["AlphaFair", "Leximin", "MaxMin", "Objective", "OrderedWeighted", "Sum", "Tiers", "Total"]
 
@@ -30,7 +32,7 @@ NETWORK_FROM = 10_000
 
 @dataclass(frozen=True, repr=False)
 class Total(Objective):
-    """The sum of the shares; on `Tasks` the number of tasks ("no fairness constraints", 000 sec. 6.1.1).
+    """The sum of the shares; on `Tasks` the number of tasks ("no fairness constraints", Jiang and Wu, sec. 6.1.1).
 
     Parameters
     ----------
@@ -73,7 +75,7 @@ class AlphaFair(Objective):
     """Weighted alpha-fairness, ``sum_j w_j u(s_j / w_j)`` with ``u(z) = z^(1-alpha) / (1-alpha)``, log at 1.
 
     At alpha = 0 the sum of shares, at 1 Nash welfare, and as alpha grows ever closer to max-min (Mo and Walrand;
-    003 eq. 1 with lambda = (1-beta)/beta).
+    eq. 1 of Joe-Wong et al. with lambda = (1-beta)/beta).
 
     Parameters
     ----------
@@ -196,6 +198,9 @@ class MaxMin(Objective):
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
         """(bound - f) / bound."""
         return ratio_gap(bound, value)
+
+    def _as_shares(self, level: float, instance: Instance) -> MinShare:
+        return MinShare(tuple(np.maximum(level, 0.0) * instance.weights), self.share)
 
 
 @dataclass(frozen=True, repr=False)

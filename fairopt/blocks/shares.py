@@ -158,7 +158,7 @@ def require_share(share: object, block: object) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Tasks(Share):
-    """The number of tasks itself, c_j = 1 (Generalized Fairness on Jobs, 003 sec. III-B).
+    """The number of tasks itself, c_j = 1 (Generalized Fairness on Jobs, Joe-Wong et al. 2013, sec. III-B).
 
     Examples
     --------
@@ -176,7 +176,7 @@ class Tasks(Share):
 
 @dataclass(frozen=True, repr=False)
 class DominantShare(Share):
-    """The largest share of any resource that a user holds, c_j = mu_j (DRF; 003 eq. 2).
+    """The largest share of any resource that a user holds, c_j = mu_j (DRF; Ghodsi et al. 2011).
 
     Shares are of total capacity, so on several servers this is DRFH's global dominant share.
 
@@ -196,7 +196,7 @@ class DominantShare(Share):
 
 @dataclass(frozen=True, repr=False)
 class KDominantShare(Share):
-    """The product of a user's k largest demand/capacity ratios (000 sec. 4; k = 2 is 2-DF).
+    """The product of a user's k largest demand/capacity ratios (Jiang and Wu 2021, sec. 4; k = 2 is 2-DF).
 
     Parameters
     ----------
@@ -307,7 +307,7 @@ def _largest(ratios: Float, k: int) -> list[Float]:
 
 @dataclass(frozen=True, repr=False)
 class PNormShare(Share):
-    """The p-norm of a user's demand/capacity ratios (003 eq. 19, on ratios so that units do not matter).
+    """The p-norm of a user's demand/capacity ratios (eq. 19 of Joe-Wong et al., of ratios so that units do not matter).
 
     Parameters
     ----------

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fairopt.cli.commands import NOT_CERTIFIED, WHAT_POLICY, AsJson, app, guarded
 from fairopt.cli.progress import STOPPED, complain, console_for, working
-
-if TYPE_CHECKING:
-    from fairopt.properties.audit.findings import AuditReport, Finding
+from fairopt.policies.registry import named_policy
+from fairopt.policy import label
+from fairopt.properties.audit.audit import USUAL
+from fairopt.properties.audit.audit import audit as search
+from fairopt.properties.audit.findings import AuditReport, Finding
+from fairopt.properties.audit.replay import replay
+from fairopt.report import files
 
 AUDIT = """Search for small instances on which a policy breaks a property, and prove what is found.
 
@@ -60,13 +64,6 @@ def audit(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Search for instances that break a property."""
-    from fairopt.policies.registry import named_policy
-    from fairopt.policy import label
-    from fairopt.properties.audit.audit import USUAL
-    from fairopt.properties.audit.audit import audit as search
-    from fairopt.properties.audit.findings import AuditReport
-    from fairopt.report import files
-
     files.check(save, (".json",))
     mechanism = named_policy(policy)
     name = label(mechanism)
@@ -113,10 +110,6 @@ def replay_file(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Check the witnesses of a saved audit again."""
-    from fairopt.policies.registry import named_policy
-    from fairopt.properties.audit.replay import replay
-    from fairopt.report import files
-
     with working(f"replay of {file}"):
         found = replay(file, None if policy is None else named_policy(policy))
     if as_json:

@@ -8,13 +8,15 @@ import typer
 
 from fairopt.cli.commands import AsJson, app, guarded
 from fairopt.cli.progress import console_for
+from fairopt.properties.literature import claims as literature
+from fairopt.report import files
 
 CLAIMS = """What papers claim of fairness notions, and whether it is so.
 
 \b
 [bold]Examples[/]
   fairopt claims
-  fairopt claims --paper 000
+  fairopt claims --paper MLF-DRS
   fairopt claims --json
 
 A claim is proved (by an argument, or by an instance where it says that something fails), refuted (by an instance small
@@ -26,13 +28,10 @@ beside it."""
 @guarded
 def claims(
     paper: Annotated[str | None, typer.Option(
-        help="Only DRF, DRFH, 000 (k-DF), 001, 002 (MLF-DRS), 003 (FDS, GFJ) or 004 (H-FFMRA).")] = None,
+        help="Only of papers with these words: DRF, DRFH, k-DF, slides, MLF-DRS, FDS, H-FFMRA, or an author.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """List the claims."""
-    from fairopt.properties.literature import claims as literature
-    from fairopt.report import files
-
     found = literature.claims(paper)
     if as_json:
         typer.echo(files.as_json([claim.to_dict() for claim in found]))

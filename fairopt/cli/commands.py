@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from fairopt import datasets
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, stoppable, working
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
+from fairopt.formulation import solvers
+from fairopt.policies.registry import named_policy
+from fairopt.policy import accepted, label
+from fairopt.report import (
+    PLACEMENT,
+    Comparison,
+    Outcome,
+    allocation_tables,
+    ask_all,
+    demonstration,
+    describe,
+    files,
+    mechanisms,
+    policy_rows,
+    solver_rows,
+)
+from fairopt.report import compare as compare_policies
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-# What is heavy (cvxpy) or optional (matplotlib) is imported by the command that needs it.
 
 NOT_CERTIFIED, BAD_INPUT = 1, 2
 FEW_USERS = 12  # whose tasks are worth a table beside the comparison
@@ -128,10 +145,6 @@ def solve(
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Find the best allocation under one policy, and prove it."""
-    from fairopt.policies.registry import named_policy
-    from fairopt.policy import accepted, label
-    from fairopt.report import allocation_tables, describe, files
-
     files.check(out, files.ALLOCATIONS)
     mechanism = named_policy(policy)
     instance = source.read()
@@ -168,9 +181,6 @@ def compare(
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Put policies side by side on one cluster."""
-    from fairopt.formulation import solvers
-    from fairopt.report import PLACEMENT, Comparison, Outcome, ask_all, files, mechanisms
-
     files.check(out, files.COMPARISONS)
     for option, picture in (("--plot", plot), ("--plot-types", plot_types)):
         files.check(picture, files.PICTURES)
@@ -235,8 +245,6 @@ def compare(
 @guarded
 def policies(as_json: AsJson = False) -> None:
     """List the policies known by name, and how to write your own."""
-    from fairopt.report import files, policy_rows
-
     rows = policy_rows()
     if as_json:
         typer.echo(files.as_json(rows))
@@ -253,8 +261,6 @@ def policies(as_json: AsJson = False) -> None:
 @guarded
 def list_solvers(as_json: AsJson = False) -> None:
     """List the solvers, installed or not, and the problems that each can take."""
-    from fairopt.report import files, solver_rows
-
     rows = solver_rows()
     if as_json:
         typer.echo(files.as_json(rows))
@@ -275,13 +281,9 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Where pictures and the data go.")] = Path("demo-out"),
 ) -> None:
     """Compare policies on a small cluster that ships with fairopt, and explain what is seen."""
-    from fairopt.datasets import demo as demo_cluster
-    from fairopt.report import compare as compare_policies
-    from fairopt.report import demonstration
-
     console = console_for()
     with working("five policies on ten users", verbose=False):
-        result = compare_policies(demonstration.POLICIES, demo_cluster())
+        result = compare_policies(demonstration.POLICIES, datasets.demo())
     for part in demonstration.story(result):
         console.print(part, markup=False)
     drawn = _has_matplotlib()
@@ -325,8 +327,6 @@ def _words(console: Console, header: tuple[str, ...], rows: Sequence[tuple[str, 
 
 
 def _has_matplotlib() -> bool:
-    from importlib.util import find_spec
-
     return find_spec("matplotlib") is not None
 
 

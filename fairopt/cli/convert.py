@@ -9,7 +9,9 @@ import typer
 from fairopt.cli.commands import app, guarded
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, working
+from fairopt.datasets import write
 from fairopt.errors import InvalidInstance
+from fairopt.io.files import files_to_write
 
 CONVERT = """Read a cluster of any kind and write it as tables, JSON or YAML.
 
@@ -59,9 +61,6 @@ def convert(
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
 ) -> None:  # fmt: skip
     """Read a cluster of any kind and write it."""
-    from fairopt.datasets import write
-    from fairopt.io.files import files_to_write
-
     kind, files = files_to_write(output, to)
     there = [str(file) for file in files if file.exists()]
     if there and not force:

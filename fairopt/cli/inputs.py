@@ -6,14 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from fairopt import datasets
 from fairopt.cli.progress import console_for, working
-
-if TYPE_CHECKING:
-    from fairopt.instance import Instance
+from fairopt.instance import Instance
 
 __all__ = ["Source", "reading"]
 
@@ -57,10 +56,8 @@ class Source:
 
     def read(self) -> Instance:
         """The instance; what its reader left out or assumed is told on stderr."""
-        from fairopt.datasets import read
-
         with working(f"reading {self.path}"):
-            instance = read(self.path, **self.options)
+            instance = datasets.read(self.path, **self.options)
         _tell(instance.notes)
         instance = instance.with_weights(1) if self.equal_weights else instance
         return instance.pooled() if self.pooled else instance

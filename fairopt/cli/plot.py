@@ -10,10 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
+from fairopt import plots
 from fairopt.cli.commands import WHAT_POLICY, Method, Solver, TimeLimit, Verbose, _code, app, guarded
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import STOPPED, complain, console_for, working
 from fairopt.errors import FairoptError, InvalidBlock, nearest
+from fairopt.formulation import solvers
+from fairopt.plots.common import matplotlib_or_missing
+from fairopt.report import Comparison, Outcome, ask_all, files, mechanisms
 
 MOST_PIXELS = 20_000  # to a side: larger ones take gigabytes, and viewers refuse them
 SHOWN = 3  # of what cannot be read, so much is listed
@@ -61,11 +65,6 @@ def plot(
     solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Draw what policies give."""
-    from fairopt import plots
-    from fairopt.formulation import solvers
-    from fairopt.plots.common import matplotlib_or_missing
-    from fairopt.report import Comparison, Outcome, ask_all, files, mechanisms
-
     matplotlib_or_missing()
     size, path = _size(width, height, dpi), out or _named(source.path, kind)
     files.check(path, files.PICTURES)
@@ -126,8 +125,6 @@ def _size(width: float | None, height: float | None, dpi: int) -> tuple[float | 
 
 def _named(input: str, kind: str) -> Path:
     """A name for the picture: that of the input, and the kind."""
-    from fairopt import plots
-
     if kind not in plots.KINDS:  # it would be part of the name
         raise InvalidBlock(f"--kind {kind}: there is no such picture; {nearest(kind, plots.KINDS)}")
     whole = Path(input).resolve()
@@ -136,8 +133,6 @@ def _named(input: str, kind: str) -> Path:
 
 def _two(kind: str, axis: Sequence[str] | None) -> dict[str, Any]:
     """What `--axis` means for this kind."""
-    from fairopt import plots
-
     if not axis:
         return {}
     if kind not in plots.PLANES:
@@ -155,8 +150,6 @@ def _how(one: str, other: str) -> str:
 
 def _save(figure: Any, path: Path, dpi: int) -> list[str]:
     """Write the picture; what cannot be read in it, or matplotlib would have warned of, comes back as sentences."""
-    from fairopt import plots
-
     inches = figure.get_size_inches()
     dpi = min(dpi, int(MOST_PIXELS / max(inches)))  # a picture of very many panels
     with warnings.catch_warnings(record=True) as said:

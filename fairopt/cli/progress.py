@@ -42,16 +42,9 @@ def complain(line: str) -> None:
 def working(what: str, verbose: bool = False, last_words: Callable[[], None] | None = None) -> Iterator[None]:
     """Run something long: shown on a terminal, stdout kept for results, and Ctrl-C that works within a second.
 
-    A terminal shows what is told (`fairopt.progress`), a bar where it is known how much there is to do, and a clock.
-
-    Parameters
-    ----------
-    what : str
-        What is being done.
-    verbose : bool, default False
-        Whether solvers will print, so that a bar would be in the way.
-    last_words : callable, optional
-        Says what to say when Ctrl-C ends the process in the middle of compiled code.
+    A terminal shows what is told (`fairopt.progress`), a bar where it is known how much there is to do, and a clock;
+    not with ``verbose``, since solvers will print. ``last_words`` says what to say when Ctrl-C ends the process in the
+    middle of compiled code.
     """
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column

@@ -12,6 +12,10 @@ import typer
 from fairopt.cli.commands import WHAT_POLICY, AsJson, app, guarded
 from fairopt.cli.progress import console_for, working
 from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
+from fairopt.methods.sharded.solve import allocate_sharded
+from fairopt.policies.registry import named_policy
+from fairopt.policy import label
+from fairopt.report import files
 
 SHARDS = """Share out one pool among users who are too many for one table: Parquet folders, .npy files.
 
@@ -41,11 +45,6 @@ def shards(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Share out one pool among users in shards."""
-    from fairopt.methods.sharded.solve import allocate_sharded
-    from fairopt.policies.registry import named_policy
-    from fairopt.policy import label
-    from fairopt.report import files
-
     mechanism, units = named_policy(policy), _units(capacity)
     with working(f"{label(mechanism)} on {source}"), _cluster(workers, memory, scheduler) as client:
         found = allocate_sharded(mechanism, source, capacities=units, client=client, out=out)

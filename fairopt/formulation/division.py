@@ -118,7 +118,7 @@ class Division:
         With them as weights the optimum is the same, and solvers see every group of every resource alike.
         """
         base = self.objective.bases(self.instance)
-        first = self.instance.groups.first if self.parts is not None else np.ones(base.shape)
+        first = self.instance.dominance.first if self.parts is not None else np.ones(base.shape)
         mine, others = sums_by_group(base, first)
         total = first * mine + (1.0 - first) * others
         return np.asarray((base / np.where(total > 0, total, 1.0))[base > 0])
@@ -161,7 +161,7 @@ class _Block:
         self.slopes: tuple[Float, ...] = (np.ones(self.capacity.shape),)
         self.first: Float | None = None  # 1 for who is in the first group, 0 for the others
         if whole.parts is not None:
-            self.first, self.second = window.groups.first, window.groups.second
+            self.first, self.second = window.dominance.first, window.dominance.second
             self.parts = whole.parts.dominant[rows], whole.parts.others[rows]
             self.slopes = whole.parts.dominant_slope[rows], whole.parts.others_slope[rows]
         self.bases = self.sums(base)

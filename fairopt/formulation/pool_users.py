@@ -1,4 +1,4 @@
-"""Passes over the users of one pool, in chunks that fit the cache: the frame of water-filling and of prices.
+"""Passes over the users of one pool, in chunks that fit the cache: the frame of all methods on a pool.
 
 A pass reads the demands once, turns a chunk of them into ratios, resource by resource (columns of a narrow array are
 slow to read, rows of its transpose are not), and hands it to a function. What a pass needs beside the demands is one
@@ -102,7 +102,7 @@ class Pool:
         if not isinstance(self.high, float) and self.high.min(initial=np.inf) == np.inf:
             self.high = np.inf
         total = instance.total_capacities
-        self.per_unit = 1.0 / np.where(total > 0, total, np.inf)[:, None]  # nobody needs what there is none of
+        self.per_unit = 1.0 / np.where(total > 0, total, np.inf)[:, None]  # zero capacity implies zero demand
         # a share that looks at all users at once cannot be asked chunk by chunk, nor one that saw servers unmerged
         by_row = share.by_row and (is_ours(share) or instance.merged_from is None)
         self.held = None if by_row else share.coefficients(instance)[::every]
@@ -114,7 +114,7 @@ class Pool:
 
     @property
     def bounded(self) -> bool:
-        """Whether anybody has a limit or a lower bound."""
+        """Whether any user has a limit or a lower bound."""
         free = isinstance(self.low, float) and isinstance(self.high, float) and self.low == 0 and self.high == np.inf
         return not free
 
@@ -132,18 +132,7 @@ class Pool:
         return Pool(self.program, self.share, self.every * step) if step > 1 else None
 
     def each(self, function: Callable[[Chunk], Result]) -> list[Result]:
-        """Apply a function to every chunk of users.
-
-        Parameters
-        ----------
-        function : callable
-            Takes a `Chunk`, whose ratios hold only until it returns.
-
-        Returns
-        -------
-        list
-            What it returned, in the order of users.
-        """
+        """What a function returns of each chunk of users, in their order; a chunk's ratios hold until it returns."""
         buffer = np.empty((self.m, min(self.step, self.n)))
         out = []
         with np.errstate(all="ignore"):  # zeros and infinities are looked at where they matter
@@ -153,6 +142,11 @@ class Pool:
                 np.multiply(self.demands[rows].T, self.per_unit, out=ratios)
                 out.append(function(Chunk(self, rows, ratios)))
         return out
+
+
+def bounds_fit(load: Float, crossed: bool, usable: Float) -> bool:
+    """Whether lower bounds of such a load can be met; not where any is above the upper bound (``crossed``)."""
+    return not crossed and not (load > usable * (1 + 1e-12)).any()
 
 
 def common(values: Float) -> Any:

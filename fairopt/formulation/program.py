@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.levels import AtLeast
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share, ask_again

@@ -57,17 +57,7 @@ KNOWN = ("CLARABEL", "ECOS", "HIGHS", "OSQP", "SCIPY", "SCS")
 
 
 def installed() -> list[str]:
-    """Names of the solvers that CVXPY can call here.
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
-    >>> "CLARABEL" in installed()
-    True
-    """
+    """Names of the solvers that CVXPY can call here."""
     return list(_installed())
 
 
@@ -77,22 +67,7 @@ def _installed() -> tuple[str, ...]:
 
 
 def named(solver: str) -> str:
-    """The solver's name as CVXPY spells it.
-
-    Parameters
-    ----------
-    solver : str
-        In any case.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    SolverUnavailable
-        If it is unknown, or known and not installed.
-    """
+    """A solver's name as CVXPY spells it; `SolverUnavailable` if it is unknown, or known and not installed."""
     name = str(solver).upper()
     here = installed()
     if name in here:
@@ -136,38 +111,21 @@ def run(
     looser: bool = False,
     keep: bool = False,
 ) -> Try:
-    """Solve, and say what happened; the answer is left in the problem's variables.
+    """Solve, and say what happened (a status is no evidence); the answer is left in the problem's variables.
+
+    The solver is always started afresh: with a warm start, options leak between two solves of one problem. `run` raises
+    `SolverUnavailable` if the solver cannot take this kind of problem, and `InvalidBlock` if it refuses its options.
 
     Parameters
     ----------
-    problem : cvxpy.Problem
-        Its solver is always started afresh: with a warm start, options leak between two solves of one problem.
-    solver : str
-        As `named` gives it.
     options : dict, optional
         The solver's own options, over the tight ones asked for by default: for HiGHS ``{"solver": "ipm",
         "run_crossover": "off"}`` (its interior point) or ``{"solver": "pdlp"}`` (its first-order method), also inside
         of ``highs_options`` as CVXPY takes them; for SciPy inside of ``scipy_options``.
-    time_limit : float, optional
-        Seconds left.
-    verbose : bool, default False
-        Let the solver print.
     looser : bool, default False
         Ask for less, for a second try.
     keep : bool, default False
         Compile for any values of the problem's parameters: it will be solved again with others.
-
-    Returns
-    -------
-    Try
-        With the solver's status, which is no evidence.
-
-    Raises
-    ------
-    SolverUnavailable
-        If the solver cannot take this kind of problem.
-    InvalidBlock
-        If the solver refuses its options.
 
     Notes
     -----
@@ -223,21 +181,7 @@ def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked:
 def _nested(solver: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as CVXPY takes them: HiGHS's in a dict, since one of them is called ``solver``, as a parameter of CVXPY.
 
-    Parameters
-    ----------
-    solver : str
-        As `named` gives it.
-    options : dict
-        As a user gives them.
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    InvalidBlock
-        If what should be a dict of options is none, or CVXPY would pass over what is outside of it.
+    `InvalidBlock` if what should be a dict of options is not, or CVXPY would pass over what is outside of it.
     """
     key = _NESTED.get(solver)
     if key is None:

@@ -1,4 +1,7 @@
-"""The instances of Jiang and Wu, "Multi-resource Allocation in Cloud Data Centers" (000): sections 6.1 to 6.3."""
+"""The instances of Jiang and Wu, "Multi-resource Allocation in Cloud Data Centers" (2021): sections 6.1 to 6.3.
+
+Sections and tables cited here are those of that paper.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,19 @@ Float = NDArray[np.float64]
 REQUEST_TYPES: tuple[tuple[int, int, int], ...] = (
     (25, 25, 25), (25, 25, 5), (25, 25, 1), (25, 5, 5), (25, 5, 1), (5, 5, 5), (5, 5, 1), (5, 1, 1),
 )  # fmt: skip
-"""The eight request types of 000 section 6.2, as multiples of x for bandwidth, memory and CPU."""
+"""The eight request types of section 6.2, as multiples of x for bandwidth, memory and CPU."""
 
 _COMBINATIONS = {"I": ("heavy", "heavy"), "II": ("heavy", "light"), "III": ("light", "light")}
 _MEANS = {"heavy": 8.0, "light": 1.0}
 
 
 def jiang_wu(capacity: int = 3) -> Iterator[Instance]:
-    """The first scenario of 000: three users, three resources, every combination of whole requests.
+    """The first scenario of Jiang and Wu (2021): three users, three resources, every combination of whole requests.
 
     Parameters
     ----------
     capacity : int, default 3
-        C: each resource has C units, and each user requests 1 to C units of it. 000 takes 3 and 5.
+        C: each resource has C units, and each user requests 1 to C units of it. The paper takes 3 and 5.
 
     Yields
     ------
@@ -49,7 +52,7 @@ def jiang_wu(capacity: int = 3) -> Iterator[Instance]:
 
     Notes
     -----
-    Source: 000 section 6.1 and Table 1. Its text counts 3^C requests and 3^(3C) combinations, but its 3^9 and 5^9
+    Source: section 6.1 and Table 1. The text counts 3^C requests and 3^(3C) combinations, but the 3^9 and 5^9
     experiments are C^3 and C^9. For all of them at once take `jiang_wu_demands`.
 
     Examples
@@ -69,7 +72,7 @@ def jiang_wu(capacity: int = 3) -> Iterator[Instance]:
 
 
 def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None) -> Float:
-    """The demands of the first scenario of 000 as one array.
+    """The demands of the first scenario of Jiang and Wu (2021) as one array.
 
     Parameters
     ----------
@@ -110,18 +113,18 @@ def heavy_light_demands(
     combination: str = "II", *, types: Sequence[Sequence[float]] = REQUEST_TYPES, repeats: int = 10,
     variance: float = 0.0, seed: int = 0,
 ) -> Float:  # fmt: skip
-    """The demands of the second scenario of 000: two users with heavy or light requests of several types.
+    """The demands of the second scenario of Jiang and Wu (2021): two users with heavy or light requests.
 
     Parameters
     ----------
     combination : {"I", "II", "III"}, default "II"
-        User 1 and user 2 are heavy and heavy, heavy and light, light and light (000 Table 2).
+        User 1 and user 2 are heavy and heavy, heavy and light, light and light (Table 2).
     types : sequence of sequences of 3 numbers, default `REQUEST_TYPES`
-        Requests as multiples of x. 000's Table 3 follows from nine types for user 2: these and ``(1, 1, 1)``.
+        Requests as multiples of x. Table 3 follows from nine types for user 2: these and ``(1, 1, 1)``.
     repeats : int, default 10
         Experiments for each pair of types.
     variance : float, default 0.0
-        Variance of x, which is normal with mean 8 for heavy and 1 for light requests; 000 prints ``N(8, 0)`` and
+        Variance of x, which is normal with mean 8 for heavy and 1 for light requests; the paper prints ``N(8, 0)`` and
         ``N(1, 0)``. Draws that are not positive are drawn again.
     seed : int, default 0
         Seed of the draws.
@@ -138,7 +141,7 @@ def heavy_light_demands(
 
     Notes
     -----
-    Source: 000 section 6.2, Tables 2 and 3. As there, an experiment draws one x for heavy and one for light requests:
+    Source: section 6.2, Tables 2 and 3. As there, an experiment draws one x for heavy and one for light requests:
     two heavy users have the same x.
 
     Examples
@@ -170,7 +173,7 @@ def heavy_light(
     combination: str = "II", *, types: Sequence[Sequence[float]] = REQUEST_TYPES, repeats: int = 10,
     variance: float = 0.0, seed: int = 0,
 ) -> Iterator[Instance]:  # fmt: skip
-    """The second scenario of 000 as instances, in the order of `heavy_light_demands`.
+    """The second scenario of Jiang and Wu (2021) as instances, in the order of `heavy_light_demands`.
 
     Parameters
     ----------
@@ -209,7 +212,7 @@ class GoogleServers(NamedTuple):
     resources: tuple[str, str]
 
 
-_GOOGLE = (  # 000 Table 4: cpu and memory as parts of the largest, and how many
+_GOOGLE = (  # Table 4: cpu and memory as parts of the largest, and how many
     (0.50, 0.50, 6732), (0.50, 0.25, 3863), (0.50, 0.75, 1001), (1.00, 1.00, 795), (0.25, 0.25, 726),
     (0.50, 0.12, 52), (0.50, 0.03, 5), (0.50, 0.97, 5), (1.00, 0.50, 3), (0.50, 0.06, 1),
 )  # fmt: skip
@@ -218,7 +221,7 @@ _GOOGLE = (  # 000 Table 4: cpu and memory as parts of the largest, and how many
 def google_servers(
     n_servers: int | None = None, *, types: int = 10, cpu: float = 1.0, memory: float = 1.0
 ) -> GoogleServers:
-    """The mix of servers in Google's trace of 2011, as 000 Table 4 has it.
+    """The mix of servers in Google's trace of 2011, as Table 4 of Jiang and Wu (2021) has it.
 
     Parameters
     ----------
@@ -242,12 +245,12 @@ def google_servers(
 
     Notes
     -----
-    Type 4 counts 726 here: 000 prints 126, with which its column of ratios would not follow (0.0551 is 726 / 13183).
-    Google's own trace does have 126 servers of this type, 1% of them.
+    Type 4 counts 726 here: the paper prints 126, with which its column of ratios would not follow (0.0551 is
+    726 / 13183). Google's own trace does have 126 servers of this type, 1% of them.
 
     Examples
     --------
-    000 section 6.3 takes 50 servers of the first four types, the largest with 16 cores and 128 GB:
+    Section 6.3 takes 50 servers of the first four types, the largest with 16 cores and 128 GB:
 
     >>> import fairopt as fo
     >>> fo.datasets.google_servers(50, types=4, cpu=16, memory=128).counts
@@ -298,7 +301,7 @@ def google_cluster(
 
     Examples
     --------
-    The three jobs of 000 section 6.3:
+    The three jobs of section 6.3:
 
     >>> import fairopt as fo
     >>> fo.datasets.google_cluster(

@@ -1,4 +1,4 @@
-"""Random servers and rounds of random requests, in the manner of the experiments of Hamzeh et al., "H-FFMRA" (004)."""
+"""Random servers and rounds of random requests, in the manner of the experiments of Hamzeh et al. (2020), "H-FFMRA"."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class RequestRounds:
         Factor of each request, drawn evenly from ``1 - noise`` to ``1 + noise``.
     other : tuple of float, default (0.2, 1.0)
         What a request takes of any other resource, as a part of what it takes of its dominant one (both in fair
-        shares), drawn evenly between these two. The default gives dominant groups 0.625 of each server where 004 shows
-        0.59 to 0.64 (Fig. 7).
+        shares), drawn evenly between these two. The default gives dominant groups 0.625 of each server where Fig. 7
+        of Hamzeh et al. shows 0.59 to 0.64.
     provisioned : float, or path for all resources, or one of them for each, default 1.0
         Part of the capacity that is there. Requests stay as they are, so where one resource runs short, more requests
         are dominant in it.
@@ -73,12 +73,13 @@ class RequestRounds:
 
     Notes
     -----
-    004 (section VI) says: two resources, CPU and RAM; server configurations "arbitrarily selected"; no placement
-    constraints; in each iteration users submit tasks "dominated either on CPU or memory"; 4 users on 90 servers, 200
-    on 2,000 with totals of 2e6 CPU and 4e6 RAM, and 400 on 3,000. From iteration 800 on the dominant requests of some
-    users exceed the fair share, and from 700 on RAM runs short because "no more resources are provisioned".
-    It leaves open every distribution, the capacities of 90 and 3,000 servers, whether a request differs by server (in
-    its Fig. 1 it does), how heavy requests are, and what the shortage is: all of these are parameters here.
+    Hamzeh et al. (2020, section VI) say: two resources, CPU and RAM; server configurations "arbitrarily selected"; no
+    placement constraints; in each iteration users submit tasks "dominated either on CPU or memory"; 4 users on 90
+    servers, 200 on 2,000 with totals of 2e6 CPU and 4e6 RAM, and 400 on 3,000. From iteration 800 on the dominant
+    requests of some users exceed the fair share, and from 700 on RAM runs short because "no more resources are
+    provisioned".
+    They leave open every distribution, the capacities of 90 and 3,000 servers, whether a request differs by server (in
+    their Fig. 1 it does), how heavy requests are, and what the shortage is: all of these are parameters here.
 
     Examples
     --------

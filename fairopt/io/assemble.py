@@ -1,25 +1,28 @@
-"""An instance from two tables, of users and of servers, or three where demands differ by server, and back to them."""
+"""From tables of users, of servers and (where they differ by server) of demands to an instance, and back."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.instance import Instance
-from fairopt.io.tables import MOST_CELLS, Rows, short
-from fairopt.io.text_files import about
+from fairopt.io.arguments import Arguments
+from fairopt.io.tables import MOST_CELLS, InputTable, short
+
+if TYPE_CHECKING:
+    from fairopt.instance import Instance
 
 __all__ = [
-    "ABOUT_DEMANDS", "Columns", "check_tables", "instance_of_tables", "joined", "named", "refuse_name", "tables_of",
+    "ABOUT_DEMANDS", "TableColumns", "arguments_of_tables", "check_tables", "joined", "named", "refuse_name",
+    "tables_of",
 ]  # fmt: skip
 
 # A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
-Columns = dict[str, Any]
+TableColumns = dict[str, Any]
 
 _ABOUT_USERS = ("user", "weight", "task_limit", "servers")
 _ABOUT_SERVERS = ("server", "count", "type")
@@ -31,33 +34,8 @@ _MOST_ENTRIES = 1 << 30  # of an array of users x servers x resources: 8 GiB
 _AMOUNT = "give a finite number >= 0"
 
 
-def instance_of_tables(users: Rows, servers: Rows, demands: Rows | None = None, notes: Sequence[str] = ()) -> Instance:
-    """The instance that two or three tables describe, wherever they come from.
-
-    Parameters
-    ----------
-    users : Rows
-        Columns ``user``, optionally ``weight`` (blank: 1), ``task_limit`` (blank: none) and ``servers`` (names of
-        servers, blank: everywhere); every other column is a resource, in units per task.
-    servers : Rows
-        Columns ``server``, optionally ``count`` (blank: 1) and ``type``; every other column is a resource, in units on
-        each server. A column ``memory [GiB]`` is the resource ``memory`` in GiB.
-    demands : Rows, optional
-        Columns ``user`` and ``server``; every other column is a resource, in units per task of that user on that
-        server. Then the table of users has no resources, and users may run only where this table has a row for them.
-    notes : sequence of str, default ()
-        Notes of the instance.
-
-    Returns
-    -------
-    Instance
-        Resources in the order of the servers' table. Numbers in single precision stay so where a table has no others.
-
-    Raises
-    ------
-    InvalidInstance
-        Names table, row, column, value and fix.
-    """
+def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTable | None = None) -> Arguments:
+    """The instance that two or three tables describe, wherever they come from; `fairopt.datasets.read` says how."""
     headers = [column for column in servers.columns if column not in _ABOUT_SERVERS]
     if not headers:
         raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
@@ -85,13 +63,13 @@ def instance_of_tables(users: Rows, servers: Rows, demands: Rows | None = None, 
             _refuse_nothing(users, int(row), f"{short(user_labels[row])} demands nothing at all")
     else:
         amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers))
-    said = list(notes) if len(users) else [*notes, f"there are no users: {users.path} has no rows"]
-    with about(users.path, servers.path):
-        return Instance(
-            amounts, _matrix(servers, headers), weights=weights, task_limits=limits, counts=counts,
-            eligible=eligible, users=user_labels, resources=resources, servers=server_labels,
-            server_types=_types(servers), units=units, notes=said,
-        )  # fmt: skip
+    values = dict(
+        demands=amounts, capacities=_matrix(servers, headers), weights=weights, task_limits=limits, counts=counts,
+        eligible=eligible, users=user_labels, resources=resources, servers=server_labels,
+        server_types=_types(servers), units=units,
+        notes=() if len(users) else (f"there are no users: {users.path} has no rows",),
+    )  # fmt: skip
+    return Arguments(values, (users.path, servers.path))
 
 
 def header_of(resource: str, unit: str) -> str:
@@ -128,7 +106,7 @@ def _resources_and_units(path: str, headers: list[str]) -> tuple[list[str], list
     return [name for name, _ in pairs], [unit for _, unit in pairs]
 
 
-def _check_same_resources(demanding: Rows, servers: Rows, headers: list[str], by_server: bool) -> None:
+def _check_same_resources(demanding: InputTable, servers: InputTable, headers: list[str], by_server: bool) -> None:
     about = ABOUT_DEMANDS if by_server else _ABOUT_USERS
     theirs = [column for column in demanding.columns if column not in about]
     for header in headers:
@@ -152,7 +130,7 @@ def _check_same_resources(demanding: Rows, servers: Rows, headers: list[str], by
             )
 
 
-def _check_no_resources(users: Rows, demands: Rows) -> None:
+def _check_no_resources(users: InputTable, demands: InputTable) -> None:
     for column in users.columns:
         if column not in _ABOUT_USERS:
             raise InvalidInstance(
@@ -161,7 +139,7 @@ def _check_no_resources(users: Rows, demands: Rows) -> None:
             )
 
 
-def _check_size(users: Rows, servers: Rows, n_resources: int) -> None:
+def _check_size(users: InputTable, servers: InputTable, n_resources: int) -> None:
     entries = len(users) * len(servers) * n_resources
     if entries > _MOST_ENTRIES and (n_resources > 1 or "servers" in users.columns):
         raise InvalidInstance(
@@ -170,16 +148,16 @@ def _check_size(users: Rows, servers: Rows, n_resources: int) -> None:
         )
 
 
-def _matrix(table: Rows, headers: list[str]) -> NDArray[np.floating[Any]]:
+def _matrix(table: InputTable, headers: list[str]) -> NDArray[np.floating[Any]]:
     return np.column_stack([table.numbers(name, _AMOUNT) for name in headers])
 
 
-def _refuse_nothing(table: Rows, row: int, what: str) -> NoReturn:
+def _refuse_nothing(table: InputTable, row: int, what: str) -> NoReturn:
     fix = "give it a positive demand or remove the line"
     table.refuse(row, "user", f"{what}, so its tasks would be unlimited; {fix}")
 
 
-def _types(servers: Rows) -> list[str] | None:
+def _types(servers: InputTable) -> list[str] | None:
     if "type" not in servers.columns:
         return None
     types = servers.texts("type")
@@ -189,7 +167,7 @@ def _types(servers: Rows) -> list[str] | None:
     return types
 
 
-def _eligibility(users: Rows, servers_path: str, labels: list[str]) -> NDArray[np.bool_] | None:
+def _eligibility(users: InputTable, servers_path: str, labels: list[str]) -> NDArray[np.bool_] | None:
     cells = users.lists("servers") if "servers" in users.columns else []
     if all(cell is None for cell in cells):
         return None
@@ -211,8 +189,8 @@ def _eligibility(users: Rows, servers_path: str, labels: list[str]) -> NDArray[n
 
 
 def _by_server(
-    demands: Rows, headers: list[str], users: list[str], servers: list[str], allowed: NDArray[np.bool_] | None,
-    tables: tuple[Rows, Rows],
+    demands: InputTable, headers: list[str], users: list[str], servers: list[str], allowed: NDArray[np.bool_] | None,
+    tables: tuple[InputTable, InputTable],
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]:  # fmt: skip
     """Demands of shape (n_users, n_servers, n_resources), and who may run where."""
     at = []
@@ -259,18 +237,10 @@ def _by_server(
 # -- and back -----------------------------------------------------------------------------------------------------
 
 
-def tables_of(instance: Instance) -> dict[str, Columns]:
+def tables_of(instance: Instance) -> dict[str, TableColumns]:
     """An instance as tables ``users`` and ``servers``, and ``demands`` where they differ by server.
 
-    Parameters
-    ----------
-    instance : Instance
-        Numbers keep their precision.
-
-    Returns
-    -------
-    dict
-        Columns by table. Those that would say nothing (weights of 1, no task limits, ...) are not there.
+    Columns that would say nothing (weights of 1, no task limits, ...) are not there; numbers keep their precision.
     """
     units = instance.units or ("",) * instance.n_resources
     headers = [header_of(name, unit) for name, unit in zip(instance.resources, units, strict=True)]
@@ -279,8 +249,8 @@ def tables_of(instance: Instance) -> dict[str, Columns]:
     present = rows.any(axis=2) if by_server else np.broadcast_to(np.True_, instance.eligible.shape)
     constrained = _constrained(instance, present)
 
-    users: Columns = {"user": list(instance.users)}
-    servers: Columns = {"server": list(instance.servers)}
+    users: TableColumns = {"user": list(instance.users)}
+    servers: TableColumns = {"server": list(instance.servers)}
     if (instance.weights != 1).any():
         users["weight"] = instance.weights
     if np.isfinite(instance.task_limits).any():
@@ -299,7 +269,7 @@ def tables_of(instance: Instance) -> dict[str, Columns]:
         users |= {header: instance.demands[:, i] for i, header in enumerate(headers)}
         return {"users": users, "servers": servers}
     j, s = np.nonzero(present)
-    demands: Columns = {
+    demands: TableColumns = {
         "user": [instance.users[k] for k in j.tolist()], "server": [instance.servers[k] for k in s.tolist()],
         **{header: instance.demands[j, s, i] for i, header in enumerate(headers)},
     }  # fmt: skip
@@ -316,14 +286,8 @@ def _constrained(instance: Instance, present: NDArray[np.bool_]) -> NDArray[np.b
     return out
 
 
-def check_tables(instance: Instance, tables: Mapping[str, Columns]) -> None:
-    """Whether tables of any kind can hold the names of an instance.
-
-    Raises
-    ------
-    InvalidInstance
-        Names the label and the fix.
-    """
+def check_tables(instance: Instance, tables: Mapping[str, TableColumns]) -> None:
+    """Refuse an instance whose names tables of any kind cannot hold."""
     units = instance.units or ("",) * instance.n_resources
     for name, unit in zip(instance.resources, units, strict=True):
         if name in _RESERVED:
@@ -343,14 +307,8 @@ def check_tables(instance: Instance, tables: Mapping[str, Columns]) -> None:
             )
 
 
-def joined(tables: dict[str, Columns], instance: Instance) -> dict[str, Columns]:
-    """Tables with names of servers joined by ``|``, None for everywhere, instead of lists.
-
-    Raises
-    ------
-    InvalidInstance
-        If a name holds the separator, or blanks at its ends.
-    """
+def joined(tables: dict[str, TableColumns], instance: Instance) -> dict[str, TableColumns]:
+    """Tables with names of servers joined by ``|``, None for everywhere, instead of lists."""
     cells = tables["users"].get("servers")
     if cells is None:
         return tables

@@ -6,16 +6,16 @@ import csv
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.instance import Instance
+from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import (
     ABOUT_DEMANDS,
+    arguments_of_tables,
     check_tables,
-    instance_of_tables,
     joined,
     named,
     refuse_name,
@@ -24,52 +24,25 @@ from fairopt.io.assemble import (
 from fairopt.io.saving import replacing
 from fairopt.io.tables import LONGEST_CELL, read_table
 
+if TYPE_CHECKING:
+    from fairopt.instance import Instance
+
 __all__ = ["read_tables", "write_tables"]
 
 
 def read_tables(
     users_path: str | os.PathLike[str], servers_path: str | os.PathLike[str],
     demands_path: str | os.PathLike[str] | None = None,
-) -> Instance:  # fmt: skip
-    """Read an instance from CSV files, see `instance_of_tables`.
-
-    Parameters
-    ----------
-    users_path, servers_path : path-like
-        CSV files; names of servers in the column ``servers`` are joined by ``|``.
-    demands_path : path-like, optional
-        A third, where demands differ by server.
-
-    Returns
-    -------
-    Instance
-
-    Raises
-    ------
-    InvalidInstance
-        Names file, line, column, value and fix.
-    """
+) -> Arguments:  # fmt: skip
+    """Read an instance from CSV files, as `fairopt.datasets.read` describes them."""
     servers = read_table(servers_path, required=("server",))
     users = read_table(users_path, required=("user",))
     demands = None if demands_path is None else read_table(demands_path, required=ABOUT_DEMANDS)
-    return instance_of_tables(users, servers, demands)
+    return arguments_of_tables(users, servers, demands)
 
 
 def write_tables(instance: Instance, folder: Path) -> None:
-    """Write an instance as ``users.csv``, ``servers.csv`` and, where needed, ``demands.csv``, exact to the last bit.
-
-    Parameters
-    ----------
-    instance : Instance
-        Names that a CSV cell cannot hold need Parquet or JSON.
-    folder : Path
-        Made if it is not there; the files in it are replaced.
-
-    Raises
-    ------
-    InvalidInstance
-        If the tables could not hold the instance.
-    """
+    """Write an instance as ``users.csv``, ``servers.csv`` and, where needed, ``demands.csv``, exact to the last bit."""
     tables = joined(tables_of(instance), instance)
     for kind, names in named(instance):
         for name in names:

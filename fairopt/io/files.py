@@ -1,24 +1,29 @@
-"""`read` and `write`: an instance from and to whatever kind of file or folder a path is."""
+"""An instance from and to whatever kind of file or folder a path is."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.instance import Instance
+from fairopt.io.arguments import Arguments
+from fairopt.io.clusterdata import read_clusterdata
 from fairopt.io.csv_folder import read_tables, write_tables
 from fairopt.io.json_file import read_json, write_json
-from fairopt.io.openb import SERVERS_FILE, openb
+from fairopt.io.kubernetes import read_kubernetes
+from fairopt.io.openb import SERVERS_FILE, read_openb
 from fairopt.io.parquet import read_parquet, write_parquet
+from fairopt.io.slurm import read_slurm
 from fairopt.io.text_files import is_path
 from fairopt.io.yaml_file import read_yaml, write_yaml
 
-__all__ = ["KINDS_TO_WRITE", "demo", "files_to_write", "read", "write"]
+if TYPE_CHECKING:
+    from fairopt.instance import Instance
+
+__all__ = ["KINDS_TO_WRITE", "files_to_write", "read_path", "write"]
 
 
 # -- kinds ----------------------------------------------------------------------------------------------------
@@ -30,7 +35,7 @@ class _Folder:
 
     name: str
     needed: tuple[tuple[str, ...], ...]
-    read: Callable[..., Instance]
+    read: Callable[..., Arguments]
     further: tuple[tuple[str, ...], ...] = ()
     options: tuple[str, ...] = ()
 
@@ -51,40 +56,22 @@ def _events(name: str) -> tuple[str, ...]:
     return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last is a folder of parts
 
 
-def _openb(servers: Path, **options: Any) -> Instance:
-    return openb(servers.parent, **options)
-
-
-def _kubernetes(nodes: Path, pods: Path, **options: Any) -> Instance:
-    from fairopt.io.kubernetes import kubernetes
-
-    return kubernetes(nodes, pods, **options)
-
-
-def _slurm(nodes: Path, jobs: Path, **options: Any) -> Instance:
-    from fairopt.io.slurm import slurm
-
-    return slurm(nodes, jobs, **options)
-
-
-def _clusterdata(instances: Path, machines: Path, collections: Path | None = None, **options: Any) -> Instance:
-    from fairopt.io.clusterdata import clusterdata2019
-
-    return clusterdata2019(instances, machines, collections, **options)
+def _openb(servers: Path, **options: Any) -> Arguments:
+    return read_openb(servers.parent, **options)
 
 
 _FOLDERS = (
     _Folder("CSV tables", **_tables(".csv"), read=read_tables),
     _Folder("Parquet tables", **_tables(".parquet"), read=read_parquet),
-    _Folder("Kubernetes", (("nodes.json",), ("pods.json",)), _kubernetes, options=("users", "tasks")),
-    _Folder("Slurm", (("nodes.json",), ("jobs.json",)), _slurm, options=("users", "tasks")),
+    _Folder("Kubernetes", (("nodes.json",), ("pods.json",)), read_kubernetes, options=("users", "tasks")),
+    _Folder("Slurm", (("nodes.json",), ("jobs.json",)), read_slurm, options=("users", "tasks")),
     _Folder(
-        "ClusterData 2019", (_events("instance_events"), _events("machine_events")), _clusterdata,
+        "ClusterData 2019", (_events("instance_events"), _events("machine_events")), read_clusterdata,
         further=(_events("collection_events"),), options=("users", "tasks", "at"),
     ),
     _Folder("the openb trace", ((SERVERS_FILE,),), _openb, options=("pods", "capacity_scale", "backlog")),
 )  # fmt: skip
-_FILES: dict[str, Callable[[Path], Instance]] = {".json": read_json, ".yaml": read_yaml, ".yml": read_yaml}
+_FILES: dict[str, Callable[[Path], Arguments]] = {".json": read_json, ".yaml": read_yaml, ".yml": read_yaml}
 _EXPECTED = (
     "give a folder with users.csv and servers.csv (or .parquet), a .json file or a .yaml file, a folder with "
     "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with instance_events and machine_events "
@@ -100,60 +87,11 @@ _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
 # -- read -----------------------------------------------------------------------------------------------------
 
 
-def read(
+def read_path(
     path: str | os.PathLike[str], *, users: str | None = None, tasks: str | None = None, at: int | None = None,
     pods: str | None = None, capacity_scale: float | None = None, backlog: bool | None = None,
-) -> Instance:  # fmt: skip
-    """Read an instance from a file or a folder, whatever kind it is.
-
-    Parameters
-    ----------
-    path : path-like
-        One of
-
-        * a folder with ``users.csv`` (columns ``user``, optionally ``weight``, ``task_limit`` and ``servers``, the
-          names of servers joined by ``|``; every other column is a resource, in units per task) and ``servers.csv``
-          (``server``, optionally ``count`` and ``type``; every other column is a resource, in units on each server).
-          A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both tables, while ``memory (GiB)`` and
-          ``memory[GiB]`` are names of resources without a unit; nothing is converted. Where
-          demands differ by server, ``users.csv`` has no resources and a third table ``demands.csv`` has ``user``,
-          ``server`` and the resources, with a line for each server that a user may run on,
-        * a folder with the same tables as ``users.parquet`` and ``servers.parquet``, see `Instance.from_frames`,
-        * a file that ends in ``.json``, see `fairopt.datasets.schema`, or in ``.yaml`` or ``.yml``, with the same keys,
-        * a folder with ``nodes.json`` and ``pods.json``, see `fairopt.io.kubernetesrnetes`,
-        * a folder with ``nodes.json`` and ``jobs.json``, see `fairopt.datasets.slurm`,
-        * a folder with ``instance_events`` and ``machine_events``, optionally ``collection_events`` (``.parquet``,
-          ``.csv``, ``.csv.gz`` or folders of such files), see `fairopt.datasets.clusterdata2019`,
-        * a folder of the openb trace, see `fairopt.datasets.openb`.
-    users, tasks : str, optional
-        For Kubernetes, Slurm and ClusterData 2019 only: passed on to their readers.
-    at : int, optional
-        For ClusterData 2019 only.
-    pods, capacity_scale, backlog : optional
-        For a folder of the openb trace only.
-
-    Returns
-    -------
-    Instance
-        Its `notes` say what was left out or assumed.
-
-    Raises
-    ------
-    InvalidInstance
-        If there is nothing to read, files of several kinds, or something wrong in them; the message names the file,
-        the line and column or the key, the value and the fix.
-    MissingExtra
-        If Parquet or YAML is to be read and what reads it is not installed.
-
-    Examples
-    --------
-    >>> import json, pathlib, tempfile
-    >>> import fairopt as fo
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "cluster.json"
-    >>> _ = file.write_text(json.dumps({"demands": [[40, 8, 8], [8, 5, 1]], "capacities": [200, 200, 200]}))
-    >>> fo.read(file)
-    Instance(2 users x 3 resources on 1 server)
-    """
+) -> Arguments:  # fmt: skip
+    """Read an instance from a file or a folder, whatever kind it is; see `fairopt.datasets.read`."""
     options = {"users": users, "tasks": tasks, "at": at,
                "pods": pods, "capacity_scale": capacity_scale, "backlog": backlog}  # fmt: skip
     given = {key: value for key, value in options.items() if value is not None}
@@ -188,7 +126,7 @@ def _place(path: object) -> Path:
     return place
 
 
-def _hinted(reader: Callable[[Path], Instance], place: Path) -> Instance:
+def _hinted(reader: Callable[[Path], Arguments], place: Path) -> Arguments:
     try:
         return reader(place)
     except InvalidInstance as error:
@@ -296,24 +234,7 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
 
 
 def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:
-    """The kind that `write` would choose, and the files that it would replace.
-
-    Parameters
-    ----------
-    path, kind
-        As for `write`.
-
-    Returns
-    -------
-    kind : str
-    files : list of Path
-        The file, or the tables of users, of servers, and of demands if they differ by server.
-
-    Raises
-    ------
-    InvalidInstance
-        If `read` would not find there what is written.
-    """
+    """The kind that `write` would choose, and the files (of tables: users, servers, demands) that it would replace."""
     place = _place(path)
     ending = place.suffix.lower()
     if kind is not None and kind not in KINDS_TO_WRITE:
@@ -337,23 +258,3 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
                 f"{place} has {_and(strange)}, so that nobody could tell which to read; give another folder"
             )
     return chosen, files
-
-
-def demo() -> Instance:
-    """A small cluster of our own, made up: ten users who want more than four classes of servers have.
-
-    Returns
-    -------
-    Instance
-        Resources cpu (cores), memory (GiB), gpu and bandwidth (Gbit/s), with weights, task limits and
-        placement constraints.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> fo.datasets.demo()
-    Instance(10 users x 4 resources on 23 servers in 4 rows, weights, task limits, placement constraints)
-    """
-    folder = resources.files("fairopt.instances") / "demo"
-    with resources.as_file(folder / "users.csv") as users, resources.as_file(folder / "servers.csv") as servers:
-        return read_tables(users, servers)

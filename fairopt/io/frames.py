@@ -12,20 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, MissingExtra
-from fairopt.instance import Instance
-from fairopt.io.assemble import ABOUT_DEMANDS, check_tables, instance_of_tables, tables_of
-from fairopt.io.tables import Rows, check_columns, short
+from fairopt.io.arguments import Arguments
+from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, check_tables, tables_of
+from fairopt.io.tables import InputTable, check_columns, short
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-__all__ = ["Frame", "from_frames", "rows_of", "to_frames"]
+    from fairopt.instance import Instance
+
+__all__ = ["Frame", "read_frames", "rows_of", "to_frames"]
 
 _BACKENDS = ("pandas", "polars", "pyarrow")
 
 
 @dataclass(frozen=True)
-class Frame(Rows):
+class Frame(InputTable):
     """A data frame; its rows are counted from 0, as frames do."""
 
     path: str
@@ -113,38 +115,19 @@ class Frame(Rows):
         return [None if empty else cell for cell, empty in zip(series.to_list(), blank, strict=True)]
 
 
-def from_frames(users: Any, servers: Any, demands: Any = None) -> Instance:
-    """What `fairopt.Instance.from_frames` does."""
-    return instance_of_tables(
+def read_frames(users: Any, servers: Any, demands: Any = None) -> Arguments:
+    """Read an instance from data frames; see `Instance.from_frames`."""
+    return arguments_of_tables(
         rows_of(users, "users", ("user",)), rows_of(servers, "servers", ("server",)),
         None if demands is None else rows_of(demands, "demands", ABOUT_DEMANDS),
     )  # fmt: skip
 
 
 def rows_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> Frame:
-    """A data frame as a table for `instance_of_tables`.
+    """A data frame as a table for `arguments_of_tables`, with those columns that must be there.
 
-    Parameters
-    ----------
-    frame : data frame
-        Eager, or lazy and then collected. Of a pandas frame, levels of the index that have a name count as columns.
-    name : str
-        What messages call it.
-    required : sequence of str
-        Columns that must be there.
-    extra : str, default "frames"
-        Which extra of fairopt holds what reads it.
-
-    Returns
-    -------
-    Frame
-
-    Raises
-    ------
-    InvalidInstance
-        If it is no data frame, or its columns are not as they must be.
-    MissingExtra
-        If narwhals is not installed.
+    Lazy frames are collected. Of a pandas frame, levels of the index that have a name count as columns. ``extra`` is
+    the extra of fairopt that holds what reads it.
     """
     try:
         import narwhals as nw
@@ -191,7 +174,7 @@ def _with_index(frame: Any, name: str) -> Any:
 
 
 def to_frames(instance: Instance, backend: str = "pandas") -> tuple[Any, ...]:
-    """What `fairopt.Instance.to_frames` does."""
+    """See `Instance.to_frames`."""
     if backend not in _BACKENDS:
         raise InvalidInstance(f"backend is {backend!r}; give one of {', '.join(map(repr, _BACKENDS))}")
     tables = tables_of(instance)

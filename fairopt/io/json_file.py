@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.instance import Instance
+from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import read_json_text, shown
 from fairopt.io.saving import replacing
-from fairopt.io.text_files import about
 
-__all__ = ["instance_of_data", "read_json", "schema", "write_json"]
+if TYPE_CHECKING:
+    from fairopt.instance import Instance
+
+__all__ = ["arguments_of_data", "read_json", "schema", "write_json"]
 
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -139,46 +141,14 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **plain(_File.model_json_schema())}
 
 
-def read_json(path: str | os.PathLike[str]) -> Instance:
-    """Read an instance from a JSON file.
-
-    Parameters
-    ----------
-    path : path-like
-        A file as `schema` describes it and `write` makes it.
-
-    Returns
-    -------
-    Instance
-
-    Raises
-    ------
-    InvalidInstance
-        Names the file, the line and column or the key, the value and the fix.
-    """
+def read_json(path: str | os.PathLike[str]) -> Arguments:
+    """Read an instance from a JSON file, as `schema` describes it and `write_json` makes it."""
     data = read_json_text(path, "expected one JSON object with the keys demands and capacities")
-    return instance_of_data(data, os.fspath(path))
+    return arguments_of_data(data, os.fspath(path))
 
 
-def instance_of_data(data: dict[str, Any], name: str) -> Instance:
-    """The instance that plain data describe, checked against the schema.
-
-    Parameters
-    ----------
-    data : dict
-        What was read from a file.
-    name : str
-        The file, for messages.
-
-    Returns
-    -------
-    Instance
-
-    Raises
-    ------
-    InvalidInstance
-        Names the file, the key, the value and the fix.
-    """
+def arguments_of_data(data: dict[str, Any], name: str) -> Arguments:
+    """The arguments that the plain data of a file describe, checked against the schema."""
     unknown = next((key for key in data if key not in _KEYS), None)
     if unknown is not None and len(data) > len(_KEYS):  # pydantic would list each: 1.5 million keys took 1.2 GB
         raise InvalidInstance(f"{name}: unknown key {shown(unknown)}; {nearest(unknown[:60], _KEYS)}")
@@ -192,8 +162,7 @@ def instance_of_data(data: dict[str, Any], name: str) -> Instance:
     data.pop("$schema", None)
     for key in ("demands", "capacities", "eligible"):
         _check_equal_rows(data.get(key), key, name)
-    with about(name):
-        return Instance(**data)
+    return Arguments(data, (name,))
 
 
 def _explained(error: ValidationError) -> str:
@@ -226,15 +195,7 @@ def _check_equal_rows(rows: Any, place: str, name: str) -> None:
 
 
 def write_json(instance: Instance, path: Path) -> None:
-    """Write an instance as a JSON file, exact to the last bit, one user or server to a line.
-
-    Parameters
-    ----------
-    instance : Instance
-        What to write.
-    path : Path
-        The file, replaced if it is there.
-    """
+    """Write an instance as a JSON file, exact to the last bit, one user or server to a line."""
     parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in instance.to_dict().items() if value is not None]
     with replacing([path]) as (part,):
         part.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")

@@ -11,7 +11,9 @@ from typing import Any, NoReturn
 from fairopt.errors import InvalidInstance
 from fairopt.io.text_files import is_path, opened, texts
 
-__all__ = ["LARGEST_FILE", "Entry", "entry_of", "read_json_text", "shown"]
+__all__ = ["LARGEST_FILE", "Document", "Entry", "entry_of", "read_json_text", "shown"]
+
+Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or what was parsed of one already
 
 LARGEST_FILE = 1 << 28  # bytes: some 35,000 pods of 7 kB in `kubectl -o json`; reading takes up to ten times as much
 _LONGEST_TEXT = 1 << 24  # characters of one string, or of blanks in a row: no list of servers or tasks has such
@@ -28,28 +30,11 @@ _KINDS = bytes(  # of the characters outside strings: letters a, those of number
 
 
 def read_json_text(path: str | os.PathLike[str], expected: str, *, largest: int = LARGEST_FILE) -> dict[str, Any]:
-    """Read a file that holds one JSON object.
+    """Read a file in UTF-8, with or without a byte order mark, that holds one JSON object.
 
-    Parameters
-    ----------
-    path : path-like
-        A file in UTF-8, with or without a byte order mark.
-    expected : str
-        What the file should hold, for the messages, as ``"expected the output of kubectl get nodes -o json"``.
-    largest : int, default `LARGEST_FILE`
-        Bytes: a longer file is refused.
-
-    Returns
-    -------
-    dict
-        What `json.loads` gives. ``NaN`` and ``Infinity`` are read as Python's floats: whoever wants numbers refuses
-        them with their place.
-
-    Raises
-    ------
-    InvalidInstance
-        Names the file, the line, the problem and the fix. A file that cannot be JSON is refused at the first chunk of
-        1 MiB that shows it.
+    ``NaN`` and ``Infinity`` are read as floats: readers that want numbers refuse them with their place. A file of more
+    than ``largest`` bytes is refused, and one that cannot be JSON at the first chunk of 1 MiB that shows it, with file,
+    line, problem, and what was ``expected``.
 
     Examples
     --------
@@ -257,26 +242,7 @@ class Entry:
 
 
 def entry_of(source: object, argument: str, expected: str) -> Entry:
-    """A document from a path or from data that was parsed already.
-
-    Parameters
-    ----------
-    source : path-like or Mapping
-        A file for `read_json_text`, or what `json.loads` gave.
-    argument : str
-        What parsed data are called in messages, as ``"nodes"``; a file is called by its name.
-    expected : str
-        What it should hold, for the messages.
-
-    Returns
-    -------
-    Entry
-
-    Raises
-    ------
-    InvalidInstance
-        If it is neither, as text that is JSON itself.
-    """
+    """A document from a path or from data that was parsed already, which messages call ``argument``, as ``"nodes"``."""
     if isinstance(source, Mapping):
         return Entry(source, argument)
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):

@@ -31,18 +31,10 @@ class Notes:
             self.say(sentence)
 
     def add(self, sentence: str, *examples: str, number: float | None = None, **given: str) -> None:
-        """So many more of something; the smallest example is shown.
+        """So many more of something (as many as there are examples, by default); the smallest example is shown.
 
-        Parameters
-        ----------
-        sentence : str
-            With a thing in braces for its number and plural, as ``{finished pod}``, and verbs, as ``{was}``.
-        *examples : str
-            What some are called.
-        number : float, optional
-            How many. Default as many as there are examples; nothing is said of none.
-        **given : str
-            What else stands in braces.
+        The sentence has a thing in braces for its number and plural, as ``{finished pod}``, and verbs, as ``{was}``;
+        ``given`` is what else stands in braces. Nothing is said of none.
         """
         number = len(examples) if number is None else number
         if not number:

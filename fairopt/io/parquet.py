@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairopt.errors import InvalidInstance, MissingExtra
-from fairopt.instance import Instance
-from fairopt.io.assemble import ABOUT_DEMANDS, Columns, check_tables, instance_of_tables, joined, tables_of
+from fairopt.io.arguments import Arguments
+from fairopt.io.assemble import ABOUT_DEMANDS, TableColumns, arguments_of_tables, check_tables, joined, tables_of
 from fairopt.io.frames import Frame, rows_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import MOST_CELLS, MOST_CHARACTERS
 from fairopt.io.text_files import opened
+
+if TYPE_CHECKING:
+    from fairopt.instance import Instance
 
 __all__ = ["read_parquet", "write_parquet"]
 
@@ -31,31 +34,11 @@ _FIX = (
 def read_parquet(
     users_path: str | os.PathLike[str], servers_path: str | os.PathLike[str],
     demands_path: str | os.PathLike[str] | None = None,
-) -> Instance:  # fmt: skip
-    """Read an instance from Parquet files with the columns of `fairopt.datasets.read`.
-
-    Parameters
-    ----------
-    users_path, servers_path : path-like
-        Files of plain columns, none of them nested but ``servers``, which may hold lists of names; rows are counted
-        from 0 in messages.
-    demands_path : path-like, optional
-        A third, where demands differ by server.
-
-    Returns
-    -------
-    Instance
-
-    Raises
-    ------
-    InvalidInstance
-        Names file, row, column, value and fix.
-    MissingExtra
-        If pyarrow or narwhals is not installed.
-    """
+) -> Arguments:  # fmt: skip
+    """Read an instance from Parquet files with the columns of `fairopt.datasets.read`; messages count rows from 0."""
     servers = _rows(servers_path, ("server",))
     users = _rows(users_path, ("user",))
-    return instance_of_tables(users, servers, None if demands_path is None else _rows(demands_path, ABOUT_DEMANDS))
+    return arguments_of_tables(users, servers, None if demands_path is None else _rows(demands_path, ABOUT_DEMANDS))
 
 
 def _rows(path: str | os.PathLike[str], required: Sequence[str]) -> Frame:
@@ -180,22 +163,7 @@ def _check_expanded(pa: Any, table: Any, name: str) -> None:
 
 
 def write_parquet(instance: Instance, folder: Path) -> None:
-    """Write an instance as ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``.
-
-    Parameters
-    ----------
-    instance : Instance
-        Numbers are written to the last bit and in their precision.
-    folder : Path
-        Made if it is not there; the files in it are replaced.
-
-    Raises
-    ------
-    InvalidInstance
-        If the tables could not hold the instance.
-    MissingExtra
-        If pyarrow is not installed.
-    """
+    """Write ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``, in their precision."""
     tables = joined(tables_of(instance), instance)
     check_tables(instance, tables)
     pa, pq = _pyarrow("writing Parquet files")
@@ -205,6 +173,6 @@ def write_parquet(instance: Instance, folder: Path) -> None:
             pq.write_table(table, part, write_page_checksum=True)
 
 
-def _arrow(pa: Any, columns: Columns) -> Any:
+def _arrow(pa: Any, columns: TableColumns) -> Any:
     kinds = {name: None if isinstance(column, np.ndarray) else pa.string() for name, column in columns.items()}
     return pa.table({name: pa.array(column, type=kinds[name]) for name, column in columns.items()})

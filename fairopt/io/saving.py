@@ -18,22 +18,7 @@ __all__ = ["replacing"]
 def replacing(files: Sequence[Path], folder: Path | None = None) -> Iterator[list[Path]]:
     """New files beside some, which take their places at the end; if anything fails before, nothing has changed.
 
-    Parameters
-    ----------
-    files : sequence of Path
-        What is to be written, replaced if it is there. Links are followed.
-    folder : Path, optional
-        A folder to make before, if it is not there.
-
-    Yields
-    ------
-    list of Path
-        Where to write instead.
-
-    Raises
-    ------
-    InvalidInstance
-        If a file cannot be written, with the reason.
+    A folder is made before, if it is not there. Files that are there are replaced; links are followed.
     """
     try:
         targets = [Path(os.path.realpath(file)) for file in files]

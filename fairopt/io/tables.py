@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, lines, opened, texts
 
-__all__ = ["LONGEST_CELL", "MOST_CELLS", "MOST_CHARACTERS", "Rows", "Table", "check_columns", "read_table", "short"]
+__all__ = [
+    "LONGEST_CELL", "MOST_CELLS", "MOST_CHARACTERS", "CsvTable", "InputTable", "check_columns", "read_table", "short",
+]  # fmt: skip
 
 _LONGEST_LINE = 1 << 24  # characters; a longer line is no table, and reading it would take memory without end
 LONGEST_CELL = 131_072  # characters; the csv module reads no longer ones
@@ -29,7 +31,7 @@ _BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")
 _LARGEST_WHOLE = 2.0**53  # beyond it floats skip whole numbers
 
 
-class Rows(ABC):
+class InputTable(ABC):
     """A table from a file or a frame whose errors name table, row, column and value.
 
     Attributes
@@ -86,27 +88,10 @@ class Rows(ABC):
         self, column: str, fix: str, *, blank: float | None = None, positive: bool = False, whole: bool = False,
         infinite: bool = False,
     ) -> NDArray[np.floating[Any]]:  # fmt: skip
-        """A column of numbers, none negative.
+        """A column of numbers, none negative; an error about a cell ends with ``fix``, as ``"give a number >= 0"``.
 
-        Parameters
-        ----------
-        column : str
-            Name of the column.
-        fix : str
-            End of the message about a bad cell, as ``"give a number >= 0"``.
-        blank : float, optional
-            What an empty cell means; an error if not given.
-        positive, whole, infinite : bool, default False
-            Refuse zero; refuse fractions; allow infinity.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-
-        Raises
-        ------
-        InvalidInstance
-            Names table, row, column, value and fix.
+        ``blank`` is what an empty cell means (an error if not given); ``positive`` refuses zero, ``whole`` fractions,
+        and ``infinite`` allows infinity.
         """
         values = self.floats(column, fix, blank)
         good = values > 0 if positive else values >= 0
@@ -121,7 +106,7 @@ class Rows(ABC):
 
 
 @dataclass(frozen=True)
-class Table(Rows):
+class CsvTable(InputTable):
     """A CSV file: its columns as lists of text without surrounding blanks, and the line that each row starts on."""
 
     path: str
@@ -167,26 +152,8 @@ class Table(Rows):
         self.refuse(row, column, f"{short(cell)} is no number; {fix}")
 
 
-def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
-    """Read a CSV file in UTF-8, with or without a byte order mark.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    required : sequence of str
-        Columns that must be there.
-
-    Returns
-    -------
-    Table
-        Lines without any content are left out.
-
-    Raises
-    ------
-    InvalidInstance
-        If the file cannot be opened, is empty, is no UTF-8, or has rows that do not fit the header.
-    """
+def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> CsvTable:
+    """Read a CSV file in UTF-8, with or without a byte order mark; lines without any content are left out."""
     name = os.fspath(path)
     expected = f"expected a CSV file with the columns {', '.join(required)}, ..."
     with opened(path, expected) as file:
@@ -196,7 +163,7 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
         return _parse(lines(text, name, _LONGEST_LINE), name, required)
 
 
-def _parse(text: Iterator[str], name: str, required: Sequence[str]) -> Table:
+def _parse(text: Iterator[str], name: str, required: Sequence[str]) -> CsvTable:
     reader = csv.reader(text, strict=True)
     columns: list[list[str]] = []
     header: list[str] | None = None
@@ -228,7 +195,7 @@ def _parse(text: Iterator[str], name: str, required: Sequence[str]) -> Table:
         ) from error
     if header is None:
         raise InvalidInstance(f"{name} is empty; expected a header line with the columns {', '.join(required)}, ...")
-    return Table(name, dict(zip(header, columns, strict=True)), starts)
+    return CsvTable(name, dict(zip(header, columns, strict=True)), starts)
 
 
 def _checked_header(header: list[str], place: str, required: Sequence[str]) -> list[str]:
@@ -243,13 +210,7 @@ def _checked_header(header: list[str], place: str, required: Sequence[str]) -> l
 
 
 def check_columns(header: Sequence[str], place: str, required: Sequence[str]) -> None:
-    """Names of columns: none empty, none twice, and those that must be there are.
-
-    Raises
-    ------
-    InvalidInstance
-        Starts with ``place``.
-    """
+    """Names of columns: none empty, none twice, and those that must be there are. Errors start with ``place``."""
     if len(header) > _MOST_COLUMNS:
         raise InvalidInstance(f"{place}: there are {len(header):,} columns; give at most {_MOST_COLUMNS:,}")
     seen: set[str] = set()

@@ -38,24 +38,7 @@ def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
 
 @contextmanager
 def opened(path: str | os.PathLike[str], expected: str) -> Iterator[BinaryIO]:
-    """A file to read from, which is refused if reading it could wait for somebody, as a pipe.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    expected : str
-        What it should hold, for the messages, as ``"expected a CSV file"``.
-
-    Yields
-    ------
-    binary file
-
-    Raises
-    ------
-    InvalidInstance
-        If it is no regular file, or cannot be opened or read.
-    """
+    """A file to read from, which is refused if it is not regular: reading a pipe could wait without end."""
     name = os.fspath(path)
     try:
         _check_regular(_mode_of(name, expected), name, expected)
@@ -97,23 +80,7 @@ def _short(name: str) -> str:
 def texts(file: _Readable, name: str, expected: str) -> Iterator[str]:
     """The text of a file in UTF-8, with or without a byte order mark, in chunks.
 
-    Parameters
-    ----------
-    file : binary file
-        From where to read.
-    name : str
-        What messages call it.
-    expected : str
-        What it should hold, for the messages.
-
-    Yields
-    ------
-    str
-
-    Raises
-    ------
-    InvalidInstance
-        If it is packed or of another encoding, with the line of the first byte that shows it.
+    Refused if it is packed or of another encoding, with the line of the first byte that shows it.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     line, done = 1, 0
@@ -152,25 +119,9 @@ def _check_start(start: bytes, name: str, expected: str) -> None:
 
 
 def lines(chunks: Iterable[str], name: str, longest: int) -> Iterator[str]:
-    """The lines of a text with their ends, as a reader of CSV wants them.
+    """The lines of a text (in chunks, cut anywhere) with their ends, as a reader of CSV wants them.
 
-    Parameters
-    ----------
-    chunks : iterable of str
-        The text, cut anywhere.
-    name : str
-        What messages call it.
-    longest : int
-        Characters: a line of so many is no line of a table.
-
-    Yields
-    ------
-    str
-
-    Raises
-    ------
-    InvalidInstance
-        If a line is that long, or holds a NUL character.
+    A line of ``longest`` characters is refused, and one that holds a NUL character.
     """
     number, rest = 1, ""
     for chunk in chunks:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.instance import Instance
 from fairopt.io.notes import Notes, check_choice, counted
 
-__all__ = ["TASKS", "Work", "instance_of_work"]
+__all__ = ["TASKS", "Work", "arguments_of_work"]
 
 TASKS = ("mean", "shapes")
 
@@ -55,62 +55,34 @@ class _Kind:
     wish: float
 
 
-def instance_of_work(
+def arguments_of_work(
     work: Iterable[Work], *, resources: Sequence[str], capacities: ArrayLike, servers: Sequence[str],
     tasks: str = "mean", server_types: Sequence[str] | None = None, units: dict[str, str] | None = None,
     notes: Notes | None = None, word: str = "task",
-) -> Instance:  # fmt: skip
-    """The instance in which owners share servers by what their tasks ask for.
+) -> dict[str, Any]:  # fmt: skip
+    """The arguments of the `Instance` in which owners share servers by what their tasks ask for.
 
-    Parameters
-    ----------
-    work : iterable of Work
-        The tasks, in any order.
-    resources : sequence of str
-        Names of resources.
-    capacities : array-like of shape (n_servers, n_resources)
-        Units of each resource on each server.
-    servers : sequence of str
-        Names of servers.
-    tasks : {"mean", "shapes"}, default "mean"
-        ``"mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one user,
-        whose demand is their mean request. ``"shapes"``: only tasks with equal requests do.
-    server_types, units : optional
-        As in `Instance`.
-    notes : Notes, optional
-        What the reader left out already; more is added.
-    word : str, default "task"
-        What a task is called in notes, as ``"pod"``.
+    ``tasks="mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one
+    user, whose demand is their mean request. ``"shapes"``: only tasks with equal requests do. Users come in the order
+    of owners' names. An owner with one kind of tasks gives it its name, others make users ``ml #1``, ``ml #2``, ...
+    from the largest wish down, a wish being the dominant share of all its tasks together. Each owner is entitled to 1,
+    split among its users in proportion to their wishes, so that owners count equally. A user's task limit is its number
+    of tasks, which notes call by ``word``.
 
-    Returns
-    -------
-    Instance
-        Users in the order of owners' names. An owner with one kind of tasks gives it its name, others make users
-        ``ml #1``, ``ml #2``, ... from the largest wish down, a wish being the dominant share of all its tasks together.
-        Each owner is entitled to 1, split among its users in proportion to their wishes, so that owners count equally.
-        A user's task limit is its number of tasks.
-
-    Raises
-    ------
-    InvalidInstance
-        If ``tasks`` is something else, or nothing is left to share; the message repeats the notes.
-
-    Notes
-    -----
     Tasks that fit on no server (they may run nowhere, or need a resource that no server where they may run has) are
     left out, and so are resources without any capacity; a note says how many. Tasks larger than any one server stay,
-    since tasks are divisible here.
+    since tasks are divisible here. Where nothing is left to share, the error repeats the notes.
 
     Examples
     --------
-    >>> made = instance_of_work(
+    >>> made = arguments_of_work(
     ...     [Work("ml", (4, 1), count=2), Work("ml", (2, 0)), Work("web", (1, 0), count=8)],
     ...     resources=["cpu", "gpu"], capacities=[[16, 2], [16, 0]], servers=["s1", "s2"],
     ... )
-    >>> made.users
-    ('ml #1', 'ml #2', 'web')
-    >>> made.weights.sum(), made.task_limits.tolist()
-    (np.float64(2.0), [2.0, 1.0, 8.0])
+    >>> made["users"]
+    ['ml #1', 'ml #2', 'web']
+    >>> sum(made["weights"]), made["task_limits"]
+    (2.0, [2.0, 1.0, 8.0])
     """
     check_choice("tasks", tasks, TASKS)
     caps = np.asarray(capacities, dtype=np.float64).reshape(len(servers), len(resources))
@@ -133,8 +105,8 @@ def instance_of_work(
     notes.add("{resource} that no server has {was} left out: {gone}", number=len(gone), gone=_listed(gone))
     users = _users(kinds)
     of_users = [kind for _, kind, _ in users]
-    return Instance(
-        np.array([kind.request for kind in of_users])[:, kept], caps[:, kept],
+    return dict(
+        demands=np.array([kind.request for kind in of_users])[:, kept], capacities=caps[:, kept],
         weights=[weight for _, _, weight in users], task_limits=[kind.count for kind in of_users],
         eligible=np.array([kind.servers for kind in of_users]),
         users=[name for name, _, _ in users], resources=[resources[i] for i in kept], servers=servers,

@@ -6,13 +6,16 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance, MissingExtra
-from fairopt.instance import Instance
-from fairopt.io.json_file import instance_of_data
+from fairopt.io.arguments import Arguments
+from fairopt.io.json_file import arguments_of_data
 from fairopt.io.saving import replacing
 from fairopt.io.text_files import opened, texts
+
+if TYPE_CHECKING:
+    from fairopt.instance import Instance
 
 __all__ = ["read_yaml", "write_yaml"]
 
@@ -30,25 +33,10 @@ _NAMES = ("users", "resources", "servers", "server_types", "units")
 _PLAIN_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map", "!")
 
 
-def read_yaml(path: str | os.PathLike[str]) -> Instance:
-    """Read an instance from a YAML file.
+def read_yaml(path: str | os.PathLike[str]) -> Arguments:
+    """Read an instance from a file of YAML 1.2 with the keys of `fairopt.datasets.schema`.
 
-    Parameters
-    ----------
-    path : path-like
-        A file of YAML 1.2 with the keys that `fairopt.datasets.schema` describes. Aliases (``*name``) and tags
-        (``!name``) are refused, and so are keys that are given twice.
-
-    Returns
-    -------
-    Instance
-
-    Raises
-    ------
-    InvalidInstance
-        Names the file, the line and column or the key, the value and the fix.
-    MissingExtra
-        If PyYAML is not installed.
+    Aliases (``*name``) and tags (``!name``) are refused, and so are keys that are given twice.
     """
     yaml = _pyyaml("reading YAML files")
     name = os.fspath(path)
@@ -69,7 +57,7 @@ def read_yaml(path: str | os.PathLike[str]) -> Instance:
         raise InvalidInstance(f"{name} is empty; {_EXPECTED}")
     if not isinstance(data, dict):
         raise InvalidInstance(f"{name} holds {'a list' if isinstance(data, list) else 'one value'}; {_EXPECTED}")
-    return instance_of_data(data, name)
+    return arguments_of_data(data, name)
 
 
 def _pyyaml(purpose: str) -> Any:
@@ -163,22 +151,7 @@ def _key(yaml: Any, event: Any, here: dict[str, Any], name: str) -> str:
 
 
 def write_yaml(instance: Instance, path: Path) -> None:
-    """Write an instance as a YAML file, exact to the last bit, one user or server to a line.
-
-    Parameters
-    ----------
-    instance : Instance
-        What to write.
-    path : Path
-        The file, replaced if it is there.
-
-    Raises
-    ------
-    InvalidInstance
-        If a name holds half of a pair of surrogates, which YAML cannot write.
-    MissingExtra
-        If PyYAML is not installed.
-    """
+    """Write an instance as a YAML file, exact to the last bit, one user or server to a line."""
     yaml = _pyyaml("writing YAML files")
     data = {key: value for key, value in instance.to_dict().items() if value is not None}
     for name in (name for key in _NAMES for name in data.get(key, ())):

@@ -1,4 +1,8 @@
-"""Which way to go: the first route that says it is exact for this policy on this instance."""
+"""How a policy is solved on an instance: tier by tier, each by the first method that is exact for it and certified.
+
+`allocate` asks `solve_tiers`, which asks the methods of `FAST` in turn, then the general one, by cone programs. Each
+proposes points with evidence; the gate judges them (`best`), and makes the certificate.
+"""
 
 from __future__ import annotations
 
@@ -7,50 +11,50 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import Kept, KeptLevel, KeptShares
 from fairopt.blocks.base import ByUser, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.levels import Kept, KeptLevel, KeptShares
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
+from fairopt.blocks.shares import Share
 from fairopt.certificate import Try
-from fairopt.errors import FairoptError, Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
+from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.formulation import solvers
-from fairopt.formulation.bundle_program import BundleProgram, decides_bundles, program_class
+from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.program import Program, require_instance
 from fairopt.instance import Instance
-from fairopt.methods.bundles.solve import proposal_of, solve_bundles
-from fairopt.methods.cluster.alpha_fair import is_alpha_fair_on_servers, solve_alpha_fair_on_servers
-from fairopt.methods.cluster.leximin import is_leximin_on_servers, solve_leximin_on_servers
+from fairopt.methods.bundles.solve import solve_bundles
+from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, solve_alpha_fair_on_servers
+from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
 from fairopt.methods.cone.leximin import solve_leximin
-from fairopt.methods.cone.newton import is_for_newton, solve_by_newton
-from fairopt.methods.cone.parametric import is_sum_of_logs, solve_fairness_efficiency
+from fairopt.methods.cone.newton import newton_applies, solve_by_newton
+from fairopt.methods.cone.parametric import parametric_applies, solve_fairness_efficiency
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
 from fairopt.proofs.evidence import Proposal
 from fairopt.proofs.gate import Answer
-from fairopt.proofs.plain import restored
 
 Float = NDArray[np.floating[Any]]
 log = logging.getLogger("fairopt")
 
-# Routes that go before the general one, each where it is exact: its name, when, and how.
+# Methods that go before the general one, each where it is exact: its name, when, and how.
 FAST = (
-    ("water-filling", pool.fills, pool.by_waterfill),
-    ("prices", pool.priced, pool.by_prices),
-    ("prices", is_alpha_fair_on_servers, solve_alpha_fair_on_servers),
-    ("linear", pool.totalled, pool.by_totals),
-    ("levels", is_leximin_on_servers, solve_leximin_on_servers),
+    ("water-filling", pool.waterfilling_applies, pool.solve_waterfilling),
+    ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
+    ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
+    ("linear", pool.max_sum_applies, pool.solve_max_sum),
+    ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
-REACH = {
+EXACT_FOR = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
     "prices": "exact for AlphaFair with alpha > 0 on one pool (or identical servers), and on several servers for "
     "AlphaFair with alpha from 0.05 to 5 and for MaxMin",
@@ -59,7 +63,7 @@ REACH = {
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
 }
 METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST), "closed")
-TIER = 1e-7  # how much of an earlier tier's best a later one may give up
+TIER_LOSS = 1e-7  # how much of an earlier tier's best a later one may give up
 
 
 def allocate(
@@ -76,7 +80,7 @@ def allocate(
 ) -> Allocation:
     """Solve a policy on an instance, and prove the answer; see `Policy.allocate` for the parameters.
 
-    ``general`` solves what no faster route is exact for: `Prepared` has kept a compiled program for that. ``start`` is
+    ``general`` solves what no faster method is exact for: `Prepared` has kept a compiled program for that. ``start`` is
     a guess at the prices, in natural units by server row: those of a program much like this one.
     """
     begun = time.perf_counter()
@@ -97,30 +101,56 @@ def allocate(
     )
     if settings.solver and method not in ("auto", "cone"):
         raise InvalidBlock(f"solver {settings.solver} goes the cone route; give method='cone' or leave method out")
-    allocation = gate.allocation(policy, _tiers(policy, instance, settings, method), begun)
+    allocation = gate.allocation(policy, solve_tiers(policy, instance, settings, method), begun)
     if not allocation.certificate.ok:
-        _refuse(allocation, settings)
+        _raise_not_certified(allocation, settings)
     return allocation
 
 
-def _tiers(policy: Any, instance: Instance, settings: Settings, method: str) -> list[tuple[Program, Answer]]:
+def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str) -> list[tuple[Program, Answer]]:
     """Tier after tier of a policy, as far as they are certified."""
     program_of = program_class(policy.objective)
     tiers = policy.objective.tiers if isinstance(policy.objective, Tiers) else (policy.objective,)
     if program_of is BundleProgram and method not in ("auto", "cone", "closed"):
-        raise OutOfDomain(f"{method} is {REACH[method]}; {policy.objective!r} decides bundles; use method='auto'")
+        raise OutOfDomain(f"{method} is {EXACT_FOR[method]}; {policy.objective!r} decides bundles; use method='auto'")
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
     judged: list[tuple[Program, Answer]] = []
     for k, objective in enumerate(tiers):
         program = program_of(instance, objective, constraints)
         with np.errstate(all="ignore"):  # zeros, infinities and NaN are looked at where they matter
-            answer = _one(program, settings, method)
+            answer = _solve_tier(program, settings, method)
         judged.append((program, answer))
         if not answer.ok:
             break
         if k + 1 < len(tiers) and not program.empty:
-            constraints += tuple(_kept(objective, program, answer))
+            constraints += tuple(_keep_level(objective, program, answer))
     return judged
+
+
+def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
+    """One objective, by the first method that is exact for it and certified."""
+    if program.empty:
+        return gate.empty(program)
+    if isinstance(program, BundleProgram):
+        return best(program, solve_bundles(program, settings, method))
+    program.refuse_hopeless()
+    tried: tuple[Try, ...] = ()
+    if settings.solver is None and method != "cone":
+        for name, applies, solve in FAST:
+            if method in ("auto", name) and applies(program):
+                answer = best(program, solve(program, settings))
+                if answer.ok or method == name:
+                    return answer
+                tried += answer.tried
+        if method != "auto":
+            raise OutOfDomain(
+                f"{method} is {EXACT_FOR[method]}, under limits and reserves only; not for {program.objective!r} on "
+                f"{program.given!r}; use method='auto'"
+            )
+    if program.pool_share is not None:  # the fast methods check the share as they go
+        program.objective.check(program.instance)
+    answer = _solve_by_cones(program, settings)
+    return replace(answer, tried=tried + answer.tried) if tried else answer
 
 
 def best(program: Program, proposals: Proposals, most: int | None = None) -> Answer:
@@ -140,122 +170,35 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
         for attempt in answer.tried:
             log.info("%s", attempt)
         tried += answer.tried
-        if found is None or _rank(answer) <= _rank(found):
+        if found is None or _missing(answer) <= _missing(found):
             found = answer
     found = found or gate.nothing(program)
     return found if found.tried == tried else replace(found, tried=tried)
 
 
-def _rank(answer: Answer) -> tuple[bool, float]:
+def _missing(answer: Answer) -> tuple[bool, float]:
     """The better the smaller: certified first, then by what is missing."""
     return not answer.ok, answer.gap + answer.violation + answer.block_violation
 
 
-def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
-    """An allocation of a policy, judged anew as it stands.
-
-    Parameters
-    ----------
-    given : Allocation
-        Of a `Policy`; feasible.
-    evidence : list of dict, or None
-        What was kept of it (`Allocation.evidence`). Where that does not prove the point, the policy is solved once
-        more for evidence.
-    method, solver : str
-        How it came about.
-
-    Returns
-    -------
-    Allocation
-        Of the same point, certified or not.
-    """
-    begun = time.perf_counter()
-    policy, instance, settings = given.policy, given.instance, Settings()
-    several = isinstance(policy.objective, Tiers)
-    try:
-        if decides_bundles(policy.objective):
-            held = given.given_bundles
-            if held is None:
-                raise ValueError("no bundles")
-            earlier = _tiers(policy, instance, settings, "auto") if several else []
-            last = earlier[-1][0] if earlier else BundleProgram(instance, policy.objective, policy.constraints)
-            assert isinstance(last, BundleProgram)
-            found = gate.empty(last) if last.empty else gate.judge(
-                last, proposal_of(last, held, given.tasks_by_server, method, solver)
-            )  # fmt: skip
-            return gate.allocation(policy, [*earlier[:-1], (last, found)], begun, given.tasks_by_server, held)
-        if not several:
-            program = Program(instance, policy.objective, policy.constraints)
-            found = gate.empty(program) if program.empty else _by_kept(program, given, evidence, method, solver)
-            if found.ok:
-                return gate.allocation(policy, [(program, found)], begun, given.tasks_by_server)
-        *before, (program, fresh) = _tiers(policy, instance, settings, "auto")
-        found = _at(program, given, fresh.evidence, method, solver)
-        return gate.allocation(policy, [*before, (program, found)], begun, given.tasks_by_server)
-    except (FairoptError, LookupError, TypeError, ValueError) as error:
-        note = f"it could not be judged again: {error}"
-        known = {"value": given.objective, "prices": given.evidence_prices, "bundles": given.given_bundles}
-        return gate.of_nothing(instance, given.tasks_by_server, policy, note=note, **known)
-
-
-def _by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
-    """The tasks of an allocation, judged by the evidence that was kept of it, if that is any."""
-    try:
-        kept = restored(program, evidence[0], solver) if evidence and evidence[0] else None
-        return _at(program, given, kept, method, solver)
-    except (LookupError, TypeError, ValueError):
-        return gate.nothing(program, method)
-
-
-def _at(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
-    """The tasks of an allocation, judged by evidence."""
-    return gate.judge(program, Proposal(method, program.gather(given.tasks_by_server), evidence, solver))
-
-
-def _one(program: Program, settings: Settings, method: str) -> Answer:
-    """One objective, by the first route that is exact for it."""
-    if program.empty:
-        return gate.empty(program)
-    if isinstance(program, BundleProgram):
-        return best(program, solve_bundles(program, settings, method))
-    program.refuse_hopeless()
-    tried: tuple[Try, ...] = ()
-    if settings.solver is None and method != "cone":
-        for name, applies, solve in FAST:
-            if method in ("auto", name) and applies(program):
-                answer = best(program, solve(program, settings))
-                if answer.ok or method == name:
-                    return answer
-                tried += answer.tried
-        if method != "auto":
-            raise OutOfDomain(
-                f"{method} is {REACH[method]}, under limits and reserves only; not for {program.objective!r} on "
-                f"{program.given!r}; use method='auto'"
-            )
-    if program.pool_share is not None:  # the fast routes check the share as they go
-        program.objective.check(program.instance)
-    answer = _by_programs(program, settings)
-    return replace(answer, tried=tried + answer.tried) if tried else answer
-
-
-def _by_programs(program: Program, settings: Settings) -> Answer:
-    """The general way: cone programs, as many as it takes."""
+def _solve_by_cones(program: Program, settings: Settings) -> Answer:
+    """One objective by cone programs, as many as it takes."""
     if isinstance(program.objective, Leximin):
         return best(program, solve_leximin(program, settings))
-    solve, search = settings.general or solve_number, is_sum_of_logs(program)
+    solve, search = settings.general or solve_number, parametric_applies(program)
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
-        return _topped_up(program, answer, settings)
+        return _hand_out_leftover(program, answer, settings)
     if search and not settings.late:
         second = best(program, solve_fairness_efficiency(program, settings))
-    elif settings.solver is None and not settings.late and is_for_newton(program):
+    elif settings.solver is None and not settings.late and newton_applies(program):
         second = best(program, solve_by_newton(program, settings))
     else:
         return answer
-    return replace(min(second, answer, key=_rank), tried=answer.tried + second.tried)
+    return replace(min(second, answer, key=_missing), tried=answer.tried + second.tried)
 
 
-def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
+def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:
     """Hand out what a solver left: at large alpha the gap hardly sees the rich, so it may stop early.
 
     Every user keeps its share, so an objective that grows with the shares loses nothing; the gate says whether that is
@@ -268,13 +211,9 @@ def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
         return answer
     tasks = answer.tasks
     if program.single and not program.rest:
-        more = pool.filled_up(program, shares[0], tasks) if _fits_more(program, tasks) else None
+        more = pool.fill_leftover(program, shares[0], tasks) if _fits_more(program, tasks) else None
     elif _steep(objective):
-        point, users = Point(program.instance, program.pairs.table(tasks)), program.instance.users
-        kept = []
-        for share in shares:
-            held = point.share(share) * (1 - 1e-12)
-            kept.append(KeptShares(ByUser(dict(zip(users, held.tolist(), strict=True))), share))
+        kept = [_keep_shares(program.point(tasks), share, 1e-12) for share in shares]
         above = Program(program.given, Total(shares[0]), (*program.constraints, *kept))
         try:
             second = best(above, solve_number(above, settings))
@@ -290,7 +229,7 @@ def _topped_up(program: Program, answer: Answer, settings: Settings) -> Answer:
 
 
 def _fits_more(program: Program, tasks: Float) -> bool:
-    """Whether somebody on the pool, below its limit, finds a part of what it needs left over that is worth a look."""
+    """Whether a user on the pool, below its limit, finds a part of what it needs left over that is worth a look."""
     loads = program.pairs.loads
     scarce = program.usable - loads @ tasks <= 1e-9 * program.usable
     return bool(((tasks < program.high * (1 - 1e-9)) & ~(loads[scarce] > 0).any(axis=0)).any())
@@ -307,22 +246,27 @@ def _steep(objective: Objective) -> bool:
     return max(alphas, default=0.0) > 2
 
 
-def _kept(objective: Objective, program: Program, answer: Answer) -> Sequence[Constraint]:
+def _keep_level(objective: Objective, program: Program, answer: Answer) -> Sequence[Constraint]:
     """What an earlier tier asks of the later ones."""
     point = program.point(answer.tasks, answer.bundles)
     if isinstance(objective, Leximin):
-        levels = point.share(objective.share) * (1 - TIER)
-        by_user = ByUser(dict(zip(program.instance.users, levels.tolist(), strict=True)))
-        return [KeptShares(by_user, objective.share)]
+        return [_keep_shares(point, objective.share, TIER_LOSS)]
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair() or objective
-    best = objective.value(point)
+    value = objective.value(point)
     if isinstance(objective, FairnessEfficiency) and objective.beta < 1:  # its expression is the logarithm
-        return [Kept(objective, float(np.log(best)) - TIER * objective.emphasis)]
-    return [KeptLevel(objective, best - TIER * objective.drop(point))]
+        return [Kept(objective, float(np.log(value)) - TIER_LOSS * objective.emphasis)]
+    return [KeptLevel(objective, value - TIER_LOSS * objective.drop(point))]
 
 
-def _refuse(allocation: Allocation, settings: Settings) -> None:
+def _keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
+    """That every user keeps its share but for a loss, relatively."""
+    held = point.share(share) * (1 - loss)
+    return KeptShares(ByUser(dict(zip(point.instance.users, held.tolist(), strict=True))), share)
+
+
+def _raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
+    """`NotCertified`, with what was tried and what may help."""
     certificate = allocation.certificate
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
     if settings.late or any("time limit" in t.status + t.message for t in certificate.tried):

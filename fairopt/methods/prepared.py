@@ -49,7 +49,7 @@ class Prepared:
     """A policy on an instance of which only capacities, weights and task limits will change.
 
     Answers are those of ``policy.allocate`` on the changed instance, with the same certificate computed from the data.
-    Where that would go a route faster than the general cone solver, so does this. Else a compiled program is kept for
+    Where that would use a method faster than the general cone solver, so does this. Else a compiled program is kept for
     `AlphaFair`, `Total` and `MaxMin`, sums of these, under constraints that are only bounds on tasks or shares; and for
     the users, (user, server) pairs and groups of identical servers of the instance prepared: where another capacity
     or limit is 0 than there, the call goes the ordinary way, and so does everything else.
@@ -61,7 +61,7 @@ class Prepared:
     instance : Instance
         Users and servers.
     solver : str, optional
-        Any name in ``cvxpy.installed_solvers()``: forces the cone route with that solver.
+        Any name in ``cvxpy.installed_solvers()``: forces the cone method with that solver.
     solver_options : dict, optional
         The solver's own options.
 
@@ -97,7 +97,7 @@ class Prepared:
         takes_part = instance.task_limits > 0
         self._structure = _structure(instance, instance if takes_part.all() else instance.taking_part(takes_part))
         self._models: dict[int, KeptModel] = {}  # by identity of the objective, which the policy holds: one per tier
-        self._start: Float | None = None  # prices of the last answer in natural units, for routes that can use them
+        self._start: Float | None = None  # prices of the last answer in natural units, for methods that can use them
 
     def allocate(
         self,
@@ -274,19 +274,7 @@ class KeptModel(ConeModel):
         return [x * ((1 if mean else len(unit)) / slope) for x in numbers]
 
     def proposal(self, program: Program, settings: Settings) -> Proposal:
-        """Fill in a program's numbers, and solve.
-
-        Parameters
-        ----------
-        program : Program
-            Alike in users, pairs, servers and objective.
-        settings : Settings
-            Options and time.
-
-        Returns
-        -------
-        Proposal
-        """
+        """Fill in the numbers of a program alike in users, pairs, servers and objective, and solve."""
         start = time.perf_counter()
         per_unit = self._fill(program)
         tell(f"kept cone program by {self.solver}")
@@ -303,15 +291,7 @@ class KeptModel(ConeModel):
 def can_keep(program: Program) -> bool:
     """Whether `KeptModel` can hold a program.
 
-    Parameters
-    ----------
-    program : Program
-        What to solve.
-
-    Returns
-    -------
-    bool
-        True for sums of `AlphaFair`, `Total` and `MaxMin` of shares that do not differ by server, under bounds alone.
+    It can for sums of `AlphaFair`, `Total` and `MaxMin` of shares that do not differ by server, under bounds alone.
     """
     objective = program.alpha_fair or program.objective
     return (
@@ -323,7 +303,7 @@ def can_keep(program: Program) -> bool:
 
 
 def _cells(program: Program) -> int:
-    """Rows times columns of the compiled program, with bounds on everybody and two variables per curved term."""
+    """Rows times columns of the compiled program, with bounds on all users and two variables per curved term."""
     curved = sum(term.alpha > 0 for term in _majorant(program).powers)
     n = program.instance.n_users
     rows = len(program.capacity_rows) + 2 * n * (1 + curved)
@@ -350,5 +330,5 @@ def _structure(instance: Instance, taking_part: Instance) -> tuple[bytes, ...]:
 
 
 def _with_rows(held: Rows, wanted: Rows, program: Program) -> Rows:
-    """The rows held where they are enough, else those of everybody, so that it happens once."""
+    """The rows held where they are enough, else those of all users, so that it happens once."""
     return held if np.isin(wanted, held).all() else np.arange(program.instance.n_users)

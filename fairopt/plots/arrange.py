@@ -63,23 +63,7 @@ def one_size(high: float) -> float:
 def arrange(
     picture: Picture, count: int, size: tuple[float | None, float | None], handles: list[Any]
 ) -> Arrangement:  # fmt: skip
-    """The way in which panels come nearest to the size that they want, with a legend that can be read.
-
-    Parameters
-    ----------
-    picture : Picture
-        What is drawn on each panel.
-    count : int
-        Panels.
-    size : (float or None, float or None)
-        Inches of the figure; None for what the panels need.
-    handles : list
-        Entries of the legend.
-
-    Returns
-    -------
-    Arrangement
-    """
+    """The way in which panels come nearest to the size that they want, with a legend that can be read."""
     wide, high = size
     lines = [str(h.get_label()).count("\n") + 1 for h in handles]
     fixed = around(picture, []) if handles else around(picture, handles)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.instance import Instance
 from fairopt.plots.words import lines_high, shorter, ticks_below, ticks_beside
-from fairopt.report.parts import capacity_of, part_of, sum_by
+from fairopt.server_sums import capacity_of, part_of, sum_by
 
 __all__ = ["NONE_THERE", "Classes", "cells", "classes_of", "fit_cells", "size_of_cells"]
 
@@ -90,13 +90,7 @@ def cells(
     texts: Sequence[Sequence[str]],
     classes: Classes,
 ) -> Any:  # fmt: skip
-    """A row of cells for each class, coloured from 0 to 100 percent; grey where there is none of the resource.
-
-    Returns
-    -------
-    matplotlib.image.AxesImage
-        For a colour bar.
-    """
+    """A row of cells for each class, coloured from 0 to 100 percent; grey where there is none of the resource."""
     from matplotlib import colormaps
 
     shades = colormaps[COLOUR_MAP].with_extremes(bad=NONE_THERE)

@@ -12,27 +12,10 @@ __all__ = ["two_of"]
 def two_of(
     names: Sequence[str], asked: Sequence[str] | None, what: str, how: Callable[[str, str], str] | None = None
 ) -> tuple[int, int]:
-    """Positions of the two that were asked for, or of the only two.
+    """Positions of the two of some names that were asked for, or of the only two.
 
-    Parameters
-    ----------
-    names : sequence of str
-        What there is.
-    asked : sequence of str or None
-        Two of them.
-    what : str
-        ``users`` or ``resources``.
-    how : callable, optional
-        How two names are chosen, as an error says it. Default: ``users=('a', 'b')``.
-
-    Returns
-    -------
-    (int, int)
-
-    Raises
-    ------
-    InvalidBlock
-        If it is not clear which two.
+    ``what`` is ``users`` or ``resources``; ``how`` writes how two names are chosen, as an error says it, by default as
+    ``users=('a', 'b')``.
 
     Examples
     --------

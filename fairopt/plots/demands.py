@@ -1,4 +1,7 @@
-"""Users' demands as lines in the plane of two resources, and what an allocation makes of them (003 Fig. 2, top)."""
+"""Users' demands as lines in the plane of two resources, and what an allocation makes of them.
+
+As in Fig. 2 (top) of Joe-Wong et al. (2013).
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation
+from fairopt.allocation import Allocation, held_units
 from fairopt.instance import Instance
 from fairopt.plots.chosen import two_of
 from fairopt.plots.common import HATCHES, cut, numbered
 from fairopt.plots.layers import Layer, by_largest
 from fairopt.plots.panels import Inches, Picture, one
-from fairopt.report.tables import held_units
 
 __all__ = ["DemandLines", "demand_lines"]
 
@@ -102,7 +104,9 @@ class DemandLines(Picture):
 
 
 def demand_lines(subject: Allocation | Instance, ax: Any = None, resources: Sequence[str] | None = None) -> Any:
-    """Demands in the plane of two resources, as in 003 Fig. 2 (top): the wider the fan, the more users differ.
+    """Demands in the plane of two resources: the wider the fan, the more users differ.
+
+    As in Fig. 2 (top) of Joe-Wong et al. (2013).
 
     Parameters
     ----------

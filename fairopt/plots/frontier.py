@@ -15,22 +15,9 @@ Float = NDArray[np.floating[Any]]
 def frontier(demands: Float, left: Float, limits: Float) -> Float:
     """Corners of the most that two users can run together, from the second user alone to the first user alone.
 
-    Parameters
-    ----------
-    demands : ndarray of shape (2, n_servers, n_resources)
-        Units per task on each server; infinite where a user may not run.
-    left : ndarray of shape (n_servers, n_resources)
-        Units there for the two.
-    limits : ndarray of shape (2,)
-        Task limits, infinite for none.
+    Demands are of shape (2, n_servers, n_resources), infinite where a user may not run; ``left`` is what is there for
+    the two. What is feasible lies left of and below the corners.
 
-    Returns
-    -------
-    ndarray of shape (n_corners, 2)
-        Tasks of the two users. What is feasible lies left of and below these corners.
-
-    Notes
-    -----
     On one server the region is a polygon whose upper right edge falls ever more steeply. What runs on all servers
     together is the sum of such polygons, and the edge of a sum is made of the edges of its parts, sorted by slope.
 

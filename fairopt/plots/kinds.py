@@ -13,10 +13,10 @@ from fairopt.plots.demands import DemandLines
 from fairopt.plots.dominant import DominantShares
 from fairopt.plots.envy import EnvyMatrix, check_users
 from fairopt.plots.panels import Picture, Size, many, one
-from fairopt.plots.price_bars import Prices
+from fairopt.plots.price_bars import PriceBars
 from fairopt.plots.region import Region
 from fairopt.plots.shares import StackedShares
-from fairopt.plots.use_bars import Utilisation
+from fairopt.plots.use_bars import UseBars
 from fairopt.policy import label
 from fairopt.properties.envy import envy
 
@@ -191,7 +191,7 @@ def _picture(
     if kind == "envy":
         return EnvyMatrix([envy(a) for a in allocations], allocations)
     usual: dict[str, Any] = {
-        "shares": StackedShares, "dominant": DominantShares, "utilisation": Utilisation, "prices": Prices,
+        "shares": StackedShares, "dominant": DominantShares, "utilisation": UseBars, "prices": PriceBars,
     }  # fmt: skip
     made: Picture = usual[kind](instance, allocations)
     return made

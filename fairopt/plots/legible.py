@@ -17,17 +17,9 @@ LEAST = 0.3  # inches of axes below which nothing can be seen in them
 
 
 def unreadable(figure: Any) -> list[str]:
-    """Words over each other, words and legends that leave the picture, and axes too small to show anything.
+    """Words over each other, words and legends that leave the picture, axes too small to show anything: a phrase each.
 
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        Any; it is laid out, and not changed.
-
-    Returns
-    -------
-    list of str
-        What cannot be read, a phrase each.
+    The figure is laid out, and not changed.
 
     Examples
     --------

@@ -63,20 +63,7 @@ def one(picture: Picture, allocation: Allocation | None, ax: Any = None) -> Any:
 def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, size: Size = None) -> list[Any]:
     """Draw each allocation on a panel of its own, or all on one where the picture says so.
 
-    Parameters
-    ----------
-    picture : Picture
-        What to draw.
-    found : mapping of str to Allocation
-        By policy.
-    axes : Axes or sequence of Axes, optional
-        One per policy; the legend goes beside the last. Default: panels of a new figure.
-    size : (float or None, float or None), optional
-        Inches of the new figure; None for what the picture needs.
-
-    Returns
-    -------
-    list of matplotlib.axes.Axes
+    The legend goes beside the last of given axes. ``size`` is in inches, None for what the picture needs.
     """
     handles = picture.handles() if matplotlib_or_missing() else []
     count = 1 if picture.together else len(found)

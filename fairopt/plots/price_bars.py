@@ -18,7 +18,7 @@ from fairopt.plots.panels import Inches, Picture, one
 from fairopt.plots.words import block, inches, shorter, ticks_below
 from fairopt.policy import label
 
-__all__ = ["Prices", "prices"]
+__all__ = ["PriceBars", "prices"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -28,7 +28,7 @@ LEAST = (0.3, 0.3)  # inches of axes for a sentence
 TITLE = "price of the whole capacity\n(% of the dearest)"
 
 
-class Prices(Picture):
+class PriceBars(Picture):
     """Bars by resource, or coloured cells where there are several classes of servers; the numbers are prices."""
 
     def __init__(self, instance: Instance, allocations: Sequence[Allocation]) -> None:
@@ -161,7 +161,7 @@ def prices(allocation: Allocation, ax: Any = None) -> Any:
     >>> [name.get_text().replace("\n", " ") for name in ax.get_xticklabels()]
     ['cpu per unit', 'memory per GiB']
     """
-    return one(Prices(allocation.instance, [allocation]), allocation, ax)
+    return one(PriceBars(allocation.instance, [allocation]), allocation, ax)
 
 
 def _why_zero(allocation: Allocation) -> str:

@@ -1,4 +1,4 @@
-"""What two users can run beside each other, and where notions put them (003 Fig. 2, bottom)."""
+"""What two users can run beside each other, and where notions put them (Joe-Wong et al. 2013, Fig. 2, bottom)."""
 
 from __future__ import annotations
 
@@ -157,7 +157,9 @@ class Region(Picture):
 
 
 def feasible_region(subject: Allocation | Instance, ax: Any = None, users: Sequence[str] | None = None) -> Any:
-    """The tasks that two users can run beside each other, as in 003 Fig. 2 (bottom), and where an allocation lies.
+    """The tasks that two users can run beside each other, and where an allocation lies.
+
+    As in Fig. 2 (bottom) of Joe-Wong et al. (2013).
 
     Parameters
     ----------

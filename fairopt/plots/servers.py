@@ -12,7 +12,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.plots.common import GROUP, HELD, cut, lighter, look, matplotlib_or_missing, new_figure, plain
 from fairopt.plots.measure import measured, settled
 from fairopt.plots.words import shorter, ticks_below
-from fairopt.report.server_types import ByType, by_type
+from fairopt.server_sums import ByType, by_type
 
 __all__ = ["server_types"]
 

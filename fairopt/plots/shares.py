@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation
+from fairopt.allocation import Allocation, held_units
 from fairopt.instance import Instance
 from fairopt.plots.common import percent_ticks, plain, say_none
 from fairopt.plots.layers import by_largest, patches
 from fairopt.plots.panels import Inches, Picture, one
 from fairopt.plots.words import inches, shorter, ticks_below
-from fairopt.report.tables import held_units
 
 __all__ = ["StackedShares", "stacked_shares"]
 
@@ -77,7 +76,7 @@ class StackedShares(Picture):
 
 
 def stacked_shares(allocation: Allocation, ax: Any = None) -> Any:
-    """One bar per resource, cut into the parts that users hold, as in 000 Figs. 2 and 7.
+    """One bar per resource, cut into the parts that users hold, as in Figs. 2 and 7 of Jiang and Wu (2021).
 
     Parameters
     ----------

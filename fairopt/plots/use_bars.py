@@ -14,14 +14,14 @@ from fairopt.plots.common import GROUP, HELD, cut, lighter, look, percent_ticks,
 from fairopt.plots.panels import Inches, Picture, one
 from fairopt.plots.words import inches, lines_high, shorter, ticks_below
 
-__all__ = ["Utilisation", "utilisation"]
+__all__ = ["UseBars", "utilisation"]
 
 BARS = 24  # up to so many bars, else cells
 NUMBER = 6.5  # points of a number above a bar
 LOW = 0.09  # inches of a bar for a number that stands upright above it
 
 
-class Utilisation(Picture):
+class UseBars(Picture):
     """Bars by class and resource, or coloured cells where there are many."""
 
     def __init__(self, instance: Instance, allocations: Sequence[Allocation]) -> None:
@@ -144,4 +144,4 @@ def utilisation(allocation: Allocation, ax: Any = None) -> Any:
     >>> [name.get_text().replace("\n", " ") for name in ax.get_xticklabels()]
     ['gpu (2)', 'cpu (1)']
     """
-    return one(Utilisation(allocation.instance, [allocation]), allocation, ax)
+    return one(UseBars(allocation.instance, [allocation]), allocation, ax)

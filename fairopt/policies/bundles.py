@@ -9,7 +9,7 @@ __all__ = ["FFMRA", "HFFMRA", "MLFDRS"]
 
 
 def MLFDRS(growth: str = "proportional") -> Policy:
-    """MLF-DRS: every server's resources shared out in proportion to bases (Hamzeh et al., 002 Algorithm 1).
+    """MLF-DRS: every server's resources shared out in proportion to bases (Hamzeh et al. 2019, Algorithm 1).
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def MLFDRS(growth: str = "proportional") -> Policy:
 
 
 def FFMRA(units: str = "share") -> Policy:
-    """FFMRA: MLF-DRS inside dominant and non-dominant groups, each with its part of a server (Hamzeh et al., 2019).
+    """FFMRA: MLF-DRS inside dominant and non-dominant groups, each with its part of a server (Hamzeh et al. 2019).
 
     On several servers each is looked at alone; see `HFFMRA` for groups that add up over the whole cluster.
 
@@ -59,12 +59,12 @@ def FFMRA(units: str = "share") -> Policy:
 
 
 def HFFMRA(units: str = "share") -> Policy:
-    """H-FFMRA: FFMRA on several servers, with one part for all of them (Hamzeh et al., 004 sec. IV).
+    """H-FFMRA: FFMRA on several servers, with one part for all of them (Hamzeh et al. 2020, sec. IV).
 
     Parameters
     ----------
     units : {"share", "raw"}, default "share"
-        See `GlobalAggregateResource`; 004 adds up raw units, which changes with GB or MB.
+        See `GlobalAggregateResource`; the paper adds up raw units, which changes with GB or MB.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def HFFMRA(units: str = "share") -> Policy:
 
     Examples
     --------
-    The example of 004, section III: bundles of both users on the first server, in 23rds.
+    The example of the paper, section III: bundles of both users on the first server, in 23rds.
 
     >>> import fairopt as fo
     >>> example = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]])

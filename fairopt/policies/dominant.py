@@ -31,7 +31,7 @@ def DRF() -> Policy:
 
 
 def KDF(k: int = 2, rank_weights: Any = None, short: str = "refuse") -> Policy:
-    """k-Dominant Fairness: leximin of the product of each user's k largest ratios (Jiang and Wu, 000 sec. 4).
+    """k-Dominant Fairness: leximin of the product of each user's k largest ratios (Jiang and Wu 2021, sec. 4).
 
     Parameters
     ----------

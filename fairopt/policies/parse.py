@@ -25,19 +25,7 @@ MECHANISMS: dict[str, Any] = {kind.__name__: kind for kind in (BottleneckFairnes
 def parse_policy(text: str) -> Policy:
     """A policy from text such as ``AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())``.
 
-    Parameters
-    ----------
-    text : str
-        An objective, or a whole ``Policy(..., constraints=[...])`` as its repr prints it.
-
-    Returns
-    -------
-    Policy
-
-    Raises
-    ------
-    InvalidBlock
-        If it is anything but blocks, numbers and their algebra.
+    An objective, or a whole ``Policy(..., constraints=[...])``; `InvalidBlock` for all but blocks, numbers and algebra.
 
     Examples
     --------

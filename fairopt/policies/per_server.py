@@ -63,7 +63,7 @@ class NaivePerServer:
 
     Examples
     --------
-    The example of 004:
+    The example of Hamzeh et al. (2020):
 
     >>> import fairopt as fo
     >>> from fairopt.policies.per_server import NaivePerServer

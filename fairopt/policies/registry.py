@@ -104,12 +104,12 @@ def named_policy(text: str) -> Any:
 
 
 def _two_df() -> Policy:
-    """2-Dominant Fairness: leximin of the product of each user's two largest ratios (Jiang and Wu, 000 sec. 4)."""
+    """2-Dominant Fairness: leximin of the product of each user's two largest ratios (Jiang and Wu 2021, sec. 4)."""
     return KDF(2)
 
 
 def _per_server(policy: str = "drf") -> NaivePerServer:
-    """A policy on each server alone, tasks added up: what 004 compares with."""
+    """A policy on each server alone, tasks added up: what Hamzeh et al. (2020) compare with."""
     return NaivePerServer(named_policy(policy))
 
 

@@ -1,4 +1,4 @@
-"""Families between fairness and efficiency: FDS, GFJ and p-norm fairness of 003, and their ends."""
+"""Families between fairness and efficiency: FDS, GFJ and p-norm fairness (Joe-Wong et al. 2013), and their ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["FDS", "GFJ", "NashWelfare", "NoFairness", "PNormFairness"]
 
 
 def FDS(alpha: float | None = None, *, beta: float | None = None, lam: float | None = None) -> Policy:
-    """Fairness on Dominant Shares (Joe-Wong et al., 003 eq. 3).
+    """Fairness on Dominant Shares (Joe-Wong et al. 2013, eq. 3).
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def FDS(alpha: float | None = None, *, beta: float | None = None, lam: float | N
 
 
 def GFJ(alpha: float | None = None, *, beta: float | None = None, lam: float | None = None) -> Policy:
-    """Generalized Fairness on Jobs: the same family on numbers of tasks (Joe-Wong et al., 003 eq. 7).
+    """Generalized Fairness on Jobs: the same family on numbers of tasks (Joe-Wong et al. 2013, eq. 7).
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def GFJ(alpha: float | None = None, *, beta: float | None = None, lam: float | N
 def PNormFairness(
     p: float, alpha: float | None = None, *, beta: float | None = None, lam: float | None = None
 ) -> Policy:
-    """The same family on the p-norm of each user's ratios (003 eq. 19, on ratios so that units do not matter).
+    """The same family on the p-norm of each user's ratios (Joe-Wong et al. 2013, eq. 19, without units).
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def PNormFairness(
 
 
 def NoFairness() -> Policy:
-    """Most tasks, no fairness: maximise the number of tasks (NFC in 000 sec. 6.1.1).
+    """Most tasks, no fairness: maximise the number of tasks (NFC of Jiang and Wu 2021, sec. 6.1.1).
 
     Returns
     -------

@@ -12,9 +12,9 @@ from cvxpy.atoms.affine.add_expr import AddExpression
 from cvxpy.atoms.affine.unary_operators import NegExpression
 from numpy.typing import NDArray
 
+from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.levels import AtLeast
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective

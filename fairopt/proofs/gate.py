@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.bundle_model import cut_at_limits
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, MaxMin, Total
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
@@ -38,7 +37,7 @@ from fairopt.proofs.evidence import (
     TotalPrices,
 )
 from fairopt.proofs.plain import plain
-from fairopt.proofs.pool import Feasibility, bottlenecks, natural_prices, totals, worth
+from fairopt.proofs.pool import Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 
 if TYPE_CHECKING:
@@ -224,40 +223,30 @@ def _on_one_pool(
     program: Program, method: str, tasks: Float, evidence: Bottlenecked | FairPrices | TotalPrices
 ) -> Answer:
     """Tasks that are scaled, if need be, by a factor that rounding calls for; proofs know what that does to them."""
-    pool = evidence.pool
-    found: Any
+    pool, level = evidence.pool, 1.0
+    found: Bottlenecks | Worth | Sums
     if isinstance(evidence, Bottlenecked):
+        prices = evidence.prices
         found = bottlenecks(pool, tasks, evidence.order, evidence.settle, exact=False)
     elif isinstance(evidence, FairPrices):
-        fair = program.alpha_fair
+        fair, prices, level = program.alpha_fair, evidence.log_prices, evidence.level
         assert fair is not None
-        alpha = fair.alpha
-        found = worth(pool, tasks, evidence.log_prices, alpha, evidence.level, evidence.settle)
+        found = worth(pool, tasks, prices, fair.alpha, level, evidence.settle)
     else:
-        charged = np.maximum(evidence.prices, 0.0)
-        found = totals(pool, tasks, charged, evidence.settle)
+        prices = np.maximum(evidence.prices, 0.0)
+        found = totals(pool, tasks, prices, evidence.settle)
     evidence.settle = None  # the tasks are there now
-    factor = found.feasible.factor(pool.usable, pool.n)
-    if factor < 1:
-        tasks *= factor
-        found = found.scaled(factor, alpha) if isinstance(evidence, FairPrices) else found.scaled(factor)
-    if isinstance(evidence, Bottlenecked):
-        if not found.full(pool.usable):
-            found = bottlenecks(pool, tasks, evidence.order)
-        gap, value, prices = found.gap(pool.usable), found.lowest, evidence.prices  # of leximin, and so of max-min
-    elif isinstance(evidence, FairPrices):
-        gap = found.gap(float(np.exp(evidence.log_prices) @ pool.usable), alpha)
-        value = found.natural(alpha, evidence.level)
-        prices = natural_prices(evidence.log_prices, alpha, evidence.level)
-        if isinstance(program.objective, FairnessEfficiency):
-            value, slope = program.objective.of_alpha_fair(value)
-            prices = prices * slope
-    else:
-        gap, value, prices = found.gap(float(charged @ pool.usable)), found.value, charged
+    proof = proof_on_pool(program, pool.usable, pool.n, found, prices, level)
+    if proof.factor < 1:
+        tasks *= proof.factor
+    found = proof.found
+    if isinstance(evidence, Bottlenecked) and isinstance(found, Bottlenecks) and not found.full(pool.usable):
+        found = bottlenecks(pool, tasks, evidence.order)
+        proof = proof._replace(gap=found.gap(pool.usable), value=found.lowest)
     violation = found.feasible.violation
     if program.given.n_servers > 1:  # spread over servers that are alike
         violation = max(violation, feasibility(program.given, program.expand(tasks)))
-    return Answer(tasks, gap, violation, method, value, prices, found.feasible.short)
+    return Answer(tasks, proof.gap, violation, method, proof.value, proof.prices, found.feasible.short)
 
 
 # -- certificates -----------------------------------------------------------------------------------------------
@@ -397,9 +386,12 @@ def of_batch(policy: Any, instance: Instance, tasks: Float, found: Found, second
     return Allocation(instance, policy, table, certificate, value)
 
 
-def of_shards(feasible: Feasibility, gap: float, method: str, begun: float) -> Certificate:
-    """The certificate of an answer whose users were looked at in shards, from what was measured of all of them."""
-    return _certificate(begun, gap=gap, violation=feasible.violation, block_violation=feasible.short, method=method)
+def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:
+    """The certificate of an answer whose users are in shards."""
+    feasible = proof.found.feasible
+    return _certificate(
+        begun, gap=proof.gap, violation=feasible.violation, block_violation=feasible.short, method=method
+    )
 
 
 def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: Any) -> Allocation:

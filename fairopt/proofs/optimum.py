@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.base import Block, is_ours
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.levels import AtLeast
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Tiers, Total
 from fairopt.blocks.shares import Share

@@ -1,8 +1,8 @@
 """Certificates of answers on one pool, each in one pass over the data.
 
-What is measured here is measured again from demands, shares and tasks; the only thing taken from whoever found the
-answer is a hint (which resources to look at first, which prices to charge), and a bad hint gives a large gap, never a
-wrong one. Parts of the users can be judged apart, and what was found about them put together.
+What is measured here is measured again from demands, shares and tasks; the only thing taken from the method that found
+the answer is a hint (which resources to look at first, which prices to charge), and a bad hint gives a large gap, never
+a wrong one. Parts of the users, as shards, are measured apart and added up (``of_all``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
+from fairopt.formulation.program import Program
 
 Float = NDArray[np.floating[Any]]
 
@@ -59,7 +61,7 @@ class Feasibility(NamedTuple):
         return top / worst if worst > top else 1.0
 
     def scaled(self, factor: float) -> Feasibility:
-        """What it would be with everybody's tasks multiplied by a factor below 1 (which rounds each by 1e-16)."""
+        """What it would be with all tasks multiplied by a factor below 1 (which rounds each by 1e-16)."""
         short = 1.0 - (1.0 - self.short) * factor if self.floored else 0.0
         return self._replace(load=self.load * factor, short=short)
 
@@ -74,7 +76,7 @@ class Feasibility(NamedTuple):
 class Bottlenecks(NamedTuple):
     """What the bottleneck condition needs, by resource.
 
-    ``top`` is the largest level of a user of it who could give way; ``least`` the smallest level of those below their
+    ``top`` is the largest level of a user of it that could give way; ``least`` the smallest level of those below their
     limit whose first resource in the order looked at it is, and ``held`` the part of the capacity that these hold;
     ``stray`` the smallest level of those with none; ``lowest`` that of all.
     """
@@ -88,7 +90,7 @@ class Bottlenecks(NamedTuple):
 
     @classmethod
     def of_nobody(cls, m: int) -> Bottlenecks:
-        """Where nobody takes part."""
+        """Where no user takes part."""
         nothing = Feasibility(np.zeros(m), 0.0, 0.0)
         return cls(nothing, np.zeros(m), np.full(m, np.inf), np.zeros(m), np.inf, 0.0)
 
@@ -102,9 +104,9 @@ class Bottlenecks(NamedTuple):
         )  # fmt: skip
 
     def scaled(self, factor: float) -> Bottlenecks:
-        """What it would be with everybody's tasks multiplied by a factor: levels keep their proportions.
+        """What it would be with all tasks multiplied by a factor: levels keep their proportions.
 
-        By more than rounding, who was at a limit is so no more, and nothing is proved.
+        By more than rounding, users at a limit are so no more, and nothing is proved.
         """
         stray = self.stray * factor if factor >= 1.0 - 1e-9 else 0.0
         feasible, lowest = self.feasible.scaled(factor), self.lowest * factor
@@ -134,24 +136,11 @@ def bottlenecks(
     pool: Pool, tasks: Float, order: Sequence[int] | None = None, settle: Callable[[Chunk], None] | None = None,
     exact: bool = True,
 ) -> Bottlenecks:  # fmt: skip
-    """Look at every user's level and at who holds it down.
+    """The level of every user, and which resource stops it.
 
-    Parameters
-    ----------
-    pool : Pool
-        Users and share.
-    tasks : ndarray of shape (n_users,)
-        The answer to judge.
-    order : sequence of int, optional
-        Resources, in the order in which they became full. Default: full ones, the lowest top level first.
-    settle : callable, optional
-        Called with each chunk before it is looked at: writes its tasks, and saves a pass.
-    exact : bool, default True
-        Whether to add up what users hold of the resources that stop them. Nothing hangs on that where these are `full`.
-
-    Returns
-    -------
-    Bottlenecks
+    ``order`` are resources in the order in which they became full, by default the full ones first, by their top level.
+    ``settle`` is called with each chunk before it is looked at: it writes its tasks, and saves a pass. ``exact`` says
+    whether to add up what users hold of the resources that stop them, on which nothing depends where these are `full`.
     """
     if order is None:
         first = bottlenecks(pool, tasks, range(pool.m))
@@ -168,13 +157,13 @@ def bottlenecks(
         wants = level if isinstance(high, float) and high == np.inf else np.where(x < high * (1 - 1e-9), level, np.inf)
         feasible, waits = Feasibility.of(chunk, x), None if wants is level or not exact else np.isfinite(wants)
         top, least, held = np.zeros(pool.m), np.full(pool.m, np.inf), np.zeros(pool.m)
-        left: Any = None  # who has met no resource yet; None for everybody
+        left: Any = None  # users that have met no resource yet; None for all
         for i in order:
             uses = ratios[i] > 0
-            everybody = bool(uses.all())
-            top[i] = gives.max() if everybody else np.where(uses, gives, 0.0).max()
+            by_all = bool(uses.all())
+            top[i] = gives.max() if by_all else np.where(uses, gives, 0.0).max()
             if left is None:
-                least[i] = wants.min() if everybody else np.where(uses, wants, np.inf).min()
+                least[i] = wants.min() if by_all else np.where(uses, wants, np.inf).min()
                 if exact:
                     held[i] = feasible.load[i] if waits is None else ratios[i] @ np.where(waits, x, 0.0)
                 left = ~uses
@@ -204,7 +193,7 @@ class Worth(NamedTuple):
 
     @classmethod
     def of_nobody(cls, m: int) -> Worth:
-        """Where nobody takes part."""
+        """Where no user takes part."""
         return cls(Feasibility(np.zeros(m), 0.0, 0.0), 0.0, 0.0, 0.0)
 
     @classmethod
@@ -214,7 +203,7 @@ class Worth(NamedTuple):
         return cls(Feasibility.of_all([p.feasible for p in parts]), *sums)
 
     def scaled(self, factor: float, alpha: float) -> Worth:
-        """What it would be with everybody's tasks multiplied by a factor."""
+        """What it would be with all tasks multiplied by a factor."""
         power, shift = 1.0 - alpha, self.weight * _shift(alpha)
         if alpha == 1:
             value = self.value + self.weight * float(np.log(factor))
@@ -225,16 +214,7 @@ class Worth(NamedTuple):
     def gap(self, spent: float, alpha: float) -> float:
         """log of (bound on the weighted power mean of the shares / the one achieved), by weak duality.
 
-        Parameters
-        ----------
-        spent : float
-            Prices times usable capacities.
-        alpha : float
-            Above 0.
-
-        Returns
-        -------
-        float
+        ``spent`` are prices times usable capacities.
         """
         if self.weight == 0:
             return 0.0
@@ -267,26 +247,9 @@ def worth(
     pool: Pool, tasks: Float, log_prices: Float, alpha: float, level: float,
     settle: Callable[[Chunk], None] | None = None,
 ) -> Worth:  # fmt: skip
-    """Value of an answer, and a bound on every other at any prices.
+    """Value of an answer, and a bound on every other at any prices; ``settle`` as in `bottlenecks`.
 
-    Parameters
-    ----------
-    pool : Pool
-        Users and share.
-    tasks : ndarray of shape (n_users,)
-        The answer to judge.
-    log_prices : ndarray of shape (n_resources,)
-        What to charge, per whole capacity.
-    alpha : float
-        Above 0.
-    level : float
-        The unit of shares per weight.
-    settle : callable, optional
-        Called with each chunk before it is looked at: writes its tasks, and saves a pass.
-
-    Returns
-    -------
-    Worth
+    Prices are per whole capacity, and ``level`` is the unit of shares per weight.
     """
     power, shift = 1.0 - alpha, _shift(alpha)
 
@@ -336,21 +299,11 @@ class Sums(NamedTuple):
         return cls(Feasibility.of_all([p.feasible for p in parts]), value, gain)
 
     def scaled(self, factor: float) -> Sums:
-        """What they would be with everybody's tasks multiplied by a factor."""
+        """What they would be with all tasks multiplied by a factor."""
         return self._replace(feasible=self.feasible.scaled(factor), value=self.value * factor)
 
     def gap(self, spent: float) -> float:
-        """(bound - value) / bound, by weak duality.
-
-        Parameters
-        ----------
-        spent : float
-            Prices times usable capacities.
-
-        Returns
-        -------
-        float
-        """
+        """(bound - value) / bound, by weak duality; ``spent`` as in `Worth.gap`."""
         bound = spent + self.gain
         if not (np.isfinite(bound) and np.isfinite(self.value)):
             return np.inf
@@ -358,23 +311,7 @@ class Sums(NamedTuple):
 
 
 def totals(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk], None] | None = None) -> Sums:
-    """Value of an answer, and a bound on every other at any prices.
-
-    Parameters
-    ----------
-    pool : Pool
-        Users and share.
-    tasks : ndarray of shape (n_users,)
-        The answer to judge.
-    prices : ndarray of shape (n_resources,)
-        What to charge, per whole capacity.
-    settle : callable, optional
-        Called with each chunk before it is looked at: writes its tasks, and saves a pass.
-
-    Returns
-    -------
-    Sums
-    """
+    """Value of an answer, and a bound on every other at any prices; ``settle`` as in `bottlenecks`."""
 
     def look(chunk: Chunk) -> Sums:
         if settle is not None:
@@ -385,6 +322,45 @@ def totals(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk], No
         return Sums(Feasibility.of(chunk, x), summed(share, x), gain)
 
     return Sums.of_all(pool.each(look))
+
+
+class PoolProof(NamedTuple):
+    """What is proved of tasks on one pool, whether its users are in one array or in shards.
+
+    ``factor`` is what all tasks have to be multiplied by, so that capacities hold to the last digit, and ``found`` what
+    was measured, so multiplied. ``value`` and ``prices`` (per whole capacity) are in natural units of the objective.
+    """
+
+    factor: float
+    found: Bottlenecks | Worth | Sums
+    gap: float
+    value: float
+    prices: Float | None
+
+
+def proof_on_pool(
+    program: Program, usable: Float, n_users: int, found: Bottlenecks | Worth | Sums, prices: Any, level: float = 1.0
+) -> PoolProof:
+    """Gap, value and prices that follow from what was measured of all users together.
+
+    ``prices`` are what came with the tasks: for `Worth` logarithms, of prices of shares in units of ``level``.
+    """
+    factor = found.feasible.factor(usable, n_users)
+    if isinstance(found, Worth):
+        fair, objective = program.alpha_fair, program.objective
+        assert fair is not None
+        found = found.scaled(factor, fair.alpha) if factor < 1 else found
+        with np.errstate(over="ignore"):
+            gap = found.gap(float(np.exp(prices) @ usable), fair.alpha)
+        value, prices = found.natural(fair.alpha, level), natural_prices(prices, fair.alpha, level)
+        if isinstance(objective, FairnessEfficiency):
+            value, slope = objective.of_alpha_fair(value)
+            prices = prices * slope
+        return PoolProof(factor, found, gap, value, prices)
+    found = found.scaled(factor) if factor < 1 else found
+    if isinstance(found, Sums):
+        return PoolProof(factor, found, found.gap(float(prices @ usable)), found.value, prices)
+    return PoolProof(factor, found, found.gap(usable), found.lowest, prices)  # of leximin, and so of max-min
 
 
 def natural_prices(log_prices: Float, alpha: float, level: float) -> Float:

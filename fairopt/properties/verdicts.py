@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fairopt.accessor import later
 from fairopt.errors import InvalidBlock
 from fairopt.properties.names import ByProperty
 
@@ -72,9 +73,7 @@ class Verdict:
         """
         if not hasattr(self.witness, "matrix"):
             raise InvalidBlock(f"a verdict on {self.name} has no picture; that on envy-free has")
-        from fairopt import plots
-
-        return plots.envy_matrix(self.witness, ax=ax)
+        return later("Verdict.plot")(self.witness, ax=ax)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

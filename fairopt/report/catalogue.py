@@ -14,12 +14,7 @@ _SHOWN_ONLY_WHEN_LOADED = {"MOSEK": {"ExpCone", "PowCone3D"}}  # cvxpy adds thes
 
 
 def policy_rows() -> list[dict[str, str]]:
-    """One dict per named policy.
-
-    Returns
-    -------
-    list of dict
-        ``name``, ``parameters`` and ``summary``.
+    """One dict per named policy: ``name``, ``parameters`` and ``summary``.
 
     Examples
     --------

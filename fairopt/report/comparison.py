@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt import plots
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.report import layout
-from fairopt.report.frames import Columns
+from fairopt.report.frames import FrameColumns
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
-from fairopt.report.server_types import ByType, by_type, several_types
+from fairopt.report.server_types import type_tables
 from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, users_column
+from fairopt.server_sums import ByType, by_type, several_types
 
 __all__ = ["Comparison", "compare"]
 
@@ -210,7 +212,7 @@ class Comparison:
         for row in self.rows():
             keys = (("utilisation", "used"), ("utilisation_of_tasks", "used by tasks"))
             parts = {words: row.pop(key) or dict.fromkeys(self.instance.resources) for key, words in keys}
-            line = Columns(row)
+            line = FrameColumns(row)
             for words, of in parts.items():
                 for resource, part in of.items():
                     line.add(f"{words} {resource}", None if part is None or np.isnan(part) else part)
@@ -261,8 +263,6 @@ class Comparison:
         -------
         list of matplotlib.axes.Axes
         """
-        from fairopt import plots
-
         return plots.comparison(self, axes, kind, users, resources)
 
     def plot_server_types(self, axes: Any = None) -> Any:
@@ -277,8 +277,6 @@ class Comparison:
         -------
         list of matplotlib.axes.Axes
         """
-        from fairopt import plots
-
         return plots.server_types(self, axes=axes)
 
     def server_type_tables(self, whole_names: bool = False) -> list[Table]:
@@ -294,7 +292,7 @@ class Comparison:
         list of Table
             Empty where the instance names fewer than two types, or no policy has an answer.
         """
-        return self.by_type.tables(whole_names) if several_types(self.instance) and self.allocations else []
+        return type_tables(self.by_type, whole_names) if several_types(self.instance) and self.allocations else []
 
     def tasks_table(self) -> Table:
         """Tasks of each user under each policy, for `rich`.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fairopt import datasets
+from fairopt import datasets, plots
 from fairopt.blocks.shares import DominantShare
 from fairopt.report.comparison import Comparison
 from fairopt.report.tables import allocation_tables
@@ -17,17 +17,7 @@ POLICIES = ("drf", "2df", "fds:alpha=1", "tsf", "most-tasks")
 
 
 def story(result: Comparison) -> Iterator[Any]:
-    """The demonstration, part by part, for `rich` to print.
-
-    Parameters
-    ----------
-    result : Comparison
-        Of `POLICIES` on `fairopt.datasets.demo`.
-
-    Yields
-    ------
-    str or rich renderable
-    """
+    """The demonstration of `POLICIES` on `fairopt.datasets.demo`, part by part, for `rich` to print."""
     from rich.table import Table
 
     cluster = result.instance
@@ -54,17 +44,7 @@ def story(result: Comparison) -> Iterator[Any]:
 
 
 def findings(result: Comparison) -> list[str]:
-    """What the numbers of the demonstration say, as sentences made from them.
-
-    Parameters
-    ----------
-    result : Comparison
-        Of `POLICIES`.
-
-    Returns
-    -------
-    list of str
-    """
+    """What the numbers of the demonstration say, as sentences made from them."""
     found, instance = result.allocations, result.instance
     tasks = {name: a.tasks for name, a in found.items()}
     metrics = {name: a.metrics() for name, a in found.items()}
@@ -93,27 +73,10 @@ def findings(result: Comparison) -> list[str]:
 
 
 def save(result: Comparison, folder: Path, picture: bool) -> list[Path]:
-    """Write the cluster as CSV files, and pictures of what came out.
-
-    Parameters
-    ----------
-    result : Comparison
-        What to draw.
-    folder : Path
-        Where to; made if it is not there.
-    picture : bool
-        Whether to draw; needs the extra ``plots``.
-
-    Returns
-    -------
-    list of Path
-        What was written.
-    """
+    """Write the cluster as CSV files, and pictures of what came out; gives what was written."""
     datasets.write(result.instance, folder / "cluster")
     written = [folder / "cluster"]
     if picture:
-        from fairopt import plots
-
         axes = {
             "shares.png": result.plot()[0],
             "dominant-shares.png": plots.dominant_shares(result.allocations["DRF"]),

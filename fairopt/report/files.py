@@ -23,19 +23,7 @@ PICTURES = (".png", ".pdf", ".svg")
 
 
 def check(path: Path | None, endings: tuple[str, ...]) -> None:
-    """Refuse a file name before anything is solved: it must not cost an hour.
-
-    Parameters
-    ----------
-    path : Path or None
-        Where to write; None is fine.
-    endings : tuple of str
-        What can be written.
-
-    Raises
-    ------
-    InvalidBlock
-        If the ending is another, the folder is not there, or nothing can be written there.
+    """Refuse a file name (None is fine) before anything is solved: it must not cost an hour.
 
     Examples
     --------
@@ -58,15 +46,6 @@ def check(path: Path | None, endings: tuple[str, ...]) -> None:
 def as_json(data: Any) -> str:
     """Plain data as JSON, with null for infinity and NaN, which JSON does not have.
 
-    Parameters
-    ----------
-    data : dict, list, str, number or None
-        Plain data.
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> print(as_json({"task limit": math.inf}))
@@ -78,15 +57,7 @@ def as_json(data: Any) -> str:
 
 
 def write_allocation(allocation: Allocation, path: Path) -> None:
-    """Write everything (``.json``, ``.parquet``, as `Allocation.save` does) or a table by user (``.csv``).
-
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-    path : Path
-        The ending decides.
-    """
+    """Write everything (``.json``, ``.parquet``, as `Allocation.save` does) or a table by user (``.csv``)."""
     if path.suffix.lower() == ".csv":
         _write_csv(user_rows(allocation), path)
     else:
@@ -94,15 +65,7 @@ def write_allocation(allocation: Allocation, path: Path) -> None:
 
 
 def write_comparison(comparison: Comparison, path: Path) -> None:
-    """Write the rows of a comparison, as ``.json``, ``.csv``, Markdown (``.md``) or LaTeX (``.tex``).
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Any.
-    path : Path
-        The ending decides.
-    """
+    """Write the rows of a comparison, as ``.json``, ``.csv``, Markdown (``.md``) or LaTeX (``.tex``)."""
     texts: dict[str, Callable[[], str]] = {
         ".json": lambda: as_json(comparison.to_dict()) + "\n", ".csv": comparison.to_csv,
         ".md": lambda: comparison.to_markdown() + "\n", ".tex": lambda: comparison.to_latex() + "\n",

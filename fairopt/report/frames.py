@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.allocation import Allocation, held_units
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, MissingExtra, nearest
-from fairopt.report.tables import held_units, price_columns
-
-if TYPE_CHECKING:
-    from fairopt.allocation import Allocation
+from fairopt.report.tables import price_columns
 
 __all__ = ["frame", "user_rows"]
 
 Float = NDArray[np.floating[Any]]
 
 
-class Columns(dict[str, Any]):
+class FrameColumns(dict[str, Any]):
     """Columns by name; a resource whose name is that of another column is told apart."""
 
     def add(self, name: str, values: Any) -> None:
@@ -49,17 +47,7 @@ def frame(allocation: Allocation, by: str) -> Any:
 
 
 def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
-    """One dict per user: weight, task limit, tasks, shares, and the units held of each resource.
-
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-
-    Returns
-    -------
-    list of dict
-        The columns of ``allocation.to_frame()``.
+    """One dict per user, with the columns of ``allocation.to_frame()``.
 
     Examples
     --------
@@ -77,7 +65,7 @@ def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
 def by_user(allocation: Allocation) -> dict[str, Any]:
     """Columns with a line per user; see `Allocation.to_frame`."""
     instance, held = allocation.instance, held_units(allocation)
-    out = Columns(
+    out = FrameColumns(
         {
             "user": instance.users, "weight": instance.weights, "task limit": instance.task_limits,
             "tasks": allocation.tasks, "share": allocation.shares,
@@ -96,7 +84,7 @@ def by_server(allocation: Allocation) -> dict[str, Any]:
     """Columns with a line per server row; see `Allocation.to_frame`."""
     instance, names = allocation.instance, allocation.instance.resources
     capacity = instance.capacities * instance.counts[:, None]
-    out = Columns({"server": instance.servers})
+    out = FrameColumns({"server": instance.servers})
     if instance.server_types is not None:
         out.add("type", instance.server_types)
     out |= {"servers": instance.counts, "tasks": allocation.tasks_by_server.sum(axis=0)}
@@ -114,7 +102,7 @@ def by_placement(allocation: Allocation) -> dict[str, Any]:
     """Columns with a line per user and server row where it has something; see `Allocation.to_frame`."""
     instance, tasks, given = allocation.instance, allocation.tasks_by_server, allocation.given_bundles
     users, servers = np.nonzero(tasks if given is None else (tasks > 0) | (given > 0).any(axis=2))
-    out = Columns(
+    out = FrameColumns(
         {
             "user": [instance.users[j] for j in users], "server": [instance.servers[s] for s in servers],
             "tasks": tasks[users, servers],

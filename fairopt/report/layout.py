@@ -9,8 +9,9 @@ import numpy as np
 
 from fairopt.display import sentence, visible
 from fairopt.report import markup
-from fairopt.report.server_types import PLACEMENT, several_types
+from fairopt.report.server_types import PLACEMENT
 from fairopt.report.tables import Column, Table, numbers, percents, short, shortened
+from fairopt.server_sums import several_types
 
 if TYPE_CHECKING:
     from fairopt.report.comparison import Comparison

@@ -28,15 +28,6 @@ _POWER = re.compile(r"(-?[\d.]+)e([+-]\d+)")
 def markdown_text(text: str) -> str:
     r"""Text that Markdown shows as it is, in a cell of a table too.
 
-    Parameters
-    ----------
-    text : str
-        Anything.
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> print(markdown_text("a|b_c <b>"))
@@ -47,15 +38,6 @@ def markdown_text(text: str) -> str:
 
 def latex_text(text: str) -> str:
     r"""Text that LaTeX sets as it is, where its engine and font have the letters.
-
-    Parameters
-    ----------
-    text : str
-        Anything.
-
-    Returns
-    -------
-    str
 
     Examples
     --------
@@ -68,15 +50,6 @@ def latex_text(text: str) -> str:
 def html_text(text: str) -> str:
     """Text that HTML shows as it is, in attributes too.
 
-    Parameters
-    ----------
-    text : str
-        Anything.
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> html_text("<script>")
@@ -86,17 +59,7 @@ def html_text(text: str) -> str:
 
 
 def markdown_table(columns: Sequence[Column]) -> list[str]:
-    """Lines of a table in Markdown.
-
-    Parameters
-    ----------
-    columns : sequence of Column
-        With as many cells each.
-
-    Returns
-    -------
-    list of str
-    """
+    """Lines of a table in Markdown."""
     words = [[markdown_text(word) for word in (c.header, *c.cells)] for c in columns]
     rows = ["| " + " | ".join(row) + " |" for row in zip(*words, strict=True)]
     rows.insert(1, "|" + "|".join("---:" if c.right else "---" for c in columns) + "|")
@@ -104,17 +67,7 @@ def markdown_table(columns: Sequence[Column]) -> list[str]:
 
 
 def latex_table(columns: Sequence[Column]) -> list[str]:
-    r"""Lines of a tabular with the rules of booktabs; numbers are set to the right, where their decimals agree.
-
-    Parameters
-    ----------
-    columns : sequence of Column
-        With as many cells each.
-
-    Returns
-    -------
-    list of str
-    """
+    r"""Lines of a tabular with the rules of booktabs; numbers are set to the right, where their decimals agree."""
     words = [[latex_text(c.header), *(_latex_cell(cell, c.right) for cell in c.cells)] for c in columns]
     widths = [max(map(len, column)) for column in words]
     padded = [
@@ -127,17 +80,7 @@ def latex_table(columns: Sequence[Column]) -> list[str]:
 
 
 def html_table(columns: Sequence[Column]) -> str:
-    """A table in HTML.
-
-    Parameters
-    ----------
-    columns : sequence of Column
-        With as many cells each.
-
-    Returns
-    -------
-    str
-    """
+    """A table in HTML."""
     side = ["right" if c.right else "left" for c in columns]
 
     def row(tag: str, cells: Iterable[str]) -> str:

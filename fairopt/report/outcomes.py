@@ -52,21 +52,7 @@ class Outcome:
 
 
 def mechanisms(policies: Any) -> dict[str, Any]:
-    """Policies, mechanisms and short names as mechanisms by name, in order; equal names get numbers.
-
-    Parameters
-    ----------
-    policies : Policy, mechanism or str; an iterable of these, or a dict of these by name
-        What to compare.
-
-    Returns
-    -------
-    dict of str to mechanism
-
-    Raises
-    ------
-    InvalidBlock
-        If a name is unknown, or something has no ``allocate``.
+    """Policies, mechanisms and short names (one, several, or a dict) as mechanisms by name; equal names get numbers.
 
     Examples
     --------
@@ -93,20 +79,7 @@ def mechanisms(policies: Any) -> dict[str, Any]:
 def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Outcome:
     """Ask one mechanism; an error of fairopt becomes part of the answer.
 
-    Parameters
-    ----------
-    name : str
-        What to call it.
-    mechanism : Policy or other
-        Anything with ``.allocate(instance)``.
-    instance : Instance
-        Users and servers.
-    **options
-        For ``allocate``; those left at their defaults are not passed on, so that any mechanism will do.
-
-    Returns
-    -------
-    Outcome
+    Options are for ``allocate``; those left at their defaults are not passed on, so that any mechanism will do.
 
     Examples
     --------
@@ -125,23 +98,9 @@ def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Ou
 def ask_all(
     mechanisms: Mapping[str, Any], instance: Instance, outcomes: list[Outcome], **options: Any
 ) -> tuple[str, ...]:
-    """Ask one after the other, until all have answered or Ctrl-C is pressed.
+    """Ask one after the other, until all have answered or Ctrl-C is pressed; gives the names of the others.
 
-    Parameters
-    ----------
-    mechanisms : dict of str to mechanism
-        As `mechanisms` makes it.
-    instance : Instance
-        Users and servers.
-    outcomes : list of Outcome
-        What each gave is added as soon as it is there, for who cannot wait for the end.
-    **options
-        As for `outcome`.
-
-    Returns
-    -------
-    tuple of str
-        Who was not asked, or was stopped: empty unless Ctrl-C was pressed.
+    What each gave is added to ``outcomes`` as soon as it is there. Options are as for `outcome`.
     """
     try:
         for k, (name, mechanism) in enumerate(mechanisms.items()):

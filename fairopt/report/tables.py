@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation
+from fairopt.allocation import Allocation, held_units
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare
 from fairopt.display import visible
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.proofs.optimum import first_tier
-from fairopt.report.parts import part_of
+from fairopt.server_sums import part_of
 
 __all__ = [
-    "Column", "Table", "allocation_tables", "both_ends", "describe", "held_units", "numbers", "percents",
+    "Column", "Table", "allocation_tables", "both_ends", "describe", "numbers", "percents",
     "price_columns", "short", "shortened", "users_column",
 ]  # fmt: skip
 
@@ -60,17 +60,7 @@ class Table:
     groups: Sequence[Sequence[Column]]
 
     def packed(self, width: int) -> list[list[Column]]:
-        """Columns by table: groups stay whole unless one alone is wider than ``width``.
-
-        Parameters
-        ----------
-        width : int
-            Characters in a line.
-
-        Returns
-        -------
-        list of list of Column
-        """
+        """Columns by table of so many characters: groups stay whole unless one alone is wider."""
         first, groups = self._fitted(width)
         room = width - first.width
         pieces = [
@@ -113,18 +103,7 @@ class Table:
 
 
 def allocation_tables(allocation: Allocation) -> list[Table]:
-    """Who got what, and what is in use where, for `rich`.
-
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-
-    Returns
-    -------
-    list of Table
-        By user (from both ends of the dominant shares where there are many), and by class of servers.
-    """
+    """Who got what, and what is in use on each class of servers; of many users both ends of the dominant shares."""
     instance, dominant = allocation.instance, allocation.share(DominantShare())
     limits = instance.task_limits
     chosen = both_ends(dominant / instance.weights)
@@ -212,14 +191,6 @@ def describe(allocation: Allocation) -> dict[str, Any]:
     }
 
 
-def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> NDArray[np.floating[Any]]:
-    """Units that the chosen users (or all) hold, without a table by server of all users where that can be helped."""
-    rows = slice(None) if chosen is None else list(chosen)
-    if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:
-        return allocation.instance.demands[rows] * allocation.tasks[rows, None]
-    return allocation.bundles[rows].sum(axis=1)
-
-
 def both_ends(values: NDArray[np.floating[Any]]) -> list[int]:
     """All users in their order, or where there are many those with the smallest and the largest values."""
     if len(values) <= MOST:
@@ -239,17 +210,7 @@ def price_columns(
 ) -> list[tuple[NDArray[np.floating[Any]], list[str]]]:
     """Prices by server row and the titles of their columns; those of one unit less too, where they differ.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-    names : sequence of str
-        Of resources.
-
-    Returns
-    -------
-    list of (ndarray of shape (n_servers, n_resources), list of str)
-        None, one or two. A title says that prices are in the objective's units per unit of the resource.
+    None, one or two. A title says that prices are in the objective's units per unit of the resource.
     """
     prices, left, instance = allocation.prices, allocation.prices_left, allocation.instance
     if prices is None or left is None:

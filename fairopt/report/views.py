@@ -13,15 +13,7 @@ __all__ = ["page"]
 def page(allocation: Allocation) -> str:
     """An allocation as HTML: who runs and holds what, what is in use where, and the certificate.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-
-    Returns
-    -------
-    str
-        Of many users those at both ends of the dominant shares; of many classes of servers the busiest.
+    Of many users those at both ends of the dominant shares; of many classes of servers the busiest.
     """
     parts = [f"<p><b>{html_text(label(allocation.policy))}</b> on {html_text(repr(allocation.instance))}</p>"]
     for table in allocation_tables(allocation):

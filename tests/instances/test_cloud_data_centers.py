@@ -1,4 +1,4 @@
-"""The instances of 000: that they are the ones its tables were computed from."""
+"""The instances of Jiang and Wu: that they are the ones their tables were computed from."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Rounds of random requests in the manner of 004's experiments."""
+"""Rounds of random requests in the manner of Hamzeh et al.'s experiments (2020)."""
 
 import numpy as np
 import pytest

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fairopt.datasets import clusterdata2019
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
-from fairopt.io.clusterdata import clusterdata2019, rows, state
+from fairopt.io.clusterdata import rows, state
 from fairopt.progress import progress
 
 AFTER = 2**63 - 1

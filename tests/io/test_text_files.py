@@ -10,9 +10,9 @@ import threading
 import pytest
 
 import fairopt as fo
-from fairopt.datasets import kubernetes, slurm
+from fairopt.datasets import clusterdata2019, kubernetes, slurm
 from fairopt.errors import InvalidInstance
-from fairopt.io import clusterdata, text_files
+from fairopt.io import text_files
 from fairopt.io.saving import replacing
 from fairopt.io.text_files import about, lines, opened, texts
 
@@ -43,7 +43,7 @@ def test_a_pipe_with_somebody_who_writes_is_refused_too(tmp_path):
     ends = os.open(tmp_path / "i.csv", os.O_RDWR)
     os.write(ends, b"time,type\n")
     with pytest.raises(InvalidInstance, match="is a pipe"):
-        clusterdata.clusterdata2019(tmp_path / "i.csv", tmp_path / "i.csv")
+        clusterdata2019(tmp_path / "i.csv", tmp_path / "i.csv")
     os.close(ends)
 
 

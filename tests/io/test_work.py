@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.notes import Notes, counted
-from fairopt.io.work import Work, instance_of_work
+from fairopt.io.work import Work, arguments_of_work
 
 CLUSTER = {"resources": ["cpu", "gpu"], "capacities": [[16, 4], [16, 0], [0, 0]], "servers": ["s1", "s2", "s3"]}
 FIRST = np.array([True, False, False])
@@ -17,7 +17,7 @@ LAST = np.array([False, False, True])
 
 
 def made(*work, **more):
-    return instance_of_work(work, **{**CLUSTER, **more})
+    return Instance(**arguments_of_work(work, **{**CLUSTER, **more}))
 
 
 def test_an_owner_with_one_kind_of_tasks_is_one_user_with_their_mean_request():
@@ -116,14 +116,14 @@ def test_the_order_of_tasks_makes_no_difference(work, seed, tasks):
 
 def instance_or_reason(work, tasks):
     try:
-        return instance_of_work(work, **CLUSTER, tasks=tasks)
+        return Instance(**arguments_of_work(work, **CLUSTER, tasks=tasks))
     except InvalidInstance as error:
         return str(error)
 
 
 @given(work=works, tasks=st.sampled_from(["mean", "shapes"]))
 def test_totals_of_owners_are_kept_and_owners_are_entitled_to_one_each(work, tasks):
-    instance = instance_of_work(work, **CLUSTER, tasks=tasks)
+    instance = Instance(**arguments_of_work(work, **CLUSTER, tasks=tasks))
     assert isinstance(instance, Instance)
     for owner in "abc":
         rows = [j for j, name in enumerate(instance.users) if name.split(" ")[0] == owner]

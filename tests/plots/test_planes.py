@@ -1,4 +1,4 @@
-"""003 Fig. 2: the plane of two resources and the plane of two users."""
+"""Fig. 2 of Joe-Wong et al.: the plane of two resources and the plane of two users."""
 
 from typing import Any
 

@@ -227,7 +227,7 @@ def test_shortage_leaves_nobody_more_than_requested():
     a = fo.HFFMRA().allocate(short)
     assert (a.bundles[:, 0] <= short.demands * (1 + 1e-12)).all()
     assert_allclose(a.usage[0], [8, 6], rtol=1e-12)
-    assert (fo.MLFDRS().allocate(short).bundles[:, 0] > short.demands).any()  # 002 knows no such rule
+    assert (fo.MLFDRS().allocate(short).bundles[:, 0] > short.demands).any()  # MLF-DRS has no such rule
 
 
 def test_names_and_parameters():

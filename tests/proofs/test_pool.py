@@ -16,8 +16,7 @@ from fairopt.certificate import within_tolerance
 from fairopt.formulation import pool_users
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
-from fairopt.methods.pool.alpha_fair import find_prices
-from fairopt.methods.pool.responses import Responding
+from fairopt.methods.pool.alpha_fair import AlphaFairPool, find_prices
 from fairopt.proofs import lagrangian
 from fairopt.proofs.pool import Bottlenecks, Feasibility, Worth, bottlenecks, worth
 
@@ -33,7 +32,7 @@ class Solved:
         self.alpha, self.share = alpha, share
         self.program = Program(instance, fo.AlphaFair(alpha, share), floors)
         self.pool = Pool(self.program, share)
-        users = Responding(self.pool, alpha)
+        users = AlphaFairPool(self.pool, alpha)
         self.level = users.level
         found = find_prices(users, alpha)
         if found is None:
@@ -272,7 +271,7 @@ def test_a_user_below_zero_is_no_bargain_for_the_others() -> None:
 def test_max_min_is_judged_by_the_tasks_and_not_by_the_level_that_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     from fairopt.methods.pool import solve as pool_module
 
-    honest = pool_module.fill
+    honest = pool_module.find_events
 
     def lying(users: Any, usable: Any) -> Any:  # all levels, and what is said about them, are half of the right ones
         found = honest(users, usable)
@@ -280,7 +279,7 @@ def test_max_min_is_judged_by_the_tasks_and_not_by_the_level_that_was_found(monk
         half = tuple(event._replace(level=event.level / 2) for event in found.events)
         return type(found)(half, found.prices)
 
-    monkeypatch.setattr(pool_module, "fill", lying)
+    monkeypatch.setattr(pool_module, "find_events", lying)
     instance = fo.Instance([[1, 4], [3, 1]], [9, 18])
     for objective in (fo.MaxMin(), fo.Leximin()):
         with pytest.raises(fo.NotCertified):

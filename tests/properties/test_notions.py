@@ -161,7 +161,7 @@ def test_nobody_gains_under_drf_by_any_lie(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_nobody_gains_under_2df_by_asking_for_more(data: st.DataObject) -> None:
-    """2-DF is strategy-proof against boosting where everybody needs everything (Jiang and Wu, Theorem 2)."""
+    """2-DF is strategy-proof against boosting where everybody needs everything (Theorem 2 of Jiang and Wu)."""
     assert exact_gain(data, instances(n_resources=(2, 3), zeros=False, weights=True), k=2, boosting=True) <= 0
 
 
@@ -321,7 +321,7 @@ def test_bundles_fill_every_resource_that_somebody_needs(instance: fo.Instance, 
     handed_out = a.usage / instance.capacities
     assert (handed_out <= 1 + 1e-9).all()
     assert_allclose(handed_out[needed], 1, rtol=1e-6)
-    if policy in (fo.FFMRA(), fo.HFFMRA(), fo.HFFMRA("raw")):  # Hamzeh et al., H-FFMRA, Definition 5
+    if policy in (fo.FFMRA(), fo.HFFMRA(), fo.HFFMRA("raw")):  # Definition 5
         short = requested > instance.capacities * (1 + 1e-9)
         over = a.bundles - instance.per_server_demands
         assert (over[:, short] <= 1e-6).all()

@@ -1,5 +1,9 @@
-"""Google's Borg: an instance from extracts of ClusterData 2019."""
+"""Google's Borg: extracts of ClusterData 2019.
 
-from fairopt.io.clusterdata.reader import clusterdata2019
+* `reader`: from its tables to the arguments of an instance.
+* `rows`: rows of a table in batches of arrays, from CSV or Parquet. `state`: the last event of each thing at a time.
+"""
 
-__all__ = ["clusterdata2019"]
+from fairopt.io.clusterdata.reader import read_clusterdata
+
+__all__ = ["read_clusterdata"]

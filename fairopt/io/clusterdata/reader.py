@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
-from fairopt.instance import Instance
-from fairopt.io.clusterdata.rows import ABSENT, AFTER, Column, batches
-from fairopt.io.clusterdata.state import State, state_at
+from fairopt.io.arguments import Arguments
+from fairopt.io.clusterdata.rows import ABSENT, AFTER, TraceColumn, batches
+from fairopt.io.clusterdata.state import TraceState, state_at
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.text_files import about
-from fairopt.io.work import TASKS, Work, instance_of_work
+from fairopt.io.work import TASKS, Work, arguments_of_work
 
-__all__ = ["clusterdata2019"]
+__all__ = ["read_clusterdata"]
 
 _EVENTS = {
     "SUBMIT": 0, "QUEUE": 1, "ENABLE": 2, "SCHEDULE": 3, "EVICT": 4, "FAIL": 5, "FINISH": 6, "KILL": 7, "LOST": 8,
@@ -31,87 +31,29 @@ _SERVER_RANK = np.array([-1, 2, 1, 3])  # a server that is removed and added at 
 _TIERS = ((99, "free"), (115, "best-effort batch"), (119, "mid"), (359, "production"), (2**63, "monitoring"))
 _ALLOC_SET, _DEDICATED = 1, -1
 _INSTANCES = (
-    Column("time", "whole"), Column("type", "whole", names=_EVENTS), Column("collection_id", "whole"),
-    Column("instance_index", "whole"), Column("resource_request.cpus", "amount"),
-    Column("resource_request.memory", "amount"), Column("priority", "whole", required=False),
-    Column("collection_type", "whole", required=False, names={"JOB": 0, "ALLOC_SET": 1}),
-    Column("alloc_collection_id", "whole", required=False), Column("machine_id", "whole", required=False),
-    Column("constraint", "filled", required=False),
+    TraceColumn("time", "whole"), TraceColumn("type", "whole", names=_EVENTS), TraceColumn("collection_id", "whole"),
+    TraceColumn("instance_index", "whole"), TraceColumn("resource_request.cpus", "amount"),
+    TraceColumn("resource_request.memory", "amount"), TraceColumn("priority", "whole", required=False),
+    TraceColumn("collection_type", "whole", required=False, names={"JOB": 0, "ALLOC_SET": 1}),
+    TraceColumn("alloc_collection_id", "whole", required=False), TraceColumn("machine_id", "whole", required=False),
+    TraceColumn("constraint", "filled", required=False),
 )  # fmt: skip
 _SERVERS = (
-    Column("time", "whole"), Column("type", "whole", names=_SERVER_EVENTS), Column("machine_id", "whole"),
-    Column("capacity.cpus", "amount"), Column("capacity.memory", "amount"),
-    Column("platform_id", "text", required=False),
+    TraceColumn("time", "whole"), TraceColumn("type", "whole", names=_SERVER_EVENTS),
+    TraceColumn("machine_id", "whole"), TraceColumn("capacity.cpus", "amount"),
+    TraceColumn("capacity.memory", "amount"), TraceColumn("platform_id", "text", required=False),
 )  # fmt: skip
-_COLLECTIONS = (Column("collection_id", "whole"), Column("user", "text"))
+_COLLECTIONS = (TraceColumn("collection_id", "whole"), TraceColumn("user", "text"))
 _OWNERS = ("collection", "user", "priority", "tier")
 _INCOMPLETE = "{row} of {file} without time, type or identity did not count"
 _Path = str | os.PathLike[str]
 
 
-def clusterdata2019(
+def read_clusterdata(
     instances: _Path, machines: _Path, collections: _Path | None = None, at: int | None = None,
     users: str = "collection", tasks: str = "mean", merge: bool = True,
-) -> Instance:  # fmt: skip
-    """An extract of Google's ClusterData 2019 as an instance: who asks for what at a time, and the servers then.
-
-    Parameters
-    ----------
-    instances, machines : path-like
-        Rows of ``InstanceEvent`` and of ``MachineEvent``: CSV (gzipped or not) or Parquet files, or folders of such
-        parts, in any order of rows. A struct may be nested or flat: ``resource_request`` with ``cpus`` and ``memory``,
-        or ``resource_request.cpus``, ``resource_request_cpus`` or ``cpus``. Types are numbers or names, as ``SUBMIT``.
-    collections : path-like, optional
-        Rows of ``CollectionEvent``, for ``users="user"``.
-    at : int, optional
-        Microseconds since the start of the trace's clock, which shows 600 s when the trace starts; events up to then
-        count. Default the last time in ``instances``.
-    users : {"collection", "user", "priority", "tier"}, default "collection"
-        Whose tasks instances are: of a job or alloc set, of who runs it, of a priority, or of the tier of a priority
-        (free up to 99, best-effort batch up to 115, mid up to 119, production up to 359, monitoring).
-    tasks : {"mean", "shapes"}, default "mean"
-        ``"mean"``: an owner's instances that need the same resources make one user, who demands their mean request.
-        ``"shapes"``: only instances of equal requests do.
-    merge : bool, default True
-        Identical servers as one row with a count.
-
-    Returns
-    -------
-    Instance
-        Resources ``cpu`` and ``memory``, as the trace has them: normalised to its largest server, so without
-        units. The type of a server is its platform. Owners are entitled to equal parts. `Instance.notes` say what
-        was left out or assumed.
-
-    Raises
-    ------
-    InvalidInstance
-        Names file, line or row, column, value and fix.
-    MissingExtra
-        If Parquet is to be read without pyarrow.
-
-    Notes
-    -----
-    An instance counts if it was submitted and has not ended (evicted and failed ones count again when they are
-    submitted again), whether it waits or runs, with what it last asked for. A server counts if it was added and not
-    removed, with its last capacity. Cores and memory are looked up each by itself; where only one was ever given, the
-    other is 0, which a note says. Where events bear the same time, ends come last.
-
-    An alloc set reserves what its alloc instances ask for; they count, and tasks that run inside an alloc set that
-    counts do not, since they would count twice. Instances on dedicated servers are left out, as such servers are not in
-    the trace. Constraints are not modelled. Rows without a time, a type or an identity are left out.
-
-    Memory grows with the number of different instances, by less than 1 kB each, not with the number of events.
-
-    Source: github.com/google/cluster-data, ClusterData2019 and its protocol buffer definition; Tirmazi et al., "Borg:
-    the Next Generation", EuroSys 2020, for the tiers.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cell = fo.datasets.clusterdata2019(
-    ...     "instance_events.parquet", "machine_events.parquet", users="tier"
-    ... )  # doctest: +SKIP
-    """
+) -> Arguments:  # fmt: skip
+    """Read an extract of the trace; see `fairopt.datasets.clusterdata2019`."""
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
     if users == "user" and collections is None:
@@ -122,17 +64,18 @@ def clusterdata2019(
     state, until = _instances(instances, at, notes)
     servers = _servers(machines, until, notes)
     state, owners = _owners(state, users, collections, notes)
-    with about(os.fspath(instances), os.fspath(machines)):
-        instance = instance_of_work(
+    places = os.fspath(instances), os.fspath(machines)
+    with about(*places):
+        values = arguments_of_work(
             _work(state, owners), resources=["cpu", "memory"],
             capacities=np.column_stack([servers["cpu"], servers["memory"]]),
             servers=[str(k) for k in servers["machine_id"].tolist()], tasks=tasks,
             server_types=_types(servers["platform_id"].tolist()), notes=notes, word="instance",
         )  # fmt: skip
-    return instance.merged() if merge else instance
+    return Arguments(values, places, merge)
 
 
-def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[State, int]:
+def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[TraceState, int]:
     """Instances that count at a time, and that time."""
     state = state_at(
         batches(path, _INSTANCES, "InstanceEvent"), ("collection_id", "instance_index"), _RANK,
@@ -164,12 +107,12 @@ def _base(path: _Path) -> str:
     return os.path.basename(os.fspath(path))
 
 
-def _unknown(state: State) -> NDArray[np.bool_]:
+def _unknown(state: TraceState) -> NDArray[np.bool_]:
     """Things that never had any amount."""
     return np.isnan(state["cpu"]) & np.isnan(state["memory"])
 
 
-def _completed(state: State, sentence: str, notes: Notes) -> State:
+def _completed(state: TraceState, sentence: str, notes: Notes) -> TraceState:
     """Amounts that were never given as 0, where the other one was."""
     for missing, given in (("cpu", "memory"), ("memory", "cpu")):
         lacking = np.isnan(state[missing])
@@ -178,13 +121,13 @@ def _completed(state: State, sentence: str, notes: Notes) -> State:
     return state
 
 
-def _inside(state: State) -> NDArray[np.bool_]:
+def _inside(state: TraceState) -> NDArray[np.bool_]:
     """Tasks inside alloc sets that count themselves."""
     reserving = state["collection_type"] == _ALLOC_SET
     return ~reserving & np.isin(state["alloc_collection_id"], state["collection_id"][reserving])
 
 
-def _servers(path: _Path, until: int, notes: Notes) -> State:
+def _servers(path: _Path, until: int, notes: Notes) -> TraceState:
     """The servers at a time."""
     state = state_at(
         batches(path, _SERVERS, "MachineEvent"), ("machine_id",), _SERVER_RANK,
@@ -215,7 +158,7 @@ def _types(platforms: list[str]) -> list[str] | None:
     return [(name[:6] if len(short) == len(names) else name) or "unnamed platform" for name in platforms]
 
 
-def _owners(state: State, users: str, collections: _Path | None, notes: Notes) -> tuple[State, list[str]]:
+def _owners(state: TraceState, users: str, collections: _Path | None, notes: Notes) -> tuple[TraceState, list[str]]:
     """Instances whose owner is known, and these."""
     ids = state["collection_id"]
     if users == "collection":
@@ -250,7 +193,7 @@ def _tiers(priorities: NDArray[np.int64]) -> list[str]:
     return ["" if k == ABSENT else next(name for top, name in _TIERS if k <= top) for k in priorities.tolist()]
 
 
-def _work(state: State, owners: list[str]) -> Iterator[Work]:
+def _work(state: TraceState, owners: list[str]) -> Iterator[Work]:
     """Equal instances of an owner together."""
     equal: dict[tuple[str, float, float], tuple[int, int]] = {}
     for row, key in enumerate(zip(owners, state["cpu"].tolist(), state["memory"].tolist(), strict=True)):

@@ -20,7 +20,7 @@ from fairopt.errors import InvalidInstance, MissingExtra, nearest
 from fairopt.io.text_files import decimal_only, is_path, lines, opened, texts
 from fairopt.progress import tell
 
-__all__ = ["ABSENT", "AFTER", "Column", "batches"]
+__all__ = ["ABSENT", "AFTER", "TraceColumn", "TraceRows", "batches"]
 
 ABSENT = -(2**63)  # a whole number that is not given
 AFTER = 2**63 - 1  # the trace's time for what happened after its end
@@ -36,7 +36,7 @@ _OBJECT = re.compile(r"""['"]?(\w+)['"]?\s*:\s*['"]?([^,'"{}\s]+)""")
 
 
 @dataclass(frozen=True)
-class Column:
+class TraceColumn:
     """A column to read.
 
     Attributes
@@ -64,32 +64,14 @@ class Column:
         return (self.name, f"{head}_{tail}", tail) if head else (self.name,)
 
 
-Batch = dict[str, NDArray[Any]]
+TraceRows = dict[str, NDArray[Any]]
 
 
-def batches(path: str | os.PathLike[str], columns: Sequence[Column], table: str) -> Iterator[Batch]:
-    """Read a table, batch by batch.
+def batches(path: str | os.PathLike[str], columns: Sequence[TraceColumn], table: str) -> Iterator[TraceRows]:
+    """Read a table (its name is for messages, as ``"InstanceEvent"``) batch by batch, as arrays by name of column.
 
-    Parameters
-    ----------
-    path : path-like
-        A CSV file, gzipped or not, a Parquet file, or a folder of such files. What is in it decides, not its name.
-    columns : sequence of Column
-        What to read; other columns may be there.
-    table : str
-        What the table is, for messages, as ``"InstanceEvent"``.
-
-    Yields
-    ------
-    dict of str to ndarray
-        Arrays by name of column.
-
-    Raises
-    ------
-    InvalidInstance
-        Names file, line or row, column, value and fix.
-    MissingExtra
-        If Parquet is to be read without pyarrow.
+    The path is a CSV file, gzipped or not, a Parquet file, or a folder of such files. What is in it decides, not its
+    name; other columns may be there.
     """
     if not is_path(path):
         raise InvalidInstance(f"{path!r} is no file; give the path of {_expected(table, columns)}")
@@ -107,12 +89,12 @@ def batches(path: str | os.PathLike[str], columns: Sequence[Column], table: str)
                 tell(f"reading {file.name}", done)
 
 
-def _expected(table: str, columns: Sequence[Column]) -> str:
+def _expected(table: str, columns: Sequence[TraceColumn]) -> str:
     names = ", ".join(column.name for column in columns if column.required)
     return f"{table} rows as CSV, gzipped CSV or Parquet, with the columns {names}"
 
 
-def _parts(given: str | os.PathLike[str], table: str, columns: Sequence[Column]) -> list[Path]:
+def _parts(given: str | os.PathLike[str], table: str, columns: Sequence[TraceColumn]) -> list[Path]:
     path = Path(given)
     try:
         if not path.is_dir():
@@ -130,7 +112,7 @@ def _parts(given: str | os.PathLike[str], table: str, columns: Sequence[Column])
 # -- CSV ------------------------------------------------------------------------------------------------------
 
 
-def _csv(raw: BinaryIO, path: Path, columns: Sequence[Column], table: str, expected: str) -> Iterator[Batch]:
+def _csv(raw: BinaryIO, path: Path, columns: Sequence[TraceColumn], table: str, expected: str) -> Iterator[TraceRows]:
     reader = csv.reader(_lines(raw, str(path), expected), strict=True)
     sources: dict[str, int] = {}
     cells: list[list[str]] = []
@@ -185,7 +167,7 @@ def _chunks(raw: BinaryIO, name: str, expected: str) -> Iterator[str]:
         raise InvalidInstance(f"{name} cannot be unpacked ({error}); {expected}") from error
 
 
-def _sources(header: list[str], columns: Sequence[Column], place: str, table: str) -> dict[str, int]:
+def _sources(header: list[str], columns: Sequence[TraceColumn], place: str, table: str) -> dict[str, int]:
     """Which column of the file holds each that is wanted; a struct may stand in one, as ``{"cpus": 0.5}``."""
     out = {}
     for column in columns:
@@ -204,9 +186,9 @@ def _sources(header: list[str], columns: Sequence[Column], place: str, table: st
 
 
 def _batch_of_cells(
-    cells: list[list[str]], lines: list[int], sources: dict[str, int], columns: Sequence[Column], path: Path
-) -> Batch:
-    out: Batch = {}
+    cells: list[list[str]], lines: list[int], sources: dict[str, int], columns: Sequence[TraceColumn], path: Path
+) -> TraceRows:
+    out: TraceRows = {}
     for column in columns:
         if column.name not in sources:
             out[column.name] = _absent(column, len(cells))
@@ -217,12 +199,12 @@ def _batch_of_cells(
     return out
 
 
-def _absent(column: Column, size: int) -> NDArray[Any]:
+def _absent(column: TraceColumn, size: int) -> NDArray[Any]:
     value = {"whole": ABSENT, "amount": math.nan, "text": None, "filled": False}[column.kind]
     return np.full(size, value, dtype=_DTYPE[column.kind])
 
 
-def _from_text(texts: Sequence[str | None], column: Column, place: Callable[[int], str]) -> NDArray[Any]:
+def _from_text(texts: Sequence[str | None], column: TraceColumn, place: Callable[[int], str]) -> NDArray[Any]:
     """A column of text as what it should be; ``place(row)`` says where a row is."""
     if column.kind == "filled":
         empty = {"", "[]", "{}", "null", "None"}
@@ -277,7 +259,7 @@ def _amount(text: str) -> float | None:
         return None
 
 
-def _refuse(place: str, column: Column, value: object) -> NoReturn:
+def _refuse(place: str, column: TraceColumn, value: object) -> NoReturn:
     text = str(value)
     text = text if len(text) <= 40 else text[:37] + "..."
     fix = "give a whole number" if column.kind == "whole" else f"give 0, or a number from {_SMALLEST:g} to {_LARGEST:g}"
@@ -286,7 +268,7 @@ def _refuse(place: str, column: Column, value: object) -> NoReturn:
     raise InvalidInstance(f"{place}, column {column.name!r}: the value is {text!r}; {fix}")
 
 
-def _checked(values: NDArray[Any], column: Column, place: Callable[[int], str]) -> NDArray[Any]:
+def _checked(values: NDArray[Any], column: TraceColumn, place: Callable[[int], str]) -> NDArray[Any]:
     """The same values, if they can be right."""
     if column.kind == "amount":
         good = np.isnan(values) | (values == 0) | ((values >= _SMALLEST) & (values <= _LARGEST))
@@ -304,7 +286,7 @@ def _checked(values: NDArray[Any], column: Column, place: Callable[[int], str]) 
 # -- Parquet --------------------------------------------------------------------------------------------------
 
 
-def _parquet(path: Path, columns: Sequence[Column], table: str) -> Iterator[Batch]:
+def _parquet(path: Path, columns: Sequence[TraceColumn], table: str) -> Iterator[TraceRows]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -317,7 +299,7 @@ def _parquet(path: Path, columns: Sequence[Column], table: str) -> Iterator[Batc
             wanted = sorted({names[k] for k in sources.values()})
             first = 1
             for batch in file.iter_batches(batch_size=_ROWS, columns=wanted):
-                out: Batch = {}
+                out: TraceRows = {}
                 for column in columns:
                     out[column.name] = (
                         _from_arrow(batch.column(batch.schema.get_field_index(names[sources[column.name]])), column,
@@ -331,7 +313,7 @@ def _parquet(path: Path, columns: Sequence[Column], table: str) -> Iterator[Batc
         raise InvalidInstance(f"{path} cannot be read ({reason}); expected {_expected(table, columns)}") from error
 
 
-def _from_arrow(array: Any, column: Column, path: Path, first: int) -> NDArray[Any]:
+def _from_arrow(array: Any, column: TraceColumn, path: Path, first: int) -> NDArray[Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -373,6 +355,6 @@ def _from_arrow(array: Any, column: Column, path: Path, first: int) -> NDArray[A
     return _from_text([None if math.isnan(v) else repr(v) for v in numbers.tolist()], column, place)
 
 
-def _refuse_type(path: Path, column: Column, kind: object) -> NoReturn:
+def _refuse_type(path: Path, column: TraceColumn, kind: object) -> NoReturn:
     wanted = {"whole": "whole numbers", "amount": "numbers"}.get(column.kind, "text")
     raise InvalidInstance(f"{path}, column {column.name!r} is of type {str(kind)[:100]}; export it as {wanted}")

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.io.clusterdata.rows import ABSENT, AFTER, Batch
+from fairopt.io.clusterdata.rows import ABSENT, AFTER, TraceRows
 from fairopt.io.notes import Notes
 
-__all__ = ["State", "state_at"]
+__all__ = ["TraceState", "state_at"]
 
 _LONGEST_NAME = 64  # characters kept of a text; the trace's hashes have 44
 _WAITING = 1 << 18  # rows that wait to be sorted in; sorting more at once is no faster
 
 
-class State:
+class TraceState:
     """What things were at a time: arrays by column, a row for each thing."""
 
-    def __init__(self, rows: Batch, key: tuple[str, ...], incomplete: int, times: tuple[int, int]) -> None:
+    def __init__(self, rows: TraceRows, key: tuple[str, ...], incomplete: int, times: tuple[int, int]) -> None:
         self.rows, self.key, self.incomplete, self.times = rows, key, incomplete, times
 
     def __getitem__(self, column: str) -> NDArray[Any]:
@@ -30,15 +30,15 @@ class State:
     def __len__(self) -> int:
         return len(self.rows[self.key[0]]) if self.rows else 0
 
-    def only(self, chosen: NDArray[np.bool_]) -> State:
+    def only(self, chosen: NDArray[np.bool_]) -> TraceState:
         """Some of the things."""
-        return State(
+        return TraceState(
             {name: values[chosen] for name, values in self.rows.items()}, self.key, self.incomplete, self.times
         )
 
-    def with_column(self, name: str, values: NDArray[Any]) -> State:
+    def with_column(self, name: str, values: NDArray[Any]) -> TraceState:
         """The same things with other values in a column."""
-        return State({**self.rows, name: values}, self.key, self.incomplete, self.times)
+        return TraceState({**self.rows, name: values}, self.key, self.incomplete, self.times)
 
     def name(self, row: int) -> str:
         """The key of a thing, as ``374/0``."""
@@ -58,27 +58,14 @@ class State:
 
 
 def state_at(
-    batches: Iterable[Batch], key: tuple[str, ...], rank: NDArray[np.int64], amounts: Mapping[str, str], at: int | None
-) -> State:
-    """The last event of each thing up to a time.
+    batches: Iterable[TraceRows], key: tuple[str, ...], rank: NDArray[np.int64], amounts: Mapping[str, str],
+    at: int | None,
+) -> TraceState:  # fmt: skip
+    """The last event of each thing up to a time (None: all but what happened after the trace), of rows in any order.
 
-    Parameters
-    ----------
-    batches : iterable of dict
-        Arrays by column; ``time``, ``type`` and the columns of ``key`` among them. The order of rows does not matter.
-    key : tuple of str
-        Columns that say what an event is about.
-    rank : ndarray of int
-        By type of event: which of two events of the same time came last (the larger). -1: such events do not count.
-    amounts : mapping of str to str
-        Columns of amounts by the names that they get. Each is that of the last event that has it.
-    at : int or None
-        Events up to then count; None for all but what the trace says happened after its end.
-
-    Returns
-    -------
-    State
-        Amounts are NaN for what never had any.
+    ``key`` are the columns that say what an event is about. ``rank`` is by type of event: which of two events of the
+    same time came last (the larger); -1: such events do not count. ``amounts`` are columns by the names that they get:
+    each is that of the last event that has it, NaN for what never had any.
     """
     events = _Last(key, tuple(amounts))
     incomplete, times = 0, (AFTER, -1)
@@ -95,7 +82,7 @@ def state_at(
             times = (min(times[0], int(seen.min())), max(times[1], int(seen.max())))
         rows.update({name: rows.pop(column) for name, column in amounts.items()})
         events.add(_chosen(rows, complete & (rows["time"] <= last)))
-    return State(events.result(), key, incomplete, times)
+    return TraceState(events.result(), key, incomplete, times)
 
 
 def _sortable(values: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -104,7 +91,7 @@ def _sortable(values: NDArray[np.generic]) -> NDArray[np.generic]:
     return np.array([(text or "")[:_LONGEST_NAME] for text in values.tolist()], dtype=f"U{_LONGEST_NAME}")
 
 
-def _chosen(rows: Batch, which: NDArray[Any]) -> Batch:
+def _chosen(rows: TraceRows, which: NDArray[Any]) -> TraceRows:
     return {name: values[which] for name, values in rows.items()}
 
 
@@ -113,10 +100,10 @@ class _Last:
 
     def __init__(self, key: tuple[str, ...], amounts: tuple[str, ...]) -> None:
         self.key, self.amounts = key, amounts
-        self.parts: list[Batch] = []
+        self.parts: list[TraceRows] = []
         self.waiting = 0
 
-    def add(self, rows: Batch) -> None:
+    def add(self, rows: TraceRows) -> None:
         """More rows. Now and then all but the last of each thing go, so that a row costs constant time and memory."""
         self.parts.append(rows)
         self.waiting += len(rows["time"])
@@ -125,7 +112,7 @@ class _Last:
             kept = np.unique(np.concatenate([last, *given.values()]))
             self.parts, self.waiting = [_chosen(rows, kept[kept >= 0])], 0
 
-    def result(self) -> Batch:
+    def result(self) -> TraceRows:
         """The last rows, sorted by key, with the last amounts; empty if there was no batch at all."""
         if not self.parts:
             return {}
@@ -135,7 +122,7 @@ class _Last:
             out[name] = np.append(rows[name], math.nan)[where]
         return out
 
-    def _settled(self) -> tuple[Batch, NDArray[np.int64], dict[str, NDArray[np.int64]]]:
+    def _settled(self) -> tuple[TraceRows, NDArray[np.int64], dict[str, NDArray[np.int64]]]:
         """All rows by key and time, where those of each thing end, and where its last amounts are (-1: nowhere)."""
         rows = {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
         order = self._order(rows)
@@ -148,7 +135,7 @@ class _Last:
             given[name] = np.where(last >= starts, last, -1)
         return rows, ends, given
 
-    def _order(self, rows: Batch) -> NDArray[np.int64]:
+    def _order(self, rows: TraceRows) -> NDArray[np.int64]:
         """Rows by key and time. What else differs decides last, so that the order in which rows come never does."""
         names = (*self.key, "time", "rank")
         order = np.lexsort([rows[name] for name in reversed(names)])
@@ -158,7 +145,7 @@ class _Last:
         return order
 
 
-def _differs(rows: Batch, names: tuple[str, ...]) -> NDArray[np.bool_]:
+def _differs(rows: TraceRows, names: tuple[str, ...]) -> NDArray[np.bool_]:
     """Whether each row differs in one of some columns from the next; the last one does."""
     out = np.zeros(len(rows[names[0]]), dtype=bool)
     out[-1:] = True

@@ -1,5 +1,10 @@
-"""Kubernetes: an instance from what ``kubectl get nodes -o json`` and ``kubectl get pods -A -o json`` give."""
+"""Kubernetes: what ``kubectl get nodes -o json`` and ``kubectl get pods -A -o json`` give.
 
-from fairopt.io.kubernetes.reader import kubernetes
+* `reader`: from both to the arguments of an instance.
+* `nodes`, `pods`: servers and tasks. `placement`: taints, tolerations, node selectors and affinity.
+* `quantities`: amounts as ``500m`` and ``64Gi``. `lists`: what all objects have in common.
+"""
 
-__all__ = ["kubernetes"]
+from fairopt.io.kubernetes.reader import read_kubernetes
+
+__all__ = ["read_kubernetes"]

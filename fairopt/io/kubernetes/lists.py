@@ -13,26 +13,7 @@ __all__ = ["amounts", "items", "labels", "refuse_twins"]
 
 
 def items(document: Entry, kind: str, command: str) -> Iterator[Entry]:
-    """The objects of a list of one kind, ``Node`` or ``Pod``; a single object is a list of one.
-
-    Parameters
-    ----------
-    document : Entry
-        An object of kind ``List``, ``NodeList`` or ``PodList``, or a single one.
-    kind : str
-        Which kind is expected.
-    command : str
-        Which command gives it, for the messages.
-
-    Yields
-    ------
-    Entry
-
-    Raises
-    ------
-    InvalidInstance
-        If the document is, or holds, something else.
-    """
+    """The objects of a list of one kind, ``Node`` or ``Pod``, as ``command`` gives it; a single one is a list too."""
     given = document["kind"].text("List")
     if given == kind:
         yield document

@@ -9,13 +9,13 @@ from fairopt.io.json_text import Entry
 from fairopt.io.kubernetes.lists import amounts, items, labels, refuse_twins
 from fairopt.io.kubernetes.placement import Taint, taints_of
 
-__all__ = ["Server", "read_nodes"]
+__all__ = ["KubernetesServer", "read_nodes"]
 
 _COMMAND = "kubectl get nodes -o json"
 
 
 @dataclass(frozen=True, eq=False)
-class Server:
+class KubernetesServer:
     """One node.
 
     Attributes
@@ -40,23 +40,8 @@ class Server:
     assumed: bool
 
 
-def read_nodes(document: Entry) -> list[Server]:
-    """The nodes of a document, cordoned ones too.
-
-    Parameters
-    ----------
-    document : Entry
-        What ``kubectl get nodes -o json`` gives.
-
-    Returns
-    -------
-    list of Server
-
-    Raises
-    ------
-    InvalidInstance
-        If it is no list of nodes, two have one name, or something in it is not as Kubernetes writes it.
-    """
+def read_nodes(document: Entry) -> list[KubernetesServer]:
+    """The nodes of what ``kubectl get nodes -o json`` gives, cordoned ones too."""
     first: dict[str, Entry] = {}
     servers = []
     for item in items(document, "Node", _COMMAND):
@@ -68,7 +53,7 @@ def read_nodes(document: Entry) -> list[Server]:
         # without allocatable, Kubernetes itself takes the capacity
         assumed = {} if allocatable else amounts(status["capacity"])
         servers.append(
-            Server(
+            KubernetesServer(
                 name, labels(metadata), taints_of(spec), spec["unschedulable"].flag(), allocatable or assumed,
                 bool(assumed),
             )

@@ -63,22 +63,7 @@ class Pod:
 
 
 def read_pods(document: Entry) -> list[Pod]:
-    """The pods of a document, finished ones too.
-
-    Parameters
-    ----------
-    document : Entry
-        What ``kubectl get pods -A -o json`` gives.
-
-    Returns
-    -------
-    list of Pod
-
-    Raises
-    ------
-    InvalidInstance
-        If it is no list of pods, two of one namespace have one name, or something in it is not as Kubernetes writes it.
-    """
+    """The pods of what ``kubectl get pods -A -o json`` gives, finished ones too."""
     first: dict[str, Entry] = {}
     pods = []
     for item in items(document, "Pod", _COMMAND):
@@ -118,19 +103,10 @@ def _unmodelled(spec: Entry) -> bool:
 
 
 def effective_request(spec: Entry) -> dict[str, Fraction]:
-    """What Kubernetes keeps free on a server for one pod.
+    """What Kubernetes keeps free on a server for one pod, by resource, without zeros; from the ``spec`` of the pod.
 
-    Parameters
-    ----------
-    spec : Entry
-        The ``spec`` of the pod.
-
-    Returns
-    -------
-    dict of Fraction
-        By resource, without zeros: the larger of what its containers and sidecars take together and what any init
-        container takes together with the sidecars that start before it; or what the pod says as a whole; and the
-        overhead on top.
+    The larger of what its containers and sidecars take together and what any init container takes together with the
+    sidecars that start before it; or what the pod says as a whole; and the overhead on top.
     """
     running: dict[str, Fraction] = {}
     for container in spec["containers"].entries():

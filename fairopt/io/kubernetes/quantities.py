@@ -27,23 +27,10 @@ _HUGE = ("9" * 30, "-" + "9" * 30)  # for whole numbers of more digits than are 
 
 
 def quantity(value: object) -> Fraction:
-    """A quantity in base units: cores, bytes, or pieces.
+    """A quantity in base units: cores, bytes, or pieces. Exact: Kubernetes rounds up to billionths, this does not.
 
-    Parameters
-    ----------
-    value : str, int or float
-        A number >= 0 with a suffix of n, u, m, k, M, G, T, P, E (powers of 1000), Ki, Mi, Gi, Ti, Pi, Ei (powers of
-        1024) or an exponent as e3 or E3. A float is read as the decimal number that it is written as.
-
-    Returns
-    -------
-    Fraction
-        Exact: Kubernetes rounds up to billionths, this does not.
-
-    Raises
-    ------
-    InvalidInstance
-        Names the value and the fix.
+    A number >= 0 with a suffix of n, u, m, k, M, G, T, P, E (powers of 1000), Ki, Mi, Gi, Ti, Pi, Ei (powers of 1024)
+    or an exponent as e3 or E3. A float is read as the decimal number that it is written as.
 
     Examples
     --------

@@ -1,9 +1,8 @@
-"""From the nodes and pods of a Kubernetes cluster to an instance."""
+"""From the nodes and pods of a Kubernetes cluster to the arguments of an instance."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -11,102 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.instance import Instance
-from fairopt.io.json_text import entry_of, shown
-from fairopt.io.kubernetes.nodes import Server, read_nodes
+from fairopt.io.arguments import Arguments
+from fairopt.io.json_text import Document, entry_of, shown
+from fairopt.io.kubernetes.nodes import KubernetesServer, read_nodes
 from fairopt.io.kubernetes.placement import Placement
 from fairopt.io.kubernetes.pods import PODS, Pod, read_pods
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.text_files import about
-from fairopt.io.work import TASKS, Work, instance_of_work
+from fairopt.io.work import TASKS, Work, arguments_of_work
 
-__all__ = ["kubernetes"]
+__all__ = ["read_kubernetes"]
 
-_Source = str | os.PathLike[str] | Mapping[str, Any]
 _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # the others follow in the order of the alphabet
 _TYPE = "node.kubernetes.io/instance-type"
 _EXPECTED = "expected the output of kubectl get {} -o json"
 
 
-def kubernetes(
-    nodes: _Source, pods: _Source, users: str = "namespace", tasks: str = "mean", merge: bool = True,
+def read_kubernetes(
+    nodes: Document, pods: Document, users: str = "namespace", tasks: str = "mean", merge: bool = True,
     resources: Sequence[str] | None = None,
-) -> Instance:  # fmt: skip
-    """A Kubernetes cluster as an instance: who should have how much of it, going by what all its pods ask for.
-
-    Parameters
-    ----------
-    nodes : path-like or dict
-        What ``kubectl get nodes -o json`` gives: a file, or its content as `json.load` reads it.
-    pods : path-like or dict
-        What ``kubectl get pods -A -o json`` gives.
-    users : str, default "namespace"
-        Who shares: the namespaces, or the values of a label of the pods, as ``"label:team"``. Pods without the label
-        belong to the owner ``(no team)``.
-    tasks : {"mean", "shapes"}, default "mean"
-        ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
-        whose demand is their mean request. ``"shapes"``: only pods with equal requests do.
-    merge : bool, default True
-        Identical servers share a row, called after the first of them.
-    resources : sequence of str, optional
-        Which resources are shared. Default: those that some pod requests. ``"pods"``, the number of pods that a server
-        may have, is one only if it is named here.
-
-    Returns
-    -------
-    Instance
-        cpu in cores, memory, ephemeral storage and huge pages in GiB, extended resources as ``nvidia.com/gpu`` in
-        pieces. An owner with one kind of pods gives the user its name, others make users ``ml #1``, ``ml #2``, ... from
-        the largest wish down, which split the owner's entitlement of 1 in proportion to what they wish for. A user's
-        task limit is its number of pods. ``server_types`` are the labels ``node.kubernetes.io/instance-type``, where
-        all servers have one. What was left out or assumed stands in ``notes``.
-
-    Raises
-    ------
-    InvalidInstance
-        Names the file, the place in it, the value and the fix; or says why nothing is left to share.
-
-    Notes
-    -----
-    *A pod's request* is what Kubernetes keeps free for it, by resource: the larger of what its containers and sidecars
-    take together and what any init container takes with the sidecars before it; or what ``spec.resources`` says of the
-    whole pod; and the overhead on top. Where a request is missing, the limit counts.
-
-    *Pods.* Finished ones, and ones that request nothing, are left out. Pods of DaemonSets and static pods are taken off
-    the capacity of their server, down to 0. All others count alike, running or pending: the question is who should have
-    what, so that no pod has a claim to the server it is on.
-
-    *Servers* have what ``status.allocatable`` says (else ``status.capacity``, as Kubernetes does). Those that say
-    nothing, cordoned ones, and ones where none of the pods may run, are left out. Where pods may run follows from
-    taints (``NoSchedule``, ``NoExecute``) and tolerations, node selectors and required node affinity.
-
-    *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
-    preemption, the zones of volumes, limits above requests, resizing in place, quotas, scheduling gates, the topology
-    of devices, and resource claims (DRA). A note counts the pods with required rules of this sort. Tasks are divisible,
-    so that a pod larger than any server still counts.
-
-    Source: the Kubernetes documentation, "Effective Pod requests and limits", "Taints and Tolerations" and "Assigning
-    Pods to Nodes".
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> nodes = {"kind": "List", "items": [
-    ...     {"metadata": {"name": f"n{k}"}, "status": {"allocatable": {"cpu": k, "memory": "64Gi"}}} for k in (8, 16)
-    ... ]}
-    >>> pods = {"kind": "List", "items": [
-    ...     {"metadata": {"namespace": name, "name": f"p{k}"}, "spec": {"containers": [
-    ...         {"resources": {"requests": {"cpu": "500m", "memory": memory}}}
-    ...     ]}} for name, memory in (("web", "1Gi"), ("batch", "4Gi")) for k in range(30)
-    ... ]}
-    >>> from fairopt.io.kubernetes import kubernetes
-    >>> cluster = kubernetes(nodes, pods)
-    >>> cluster
-    Instance(2 users x 2 resources on 2 servers, task limits)
-    >>> cluster.users, cluster.resource_titles, cluster.demands.tolist()
-    (('batch', 'web'), ('cpu (core)', 'memory (GiB)'), [[0.5, 4.0], [0.5, 1.0]])
-    """
+) -> Arguments:  # fmt: skip
+    """Read what kubectl gives of a cluster; see `fairopt.datasets.kubernetes`."""
     label = _label_of(users)
     check_choice("tasks", tasks, TASKS)
     _check_names(resources)
@@ -114,8 +39,8 @@ def kubernetes(
     of_pods = entry_of(pods, "pods", _EXPECTED.format("pods -A"))
     servers, found = read_nodes(of_nodes), read_pods(of_pods)
     with about(of_nodes.place, of_pods.place):
-        made = _instance(servers, found, label, tasks, resources)
-    return made.merged() if merge else made
+        values = _arguments(servers, found, label, tasks, resources)
+    return Arguments(values, (of_nodes.place, of_pods.place), merge)
 
 
 def _label_of(users: object) -> str | None:
@@ -136,9 +61,9 @@ def _check_names(resources: object) -> None:
         raise InvalidInstance(f"resources is {resources!r}; give a list of different names, as ['cpu', 'memory']")
 
 
-def _instance(
-    servers: list[Server], pods: list[Pod], label: str | None, tasks: str, resources: Sequence[str] | None
-) -> Instance:
+def _arguments(
+    servers: list[KubernetesServer], pods: list[Pod], label: str | None, tasks: str, resources: Sequence[str] | None
+) -> dict[str, Any]:
     notes = Notes()
     kept = _kept_servers(servers, notes)
     running = [pod for pod in pods if not pod.finished]
@@ -165,7 +90,7 @@ def _instance(
         *(pod.full_name for pod in asking if pod.unmodelled),
     )
     types = [server.labels.get(_TYPE, "") for server in kept]
-    return instance_of_work(
+    return arguments_of_work(
         [
             Work(owner, tuple(_amount(pod.asks(name), name) for name in names), allowed[pod.placement], 1,
                  pod.full_name) for owner, pod in zip(owners, asking, strict=True)
@@ -176,7 +101,7 @@ def _instance(
     )  # fmt: skip
 
 
-def _kept_servers(servers: list[Server], notes: Notes) -> list[Server]:
+def _kept_servers(servers: list[KubernetesServer], notes: Notes) -> list[KubernetesServer]:
     """Servers that take pods and say what they have."""
     notes.add("{cordoned server} {was} left out", *(server.name for server in servers if server.cordoned))
     open_ = [server for server in servers if not server.cordoned]
@@ -190,7 +115,7 @@ def _kept_servers(servers: list[Server], notes: Notes) -> list[Server]:
     return kept
 
 
-def _resources(servers: list[Server], pods: list[Pod], asked: Sequence[str] | None) -> list[str]:
+def _resources(servers: list[KubernetesServer], pods: list[Pod], asked: Sequence[str] | None) -> list[str]:
     """Names of the resources to share, in their order."""
     requested = {name for pod in pods for name in pod.request}
     if asked is None:
@@ -203,7 +128,7 @@ def _resources(servers: list[Server], pods: list[Pod], asked: Sequence[str] | No
     return list(asked)
 
 
-def _allowed(pods: list[Pod], servers: list[Server]) -> dict[Placement, NDArray[np.bool_]]:
+def _allowed(pods: list[Pod], servers: list[KubernetesServer]) -> dict[Placement, NDArray[np.bool_]]:
     """Where pods may run, by their rules: an array of bool of shape (n_servers,) each."""
     return {
         rules: np.array([rules.allows(server.name, server.labels, server.taints) for server in servers])
@@ -212,7 +137,7 @@ def _allowed(pods: list[Pod], servers: list[Server]) -> dict[Placement, NDArray[
 
 
 def _capacities(
-    servers: list[Server], kept: list[Server], fixed: list[Pod], names: list[str], notes: Notes
+    servers: list[KubernetesServer], kept: list[KubernetesServer], fixed: list[Pod], names: list[str], notes: Notes
 ) -> NDArray[np.float64]:
     """What servers have beside the pods that are part of them, of shape (n_servers, n_resources)."""
     left = {server.name: dict(server.allocatable) for server in servers}

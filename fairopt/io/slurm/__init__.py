@@ -1,5 +1,10 @@
-"""Slurm: an instance from what ``scontrol show node --json`` and ``squeue --json`` give."""
+"""Slurm: what ``scontrol show node --json`` and ``squeue --json`` give.
 
-from fairopt.io.slurm.reader import slurm
+* `reader`: from both to the arguments of an instance.
+* `servers`, `jobs`: servers and tasks. `places`: lists of hosts, and constraints on features.
+* `fields`: values as Slurm writes them: numbers, states, lists of resources, GRES.
+"""
 
-__all__ = ["slurm"]
+from fairopt.io.slurm.reader import read_slurm
+
+__all__ = ["read_slurm"]

@@ -22,21 +22,7 @@ _NO_GRES = {"cpu", "mem", "node", "billing", "energy", "vmem", "pages"}
 def whole(entry: Entry, bits: int = 32) -> int:
     """A whole number; 0 where it is missing, not set or infinite, which Slurm's fields use for each other.
 
-    Parameters
-    ----------
-    entry : Entry
-        The field.
-    bits : {16, 32}, default 32
-        Size of the number in Slurm, which says how it writes that it is not set.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    InvalidInstance
-        If it is something else, or a number that is said to be set is not there.
+    ``bits`` (16 or 32) is the size of the number in Slurm, which says how it writes that it is not set.
     """
     if isinstance(entry.value, Mapping):  # {"set": true, "infinite": false, "number": 5}
         infinite = entry["infinite"].flag()
@@ -87,16 +73,7 @@ _SIGNS = {  # that sinfo puts behind a state
 def states(entry: Entry, short: Mapping[str, str]) -> set[str]:
     """Full names of states in capitals, of a list or of text as ``IDLE+DRAIN`` or ``drng*``.
 
-    Parameters
-    ----------
-    entry : Entry
-        The field.
-    short : mapping of str to str
-        Full names of short ones; signs behind states are known.
-
-    Returns
-    -------
-    set of str
+    ``short`` has the full names of short ones; signs behind states are known.
     """
     found: set[str] = set()
     for word in re.split(r"[\s,+]+", text(entry).upper()):
@@ -160,19 +137,10 @@ def tres(entry: Entry) -> tuple[dict[str, Fraction], Amounts]:
 
 
 def gres(entry: Entry, *, requested: bool) -> Amounts:
-    """``gpu:a100:8(S:0-3)``, ``gres/gpu=8``, ``gres:gpu:2``: generic resources.
+    """Generic resources, as ``gpu:a100:8(S:0-3)``, ``gres/gpu=8`` or ``gres:gpu:2``.
 
-    Parameters
-    ----------
-    entry : Entry
-        The text.
-    requested : bool
-        Whether this is a job's request, as ``tres_per_task``, in which ``cpu`` and ``mem`` may stand as well; they are
-        left out. A server may have a generic resource of the name ``cpu``.
-
-    Returns
-    -------
-    Amounts
+    In a job's request, as ``tres_per_task``, ``cpu`` and ``mem`` may stand as well; they are left out. A server may
+    have a generic resource of the name ``cpu``.
     """
     out = Amounts()
     for name, amount in _items(entry):
@@ -204,17 +172,9 @@ def _amount(entry: Entry, name: str, amount: str, mebibytes: bool = False) -> Fr
 
 
 def array_tasks(text: str) -> tuple[int, bool] | None:
-    """How many tasks of an array are waiting.
+    """How many tasks of an array, as ``1-10,15,20-30:2%5``, wait, and whether the text was cut off (``...``).
 
-    Parameters
-    ----------
-    text : str
-        As ``1-10,15,20-30:2%5``, the last after the ``%`` being how many may run at once.
-
-    Returns
-    -------
-    tuple of int and bool, or None
-        The number, and whether the text was cut off (``...``); None if it cannot be understood.
+    What stands after the ``%`` is how many may run at once. None if the text cannot be understood.
 
     Examples
     --------

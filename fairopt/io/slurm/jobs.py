@@ -9,7 +9,7 @@ from fractions import Fraction
 from fairopt.io.json_text import Entry
 from fairopt.io.slurm.fields import Amounts, array_tasks, flags, gres, states, text, tres, whole, words
 
-__all__ = ["Job", "job_of", "why_left_out"]
+__all__ = ["SlurmJob", "job_of", "why_left_out"]
 
 _ALIVE = {"PENDING", "RUNNING", "SUSPENDED"}
 _FINISHED = {
@@ -29,7 +29,7 @@ _HELD = {"JobHeldAdmin", "JobHeldUser"}
 
 
 @dataclass(frozen=True)
-class Job:
+class SlurmJob:
     """A job, or what is left of an array of jobs: equal tasks, one on each server that it takes."""
 
     name: str
@@ -56,25 +56,8 @@ def why_left_out(job: Entry) -> str | None:
     return None
 
 
-def job_of(job: Entry, name: str) -> Job:
-    """Read a job.
-
-    Parameters
-    ----------
-    job : Entry
-        One of the list ``jobs``.
-    name : str
-        What to call it.
-
-    Returns
-    -------
-    Job
-
-    Raises
-    ------
-    InvalidInstance
-        Names the place, the value and the fix.
-    """
+def job_of(job: Entry, name: str) -> SlurmJob:
+    """Read one of the list ``jobs``, which messages and notes call by ``name``."""
     servers = max(1, whole(job["node_count"]))
     remarks = []
     count, waiting = 1, text(job["array_task_string"])
@@ -97,7 +80,7 @@ def job_of(job: Entry, name: str) -> Job:
         tuple(sorted(set(words(job["partition"])))), text(job["features"]), text(job["required_nodes"]),
         text(job["excluded_nodes"]),
     )  # fmt: skip
-    return Job(name, request, _generic(job, generic, servers), count * servers, servers, placement, tuple(remarks))
+    return SlurmJob(name, request, _generic(job, generic, servers), count * servers, servers, placement, tuple(remarks))
 
 
 def _plain(job: Entry, asked: dict[str, Fraction], servers: int) -> dict[str, Fraction]:

@@ -13,12 +13,7 @@ _MOST_HOSTS = 65_536  # Slurm itself takes no longer range
 
 
 def hosts(text: str) -> frozenset[str] | None:
-    """Names that a list of hosts stands for, or None if it cannot be understood or stands for too many.
-
-    Parameters
-    ----------
-    text : str
-        As ``n[001-003,7],login1`` or ``rack[1-2]n[1-8]``.
+    """Names that ``n[001-003,7],login1`` stands for, or None if it cannot be understood or stands for too many.
 
     Examples
     --------
@@ -56,16 +51,9 @@ def _range(text: str) -> list[str]:
 def satisfies(constraint: str) -> Callable[[frozenset[str]], bool] | None:
     """Whether a set of features meets a constraint, as ``a100&(ib|roce)``.
 
-    Parameters
-    ----------
-    constraint : str
-        Features joined by ``&`` (or a comma) and ``|``, read strictly from left to right as Slurm does, with
-        parentheses; brackets, which ask that all servers of a job have the same feature, are read as parentheses.
-
-    Returns
-    -------
-    callable or None
-        None if it cannot be understood or counts servers, as ``rack1*2``.
+    Features are joined by ``&`` (or a comma) and ``|``, read strictly from left to right as Slurm does, with
+    parentheses; brackets, which ask that all servers of a job have the same feature, are read as parentheses. None if
+    the constraint cannot be understood or counts servers, as ``rack1*2``.
 
     Examples
     --------

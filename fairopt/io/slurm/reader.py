@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -11,98 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
-from fairopt.instance import Instance
-from fairopt.io.json_text import Entry, entry_of, shown, shown_key
+from fairopt.io.arguments import Arguments
+from fairopt.io.json_text import Document, Entry, entry_of, shown, shown_key
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.slurm.fields import Amounts, text, words
-from fairopt.io.slurm.jobs import Job, job_of, why_left_out
+from fairopt.io.slurm.jobs import SlurmJob, job_of, why_left_out
 from fairopt.io.slurm.places import hosts, satisfies
-from fairopt.io.slurm.servers import Server, read_servers
+from fairopt.io.slurm.servers import SlurmServer, read_servers
 from fairopt.io.text_files import about
-from fairopt.io.work import TASKS, Work, instance_of_work
+from fairopt.io.work import TASKS, Work, arguments_of_work
 
-__all__ = ["slurm"]
+__all__ = ["read_slurm"]
 
 _OWNERS = {"account": "account", "user": "user_name", "partition": "partition", "qos": "qos"}
 _NODES = "expected the output of scontrol show node --json"
 _JOBS = "expected the output of squeue --json"
 
 
-def slurm(
-    nodes: str | os.PathLike[str] | Mapping[str, Any], jobs: str | os.PathLike[str] | Mapping[str, Any],
-    users: str = "account", tasks: str = "mean", merge: bool = True,
-) -> Instance:  # fmt: skip
-    """A Slurm cluster as an instance: accounts share its servers by what their jobs ask for.
-
-    Parameters
-    ----------
-    nodes, jobs : path-like or Mapping
-        What ``scontrol show node --json`` and ``squeue --json`` printed: files, or what `json.load` made of them. The
-        forms of Slurm 20.11 to 25.05 (data parser v0.0.36 to v0.0.43) are understood.
-    users : {"account", "user", "partition", "qos"}, default "account"
-        Whose tasks the jobs are. Of several partitions the first counts.
-    tasks : {"mean", "shapes"}, default "mean"
-        ``"mean"``: an owner's jobs that need the same resources on the same servers make one user, who demands their
-        mean request. ``"shapes"``: only jobs of equal requests do.
-    merge : bool, default True
-        Identical servers as one row with a count.
-
-    Returns
-    -------
-    Instance
-        Resources ``cpu`` (what Slurm counts as one: a core or a thread), ``memory`` (GiB), and the generic ones, all as
-        far as some job asks for them. Owners are entitled to equal parts, as `Instance.weights` say. `Instance.notes`
-        say what was left out or assumed.
-
-    Raises
-    ------
-    InvalidInstance
-        If a file is not what it should be; the message names file, place, value and fix.
-
-    Notes
-    -----
-    **Servers** have ``effective_cpus`` or else ``cpus`` less the specialised cores, ``real_memory`` less the
-    specialised memory, and ``gres`` less what is drained of it. Usable is what may start jobs: servers that are down,
-    drained, failing, under maintenance, unknown, in the future or not responding are left out, whether a state is
-    written in full or as sinfo shortens it (``drng``, ``idle*``); those that sleep to save power count, since Slurm
-    wakes them, and reserved ones too. States that are not known here count as usable, which a note says. The type of a
-    server is that of its GPUs.
-
-    **Jobs** of k servers are k tasks of a k-th of it each, and an array is as many tasks as wait. Requests count, not
-    what was allocated, alike for jobs that wait, run or are suspended: cores and memory of ``tres_req_str``, else of
-    ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic resources of
-    ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and ``tres_per_socket``. Jobs on
-    hold, finished ones and those that another cluster of a federation runs are left out; those that wait for a time, a
-    licence or another job count. Jobs that ask for all the memory of a server count without memory. As in Slurm,
-    ``gpu:4090`` asks for 4090 GPUs, of whatever type; one of the type ``4090`` is ``gpu:4090:1``.
-
-    **GPUs** are the resource ``gpu`` whatever their type; any fits a request without a type. Where jobs ask for a type
-    that is not the only one, it is a resource of its own besides, as ``gpu:a100``, of which such jobs need as many:
-    what fits by these numbers fits in truth. So too for other generic resources.
-
-    **Placement** follows from partitions, constraints (``&``, ``|`` and parentheses, from left to right), excluded
-    servers, and required ones if they are at least as many as the job takes. Not modelled are counts in constraints,
-    reservations, licences, limits of accounts, priorities, topology, whole servers for one job, memory by GPU, and
-    that ``shard`` and ``mps`` are pieces of GPUs.
-
-    Source: Slurm's REST API, slurm.schedmd.com/rest_api.html, and the manuals of scontrol, squeue and sbatch.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.datasets.slurm(
-    ...     {"nodes": [{"name": "n1", "cpus": 64, "real_memory": 262144, "gres": "gpu:a100:4(S:0-1)"}]},
-    ...     {"jobs": [
-    ...         {"account": "bio", "job_state": ["PENDING"], "tres_req_str": "cpu=8,mem=32G,node=1,gres/gpu=1"},
-    ...         {"account": "cfd", "job_state": ["RUNNING"], "tres_req_str": "cpu=32,mem=64G,node=1"},
-    ...     ]},
-    ... )
-    >>> cluster.users, cluster.resource_titles
-    (('bio', 'cfd'), ('cpu (core)', 'memory (GiB)', 'gpu'))
-    >>> cluster.demands
-    array([[ 8., 32.,  1.],
-           [32., 64.,  0.]])
-    """
+def read_slurm(
+    nodes: Document, jobs: Document, users: str = "account", tasks: str = "mean", merge: bool = True
+) -> Arguments:
+    """Read what Slurm gives of a cluster; see `fairopt.datasets.slurm`."""
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, tuple(_OWNERS))
     notes = Notes()
@@ -120,13 +48,13 @@ def slurm(
         request = tuple(float(_of(key, job.request, job.generic)) for key in resources)
         work.append(Work(owner, request, allowed, job.count, job.name))
     with about(of_nodes.place, of_jobs.place):
-        instance = instance_of_work(
+        values = arguments_of_work(
             work, resources=[_label(key) for key in resources],
             capacities=[[float(_of(key, server.has, server.generic)) for key in resources] for server in servers],
             servers=[server.name for server in servers], tasks=tasks, server_types=_types(servers),
             units={"cpu": "core", "memory": "GiB"}, notes=notes, word="job",
         )  # fmt: skip
-    return instance.merged() if merge else instance
+    return Arguments(values, (of_nodes.place, of_jobs.place), merge)
 
 
 def _listed(document: Entry, key: str, expected: str, notes: Notes) -> list[Entry]:
@@ -142,7 +70,7 @@ def _listed(document: Entry, key: str, expected: str, notes: Notes) -> list[Entr
     return list(document[key].entries())
 
 
-def _types(servers: list[Server]) -> list[str] | None:
+def _types(servers: list[SlurmServer]) -> list[str] | None:
     """Types of servers' GPUs, if any has some."""
     out = []
     for server in servers:
@@ -152,7 +80,7 @@ def _types(servers: list[Server]) -> list[str] | None:
     return out if any(name != "no GPU" for name in out) else None
 
 
-def _jobs(entries: list[Entry], users: str, notes: Notes) -> list[tuple[str, Job]]:
+def _jobs(entries: list[Entry], users: str, notes: Notes) -> list[tuple[str, SlurmJob]]:
     out = []
     for k, entry in enumerate(entries):
         number = entry["job_id"].value
@@ -174,7 +102,7 @@ def _jobs(entries: list[Entry], users: str, notes: Notes) -> list[tuple[str, Job
     return out
 
 
-def _remark_large(servers: list[Server], jobs: list[Job], notes: Notes) -> None:
+def _remark_large(servers: list[SlurmServer], jobs: list[SlurmJob], notes: Notes) -> None:
     """Count jobs that want more of a generic resource on one server than any has, as 4090 of ``gpu:4090``."""
     most: dict[str, Fraction] = {}
     for server in servers:
@@ -207,7 +135,7 @@ def _owner(job: Entry, users: str, notes: Notes, name: str) -> str:
 _Key = tuple[str, str]  # ("cpu", ""), ("gpu", "") of any type, or ("gpu", "a100"); generic ones after "gres/"
 
 
-def _resources(servers: list[Server], jobs: list[Job]) -> list[_Key]:
+def _resources(servers: list[SlurmServer], jobs: list[SlurmJob]) -> list[_Key]:
     """What jobs ask for: plain resources, generic ones, and types that are not the only ones of their name."""
     keys = [(name, "") for name in ("cpu", "memory") if any(job.request[name] for job in jobs)]
     names = sorted({name for job in jobs for name, amount in job.generic.total.items() if amount})
@@ -237,11 +165,11 @@ def _label(key: _Key) -> str:
 class _Places:
     """Where jobs may run, each combination of partitions, constraint and lists worked out once."""
 
-    def __init__(self, servers: list[Server]) -> None:
+    def __init__(self, servers: list[SlurmServer]) -> None:
         self.servers = servers
         self.known: dict[Any, tuple[NDArray[np.bool_], bool]] = {}
 
-    def of(self, job: Job, notes: Notes) -> NDArray[np.bool_]:
+    def of(self, job: SlurmJob, notes: Notes) -> NDArray[np.bool_]:
         """Servers that a job may use; a constraint that is not understood leaves them all."""
         required = job.placement[2]
         key = (*job.placement, min(job.servers, len(self.servers) + 1) if required else 0)
@@ -253,7 +181,7 @@ class _Places:
             notes.add(what, job.name)
         return allowed
 
-    def _allowed(self, job: Job) -> tuple[NDArray[np.bool_], bool]:
+    def _allowed(self, job: SlurmJob) -> tuple[NDArray[np.bool_], bool]:
         partitions, constraint, required, excluded = job.placement
         meets = satisfies(constraint) if constraint else lambda features: True
         wanted = hosts(required) if required else None

@@ -9,7 +9,7 @@ from fairopt.io.json_text import Entry, shown_key
 from fairopt.io.notes import Notes
 from fairopt.io.slurm.fields import Amounts, gres, states, whole, words
 
-__all__ = ["Server", "read_servers"]
+__all__ = ["SlurmServer", "read_servers"]
 
 _UNUSABLE = {
     "BLOCKED", "DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVALID", "INVALID_REG",
@@ -29,7 +29,7 @@ _SHORT = {  # as sinfo writes them in a narrow column
 
 
 @dataclass(frozen=True)
-class Server:
+class SlurmServer:
     """A node that may start jobs."""
 
     name: str
@@ -39,26 +39,9 @@ class Server:
     features: frozenset[str]
 
 
-def read_servers(nodes: list[Entry], notes: Notes) -> list[Server]:
-    """The servers among the nodes of a cluster.
-
-    Parameters
-    ----------
-    nodes : list of Entry
-        The list ``nodes``.
-    notes : Notes
-        What is left out or assumed is added.
-
-    Returns
-    -------
-    list of Server
-
-    Raises
-    ------
-    InvalidInstance
-        Names the place, the value and the fix; or says why none is left.
-    """
-    servers: dict[str, Server] = {}
+def read_servers(nodes: list[Entry], notes: Notes) -> list[SlurmServer]:
+    """The servers among the nodes of a cluster; what is left out or assumed is added to the notes."""
+    servers: dict[str, SlurmServer] = {}
     for node in nodes:
         name = node["name"].name().strip()
         node.called(name)
@@ -77,7 +60,7 @@ def read_servers(nodes: list[Entry], notes: Notes) -> list[Server]:
         partitions = frozenset(words(node["partitions"])) if node["partitions"] else None
         if partitions is None:
             notes.add("{server} without a list of partitions {counts} as in all of them", name)
-        servers[name] = Server(name, *_capacities(node), partitions, _features(node))
+        servers[name] = SlurmServer(name, *_capacities(node), partitions, _features(node))
     if not servers:
         raise notes.nothing_left("there are no servers to share" if nodes else "the list of nodes is empty")
     return list(servers.values())

@@ -19,7 +19,7 @@ from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, RowPrices
 from fairopt.proofs.servers import LevelUnits
 
-__all__ = ["is_alpha_fair_on_servers", "solve_alpha_fair_on_servers"]
+__all__ = ["alpha_fair_on_servers_applies", "solve_alpha_fair_on_servers"]
 
 # From 0.05 to 5 all of 214 random instances (1 to 200 users, 2 to 7 servers, weights, limits, demands over up to four
 # decades) were certified, at 10 all but 1, at 20 all but 25; at 0.01 and 100 most of those over four decades were not.
@@ -31,7 +31,7 @@ DONE = 1e-8  # one more step would give about 1e-10
 EACH = 1e-4  # of what a user pays; without, one of 148 random answers at alpha = 5 let a user have 43% more unused
 
 
-def is_alpha_fair_on_servers(program: Program) -> bool:
+def alpha_fair_on_servers_applies(program: Program) -> bool:
     """Whether it is `AlphaFair` (alpha from 0.05 to 5), its edge of `FairnessEfficiency` or `MaxMin`, on servers.
 
     On several different ones, without lower bounds or conditions that link users, where all users can run something.

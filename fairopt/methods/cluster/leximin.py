@@ -1,9 +1,9 @@
 """Leximin of a linear share on several different servers: one linear program, changed from level to level.
 
-At each level the common level z of the users still rising is maximised. Its prices say who is held: whoever needs
-something priced wherever it may run. They stay at z, and the others rise on. Task limits cost no program each: at the
-level found, everybody whose limit is below it stops there, and z is maximised again. That is Newton's method on what
-the users ask for at z, a concave function of it: it climbs to the level from below, in a few steps for any number of
+At each level the common level z of the users still rising is maximised. Its prices say who is held: the users who need
+something priced wherever they may run. They stay at z, and the others rise on. Task limits cost no program each: at the
+level found, all users whose limit is below it stop there, and z is maximised again. That is Newton's method on what the
+users ask for at z, a concave function of it: it climbs to the level from below, in a few steps for any number of
 limits. Users of one demand vector (up to a factor) who may run on the same servers are one group of the program.
 
 At all optima of a level no user holds anything on a server where that costs more than where it is cheapest. Such pairs
@@ -38,7 +38,7 @@ from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Held, Holding, Proposal
 
-__all__ = ["LevelProgram", "is_leximin_on_servers", "solve_leximin_on_servers"]
+__all__ = ["LevelProgram", "leximin_on_servers_applies", "solve_leximin_on_servers"]
 
 Float = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
@@ -56,7 +56,7 @@ MORE = 5  # columns that a group gets at once
 DUAL, PRIMAL = 1, 4  # HiGHS's numbers of simplex strategies
 
 
-def is_leximin_on_servers(program: Program) -> bool:
+def leximin_on_servers_applies(program: Program) -> bool:
     """Whether it is `Leximin` of a share that a task is worth alike on all servers, of which several differ.
 
     Under task limits, lower bounds and reserves only.
@@ -70,7 +70,7 @@ def is_leximin_on_servers(program: Program) -> bool:
 def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
     """Leximin level by level: one proposal, of any merit where no program had an answer or the time was up."""
     begun = time.perf_counter()
-    with np.errstate(all="ignore"):  # what is no number is judged like the rest
+    with np.errstate(all="ignore"):  # what is not a number is judged like the rest
         filling = _LevelsOnServers(program)
         complete = filling.fill(settings)
     status = f"optimal ({filling.solves} programs)"
@@ -125,7 +125,7 @@ class _LevelsOnServers:
         return np.asarray(np.bincount(self.group, by_user, len(self.models)), dtype=float)
 
     def fill(self, settings: Settings) -> bool:
-        """Raise everybody as far as possible; whether it came to an end."""
+        """Raise all users as far as possible; whether it came to an end."""
         if not len(self.users):
             return True
         self._group()
@@ -238,7 +238,7 @@ class _LevelsOnServers:
         return [Holding(np.flatnonzero(self.held_at == k), prices) for k, prices in enumerate(self.levels)]
 
     def tasks(self) -> Float:
-        """Everybody's tasks at its height, spread over servers like its group's."""
+        """Each user's tasks at its height, spread over servers like its group's."""
         program, pairs = self.program, self.program.pairs
         if self.found is None:
             return np.zeros(len(pairs))
@@ -327,7 +327,7 @@ class LevelProgram:
             self.highs.changeColsBounds(len(columns), columns, np.zeros(len(columns)), np.zeros(len(columns)))
 
     def start_at(self, home: Indices, fullest: int) -> None:
-        """Begin where each group holds its pair of ``home`` only; ``fullest`` is the row that is full first as z rises."""
+        """Begin where each group holds its pair of ``home`` only; as z rises, the row ``fullest`` is full first."""
         from highspy import HighsBasis, HighsBasisStatus
 
         lower, basic = HighsBasisStatus.kLower, HighsBasisStatus.kBasic

@@ -27,7 +27,7 @@ __all__ = ["equilibrium"]
 Float = NDArray[np.floating[Any]]
 Int = NDArray[np.int64]
 
-FLAT = 1e-13  # of all slopes added up: what rounding leaves of them when everybody is at a limit
+FLAT = 1e-13  # of all slopes added up: what rounding leaves of them when all users are at a limit
 CLOSE = 1e-9  # gap at which to stop: a thousandth of the tolerance
 NOWHERE, LIMIT = -1, -2  # what holds a user on a server where it runs nothing, and where it is at its limit
 
@@ -119,7 +119,7 @@ class _Sweeps:
         """A long step: solve for the levels of full resources with who is held by what as it stands.
 
         On each server where a user runs, its tasks everywhere are its level there (or its limit), and each resource
-        that holds somebody is full. That is singular where tasks could be swapped between servers, and nearly so where
+        that holds a user is full. That is singular where tasks could be swapped between servers, and nearly so where
         they drift; so each condition may be off by ``near`` times how much the user's tasks there change, which makes
         it an implicit step along the drift. Who would fall below 0 on a server leaves it.
         """
@@ -236,7 +236,7 @@ def _next_full(slopes: Float, start: Float, top: Float, room: Float) -> tuple[fl
         k = max(int(np.searchsorted(load[:, i], room[i], side="right")) - 1, 0)
         if not rises[k]:
             if k == len(at) - 1:
-                continue  # everybody is at a limit before it is full
+                continue  # all users are at a limit before it is full
             k = int(np.flatnonzero(rises[:k])[-1])
         reach = float(at[k] + (room[i] - load[k, i]) / slope[k, i])
         if reach < level:

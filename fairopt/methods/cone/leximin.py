@@ -4,7 +4,7 @@ Each level maximises the common level z of the users still rising. Users who can
 with a bound that proves it, and where that leaves doubt a second program confirms them all at once: never one solve
 per user. Task limits cost no solve each: between two bottlenecks the sorted limits are bisected.
 
-What has bounds only, and a share worth the same on every server, goes a faster way first: see `fairopt.methods.cluster.leximin`.
+Under bounds only, a share that is worth the same on every server is solved by `fairopt.methods.cluster.leximin` first.
 """
 
 from __future__ import annotations
@@ -43,14 +43,16 @@ def solve_leximin(program: Program, settings: Settings) -> Proposals:
     """Leximin through CVXPY, by one solver after the other until one is certified."""
 
     def propose(name: str) -> Iterator[Proposal]:
-        levels = _Levels(program, name, settings)
+        levels = _LeximinPrograms(program, name, settings)
         if not linear_only(settings, name) or solvers.all_linear(c for _, _, c in levels.cone.rest):
             yield levels.proposal()
 
     return by_chain(settings, propose, Proposal("cone"))
 
 
-class _Levels:
+class _LeximinPrograms:
+    """The programs of one solver, level after level."""
+
     def __init__(self, program: Program, solver: str, settings: Settings) -> None:
         self.program, self.solver, self.settings = program, solver, settings
         self.cone = ConeModel(program, solver)
@@ -133,9 +135,9 @@ class _Levels:
             tell(f"levels by {self.solver}, users settled", n - int(rising.sum()), n)
             level, theta = self._common_level(rising, floor)
             pinned = np.zeros(n, dtype=bool)
-            if level >= self.cap[rising].min() * (1 - 1e-9):  # somebody's limit holds all the others back
+            if level >= self.cap[rising].min() * (1 - 1e-9):  # a user's limit holds all the others back
                 at_limit = self._limits_below_bottleneck(rising, floor, previous)
-                if at_limit is None:  # nobody is rising any more: all at their limits
+                if at_limit is None:  # no user rises any more: all are at their limits
                     floor = np.where(rising, self.cap, floor)
                     break
                 pinned = at_limit
@@ -161,7 +163,7 @@ class _Levels:
                 stuck &= ~weak | firm
                 held.append(replace(why, users=np.flatnonzero(firm)))
             if self.cone.rest or not stuck.any():
-                doubt = rising & ~stuck & (self._values() <= level * (1 + RISING))
+                doubt = rising & ~stuck & (np.asarray(self.relative.value) <= level * (1 + RISING))
                 if doubt.any():
                     more, why = self._confirm(rising, doubt, level, floor)
                     stuck |= more
@@ -199,11 +201,8 @@ class _Levels:
         return None if pinned.sum() == rising.sum() else pinned
 
     def _first_guess(self, limits: Float, rising: NDArray[np.bool_]) -> int:
-        """Often everybody reaches its limit: ask that first when it is likely, else halve."""
+        """Often all users reach their limits: ask that first when it is likely, else halve."""
         return len(limits) - 1 if np.isfinite(self.cap[rising]).all() else len(limits) // 2
-
-    def _values(self) -> Float:
-        return np.asarray(self.relative.value, dtype=float)
 
     def _confirm(
         self, rising: NDArray[np.bool_], doubt: NDArray[np.bool_], level: float, floor: Float

@@ -23,7 +23,7 @@ from fairopt.progress import tell
 from fairopt.proofs.conditions import gradient_of
 from fairopt.proofs.evidence import Proposal, Solved
 
-__all__ = ["is_for_newton", "solve_by_newton"]
+__all__ = ["newton_applies", "solve_by_newton"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -32,7 +32,7 @@ _STEPS = 100
 _CLOSE = 1e-3  # a step of this size, relative to what users run about, is worth a look at the certificate
 
 
-def is_for_newton(program: Program) -> bool:
+def newton_applies(program: Program) -> bool:
     """Whether only CVXPY knows the objective, and it is in tasks alone."""
     even = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
     if program.objective.majorant(even) is not None:

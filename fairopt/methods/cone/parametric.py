@@ -27,7 +27,7 @@ from fairopt.proofs.evidence import Proposal, Solved
 NEAR = 1e-6  # of the logarithm of the weight: leaves about its square in the gap
 
 
-def is_sum_of_logs(program: Program) -> bool:
+def parametric_applies(program: Program) -> bool:
     """Whether the objective is a sum of two logarithms that one of the simpler forms can stand for."""
     objective = program.objective
     return isinstance(objective, FairnessEfficiency) and objective.beta != 1 and objective.alpha_fair() is None

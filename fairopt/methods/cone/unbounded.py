@@ -40,20 +40,7 @@ def refuse_unbounded(
 ) -> None:
     """Raise `Unbounded` if the objective is seen to grow without end; a solver said so.
 
-    Parameters
-    ----------
-    objective : Objective
-        Named in the message.
-    form : cvxpy.Expression
-        What is maximised.
-    conditions : sequence of cvxpy.Constraint
-        What must hold.
-    unknowns : cvxpy.Variable
-        Tasks (and bundles), which capacities bound.
-
-    Raises
-    ------
-    Unbounded
+    The ``form`` is what is maximised; the ``unknowns`` are tasks (and bundles), which capacities bound.
     """
     own = [v for v in cp.Problem(cp.Maximize(form), list(conditions)).variables() if v.id != unknowns.id]
     if not {v.id for v in own} & {v.id for v in form.variables()}:

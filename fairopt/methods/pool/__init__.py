@@ -1,7 +1,10 @@
 """Exact methods on one pool of resources.
 
 * `solve`: from a program to a point with its evidence, by each of the methods.
-* `waterfilling`: leximin and max-min of any linear share.
-* `alpha_fair`: alpha-fairness by Newton in the prices of resources; `responses`: how users respond to prices.
-* `max_sum`: the largest total, a linear program in prices; `totals`: what users want at prices.
+* `waterfilling`: leximin and max-min of any linear share, by raising levels.
+* `alpha_fair`: alpha-fairness of any linear share, by Newton in the prices of resources.
+* `max_sum`: the largest total of any linear share, a linear program in the prices of resources.
+
+The last three say what they ask of users (`WaterfillingUsers`, ...), and how users in memory answer
+(`WaterfillingPool`, ...); those in shards are in `methods.sharded`.
 """

@@ -1,4 +1,4 @@
-"""Prices: exact alpha-fairness of any linear share on one pool, by Newton in the prices of m resources.
+"""Exact alpha-fairness of any linear share on one pool, by Newton in the prices of m resources.
 
 At prices p user j wants ``x_j = min(T_j, w_j / b_j (b_j / q_j)^(1/alpha))`` tasks, with ``q_j = g_j . p`` and b_j its
 share of a task in units of a common level. Prices are right where every resource is full, or free and worth nothing.
@@ -9,19 +9,19 @@ A resource that is not full is given a fictitious user with a vanishing claim, s
 prices positive; its claim is lowered step by step. Far from the solution steps are limited by what they do to loads,
 and accepted only where the largest residual falls, or the convex dual along the way that was gone.
 
-`find_prices` never sees a user: whoever holds them (`Responding`, shards) answers with ``m + m^2``
-numbers.
+`find_prices` sees no user: `AlphaFairUsers` answer with ``m + m^2`` numbers, in memory (`AlphaFairPool`) or in shards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.formulation.pool_users import Chunk, Pool
 from fairopt.progress import tell
 
 Float = NDArray[np.floating[Any]]
@@ -51,87 +51,57 @@ class Response(NamedTuple):
         return cls(np.sum([p.load for p in parts], axis=0), np.sum([p.turnover for p in parts], axis=0))
 
 
-class Users(Protocol):
-    """Whoever holds the users."""
+class AlphaFairUsers(Protocol):
+    """Users who are asked for their response to prices, in memory or in shards."""
 
     usable: Float
 
     def respond(self, log_prices: Float, alpha: float) -> Response:
-        """What they want."""
+        """What they want at prices."""
 
-    def sample(self) -> Users | None:
+    def sample(self) -> AlphaFairUsers | None:
         """Fewer users with about the same prices, or None."""
 
 
 def find_prices(
-    users: Users, alpha: float, start: Float | None = None, enough: float = CLOSE, rough: bool = False
+    users: AlphaFairUsers, alpha: float, start: Float | None = None, enough: float = CLOSE, rough: bool = False
 ) -> Float | None:
-    """Logarithms of the prices at which all is shared out.
+    """Logarithms of the prices at which all is shared out, in the users' own unit of level; None where none are found.
 
-    Parameters
-    ----------
-    users : Users
-        Who shares it.
-    alpha : float
-        Above 0.
-    start : ndarray of shape (n_resources,), optional
-        A guess, such as the last prices. Default: those of a sample.
-    enough : float, optional
-        The residual before the last step, where there is a guess.
-    rough : bool, default False
-        Only as a guess for more users.
-
-    Returns
-    -------
-    ndarray of shape (n_resources,) or None
-        Per usable capacity, in the units of `Responding`; None where no way was found.
+    ``start`` is a guess, by default the prices of a sample, and ``enough`` the residual before the last step from
+    there. ``rough`` prices are a guess for more users.
     """
     if start is None:
         sample = users.sample()
         start = find_prices(sample, alpha, rough=True) if sample is not None else None
     if start is not None:
-        near = _newton(
-            _State(users, alpha, start / alpha, CLAIMS[-1], float(start.max()) / alpha), NEARLY if rough else enough
-        )
+        first = _PriceState(users, alpha, start / alpha, CLAIMS[-1], float(start.max()) / alpha)
+        near = _newton_steps(first, NEARLY if rough else enough)
         if near is not None:
             last = near.newton() if near.size > EXACT else 0.0
             return alpha * (near.levels + last)  # leaves the square of a small residual
-    return _from_afar(users, alpha, NEARLY if rough else EXACT)
+    return _prices_without_guess(users, alpha, NEARLY if rough else EXACT)
 
 
-def price_tries(users: Users, alpha: float, guess: Float | None = None) -> Generator[Float, float, None]:
-    """Prices; and sharper ones where the gap that is sent back says that the last step left more than it should.
-
-    Parameters
-    ----------
-    users : Users
-        Who shares it.
-    alpha : float
-        Above 0.
-    guess : ndarray of shape (n_resources,), optional
-        Where to look first.
-
-    Yields
-    ------
-    ndarray of shape (n_resources,)
-        As of `find_prices`; nothing where none were found.
-    """
+def price_tries(users: AlphaFairUsers, alpha: float, guess: Float | None = None) -> Iterator[Float]:
+    """Prices as of `find_prices`; and sharper ones, for a caller that goes on because the gap was above `FINE`."""
     for enough in (CLOSE, EXACT):
         log_prices = find_prices(users, alpha, guess, enough)
-        if log_prices is None or (yield log_prices) <= FINE:
+        if log_prices is None:
             return
+        yield log_prices
         guess = log_prices
 
 
-def _from_afar(users: Users, alpha: float, enough: float) -> Float | None:
-    """Without a guess: from alpha near 1, where responses are mild, and with claims that shrink step by step."""
+def _prices_without_guess(users: AlphaFairUsers, alpha: float, enough: float) -> Float | None:
+    """From alpha near 1, where responses are mild, and with claims that shrink step by step."""
     path = [alpha]
     while path[-1] < 0.7:
         path.append(min(2.5 * path[-1], 1.0))
     with np.errstate(divide="ignore"):
         top = float(np.log(np.max(users.respond(np.zeros(len(users.usable)), path[-1]).load / users.usable)))
     log_prices: Float = np.full(len(users.usable), path[-1] * top if np.isfinite(top) else 0.0)
-    state: _State | None = None
+    state: _PriceState | None = None
     path_start = path[-1]
     while path:
         a = path.pop()
@@ -140,7 +110,7 @@ def _from_afar(users: Users, alpha: float, enough: float) -> Float | None:
         for claim in CLAIMS[int(a < path_start) : None if not path else 2]:
             levels = levels if state is None else state.with_claim(claim)
             last = not path and claim == CLAIMS[-1]
-            state = _newton(_State(users, a, levels, claim, reference), enough if last else NEARLY)
+            state = _newton_steps(_PriceState(users, a, levels, claim, reference), enough if last else NEARLY)
             if state is None:
                 break
         if state is not None:
@@ -148,10 +118,10 @@ def _from_afar(users: Users, alpha: float, enough: float) -> Float | None:
     return state.log_prices if state is not None else None
 
 
-class _State:
+class _PriceState:
     """Levels, what users want there, and how far that is from full."""
 
-    def __init__(self, users: Users, alpha: float, levels: Float, claim: float, reference: float) -> None:
+    def __init__(self, users: AlphaFairUsers, alpha: float, levels: Float, claim: float, reference: float) -> None:
         self.users, self.alpha, self.levels, self.claim, self.reference = users, alpha, levels, claim, reference
         self.log_prices = alpha * levels
         self.kind = min(1.0, alpha)  # a fictitious user is alpha-fair above 1, and a logarithmic barrier below
@@ -167,12 +137,12 @@ class _State:
         self.size = float(np.abs(self.residual).max()) if np.isfinite(self.residual).all() else np.inf
         self.sound = self.size < np.inf and bool(np.isfinite(self.jacobian).all())
 
-    def at(self, levels: Float) -> _State:
+    def at(self, levels: Float) -> _PriceState:
         """The same at other levels."""
-        return _State(self.users, self.alpha, levels, self.claim, self.reference)
+        return _PriceState(self.users, self.alpha, levels, self.claim, self.reference)
 
     def with_claim(self, claim: float) -> Float:
-        """Levels for another claim: the price of what is not full falls with it, where nobody notices."""
+        """Levels for another claim: the price of what is not full falls with it, where no load notices."""
         fall = np.log(claim / self.claim) / self.kind
         return self.levels + np.where((self.slack > 0.01 * self.users.usable) & self._unnoticed(fall, 0.5), fall, 0.0)
 
@@ -187,7 +157,7 @@ class _State:
         worth = np.exp(self.log_prices - self.log_prices.max())
         return float((worth * (self.users.usable - self.taken)) @ direction)
 
-    def betters(self, other: _State, direction: Float) -> bool:
+    def betters(self, other: _PriceState, direction: Float) -> bool:
         """Whether the residual is clearly smaller, or the dual still falls along the way that was gone.
 
         It does where every price that moved moved the way it still has to go: that is told without comparing sums in
@@ -206,35 +176,35 @@ class _State:
             left = np.maximum(self.users.usable - (self.taken - self.slack), 0.0)
             down = np.nan_to_num(np.log(self.slack / left) / self.kind)
         fall = np.maximum(self._most, np.where(self._unnoticed(down, 0.05), -down, 0.0))
-        return _solved(self.jacobian, self.residual, self._most, fall, self.alpha, cut)
+        return _limited_step(self.jacobian, self.residual, self._most, fall, self.alpha, cut)
 
     def descent(self) -> Float:
         """Newton's step of the dual, which falls along it."""
-        return _solved(self.jacobian, 1.0 - self.users.usable / self.taken, self._most, self._most, self.alpha)
+        return _limited_step(self.jacobian, 1.0 - self.users.usable / self.taken, self._most, self._most, self.alpha)
 
     @property
     def _most(self) -> Float:
         most: Float = np.full(len(self.levels), STEP)
-        if self.alpha < 1:  # prices that hardly matter to anybody may go further
+        if self.alpha < 1:  # prices that hardly matter to any user may go further
             touched = np.maximum(self.jacobian.max(axis=0), 1e-3)
             most = np.maximum(np.minimum(STEP / touched, 5.0 / self.alpha), STEP)
         return most
 
 
-def _newton(state: _State, enough: float) -> _State | None:
+def _newton_steps(state: _PriceState, enough: float) -> _PriceState | None:
     """Steps until the residual is small, or no step helps any more; None where that is nowhere near."""
     for k in range(ROUNDS):
         tell(f"prices, step {k + 1}")
         if not state.sound or state.size <= enough:
             break
-        following = _improved(state)
+        following = _better_state(state)
         if following is None:
             break
         state = following
     return state if state.sound and state.size <= max(enough, NEARLY) else None
 
 
-def _improved(state: _State) -> _State | None:
+def _better_state(state: _PriceState) -> _PriceState | None:
     """A full step if it does well; else one that keeps redundant prices apart, shortened; else down the dual."""
     first = state.newton()
     after_first = state.at(state.levels + first)
@@ -252,7 +222,7 @@ def _improved(state: _State) -> _State | None:
     return None
 
 
-def _solved(jacobian: Float, residual: Float, rise: Float, fall: Float, alpha: float, cut: float = 0.0) -> Float:
+def _limited_step(jacobian: Float, residual: Float, rise: Float, fall: Float, alpha: float, cut: float = 0.0) -> Float:
     """Newton's step with no entry too large: what would go furthest goes as far as it may, and the others react to it.
 
     A price that hardly counts rises as far as Newton's step in the price itself would lead: its part of budgets, and so
@@ -288,3 +258,120 @@ def unit_level(rates: Float, usable: Float, first_limit: float, alpha: float) ->
     with np.errstate(divide="ignore"):
         level = 1.0 / float(np.max(rates / usable))
     return min(level, first_limit) if alpha > 1 else level
+
+
+class AlphaFairPool:
+    """The users of a pool in memory, as `AlphaFairUsers`.
+
+    ``level`` is their unit of shares per weight; one that is known already is given. ``tasks`` are shares of a task
+    until `settling` makes tasks of them, ``rates`` the load per level of shares per weight, bounds aside, and
+    ``first_limit`` the level at which the first user is at its limit.
+    """
+
+    def __init__(self, pool: Pool, alpha: float, level: float | None = None) -> None:
+        self.pool, self.alpha, self.usable = pool, alpha, pool.usable
+        self.tasks = np.empty(pool.n)
+        self.thinner: AlphaFairPool | None = None
+        self.read = level is None  # otherwise the first pass over the users is left to the first response
+        if level is not None:
+            self.level = level
+            return
+        parts = pool.each(self._start)
+        self.rates: Float = np.sum([rates for rates, _ in parts], axis=0)
+        self.first_limit = min(limit for _, limit in parts)
+        self.level = unit_level(self.rates, self.usable, self.first_limit, alpha)
+
+    @classmethod
+    def with_samples(cls, pool: Pool, alpha: float) -> AlphaFairPool:
+        """Users whose samples have been looked at before: their unit will do."""
+        thinner_pool = pool.sample()
+        if thinner_pool is None:
+            return cls(pool, alpha)
+        thinner = cls.with_samples(thinner_pool, alpha)
+        users = cls(pool, alpha, None if alpha > 1 and pool.bounded else thinner.level)
+        users.thinner = thinner
+        thinner.measure_in(users.level)
+        return users
+
+    def measure_in(self, level: float) -> None:
+        """Take another unit."""
+        self.level = level
+        if self.thinner is not None:
+            self.thinner.measure_in(level)
+
+    def _start(self, chunk: Chunk) -> tuple[Float, float]:
+        c = chunk.coefficients
+        self.tasks[chunk.rows] = c
+        per_level = chunk.of(self.pool.weights) / c
+        high = chunk.of(self.pool.high)
+        return chunk.ratios @ per_level, float(np.min(high / per_level)) if self.pool.bounded else np.inf
+
+    def _share_of_a_task(self, chunk: Chunk) -> Float:
+        held = self.tasks[chunk.rows]
+        if not self.read:
+            held[:] = chunk.coefficients
+        return held
+
+    def sample(self) -> AlphaFairPool | None:
+        """Fewer users, with the same unit."""
+        return self.thinner
+
+    def respond(self, log_prices: Float, alpha: float) -> Response:
+        """What they want at prices."""
+        parts = self.pool.each(lambda chunk: self._respond(chunk, log_prices, alpha))
+        self.read = True
+        return Response.of_all(parts)
+
+    def _respond(self, chunk: Chunk, log_prices: Float, alpha: float) -> Response:
+        tasks, spent, ratios = self._wanted(chunk, self._share_of_a_task(chunk), log_prices, alpha)
+        load = chunk.ratios @ tasks
+        if self.pool.bounded:  # users held by a bound do not react
+            low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
+            tasks = tasks * ((tasks > low) & (tasks < high))
+        if spent is None:
+            return Response(load, (chunk.ratios * tasks) @ ratios.T)
+        np.divide(tasks, spent, out=tasks)
+        return Response(load, ((ratios * tasks) @ ratios.T) * (np.exp(log_prices) * self.level))
+
+    def _wanted(
+        self, chunk: Chunk, c: Float, log_prices: Float, alpha: float, alike: bool = False
+    ) -> tuple[Float, Float | None, Float]:
+        """Tasks; the price of one by level and the ratios, or with wide prices None and the parts of budgets.
+
+        With ``alike`` identical users get identical tasks, to the last digit.
+        """
+        weights = chunk.of(self.pool.weights)
+        if np.abs(log_prices).max() < WIDE:
+            unit_prices = np.exp(log_prices) * self.level
+            price = _added_alike(unit_prices, chunk.ratios) if alike else unit_prices @ chunk.ratios
+            tasks, spent, ratios = (c / price) ** (1.0 / alpha), price, chunk.ratios
+        else:
+            logs = np.log(chunk.ratios) + log_prices[:, None]
+            top = logs.max(axis=0)
+            log_price = top + np.log(np.exp(logs - top).sum(axis=0))
+            tasks = np.exp((np.log(c / self.level) - log_price) / alpha)
+            spent, ratios = None, np.exp(logs - log_price)
+        tasks *= weights * self.level / c
+        if self.pool.bounded:
+            np.clip(tasks, chunk.of(self.pool.low), chunk.of(self.pool.high), out=tasks)
+        return tasks, spent, ratios
+
+    def settling(self, log_prices: Float) -> Callable[[Chunk], None]:
+        """What makes tasks of what users want at prices, chunk by chunk, in one pass over all of them."""
+        read, self.read = self.read, False  # shares of a task give way to tasks
+
+        def settle(chunk: Chunk) -> None:
+            held = self.tasks[chunk.rows]
+            if not read:
+                held[:] = chunk.coefficients
+            held[:] = self._wanted(chunk, held, log_prices, self.alpha, alike=True)[0]
+
+        return settle
+
+
+def _added_alike(unit_prices: Float, ratios: Float) -> Float:
+    """Prices of a task, added up in the same order for all users: BLAS may round a column by where it stands."""
+    price = np.zeros(ratios.shape[1])
+    for unit_price, row in zip(unit_prices, ratios, strict=True):
+        price += unit_price * row
+    return price

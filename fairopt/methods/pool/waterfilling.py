@@ -4,8 +4,8 @@ Raise a common level ``z = s_j / w_j``. When a resource is full, freeze the user
 there; go on with the rest. Users with a lower bound start there and join when the level reaches it. At most one event
 per resource.
 
-`fill` finds the events and never sees a user: it asks for loads at a level, and whoever holds the users (`Filling`
-here, shards elsewhere) answers with a few numbers per resource.
+`find_events` sees no user: it asks for loads at a level, and `WaterfillingUsers` answer with a few numbers per
+resource, in memory (`WaterfillingPool`) or in shards.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.formulation.pool_users import Chunk, Pool
+from fairopt.formulation.pool_users import Chunk, Pool, bounds_fit
 
 Float = NDArray[np.floating[Any]]
 
@@ -26,19 +26,19 @@ FULL = 1e-14  # of a capacity: what sums over users may be off by
 
 
 class Event(NamedTuple):
-    """A resource is full at a level: who needs it rises no more."""
+    """A resource is full at a level: its users rise no more."""
 
     resource: int
     level: float
 
 
 class Start(NamedTuple):
-    """Before anybody rises.
+    """Before any user rises.
 
     ``low`` is the load of the lower bounds and ``rates`` the load per level without any bound, by resource;
-    ``kinds`` are the rates of users who need the same resources, shape (2^m, m), where nobody has a bound and m is
+    ``kinds`` are the rates of users who need the same resources, shape (2^m, m), where there are no bounds and m is
     small; ``first_limit`` is the level at which the first user is at its limit; ``bounded`` says whether there are any
-    bounds, ``crossed`` whether somebody's are the wrong way round.
+    bounds, ``crossed`` whether a lower one is above an upper one.
     """
 
     low: Float
@@ -63,7 +63,7 @@ class Loads(NamedTuple):
     """What users take, by resource, when events have frozen some and the others stand at a level.
 
     ``up`` and ``down`` are the slopes of the load to the right and to the left, ``joins`` the next level at which
-    somebody starts to rise, ``rising`` how many are not frozen.
+    a user starts to rise, ``rising`` how many are not frozen.
     """
 
     load: Float
@@ -81,8 +81,8 @@ class Loads(NamedTuple):
         )  # fmt: skip
 
 
-class Users(Protocol):
-    """Whoever holds the users."""
+class WaterfillingUsers(Protocol):
+    """Users who are asked for their loads at a level, in memory or in shards."""
 
     def start(self) -> Start:
         """Load of the lower bounds, and rates."""
@@ -96,7 +96,7 @@ class Users(Protocol):
 
 @dataclass(frozen=True)
 class Filled:
-    """What `fill` found.
+    """What `find_events` found.
 
     Attributes
     ----------
@@ -110,28 +110,15 @@ class Filled:
     prices: Float
 
 
-def fill(users: Users, usable: Float) -> Filled | None:
-    """Leximin on one pool: the events, from which everybody's tasks follow.
-
-    Parameters
-    ----------
-    users : Users
-        Who shares it.
-    usable : ndarray of shape (n_resources,)
-        Fraction of each resource that may be used.
-
-    Returns
-    -------
-    Filled or None
-        None if even the lower bounds do not fit.
-    """
+def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
+    """Leximin on one pool: the events, from which all tasks follow; None if even the lower bounds do not fit."""
     start = users.start()
-    if start.crossed or (start.low > usable * (1 + 1e-12)).any():
+    if not bounds_fit(start.low, start.crossed, usable):
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = np.where(start.rates > 0, usable / start.rates, np.inf)
     guesses = users.guess() if start.bounded else ()
-    asked = users if start.kinds is None else _Kinds(start.kinds)
+    asked = users if start.kinds is None else _UserKinds(start.kinds)
     prices = np.zeros(len(usable))
     level = 0.0
     events: list[Event] = []
@@ -143,7 +130,7 @@ def fill(users: Users, usable: Float) -> Filled | None:
         else:
             trial = guesses[k] if k < len(guesses) else level or float(levels.min())
             found = _next_full(asked, events, usable, level, trial, start.bounded)
-        if found is None:  # nobody is left, or nothing fills up any more
+        if found is None:  # no user is left, or nothing fills up any more
             break
         level = max(found.level, level)
         if k == 0 and level <= start.first_limit:
@@ -159,8 +146,9 @@ class _Full(NamedTuple):
 
 
 def _next_full(
-    users: Users | _Kinds, events: Sequence[Event], usable: Float, level: float, trial: float, bounded: bool
-) -> _Full | None:
+    users: WaterfillingUsers | _UserKinds, events: Sequence[Event], usable: Float, level: float, trial: float,
+    bounded: bool,
+) -> _Full | None:  # fmt: skip
     """The next resource to be full, or None.
 
     The largest level at which all loads fit. They are piecewise linear in the level, and concave but for users who
@@ -188,7 +176,7 @@ def _next_full(
             slope = float(at.up[i])
             if not bounded or found - trial <= 4e-16 * trial:
                 return _Full(i, found, slope) if np.isfinite(found) else None
-            if np.isinf(found):  # nobody's load grows from here on, until the next one starts
+            if np.isinf(found):  # no load grows from here on, until the next user starts
                 if np.isinf(at.joins):
                     return None
                 trial = at.joins
@@ -199,7 +187,7 @@ def _next_full(
         trial = found if inside else 0.5 * (below + above) if np.isfinite(above) else 2.0 * max(below, found)
 
 
-class _Kinds:
+class _UserKinds:
     """Users without bounds as one for each set of resources that is needed: their rates say it all."""
 
     def __init__(self, kinds: Float) -> None:
@@ -218,19 +206,8 @@ class _Kinds:
         return Loads(levels @ self.kinds, rates, rates, np.inf, int(np.count_nonzero(rising)))
 
 
-class Filling:
-    """The users of a pool, in memory.
-
-    Parameters
-    ----------
-    pool : Pool
-        Who they are.
-
-    Attributes
-    ----------
-    tasks : ndarray of shape (n_users,)
-        Tasks per level, until `settle` makes tasks of it.
-    """
+class WaterfillingPool:
+    """The users of a pool in memory, as `WaterfillingUsers`; ``tasks`` are per level until `settle` is called."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -245,7 +222,8 @@ class Filling:
         per_level = np.divide(chunk.of(self.pool.weights), chunk.coefficients, out=self.tasks[chunk.rows])
         rates = chunk.ratios @ per_level
         if not self.pool.bounded:
-            return Start(np.zeros(len(rates)), rates, _kinds(chunk.ratios, per_level, rates), np.inf, False, False)
+            kinds = _rates_by_kind(chunk.ratios, per_level, rates)
+            return Start(np.zeros(len(rates)), rates, kinds, np.inf, False, False)
         low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
         least = chunk.ratios @ np.broadcast_to(low, chunk.size)
         crossed = bool(np.any(low > high * (1 + 1e-12)))
@@ -254,7 +232,7 @@ class Filling:
     def guess(self) -> Sequence[float]:
         """Where the events of a sample are."""
         sample = self.pool.sample()
-        found = fill(Filling(sample), sample.usable) if sample else None
+        found = find_events(WaterfillingPool(sample), sample.usable) if sample else None
         return [e.level for e in found.events] if found else ()
 
     def loads(self, events: Sequence[Event], level: float) -> Loads:
@@ -276,14 +254,14 @@ class Filling:
         return Loads(ratios @ np.clip(tasks, low, high), up, down, joins, int(np.count_nonzero(rising)))
 
     def settle(self, chunk: Chunk, events: Sequence[Event]) -> None:
-        """Leave a chunk of users with their tasks; who was never frozen goes to its limit."""
+        """Leave a chunk of users with their tasks; those who were never frozen go to their limits."""
         tasks = self.tasks[chunk.rows]
         tasks *= _levels(chunk, events, np.inf)[0]
         if self.pool.bounded:
             np.clip(tasks, chunk.of(self.pool.low), chunk.of(self.pool.high), out=tasks)
 
 
-def _kinds(ratios: Float, per_level: Float, rates: Float) -> Float | None:
+def _rates_by_kind(ratios: Float, per_level: Float, rates: Float) -> Float | None:
     """Rates of the users who need the same resources; resource i is bit i of the row's number."""
     m = len(ratios)
     if m > KINDS:
@@ -297,12 +275,12 @@ def _kinds(ratios: Float, per_level: Float, rates: Float) -> Float | None:
         of_row, some = kind[rows], ratios[:, rows] * per_level[rows]
         for i in range(m):
             out[:, i] = np.bincount(of_row, weights=some[i], minlength=len(out))
-    out[-1] = np.maximum(rates - out.sum(axis=0), 0.0)  # who needs everything rises no more after the first event
+    out[-1] = np.maximum(rates - out.sum(axis=0), 0.0)  # users of all resources rise no more after the first event
     return out
 
 
 def _levels(chunk: Chunk, events: Sequence[Event], level: float) -> tuple[Any, NDArray[np.bool_]]:
-    """At what level each user of a chunk stands, and who still rises: the first event that concerns a user counts."""
+    """The level at which each user of a chunk stands, and which still rise: a user's first event counts."""
     levels: Any = level
     rising = np.ones(chunk.size, dtype=bool)
     for event in reversed(events):

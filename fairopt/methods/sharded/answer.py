@@ -22,7 +22,7 @@ Float = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShardedAllocation:
-    """Who runs how much, when the users are in shards: everything but the tasks, which stay where the shards are.
+    """The answer when users are in shards: everything but the tasks, which stay where the shards are.
 
     Attributes
     ----------
@@ -129,19 +129,7 @@ class ShardedAllocation:
 def new_folder(out: str | Path | None) -> Iterator[Path | None]:
     """A folder to write to, which gets its name when all is done, and is removed if anything goes wrong.
 
-    Parameters
-    ----------
-    out : str, Path or None
-        The name. Nothing of that name may be there; what it is in must be.
-
-    Yields
-    ------
-    Path or None
-
-    Raises
-    ------
-    InvalidBlock
-        Before anything is worked out, if it cannot be made.
+    `InvalidBlock`, before anything is worked out, if it cannot be made: nothing of that name may be there.
     """
     if out is None:
         yield None

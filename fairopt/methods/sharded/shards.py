@@ -25,10 +25,10 @@ from fairopt.validation import as_floats, labels
 Float = NDArray[np.floating[Any]]
 
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources
-ABOUT_USERS = ("user", "weight", "task_limit")  # columns of a table that are no resources
+ABOUT_USERS = ("user", "weight", "task_limit")  # columns of a table that are not resources
 
 
-class Rows(NamedTuple):
+class ShardRows(NamedTuple):
     """What a shard holds."""
 
     demands: Float
@@ -49,7 +49,7 @@ class Shard(ABC):
         return False
 
     @abstractmethod
-    def read(self) -> Rows:
+    def read(self) -> ShardRows:
         """The users, from wherever they are."""
 
     def labels(self) -> Any:
@@ -57,19 +57,7 @@ class Shard(ABC):
         return None
 
     def instance(self, capacities: Float, resources: Sequence[str]) -> Instance:
-        """The users as a pool with all the capacity there is, checked.
-
-        Parameters
-        ----------
-        capacities : ndarray of shape (n_resources,)
-            Of everybody together.
-        resources : sequence of str
-            Their names.
-
-        Returns
-        -------
-        Instance
-        """
+        """The users as a pool with the capacities of all shards together, checked."""
         users = self.read()
         shape = np.shape(users.demands)
         if len(shape) != 2 or shape[1] != len(resources):
@@ -104,14 +92,14 @@ class ArrayShard(Shard):
         """Unless the numbers have to be converted."""
         return self.demands.dtype in (np.float32, np.float64)
 
-    def read(self) -> Rows:
+    def read(self) -> ShardRows:
         """The rows."""
-        return Rows(self.demands)
+        return ShardRows(self.demands)
 
 
 @dataclass(frozen=True)
 class MappedShard(Shard):
-    """Rows of an array in a file, mapped into memory by whoever reads them."""
+    """Rows of an array in a file, mapped into memory where they are read."""
 
     last: int
     path: str
@@ -125,13 +113,13 @@ class MappedShard(Shard):
         """Unless the numbers have to be converted."""
         return self.dtype in (np.float32, np.float64)
 
-    def read(self) -> Rows:
+    def read(self) -> ShardRows:
         """The rows."""
         try:
             array = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, self.order)
         except (OSError, ValueError) as error:
             raise InvalidInstance(f"{self.path!r} cannot be read ({error}); check the file") from error
-        return Rows(array[self.first : self.last])
+        return ShardRows(array[self.first : self.last])
 
 
 @dataclass(frozen=True)
@@ -142,7 +130,7 @@ class ParquetShard(Shard):
     group: int
     resources: tuple[str, ...]
 
-    def read(self) -> Rows:
+    def read(self) -> ShardRows:
         """The columns, in the order of the resources."""
         extra = self._there("weight", "task_limit")
         table = self._table([*self.resources, *extra])
@@ -152,7 +140,7 @@ class ParquetShard(Shard):
             demands[:, i] = column
         weights = _numbers(table, "weight", self.first, blank=1.0) if "weight" in extra else None
         limits = _numbers(table, "task_limit", self.first, blank=np.inf) if "task_limit" in extra else None
-        return Rows(demands, weights, limits)
+        return ShardRows(demands, weights, limits)
 
     def labels(self) -> Any:
         """The column ``user``."""
@@ -185,29 +173,15 @@ class BlockShard(Shard):
 
     block: Any
 
-    def read(self) -> Rows:
+    def read(self) -> ShardRows:
         """The rows."""
-        return Rows(np.asarray(self.block.compute()))
+        return ShardRows(np.asarray(self.block.compute()))
 
 
 def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
-    """Cut a source into shards, in the order of users.
+    """Cut a source of `allocate_sharded` into shards, in the order of users; ``resources`` are the columns to read.
 
-    Parameters
-    ----------
-    source : ndarray, dask.array.Array, str, Path or sequence of these
-        See `allocate_sharded`.
-    resources : sequence of str or None
-        Columns to read; None where the source has no names.
-
-    Returns
-    -------
-    list of Shard
-
-    Raises
-    ------
-    InvalidInstance
-        If it is nothing that can be read, or holds nothing.
+    `InvalidInstance` if it is nothing that can be read, or holds nothing.
     """
     if isinstance(source, (list, tuple)):
         shards = [
@@ -342,17 +316,7 @@ def _blocks(source: Any) -> list[Shard]:
 
 
 def named_capacities(capacities: Any) -> tuple[Float, tuple[str, ...] | None]:
-    """Capacities as an array, and the names of the resources where they have any.
-
-    Parameters
-    ----------
-    capacities : array-like of shape (n_resources,) or dict by resource
-        Units.
-
-    Returns
-    -------
-    (ndarray of shape (n_resources,), tuple of str or None)
-    """
+    """Capacities as an array, and the names of the resources where they have any."""
     names = labels(capacities, len(capacities), "resource") if isinstance(capacities, Mapping) else None
     given = list(capacities.values()) if isinstance(capacities, Mapping) else capacities
     values = np.array(as_floats(given, "capacities"), dtype=float)

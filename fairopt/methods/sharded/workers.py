@@ -1,4 +1,4 @@
-"""Whoever holds the shards and answers questions about them: this process, or the workers of a Dask cluster.
+"""Backends that evaluate shards: in this process, or by the workers of a Dask cluster.
 
 Shards keep no state but what they were read from, so a shard that is lost is read again elsewhere.
 """
@@ -17,25 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.objectives import AlphaFair, Objective
+from fairopt.blocks.objectives import Objective
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra, SolverUnavailable
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
-from fairopt.methods.pool.alpha_fair import Response
-from fairopt.methods.pool.responses import Responding
-from fairopt.methods.pool.waterfilling import Filling
+from fairopt.methods.pool.alpha_fair import AlphaFairPool, Response
+from fairopt.methods.pool.waterfilling import Start, WaterfillingPool
 from fairopt.methods.sharded.shards import ArrayShard, BlockShard, Shard
 from fairopt.progress import tell
 from fairopt.proofs.pool import Bottlenecks, Worth, bottlenecks, worth
 
 Float = NDArray[np.floating[Any]]
 
-PATIENCE = 30.0  # seconds after which somebody looks whether the cluster has any worker left
+PATIENCE = 30.0  # seconds between checks whether the cluster has any worker left
 
 
 @dataclass(frozen=True)
-class Question:
+class ShardedProblem:
     """What every shard needs to know before it is asked anything."""
 
     objective: Objective
@@ -43,45 +42,30 @@ class Question:
     capacities: Float
     resources: tuple[str, ...]
 
-    @property
-    def alpha(self) -> float | None:
-        """None for water-filling."""
-        return self.objective.alpha if isinstance(self.objective, AlphaFair) else None
-
     def program(self, instance: Instance) -> Program:
         """Objective and constraints on some users."""
         return Program(instance, self.objective, self.constraints)
 
 
-class Held:
+class LoadedShard:
     """A shard that has been read, and answers questions.
 
-    Parameters
-    ----------
-    shard : Shard
-        Which.
-    question : Question
-        What will be asked.
-
-    Raises
-    ------
-    InvalidInstance, OutOfDomain, Infeasible
-        Naming the shard and the row.
+    Its errors (`InvalidInstance`, `OutOfDomain`, `Infeasible`) name the shard and the row.
     """
 
-    def __init__(self, shard: Shard, question: Question) -> None:
-        self.shard, self.question = shard, question
-        self.users: Filling | Responding | None = None
+    def __init__(self, shard: Shard, problem: ShardedProblem) -> None:
+        self.shard, self.problem = shard, problem
+        self.users: WaterfillingPool | AlphaFairPool | None = None
         with shard.named():
-            self.program = question.program(shard.instance(question.capacities, question.resources))
+            self.program = problem.program(shard.instance(problem.capacities, problem.resources))
             self.program.refuse_hopeless()
             if not self.program.empty:
                 assert self.program.pool_share is not None
-                pool = Pool(self.program, self.program.pool_share)
-                self.users = Filling(pool) if question.alpha is None else Responding(pool, question.alpha)
+                pool, fair = Pool(self.program, self.program.pool_share), self.program.alpha_fair
+                self.users = WaterfillingPool(pool) if fair is None else AlphaFairPool(pool, fair.alpha)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Held, (self.shard, self.question)  # read again where it is needed: that is little to send, or to spill
+        return LoadedShard, (self.shard, self.problem)  # read again where needed: that is little to send, or to spill
 
     def __sizeof__(self) -> int:
         instance, users = self.program.instance, self.users
@@ -90,25 +74,24 @@ class Held:
         return sum(array.nbytes for array in arrays if array.strides != (0,))
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """The answer of one of the methods below, or of the users; None where nobody takes part."""
+        """The answer of one of the methods below, or of the users; None where no user takes part."""
         own = getattr(self, f"_{name}", None)
         if own is not None:
             return own(*arguments)
         return None if self.users is None else getattr(self.users, name)(*arguments)
 
-    def _opening(self) -> tuple[int, Any]:
-        """How many users there are, and how they begin."""
-        opened: Any = None
-        if isinstance(self.users, Filling):
-            opened = self.users.start()
-        elif self.users is not None:
-            opened = self.users.rates, self.users.first_limit, self.users.pool.least()
-        return self.program.given.n_users, opened
+    def _opening(self) -> tuple[int, Start | None]:
+        """How many users there are; and the loads of their lower bounds and their rates, before any rises."""
+        n, users = self.program.given.n_users, self.users
+        if isinstance(users, AlphaFairPool):
+            low, crossed = users.pool.least()
+            return n, Start(low, users.rates, None, users.first_limit, users.pool.bounded, crossed)
+        return n, None if users is None else users.start()
 
     def _respond(self, level: float, log_prices: Float, alpha: float) -> Response | None:
         if self.users is None:
             return None
-        assert isinstance(self.users, Responding)
+        assert isinstance(self.users, AlphaFairPool)
         self.users.level = level
         return self.users.respond(log_prices, alpha)
 
@@ -122,12 +105,12 @@ class Held:
         return np.array(demands), np.array(weights), np.array(limits), instance.n_users
 
     def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:
-        """Tasks of those who take part, and the evidence, from the events or from level and prices."""
+        """Tasks of the users who take part, and what is measured of them, from the events or from level and prices."""
         users = copy.copy(self.users)
         assert users is not None
         users.tasks = users.tasks.copy()
         found: Any
-        if isinstance(users, Filling):
+        if isinstance(users, WaterfillingPool):
             (events,) = answer
             order = [event.resource for event in events]
             found = bottlenecks(users.pool, users.tasks, order, partial(users.settle, events=events))
@@ -141,16 +124,16 @@ class Held:
         return None if self.users is None else self._settled(answer)[1]
 
     def _tasks(self, answer: tuple[Any, ...], factor: float) -> tuple[Float, Float]:
-        """Tasks of all users of the shard, those who take no part included; and what they load."""
+        """Tasks of all users of the shard, those who take no part included; and their loads."""
         out = np.zeros(self.program.given.n_users)
         if self.users is None:
-            return out, np.zeros(len(self.question.resources))
+            return out, np.zeros(len(self.problem.resources))
         tasks, found = self._settled(answer)
         out[slice(None) if self.program.everybody else self.program.active] = tasks * factor
         return out, found.feasible.load * factor
 
     def _write(self, answer: tuple[Any, ...], factor: float, path: str) -> Float:
-        """Write the tasks to a file; returns what they load."""
+        """Write the tasks to a file; returns their loads."""
         tasks, load = self._tasks(answer, factor)
         labels = self.shard.labels()
         try:
@@ -169,52 +152,52 @@ class Held:
         return load
 
 
-class Crew(Protocol):
-    """Whoever holds the shards."""
+class Backend(Protocol):
+    """Evaluates shards."""
 
     def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """Ask every shard the same (and in ``each`` something of its own), in the order of shards."""
 
     def close(self) -> None:
-        """Let go of the shards."""
+        """Forget the shards."""
 
 
-class Streaming:
+class InProcess:
     """Shards read one after the other in this process, in every round.
 
     Those whose demands are views are kept with what was worked out about them, which is a number or two per user; with
     bounds it would be several, so that they are looked at anew.
     """
 
-    def __init__(self, shards: Sequence[Shard], question: Question) -> None:
-        self.shards, self.question = shards, question
-        self.kept: dict[int, Held] = {}
+    def __init__(self, shards: Sequence[Shard], problem: ShardedProblem) -> None:
+        self.shards, self.problem = shards, problem
+        self.kept: dict[int, LoadedShard] = {}
 
     def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """One shard in memory at a time."""
         answers = []
         for k, more in enumerate(each or [()] * len(self.shards)):
             tell(f"{name}, shards", k, len(self.shards))
-            answers.append(self._held(k).ask(name, *arguments, *more))
+            answers.append(self._loaded(k).ask(name, *arguments, *more))
         return answers
 
-    def _held(self, k: int) -> Held:
-        held = self.kept.get(k)
-        if held is None:
-            held = Held(self.shards[k], self.question)
-            if self.shards[k].is_view and not self.question.constraints:
-                self.kept[k] = held
-        return held
+    def _loaded(self, k: int) -> LoadedShard:
+        loaded = self.kept.get(k)
+        if loaded is None:
+            loaded = LoadedShard(self.shards[k], self.problem)
+            if self.shards[k].is_view and not self.problem.constraints:
+                self.kept[k] = loaded
+        return loaded
 
     def close(self) -> None:
-        """Forget them."""
+        """Forget the shards."""
         self.kept.clear()
 
 
-class OnDask:
+class DaskWorkers:
     """Shards held by the workers of a Dask cluster, and read again by another where a worker is lost."""
 
-    def __init__(self, shards: Sequence[Shard], question: Question, client: Any) -> None:
+    def __init__(self, shards: Sequence[Shard], problem: ShardedProblem, client: Any) -> None:
         try:
             import distributed
         except ImportError as error:
@@ -225,43 +208,43 @@ class OnDask:
             )
         self.client: Any = client
         self.wait: Any = distributed.wait
-        self.held: list[Any] = []
-        with self._working():
-            self._introduce(question)
-            self.held.extend(self._read(shard, question) for shard in shards)
+        self.loaded: list[Any] = []
+        with self._named_errors():
+            self._check_imports(problem)
+            self.loaded.extend(self._load(shard, problem) for shard in shards)
 
-    def _introduce(self, question: Question) -> None:
-        """Show the workers what they will have to load: a task that they cannot load would break them."""
+    def _check_imports(self, problem: ShardedProblem) -> None:
+        """Have the workers load the problem once: a later call that they cannot load would break them."""
         from distributed.protocol import pickle as dask_pickle
 
         dumps: Any = dask_pickle.dumps
         try:
-            self.client.run(pickle.loads, dumps(question))
+            self.client.run(pickle.loads, dumps(problem))
         except (ImportError, AttributeError) as error:
             raise SolverUnavailable(
-                f"the Dask workers cannot load {question.objective!r} ({error}); install there what is installed here, "
+                f"the Dask workers cannot load {problem.objective!r} ({error}); install there what is installed here, "
                 "or send a module of your own with client.upload_file(path)"
             ) from error
 
-    def _read(self, shard: Shard, question: Question) -> Any:
+    def _load(self, shard: Shard, problem: ShardedProblem) -> Any:
         submit, compute = self.client.submit, self.client.compute
         if isinstance(shard, BlockShard):  # the cluster knows best how to come by it
-            return submit(_hold_block, compute(shard.block), shard.name, question, pure=False)
-        return submit(Held, shard, question, pure=False)
+            return submit(_load_block, compute(shard.block), shard.name, problem, pure=False)
+        return submit(LoadedShard, shard, problem, pure=False)
 
     def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """All at once."""
-        own = each or [()] * len(self.held)
-        with self._working():
+        own = each or [()] * len(self.loaded)
+        with self._named_errors():
             futures = [
-                self.client.submit(Held.ask, held, name, *arguments, *more, pure=False)
-                for held, more in zip(self.held, own, strict=True)
+                self.client.submit(LoadedShard.ask, loaded, name, *arguments, *more, pure=False)
+                for loaded, more in zip(self.loaded, own, strict=True)
             ]
             try:
                 self._wait(futures)
                 return list(self.client.gather(futures))
             finally:
-                _let_go(futures)
+                _release(futures)
 
     def _wait(self, futures: Sequence[Any]) -> None:
         """Until all are done or have failed; a cluster without workers would let us wait for ever."""
@@ -277,7 +260,7 @@ class OnDask:
                     ) from None
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _named_errors(self) -> Iterator[None]:
         """Errors of shards pass; what the cluster itself raises gets a name."""
         from concurrent.futures import CancelledError
 
@@ -302,14 +285,14 @@ class OnDask:
             ) from error
 
     def close(self) -> None:
-        """Let the workers forget them, whoever still holds a future."""
-        _let_go(self.held)
+        """Let the workers forget them, whatever else still refers to a future."""
+        _release(self.loaded)
 
 
-def _let_go(futures: Sequence[Any]) -> None:
+def _release(futures: Sequence[Any]) -> None:
     for future in futures:  # an error keeps them at hand otherwise
         future.release()
 
 
-def _hold_block(block: Any, name: str, question: Question) -> Held:
-    return Held(ArrayShard(name, 0, np.asarray(block)), question)
+def _load_block(block: Any, name: str, problem: ShardedProblem) -> LoadedShard:
+    return LoadedShard(ArrayShard(name, 0, np.asarray(block)), problem)

@@ -14,14 +14,18 @@ from fairopt.properties.names import PROPERTIES
 
 __all__ = ["OTHER", "PAPERS", "Case", "Claim"]
 
+GHODSI, WANG = "Ghodsi et al. 2011", "Wang et al. 2014"
+JIANG_WU, SLIDES = "Jiang and Wu 2021", "Jiang and Wu 2018"
+MLF_DRS, H_FFMRA = "Hamzeh et al. 2019", "Hamzeh et al. 2020"
+JOE_WONG = "Joe-Wong et al. 2013"
 PAPERS = {
-    "DRF": "Ghodsi et al., Dominant Resource Fairness, NSDI 2011",
-    "DRFH": "Wang, Li and Liang, Dominant Resource Fairness with Heterogeneous Servers, INFOCOM 2014",
-    "000": "Jiang and Wu, Multi-resource Allocation in Cloud Data Centers (2-DF, k-DF)",
-    "001": "Jiang and Wu, 2-Dominant Resource Fairness (slides)",
-    "002": "Hamzeh et al., MLF-DRS",
-    "003": "Joe-Wong et al., Fairness-Efficiency Tradeoffs in a Unifying Framework (FDS, GFJ)",
-    "004": "Hamzeh et al., H-FFMRA",
+    GHODSI: "Dominant Resource Fairness (DRF, CEEI), NSDI",
+    WANG: "Dominant Resource Fairness with Heterogeneous Servers (DRFH), INFOCOM",
+    JIANG_WU: "Multi-resource Allocation in Cloud Data Centers (2-DF, k-DF)",
+    SLIDES: "2-Dominant Resource Fairness (2-DF), slides",
+    MLF_DRS: "MLF-DRS: A Multi-level Fair Resource Allocation Algorithm",
+    JOE_WONG: "Multi-Resource Allocation: Fairness-Efficiency Tradeoffs in a Unifying Framework (FDS, GFJ)",
+    H_FFMRA: "H-FFMRA: A Multi Resource Fully Fair Resources Allocation Algorithm (FFMRA)",
 }
 # What papers claim beside the properties that `check` and `audit` know.
 OTHER = {
@@ -83,7 +87,7 @@ class Case:
         Examples
         --------
         >>> from fairopt.properties.literature.claims import claims
-        >>> claims("000")[2].cases[0].instance
+        >>> claims("k-DF")[2].cases[0].instance
         Instance(2 users x 2 resources on 1 server)
         """
         return Instance(np.array(self.demands, dtype=float), np.array(self.capacities, dtype=float))
@@ -156,12 +160,12 @@ class Claim:
         Raises
         ------
         InvalidBlock
-            Where the parameters as printed have no optimum (Prop. 3 of 003, taken literally).
+            Where the parameters as printed have no optimum (Prop. 3 of Joe-Wong et al., taken literally).
 
         Examples
         --------
         >>> from fairopt.properties.literature.claims import claims
-        >>> claims("000")[0].make()
+        >>> claims("k-DF")[0].make()
         Policy(Leximin(KDominantShare(2)), name='2-DF')
         """
         return named_policy(self.mechanism)
@@ -176,7 +180,7 @@ class Claim:
         Examples
         --------
         >>> from fairopt.properties.literature.claims import claims
-        >>> claims("000")[2].to_dict()["cases"][0]["tasks"]
+        >>> claims("k-DF")[2].to_dict()["cases"][0]["tasks"]
         ['1/6', '2/3']
         """
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "cases"}

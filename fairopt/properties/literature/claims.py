@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -25,8 +26,8 @@ def claims(paper: str | None = None) -> tuple[Claim, ...]:
     Parameters
     ----------
     paper : str, optional
-        Only those of one, by its key in `PAPERS`: ``DRF``, ``DRFH``, ``000`` (k-DF), ``001`` (its slides), ``002``
-        (MLF-DRS), ``003`` (FDS, GFJ) or ``004`` (H-FFMRA).
+        Only those of papers in whose line of `PAPERS` (authors, year, title, notions) these words stand, as
+        ``DRF``, ``k-DF``, ``Joe-Wong`` or ``Hamzeh et al. 2019``.
 
     Returns
     -------
@@ -40,15 +41,16 @@ def claims(paper: str | None = None) -> tuple[Claim, ...]:
     Examples
     --------
     >>> from fairopt.properties.literature.claims import claims
-    >>> [claim.where for claim in claims("002") if claim.verdict == "refuted"][:3]
+    >>> [claim.where for claim in claims("MLF-DRS") if claim.verdict == "refuted"][:3]
     ['Theorem 1', 'Theorem 2', 'Theorem 3']
     """
     if paper is None:
         return TABLE
-    key = {name.lower(): name for name in PAPERS}.get(str(paper).strip().lower())
-    if key is None:
+    words = re.compile(rf"(?<![\w-]){re.escape(str(paper).strip())}(?![\w-])", re.IGNORECASE)
+    found = [key for key, title in PAPERS.items() if str(paper).strip() and words.search(f"{key}: {title}")]
+    if not found:
         raise InvalidBlock(f"no claims of a paper {paper!r} are known; {nearest(paper, PAPERS)}")
-    return tuple(claim for claim in TABLE if claim.paper == key)
+    return tuple(claim for claim in TABLE if claim.paper in found)
 
 
 def summary(found: Iterable[Claim]) -> str:
@@ -65,7 +67,7 @@ def summary(found: Iterable[Claim]) -> str:
     Examples
     --------
     >>> from fairopt.properties.literature.claims import claims, summary
-    >>> summary(claims("001"))
+    >>> summary(claims("slides"))
     '6 claims: 5 proved, 1 refuted'
     """
     counts = Counter("hold on what was searched" if c.verdict.startswith("holds") else c.verdict for c in found)
@@ -89,8 +91,8 @@ def markdown(found: Iterable[Claim] = TABLE) -> str:
     Examples
     --------
     >>> from fairopt.properties.literature.claims import claims, markdown
-    >>> print(markdown(claims("001")).splitlines()[2])
-    | 001, slide DRF | DRF satisfies pareto | proved |
+    >>> print(markdown(claims("slides")).splitlines()[2])
+    | Jiang and Wu 2018, slide DRF | DRF satisfies pareto | proved |
     """
     chosen = tuple(found)
     lines = ["| paper | claim | verdict |", "|---|---|---|"]
@@ -121,7 +123,7 @@ def tables(found: Iterable[Claim] = TABLE, reasons: bool = False) -> list[Render
     Examples
     --------
     >>> from fairopt.properties.literature.claims import claims, tables
-    >>> len(tables(claims("004")))  # the title and the table
+    >>> len(tables(claims("H-FFMRA")))  # the title and the table
     2
     """
     from rich import box

@@ -1,10 +1,10 @@
-"""What 003 claims of FDS, GFJ and p-norm fairness."""
+"""What Joe-Wong et al. claim of FDS, GFJ and p-norm fairness."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from fairopt.properties.literature.claim import Case, Claim
+from fairopt.properties.literature.claim import JOE_WONG, Case, Claim
 from fairopt.properties.literature.sharing import SEARCHED, exact
 
 __all__ = ["TRADEOFF"]
@@ -137,84 +137,86 @@ def _prop5() -> tuple[Claim, ...]:
     for where, word, cases in (("Prop. 5", "sharing-incentive", GFJ), ("Cor. 4", "envy-free", GFJ_ENVY)):
         for letter, (when, mechanism, why, note) in lines.items():
             found.append(Claim(
-                "003", f"{where} ({letter}), Table I", mechanism, "GFJ", word, "violates", when, "proved", why,
+                JOE_WONG, f"{where} ({letter}), Table I", mechanism, "GFJ", word, "violates", when, "proved", why,
                 cases[letter], note=note,
             ))  # fmt: skip
         found.append(Claim(
-            "003", f"{where} (a), Table I", "gfj:alpha=1", "GFJ", word, "violates", AT_ONE, "refuted", NASH,
+            JOE_WONG, f"{where} (a), Table I", "gfj:alpha=1", "GFJ", word, "violates", AT_ONE, "refuted", NASH,
             searched=SEARCHED, note="Printed for every beta > 0; read as the limit, since f is constant at 1.",
         ))  # fmt: skip
     return tuple(found)
 
 
 TRADEOFF = (
-    Claim("003", "Prop. 1", "fds:alpha=2", "FDS and DRF", "answer", "equal dominant shares", "all users alike up to "
+    Claim(JOE_WONG, "Prop. 1", "fds:alpha=2", "FDS and DRF", "answer", "equal dominant shares", "all users alike up to "
           "size (eq. 9)", "proved", "One resource decides, and f is symmetric in shares and rises with their sum.",
           note='"Resource 1" must be the one with the largest eta; ' + SIGN + "."),
-    Claim("003", "Prop. 1", "gfj:alpha=2", "GFJ", "answer", "x_j ~ mu_j^(-1/beta)", f"{EQUALS}", "proved",
+    Claim(JOE_WONG, "Prop. 1", "gfj:alpha=2", "GFJ", "answer", "x_j ~ mu_j^(-1/beta)", f"{EQUALS}", "proved",
           "x_j^-beta is proportional to mu_j at the optimum, and the resource is full."),
-    Claim("003", "Prop. 1", "gfj:beta=0.5,lam=2", "GFJ", "answer", "x_j ~ mu_j^(-1/beta)", "any lam, as printed",
+    Claim(JOE_WONG, "Prop. 1", "gfj:beta=0.5,lam=2", "GFJ", "answer", "x_j ~ mu_j^(-1/beta)", "any lam, as printed",
           "refuted", "The formula does not hold lam.", (HOMOGENEOUS,)),
-    Claim("003", "Prop. 3, sec. VII", "gfj:alpha=2", "FDS, GFJ, p-norm", "pareto", "satisfies",
+    Claim(JOE_WONG, "Prop. 3, sec. VII", "gfj:alpha=2", "FDS, GFJ, p-norm", "pareto", "satisfies",
           "l >= abs(1-beta)/beta, l = lam sgn(1-beta)", "proved",
           "f is a log M(s) + (l - a) log(sum s) with a = abs(1-beta)/beta, up to an increasing transform; both rise.",
           searched=SEARCHED, note="Where some share is 0 and beta >= 1, f is -infinity and does not rise strictly."),
-    Claim("003", "Prop. 3", "gfj:beta=2,lam=0.5", "FDS, GFJ", "pareto", "satisfies",
+    Claim(JOE_WONG, "Prop. 3", "gfj:beta=2,lam=0.5", "FDS, GFJ", "pareto", "satisfies",
           "abs(lam) >= abs(1-beta)/beta, as printed", "refuted", "For beta > 1 a positive lam asks for less of all.",
           (WRONG_SIGN,)),
-    Claim("003", "Prop. 3", "gfj:beta=2,lam=-0.25", "FDS, GFJ", "pareto", "violates", "0 < l < abs(1-beta)/beta",
+    Claim(JOE_WONG, "Prop. 3", "gfj:beta=2,lam=-0.25", "FDS, GFJ", "pareto", "violates", "0 < l < abs(1-beta)/beta",
           "proved", "Let one share grow among enough others: M hardly moves, and the second term falls.", (BELOW,)),
-    Claim("003", "Prop. 4 (a)", "fds:alpha=2", "FDS", "sharing-incentive", "satisfies", f"{EQUALS}, beta > 1", "proved",
-          BUDGET, searched=SEARCHED, note="And at beta = 1."),
-    Claim("003", "Prop. 4 (b), Table I", "fds:alpha=0.5", "FDS", "sharing-incentive", "violates",
+    Claim(JOE_WONG, "Prop. 4 (a)", "fds:alpha=2", "FDS", "sharing-incentive", "satisfies", f"{EQUALS}, beta > 1",
+          "proved", BUDGET, searched=SEARCHED, note="And at beta = 1."),
+    Claim(JOE_WONG, "Prop. 4 (b), Table I", "fds:alpha=0.5", "FDS", "sharing-incentive", "violates",
           f"{EQUALS}, 0 < beta < 1", "proved", BELOW_ONE, (FDS_HALF,)),
-    Claim("003", "Prop. 4 (c), Table I", "fds:beta=2,lam=-3", "FDS", "sharing-incentive", "violates",
+    Claim(JOE_WONG, "Prop. 4 (c), Table I", "fds:beta=2,lam=-3", "FDS", "sharing-incentive", "violates",
           "any beta > 0, abs(lam) large", "proved", EFFICIENT, (FDS_LARGE,),
           note=SIGN + "; with the other sign there is no optimum."),
-    Claim("003", "Prop. 4 (d)", "fds:beta=2,lam=0", "FDS", "sharing-incentive", "satisfies", "lam = 0", "proved",
+    Claim(JOE_WONG, "Prop. 4 (d)", "fds:beta=2,lam=0", "FDS", "sharing-incentive", "satisfies", "lam = 0", "proved",
           "Equal shares, of which 1/n for all is feasible.",
           note="Every point of equal shares is optimal, also nearly nothing for all: the largest is meant."),
-    Claim("003", "Cor. 2", "fds:alpha=0.5", "FDS", "efficiency", "X >= 1 / max mu", f"{EQUALS}, beta > 0", "proved",
+    Claim(JOE_WONG, "Cor. 2", "fds:alpha=0.5", "FDS", "efficiency", "X >= 1 / max mu", f"{EQUALS}, beta > 0", "proved",
           "Dominant shares of the users of a full resource add up to at least 1, and x_j = s_j / mu_j; so for any "
           "Pareto efficient answer.",
           searched=SEARCHED),
-    Claim("003", "Cor. 3", "fds:alpha=2", "FDS", "envy-free", "satisfies", f"{EQUALS}, beta > 1", "proved", PRICED,
+    Claim(JOE_WONG, "Cor. 3", "fds:alpha=2", "FDS", "envy-free", "satisfies", f"{EQUALS}, beta > 1", "proved", PRICED,
           searched=SEARCHED, note="And at beta = 1. Definition 4 has max for min and > for >=: taken literally, two "
           "equal users envy each other."),
-    Claim("003", "Cor. 3", "fds:beta=2,lam=0", "FDS", "envy-free", "satisfies", "lam = 0, any beta", "proved",
+    Claim(JOE_WONG, "Cor. 3", "fds:beta=2,lam=0", "FDS", "envy-free", "satisfies", "lam = 0, any beta", "proved",
           "Equal shares: nobody holds more of my dominant resource than I do.",
           note="The largest equal shares are meant."),
-    Claim("003", "Cor. 3, Table I", "fds:alpha=0.5", "FDS", "envy-free", "violates", f"{EQUALS}, 0 < beta < 1",
+    Claim(JOE_WONG, "Cor. 3, Table I", "fds:alpha=0.5", "FDS", "envy-free", "violates", f"{EQUALS}, 0 < beta < 1",
           "proved", BELOW_ONE_ENVY, (FDS_HALF_ENVY,)),
-    Claim("003", "Cor. 3, Table I", "fds:beta=2,lam=-3", "FDS", "envy-free", "violates",
+    Claim(JOE_WONG, "Cor. 3, Table I", "fds:beta=2,lam=-3", "FDS", "envy-free", "violates",
           "any beta > 0, abs(lam) large", "proved", EFFICIENT, (FDS_LARGE_ENVY,), note=SIGN + "."),
     *_prop5(),
-    Claim("003", "Prop. 6, eq. 14", "fds:alpha=0.5", "any U(x, alpha)", "efficiency",
+    Claim(JOE_WONG, "Prop. 6, eq. 14", "fds:alpha=0.5", "any U(x, alpha)", "efficiency",
           "total rises with alpha iff the sum >= 0", "", "refuted",
           "The sign is wrong: by Cramer's rule on eq. 12 the derivative is minus the sum over det A > 0.", (SLOPE,)),
-    Claim("003", "Prop. 6", "fds:alpha=1", "alpha-fairness", "efficiency", "total may fall as capacity grows", "",
+    Claim(JOE_WONG, "Prop. 6", "fds:alpha=1", "alpha-fairness", "efficiency", "total may fall as capacity grows", "",
           "proved", "", (CAPACITY,)),
-    Claim("003", "Prop. 6", "fds:alpha=2", "alpha-fairness", "efficiency", "total does not fall", "all capacities grow "
-          "in proportion", "proved", "Tasks grow in the same proportion: f is homogeneous in them.",
+    Claim(JOE_WONG, "Prop. 6", "fds:alpha=2", "alpha-fairness", "efficiency", "total does not fall",
+          "all capacities grow in proportion", "proved", "Tasks grow in the same proportion: f is homogeneous in them.",
           note="For U in general it takes such a U."),
-    Claim("003", "Prop. 7", "most-tasks", "most tasks", "answer", "equal shares iff eq. 15; equal tasks if eq. 16",
+    Claim(JOE_WONG, "Prop. 7", "most-tasks", "most tasks", "answer", "equal shares iff eq. 15; equal tasks if eq. 16",
           "n independent constraints tight", "proved", "Then they have one solution, and equal shares (tasks) solve "
           "them just if the sums agree.", note="Sums over the tight resources."),
-    Claim("003", "Prop. 7", "most-tasks", "most tasks", "answer", "equal shares iff eq. 15; equal tasks if eq. 16",
+    Claim(JOE_WONG, "Prop. 7", "most-tasks", "most tasks", "answer", "equal shares iff eq. 15; equal tasks if eq. 16",
           "n constraints tight, as printed", "refuted", "Tight constraints may coincide.", (PARALLEL,),
           note='The same instance refutes the remark after it, "if sigma_1 = ... = sigma_n".'),
-    Claim("003", "Prop. 8", "most-tasks", "most tasks", "answer", "some x_j = 0 if unique", "m < n constraints tight",
+    Claim(JOE_WONG, "Prop. 8", "most-tasks", "most tasks", "answer", "some x_j = 0 if unique",
+          "m < n constraints tight",
           "proved", "A unique optimum is a vertex: n independent tight constraints, of which n - m are x_j >= 0. The "
           "second part, that equal answers are best where they lie on the optimal face, follows by definition."),
-    Claim("003", "Cor. 5", "most-tasks", "most tasks", "answer", "x_j = 0 if R_ij > R_ik for all i", "", "proved",
+    Claim(JOE_WONG, "Cor. 5", "most-tasks", "most tasks", "answer", "x_j = 0 if R_ij > R_ik for all i", "", "proved",
           "What j holds runs more tasks of k.", searched=SEARCHED),
-    Claim("003", "Cor. 6", "most-tasks", "most tasks", "answer", "equal shares or tasks iff all mu alike",
+    Claim(JOE_WONG, "Cor. 6", "most-tasks", "most tasks", "answer", "equal shares or tasks iff all mu alike",
           "one resource", "proved", "Only the cheapest users run; if all are, equal shares are among the best.",
           note='"The" best allocation is not unique then: (1, 0) is as good.'),
-    Claim("003", "sec. VII", "pnorm:p=1,alpha=2", "p-norm", "envy-free", '"we expect" above thresholds of p and beta',
+    Claim(JOE_WONG, "sec. VII", "pnorm:p=1,alpha=2", "p-norm", "envy-free",
+          '"we expect" above thresholds of p and beta',
           f"{EQUALS}, beta >= 1, every p > 0", "proved", "As Cor. 3: a bundle with more of all has a larger norm, "
           "and at prices s_j^(1-alpha) < s_k^(1-alpha).", searched=SEARCHED),
-    Claim("003", "sec. VII", "pnorm:p=1,alpha=2", "p-norm", "sharing-incentive",
+    Claim(JOE_WONG, "sec. VII", "pnorm:p=1,alpha=2", "p-norm", "sharing-incentive",
           '"we expect" above thresholds of p and beta', f"{EQUALS}", "refuted",
           "For every finite p and beta > 1: where resource 1 alone is full, shares (1, 1) and (1, b) are taken as "
           "c^(1/beta - 1) of their norms c, so user 1 has less than half. It holds at p = infinity (FDS) and beta = 1.",

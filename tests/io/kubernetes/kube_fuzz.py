@@ -15,8 +15,8 @@ from typing import Any
 
 from kube_cluster import GPU_TOLERATION, container, daemon, node, pod, required
 
+from fairopt.datasets import kubernetes
 from fairopt.errors import FairoptError
-from fairopt.io.kubernetes import kubernetes
 
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2**70, 0.5, -0.0, float("nan"), float("inf"), 1e308, "", " ", "a", "In", "Exists",

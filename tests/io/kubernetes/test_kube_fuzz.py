@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kube_cluster import container
 
+from fairopt.datasets import kubernetes
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
-from fairopt.io.kubernetes import kubernetes
 
 fuzz = settings(max_examples=180, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 LEAVES = (

@@ -10,8 +10,8 @@ import pytest
 from kube_cluster import GPU, cluster, container, node, pod
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fairopt.datasets import kubernetes
 from fairopt.errors import InvalidInstance
-from fairopt.io.kubernetes import kubernetes
 
 RESOURCES = ["cpu", "memory", "ephemeral-storage", GPU]
 SCALE = np.array([1, 2**30, 2**30, 1])

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fairopt.datasets import slurm
 from fairopt.errors import FairoptError, InvalidInstance
-from fairopt.io.slurm import slurm
 
 
 def number(value, given=True):

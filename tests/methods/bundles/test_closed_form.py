@@ -94,7 +94,7 @@ def test_a_little_moved_among_many_is_seen():
     away = best.copy()
     moved = 0.1 * away[0, 7, 1]
     away[0, 7, 1] -= moved
-    other = 1 + int(np.flatnonzero(instance.groups.dominant[1:, 7, 1] == instance.groups.dominant[0, 7, 1])[0])
+    other = 1 + int(np.flatnonzero(instance.dominance.dominant[1:, 7, 1] == instance.dominance.dominant[0, 7, 1])[0])
     away[other, 7, 1] += moved
     assert question.answer(away).gap > 1e-5
 
@@ -183,7 +183,7 @@ def test_base_of_ones_own_shares_out_what_tasks_do_not_need():
 def test_aggregate_parts_on_top_of_another_objective():
     policy = fo.Policy(fo.AlphaFair(1, fo.DominantShare()), [fo.GlobalAggregateResource()])
     a = policy.allocate(EXAMPLE)
-    groups, parts = EXAMPLE.groups, fo.GlobalAggregateResource().parts(EXAMPLE)
+    groups, parts = EXAMPLE.dominance, fo.GlobalAggregateResource().parts(EXAMPLE)
     mine = np.where(groups.dominant, a.bundles, 0).sum(axis=0)
     assert (mine <= parts.dominant * (1 + 1e-9)).all()
     assert (a.usage - mine <= parts.others * (1 + 1e-9)).all()
@@ -208,8 +208,8 @@ def test_aggregate_parts_hold_under_leximin_and_on_bundles(seed, n, servers, by_
     parts = fo.GlobalAggregateResource().parts(part)
     for policy in (fo.Policy(fo.MaxMin(fo.Tasks()), [fo.GlobalAggregateResource()]), fo.HFFMRA()):
         a = policy.allocate(instance)
-        mine = np.where(part.groups.dominant, a.bundles, 0).sum(axis=0) / instance.counts[:, None]
-        others = np.where(part.groups.dominant, 0, a.bundles).sum(axis=0) / instance.counts[:, None]
+        mine = np.where(part.dominance.dominant, a.bundles, 0).sum(axis=0) / instance.counts[:, None]
+        others = np.where(part.dominance.dominant, 0, a.bundles).sum(axis=0) / instance.counts[:, None]
         assert (mine <= parts.dominant + 1e-7 * instance.capacities).all()
         assert (others <= parts.others + 1e-7 * instance.capacities).all()
 
@@ -225,7 +225,7 @@ def test_bundles_and_tasks_in_one_objective():
     a = policy.allocate(EXAMPLE)
     held, x = cp.Variable((2, 4), nonneg=True), cp.Variable((2, 2), nonneg=True)
     base = fo.FairShareBase().weights(EXAMPLE).reshape(2, 4)
-    mine = EXAMPLE.groups.dominant.reshape(2, 4)
+    mine = EXAMPLE.dominance.dominant.reshape(2, 4)
     parts = fo.GlobalAggregateResource().parts(EXAMPLE)
     d = EXAMPLE.demands.reshape(2, 4)
     conditions = [
@@ -355,7 +355,7 @@ def test_two_kinds_of_aggregates_together_go_by_cones():
     a = fo.Policy(fo.WeightedLog(), both).allocate(EXAMPLE)
     assert a.certificate.ok and a.certificate.method == "cone"
     for block in both:
-        mine = np.where(EXAMPLE.groups.dominant, a.bundles, 0).sum(axis=0)
+        mine = np.where(EXAMPLE.dominance.dominant, a.bundles, 0).sum(axis=0)
         assert (mine <= block.parts(EXAMPLE).dominant * (1 + 1e-7)).all()
 
 

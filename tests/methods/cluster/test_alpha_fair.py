@@ -15,7 +15,8 @@ from fairopt.allocation import feasibility
 from fairopt.blocks.model import Point
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
-from fairopt.methods.cluster.alpha_fair import is_alpha_fair_on_servers, solve_alpha_fair_on_servers
+from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies as applies
+from fairopt.methods.cluster.alpha_fair import solve_alpha_fair_on_servers
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
@@ -36,7 +37,7 @@ OBJECTIVES = {
 def solved(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> tuple[Answer, np.ndarray]:
     """The certified answer, and tasks by user and server."""
     program = Program(instance, objective, constraints)
-    assert is_alpha_fair_on_servers(program)
+    assert applies(program)
     answer = best(program, solve_alpha_fair_on_servers(program, Settings()))
     assert answer is not None
     assert answer.ok and answer.violation == 0.0 and answer.method == "prices"
@@ -80,7 +81,7 @@ def agree(instance: fo.Instance, objective: fo.Objective) -> None:
 @given(instance=clusters())
 def test_prices_agree_with_the_cone_route(name: str, instance: fo.Instance) -> None:
     objective = OBJECTIVES[name]
-    assume(is_alpha_fair_on_servers(Program(instance, objective, ())))  # one server, or shares by server with limits
+    assume(applies(Program(instance, objective, ())))  # one server, or shares by server with limits
     agree(instance, objective)
 
 
@@ -269,15 +270,15 @@ def test_demands_may_be_single_floats() -> None:
     ],
 )
 def test_it_leaves_what_it_cannot_do_to_the_cone_route(objective: Any, constraints: Any, why: str) -> None:
-    assert not is_alpha_fair_on_servers(Program(fo.Instance([[1, 2], [2, 1]], PAIR), objective, constraints)), why
+    assert not applies(Program(fo.Instance([[1, 2], [2, 1]], PAIR), objective, constraints)), why
 
 
 def test_it_leaves_pools_and_shares_by_server_with_limits_to_others() -> None:
-    assert not is_alpha_fair_on_servers(Program(fo.Instance([[1, 2], [2, 1]], [6, 4]), fo.AlphaFair(1), ()))
-    assert not is_alpha_fair_on_servers(Program(fo.Instance([[1, 2], [2, 1]], [[6, 4], [6, 4]]), fo.AlphaFair(1), ()))
+    assert not applies(Program(fo.Instance([[1, 2], [2, 1]], [6, 4]), fo.AlphaFair(1), ()))
+    assert not applies(Program(fo.Instance([[1, 2], [2, 1]], [[6, 4], [6, 4]]), fo.AlphaFair(1), ()))
     by_server = fo.Instance([[[1, 2], [2, 2]], [[2, 1], [1, 1]]], PAIR, task_limits=[1, 1])
-    assert not is_alpha_fair_on_servers(Program(by_server, fo.AlphaFair(1), ()))
-    assert is_alpha_fair_on_servers(Program(by_server, fo.AlphaFair(1, fo.Tasks()), ()))
+    assert not applies(Program(by_server, fo.AlphaFair(1), ()))
+    assert applies(Program(by_server, fo.AlphaFair(1, fo.Tasks()), ()))
 
 
 # -- the parts ------------------------------------------------------------------------------------------------

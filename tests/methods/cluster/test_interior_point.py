@@ -153,7 +153,7 @@ def test_max_min_of_few_users_on_many_servers_is_that_of_a_linear_program(
 ) -> None:
     instance = instance_of(n, servers, m, kind, seed)
     program = Program(instance, fo.MaxMin(), ())
-    if not alpha_fair.is_alpha_fair_on_servers(program):  # all servers alike: one row
+    if not alpha_fair.alpha_fair_on_servers_applies(program):  # all servers alike: one row
         assert program.instance.n_servers == 1
         return
     answer = best(program, alpha_fair.solve_alpha_fair_on_servers(program, Settings()))
@@ -169,7 +169,7 @@ def test_users_first_and_prices_first_lead_to_the_same_levels(
 ) -> None:
     instance = instance_of(15, 40, 2, kind, 4)
     program = Program(instance, OBJECTIVES[name], ())
-    assert alpha_fair.is_alpha_fair_on_servers(program)
+    assert alpha_fair.alpha_fair_on_servers_applies(program)
     made: list[type[PriceSystem]] = []
     answers = []
     for way in (ByUsers, ByPrices):
@@ -209,7 +209,7 @@ def test_it_is_refused_only_where_users_and_prices_are_both_many(monkeypatch: py
     monkeypatch.setattr(alpha_fair, "LARGEST_SYSTEM", 5)
     for n, servers, fits in [(5, 8, True), (9, 2, True), (6, 3, False)]:
         instance = fo.datasets.log_uniform(n, 2, n_servers=servers, different_servers=True, seed=1)
-        assert alpha_fair.is_alpha_fair_on_servers(Program(instance, fo.MaxMin(), ())) == fits
+        assert alpha_fair.alpha_fair_on_servers_applies(Program(instance, fo.MaxMin(), ())) == fits
 
 
 # -- servers alike --------------------------------------------------------------------------------------------

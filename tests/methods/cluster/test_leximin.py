@@ -19,7 +19,7 @@ from fairopt.methods.cluster import leximin as server_leximin
 from fairopt.methods.cluster.leximin import (
     LevelOptimum,
     LevelProgram,
-    is_leximin_on_servers,
+    leximin_on_servers_applies,
     solve_leximin_on_servers,
 )
 from fairopt.methods.dispatch import best
@@ -42,7 +42,7 @@ def answered(
 ) -> tuple[Answer, np.ndarray]:
     """The answer, and everybody's share per weight."""
     program = Program(instance, fo.Leximin(share), constraints, merge=merge)
-    assert is_leximin_on_servers(program)
+    assert leximin_on_servers_applies(program)
     answer = best(program, solve_leximin_on_servers(program, Settings()))
     tasks = program.expand(answer.tasks).sum(axis=1)
     return answer, share.coefficients(instance) * tasks / instance.weights
@@ -140,7 +140,7 @@ def test_demands_by_server_with_a_share_per_user() -> None:
 
 def test_a_share_that_differs_by_server_is_left_to_the_general_route() -> None:
     instance = fo.Instance([[[1, 2], [2, 1]], [[1, 1], [1, 2]]], [[4, 6], [5, 3]])
-    assert not is_leximin_on_servers(Program(instance, fo.Leximin(fo.DominantShare()), ()))
+    assert not leximin_on_servers_applies(Program(instance, fo.Leximin(fo.DominantShare()), ()))
     with pytest.raises(fo.OutOfDomain, match="levels is exact for Leximin"):
         fo.DRFH().allocate(instance, method="levels")
 
@@ -155,7 +155,7 @@ def test_a_share_that_differs_by_server_is_left_to_the_general_route() -> None:
     ids=["no leximin", "users linked", "one kind of server"],
 )
 def test_not_for_other_programs(policy: fo.Policy, instance: fo.Instance) -> None:
-    assert not is_leximin_on_servers(Program(instance, policy.objective, policy.constraints))
+    assert not leximin_on_servers_applies(Program(instance, policy.objective, policy.constraints))
 
 
 def test_who_needs_nothing_priced_keeps_growing() -> None:

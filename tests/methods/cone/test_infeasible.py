@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oracle.instances import clusters
 
 import fairopt as fo
-from fairopt.blocks.levels import AtLeast
+from fairopt.blocks.algebra import AtLeast
 from fairopt.formulation import solvers
 from fairopt.formulation.program import Program
 from fairopt.methods.cone.infeasible import explain

@@ -491,4 +491,4 @@ def test_the_gap_of_each_level_is_recorded() -> None:
     a = by_programs(fo.DRFH(), APART)
     assert len(a.certificate.gaps) >= 2
     assert max(a.certificate.gaps) <= a.certificate.gap <= 1e-6
-    assert pool.fills(Program(APART.pooled(), fo.Leximin(), ()))
+    assert pool.waterfilling_applies(Program(APART.pooled(), fo.Leximin(), ()))

@@ -39,7 +39,7 @@ class Kinked(fo.Objective):
 def climbed(objective: fo.Objective, instance: fo.Instance, *constraints: fo.Constraint) -> np.ndarray:
     """Tasks by user, once proved."""
     program = Program(instance, objective, constraints)
-    assert newton.is_for_newton(program)
+    assert newton.newton_applies(program)
     answer = best(program, newton.solve_by_newton(program, Settings()))
     assert answer.ok and answer.method == "newton"
     return program.pairs.sum(answer.tasks)
@@ -84,7 +84,7 @@ def test_an_objective_without_a_slope_ends_without_an_answer() -> None:
 
 @pytest.mark.parametrize("objective", [fo.AlphaFair(2), fo.Total(), fo.OrderedWeighted([3, 2, 1])], ids=repr)
 def test_objectives_that_are_bounded_in_closed_form_are_left_to_cones(objective: fo.Objective) -> None:
-    assert not newton.is_for_newton(Program(POOL, objective, ()))
+    assert not newton.newton_applies(Program(POOL, objective, ()))
 
 
 def test_the_clock_is_looked_at() -> None:

@@ -17,8 +17,7 @@ from fairopt.allocation import feasibility
 from fairopt.formulation.program import Program
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool import alpha_fair as prices_module
-from fairopt.methods.pool import responses
-from fairopt.methods.pool.solve import by_prices
+from fairopt.methods.pool.solve import solve_alpha_fair
 from fairopt.methods.settings import Settings
 
 ALPHAS = (0.1, 0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 20.0)
@@ -180,7 +179,7 @@ def most_uncertified(alpha: float) -> int:
             instance = fo.Instance(demands, capacities, weights=rng.integers(1, 4, size=n), task_limits=limits)
         name = shares_for(instance)[seed % len(shares_for(instance))]
         program = Program(instance, fo.AlphaFair(alpha, SHARES[name]), ())
-        answer = best(program, by_prices(program, Settings()))
+        answer = best(program, solve_alpha_fair(program, Settings()))
         missed += not answer.gap <= 1e-9
         assert answer.violation == 0
     return missed
@@ -467,8 +466,7 @@ def test_wide_prices_are_dealt_with_by_logarithms_to_the_same_answer(monkeypatch
     for alpha in (0.5, 1, 2):
         right = fair(alpha).allocate(instance).tasks
         with monkeypatch.context() as patch:
-            for room in (prices_module, responses):  # in exponents of claims too, which hardly matter here
-                patch.setattr(room, "WIDE", 1e-9)
+            patch.setattr(prices_module, "WIDE", 1e-9)  # in exponents of claims too, which hardly matter here
             np.testing.assert_allclose(fair(alpha).allocate(instance).tasks, right, rtol=1e-6)
 
 

@@ -21,7 +21,6 @@ from fairopt.formulation.program import Program
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool import max_sum
 from fairopt.methods.pool import solve as pool_module
-from fairopt.methods.pool import totals as totalling
 from fairopt.methods.settings import Settings
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.pool import totals
@@ -38,9 +37,9 @@ SHARES = {
 def solve(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> Answer:
     """What the route answers."""
     program = Program(instance, objective, constraints)
-    assert pool_module.totalled(program)
+    assert pool_module.max_sum_applies(program)
     with np.errstate(all="ignore"):
-        return best(program, pool_module.by_totals(program, Settings()))
+        return best(program, pool_module.solve_max_sum(program, Settings()))
 
 
 def by_duality(program: Program, share: fo.Share) -> float:
@@ -141,8 +140,7 @@ def test_it_is_exact_with_lower_bounds_and_reserves(instance: fo.Instance, data:
 def test_it_agrees_with_highs_when_few_users_are_looked_at_by_themselves(
     name: str, limits: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for room in (max_sum, totalling):
-        monkeypatch.setattr(room, "FEW", 30)
+    monkeypatch.setattr(max_sum, "FEW", 30)
     monkeypatch.setattr(max_sum, "MOST", 90)
     rng = np.random.default_rng(7)
     for n, m in ((61, 1), (300, 2), (1000, 4), (3000, 3)):
@@ -285,8 +283,8 @@ class Groups:
     def __init__(self, instance: fo.Instance) -> None:
         half = instance.n_users // 2
         parts = [instance.window(slice(0, half)), instance.window(slice(half, None))]
-        self.parts = [totalling.Totalling(Pool(Program(part, fo.Total(), ()), fo.DominantShare())) for part in parts]
-        self.whole = totalling.Totalling(Pool(Program(instance, fo.Total(), ()), fo.DominantShare()))
+        self.parts = [max_sum.MaxSumPool(Pool(Program(part, fo.Total(), ()), fo.DominantShare())) for part in parts]
+        self.whole = max_sum.MaxSumPool(Pool(Program(instance, fo.Total(), ()), fo.DominantShare()))
         self.n, self.usable, self.least = self.whole.n, self.whole.usable, self.whole.least
 
     def wanted(self, prices: Float, within: float) -> max_sum.Wanted:
@@ -296,13 +294,13 @@ class Groups:
         shifted = second._replace(users=second.users + self.parts[0].n)
         return max_sum.Wanted.of_all([answers[0], answers[1]._replace(near=shifted)])
 
-    def sample(self) -> totalling.Totalling | None:
+    def sample(self) -> max_sum.MaxSumPool | None:
         """Of all."""
         return self.whole.sample()
 
-    def everybody(self) -> max_sum.Columns:
+    def all_columns(self) -> max_sum.UserColumns:
         """Of all."""
-        return self.whole.everybody()
+        return self.whole.all_columns()
 
 
 def test_users_may_be_held_in_parts() -> None:
@@ -335,7 +333,7 @@ def test_it_is_for_totals_on_one_pool_with_nothing_but_bounds() -> None:
     servers = fo.Instance([[1, 2], [2, 1]], [[4, 4], [1, 3]])
 
     def fits(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> bool:
-        return pool_module.totalled(Program(instance, objective, constraints))
+        return pool_module.max_sum_applies(Program(instance, objective, constraints))
 
     assert fits(pool, fo.Total(), fo.MinTasks(0.1), fo.Reserve(0, 0.5)) and fits(pool, fo.AlphaFair(0))
     assert not fits(pool, fo.AlphaFair(0.5)) and not fits(pool, fo.Leximin())
@@ -353,7 +351,7 @@ def test_extra_memory_stays_under_half_of_the_demands() -> None:
     demands = rng.uniform(1, 10, (n, 4))
     program = Program(fo.Instance(demands, demands.sum(axis=0) * 0.3, task_limits=np.ones(n)), fo.Total(), ())
     tracemalloc.start()
-    answer = best(program, pool_module.by_totals(program, Settings()))
+    answer = best(program, pool_module.solve_max_sum(program, Settings()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert answer.gap <= 1e-12

@@ -7,10 +7,13 @@ import itertools
 import json
 import os
 import pickle
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +60,19 @@ def capacities_of(instance: fo.Instance) -> dict[str, float]:
     return dict(zip(instance.resources, instance.capacities[0].tolist(), strict=True))
 
 
+@contextmanager
+def at_rounds(callback: Callable[[int, str], object]) -> Iterator[None]:
+    """Have a function called with the number of each round and what is asked, before it is."""
+
+    def listen(what: str, *_: Any) -> None:
+        told = re.fullmatch(r"round (\d+): (\w+)", what)
+        if told:
+            callback(int(told[1]), told[2])
+
+    with fo.progress(listen):
+        yield
+
+
 def everybody(a: fo.ShardedAllocation) -> np.ndarray:
     """Tasks of all users."""
     return np.concatenate([a.tasks(k) for k in range(len(a.shards))])
@@ -101,7 +117,9 @@ def test_float32_is_added_up_as_float64(policy: fo.Policy) -> None:
     assert_same(a, policy.allocate(fo.Instance(demands, [30, 20, 25])))
 
 
-@pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(0.5), fo.FDS(3), fo.Policy(fo.MaxMin())], ids=repr)
+@pytest.mark.parametrize(
+    "policy", [fo.DRF(), fo.FDS(0.5), fo.FDS(3), fo.Policy(fo.MaxMin()), fo.FDS(beta=2, lam=-0.5)], ids=repr
+)
 def test_nobody_in_a_shard_or_anywhere_takes_part(policy: fo.Policy, tmp_path: Path) -> None:
     instance = instance_of(200)
     limits = np.where(np.arange(200) < 50, 0.0, np.inf)
@@ -170,8 +188,8 @@ def test_views_are_looked_at_once_and_tables_in_every_round(monkeypatch: pytest.
 
 def test_a_held_shard_travels_as_what_it_was_read_from(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", instance_of(5000).demands)
-    question = workers.Question(fo.AlphaFair(2), (), np.array([30.0, 20, 25]), NAMES)
-    held = workers.Held(shards.shards_of(tmp_path / "a.npy", None)[0], question)
+    question = workers.ShardedProblem(fo.AlphaFair(2), (), np.array([30.0, 20, 25]), NAMES)
+    held = workers.LoadedShard(shards.shards_of(tmp_path / "a.npy", None)[0], question)
     sent = pickle.dumps(held)
     assert len(sent) < 2000 and sys.getsizeof(held) >= 5000 * 4 * 8  # what Dask takes its memory to be
     one, other = (h.ask("respond", 1.0, np.zeros(3), 2.0) for h in (held, pickle.loads(sent)))
@@ -180,9 +198,8 @@ def test_a_held_shard_travels_as_what_it_was_read_from(tmp_path: Path) -> None:
 
 def test_progress_tells_every_round() -> None:
     told: list[tuple[int, str]] = []
-    a = fo.allocate_sharded(
-        fo.FDS(2), instance_of().demands, capacities=[30, 20, 25], progress=lambda k, what: told.append((k, what))
-    )
+    with at_rounds(lambda k, what: told.append((k, what))):
+        a = fo.allocate_sharded(fo.FDS(2), instance_of().demands, capacities=[30, 20, 25])
     assert [k for k, _ in told] == list(range(1, a.rounds + 1))
     assert told[0][1] == "opening" and told[-1][1] == "judge"
 
@@ -233,7 +250,7 @@ def test_arrays_are_written_as_npy(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_folder_that_is_there_is_refused_before_any_work(tmp_path: Path) -> None:
-    def never(k: int, what: str) -> None:
+    def never(*_: Any) -> None:
         raise AssertionError("work was done")
 
     demands = instance_of().demands
@@ -241,33 +258,30 @@ def test_a_folder_that_is_there_is_refused_before_any_work(tmp_path: Path) -> No
     (tmp_path / "broken.partial").mkdir()
     (tmp_path / "file").write_text("")
     for name in ("there", "broken", "file", "file/out", "nowhere/out"):
-        with pytest.raises(fo.InvalidBlock, match=r"there|broken|file|nowhere"):
-            fo.allocate_sharded(fo.DRF(), demands, capacities=[1, 1, 1], out=tmp_path / name, progress=never)
+        with pytest.raises(fo.InvalidBlock, match=r"there|broken|file|nowhere"), fo.progress(never):
+            fo.allocate_sharded(fo.DRF(), demands, capacities=[1, 1, 1], out=tmp_path / name)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["broken.partial", "file", "there"]
 
 
 @pytest.mark.parametrize("at", ["opening", "judge", "write"])
 def test_ctrl_c_leaves_nothing_behind(at: str, tmp_path: Path) -> None:
-    def stop(k: int, what: str) -> None:
-        if what == at:
+    def stop(what: str, done: int | None, total: int | None) -> None:
+        if at in what and done == 1:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        fo.allocate_sharded(
-            fo.FDS(2), instance_of().demands, capacities=[30, 20, 25], out=tmp_path / "out", progress=stop
-        )
+    halves = np.array_split(instance_of().demands, 2)
+    with pytest.raises(KeyboardInterrupt), fo.progress(stop):
+        fo.allocate_sharded(fo.FDS(2), halves, capacities=[30, 20, 25], out=tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_written_to_leaves_nothing_behind(tmp_path: Path) -> None:
     def spoil(k: int, what: str) -> None:
-        if what == "judge":
+        if what == "write":
             (tmp_path / "out.partial").rmdir()
 
-    with pytest.raises(fo.InvalidBlock, match="cannot be written"):
-        fo.allocate_sharded(
-            fo.DRF(), instance_of().demands, capacities=[30, 20, 25], out=tmp_path / "out", progress=spoil
-        )
+    with pytest.raises(fo.InvalidBlock, match="cannot be written"), at_rounds(spoil):
+        fo.allocate_sharded(fo.DRF(), instance_of().demands, capacities=[30, 20, 25], out=tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
@@ -276,11 +290,11 @@ def test_shards_that_change_meanwhile_are_not_written_as_if_certified(tmp_path: 
     source = table(tmp_path / "t.parquet", instance)
 
     def change(k: int, what: str) -> None:
-        if what == "judge":
+        if what == "write":
             table(source, instance.with_demands(instance.demands * 1.01))
 
-    with pytest.raises(fo.NotCertified, match="changed"):
-        fo.allocate_sharded(fo.DRF(), source, capacities=capacities_of(instance), out=tmp_path / "out", progress=change)
+    with pytest.raises(fo.NotCertified, match="changed"), at_rounds(change):
+        fo.allocate_sharded(fo.DRF(), source, capacities=capacities_of(instance), out=tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
 
 
@@ -414,10 +428,8 @@ def test_a_cluster_and_one_process_agree_to_the_last_digit(client: Any, policy: 
 def test_nothing_stays_on_the_cluster(client: Any) -> None:
     demands = instance_of().demands
     most: list[int] = []
-    a = fo.allocate_sharded(
-        fo.FDS(2), np.array_split(demands, 5), capacities=[30, 20, 25], client=client,
-        progress=lambda k, what: most.append(len(client.futures)),
-    )  # fmt: skip
+    with at_rounds(lambda k, what: most.append(len(client.futures))):
+        a = fo.allocate_sharded(fo.FDS(2), np.array_split(demands, 5), capacities=[30, 20, 25], client=client)
     assert len(most) >= 4 and max(most) <= 10  # the shards, and at most the last round's results
     assert nothing_held(client)
     assert len(a.tasks(4)) == 80
@@ -437,7 +449,8 @@ def test_a_worker_that_is_killed_costs_no_more_than_time(client: Any, at: str, t
             kill_workers(client, 1)
             killed.append(k)
 
-    a = fo.allocate_sharded(fo.FDS(2), source, capacities=units, client=client, progress=kill, out=tmp_path / "out")
+    with at_rounds(kill):
+        a = fo.allocate_sharded(fo.FDS(2), source, capacities=units, client=client, out=tmp_path / "out")
     assert killed
     b = fo.allocate_sharded(fo.FDS(2), source, capacities=units)
     np.testing.assert_allclose(a.prices, b.prices, rtol=1e-12)
@@ -458,11 +471,9 @@ def test_errors_of_shards_arrive_as_they_are(client: Any, tmp_path: Path) -> Non
         fo.allocate_sharded(fo.Policy(fo.Leximin(), [fo.MinTasks(9.0)]), [demands], capacities=units, client=client)
     assert caught.value.conflict
     for name, error in [("MissingExtra", fo.MissingExtra), ("RuntimeError", RuntimeError)]:
-        with pytest.raises(error, match="by a worker"):
-            fo.allocate_sharded(
-                fo.DRF(), [demands], capacities=units, client=client,
-                progress=lambda k, what, name=name: client.submit(raising, name).result(),
-            )  # fmt: skip
+        raises = partial(client.submit, raising, name)
+        with pytest.raises(error, match="by a worker"), at_rounds(lambda k, what, raises=raises: raises().result()):
+            fo.allocate_sharded(fo.DRF(), [demands], capacities=units, client=client)
     source = table(tmp_path / "t.parquet", instance_of())
     source.write_bytes(source.read_bytes()[:3000] + b"PAR1")
     with pytest.raises(fo.InvalidInstance, match=r"t.parquet"):
@@ -476,15 +487,16 @@ def test_a_file_that_vanishes_is_an_error_of_its_shard(client: Any, tmp_path: Pa
         table(source, instance)
 
         def vanish(k: int, what: str, some: Any = some) -> None:
-            if what == "opening":
+            if what != "opening" and source.exists():
                 source.unlink()
                 if some is not None:
                     kill_workers(some)  # so that it has to be read again
 
-        with pytest.raises(fo.InvalidInstance, match=r"shard 't.parquet, row group .*cannot be read"):
-            fo.allocate_sharded(
-                fo.DRF(), source, capacities=capacities_of(instance), client=some, progress=vanish, out=tmp_path / "out"
-            )
+        with (
+            pytest.raises(fo.InvalidInstance, match=r"shard 't.parquet, row group .*cannot be read"),
+            at_rounds(vanish),
+        ):
+            fo.allocate_sharded(fo.DRF(), source, capacities=capacities_of(instance), client=some, out=tmp_path / "out")
         assert not list(tmp_path.iterdir())
 
 
@@ -540,11 +552,10 @@ def test_a_cluster_that_goes_away_is_said_and_leaves_nothing(
             if what == "respond":
                 end(client, cluster)
 
-        with pytest.raises(fo.SolverUnavailable, match="cluster"):
+        with pytest.raises(fo.SolverUnavailable, match="cluster"), at_rounds(stop):
             fo.allocate_sharded(
-                fo.FDS(2), [instance_of().demands], capacities=[30, 20, 25], client=client, out=tmp_path / "out",
-                progress=stop,
-            )  # fmt: skip
+                fo.FDS(2), [instance_of().demands], capacities=[30, 20, 25], client=client, out=tmp_path / "out"
+            )
         assert not list(tmp_path.iterdir())
 
 

@@ -204,7 +204,7 @@ def test_tasks_leave_some_of_a_resource(case):
 
 
 def value(mechanism, shares):
-    """An increasing transform of 003 eq. 3, rational for beta = 2, and for beta = 1/2 and two suitable shares."""
+    """An increasing transform of eq. 3, rational for beta = 2, and for beta = 1/2 and two suitable shares."""
     beta, lam = (Fraction(part.split("=")[1]) for part in mechanism.split(":")[1].split(","))
     if min(shares) <= 0:
         return Fraction(0)
@@ -405,12 +405,12 @@ def below_bottleneck(tasks, demands, capacities, weights):
 
 
 def few_tasks(tasks, demands, capacities, weights):
-    """Cor. 2 of 003: at least 1 / max mu tasks."""
+    """Cor. 2 of Joe-Wong et al.: at least 1 / max mu tasks."""
     return 1 - tasks.sum(axis=1) * (demands / capacities[:, None]).max(axis=(1, 2))
 
 
 def runs_though_larger(tasks, demands, capacities, weights):
-    """Cor. 5 of 003: nobody runs who needs more of everything than another."""
+    """Cor. 5 of Joe-Wong et al.: nobody runs who needs more of everything than another."""
     larger = (demands[:, :, None] > demands[:, None]).all(axis=3).any(axis=2)
     return np.where(larger, tasks, 0).max(axis=1)
 
@@ -422,7 +422,7 @@ MEASURES = {
 
 
 def undominated(demands, capacities, k):
-    """Eq. 7 of 000: of any two users each has, without one of its k ratios, a product at least the other's."""
+    """Eq. 7 of Jiang and Wu: of any two users each has, without one of its k ratios, a product at least the other's."""
     ratios = -np.sort(-demands / capacities[:, None], axis=2)[..., :k]
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = ratios.prod(axis=2, keepdims=True) / ratios
@@ -536,10 +536,12 @@ def test_every_refutation_has_an_instance_or_an_argument():
 def test_claims_that_must_be_there_are():
     listed = {(claim.paper, claim.where) for claim in literature.claims()}
     for paper, names in {
-        "000": [f"Theorem {k}" for k in range(1, 5)], "002": [f"Theorem {k}" for k in range(1, 5)],
-        "003": [*(f"Prop. {k}" for k in (1, 3, 4, 5, 6, 7, 8)), *(f"Cor. {k}" for k in range(2, 7)),
+        "Jiang and Wu 2021": [f"Theorem {k}" for k in range(1, 5)],
+        "Hamzeh et al. 2019": [f"Theorem {k}" for k in range(1, 5)],
+        "Joe-Wong et al. 2013": [*(f"Prop. {k}" for k in (1, 3, 4, 5, 6, 7, 8)), *(f"Cor. {k}" for k in range(2, 7)),
                 "Table I", "sec. VII"],
-        "001": ["slide"], "004": ["sec. I"], "DRF": ["sec. 3"], "DRFH": ["abstract"],
+        "Jiang and Wu 2018": ["slide"], "Hamzeh et al. 2020": ["sec. I"],
+        "Ghodsi et al. 2011": ["sec. 3"], "Wang et al. 2014": ["abstract"],
     }.items():  # fmt: skip
         for name in names:
             assert any(p == paper and name in where for p, where in listed), (paper, name)
@@ -547,10 +549,10 @@ def test_claims_that_must_be_there_are():
 
 def test_verdicts_of_the_theorems():
     verdict = {(c.paper, c.where, c.property): c.verdict for c in literature.claims()}
-    assert {verdict["002", f"Theorem {k}", p] for k, p in enumerate(
+    assert {verdict["Hamzeh et al. 2019", f"Theorem {k}", p] for k, p in enumerate(
         ("envy-free", "sharing-incentive", "pareto", "strategy-proof"), 1)} == {"refuted"}  # fmt: skip
-    assert verdict["000", "Theorem 2", "strategy-proof-boosting"] == "proved"
-    assert verdict["000", "abstract, Def. 4, sec. 7", "strategy-proof"] == "refuted"
+    assert verdict["Jiang and Wu 2021", "Theorem 2", "strategy-proof-boosting"] == "proved"
+    assert verdict["Jiang and Wu 2021", "abstract, Def. 4, sec. 7", "strategy-proof"] == "refuted"
 
 
 def test_instances_are_small():
@@ -569,7 +571,7 @@ def test_every_mechanism_can_be_made_where_there_is_an_optimum():
 
 
 def test_claims_of_one_paper_by_key_in_any_case():
-    assert {claim.paper for claim in literature.claims("drfh")} == {"DRFH"}
+    assert {claim.paper for claim in literature.claims("drfh")} == {"Wang et al. 2014"}
     assert len(literature.claims()) == sum(len(literature.claims(paper)) for paper in literature.PAPERS)
 
 
@@ -579,7 +581,7 @@ def test_unknown_paper_is_refused_with_the_known_ones():
 
 
 def test_a_claim_of_an_unknown_property_paper_or_verdict_is_refused():
-    good = literature.claims("000")[0]
+    good = literature.claims("k-DF")[0]
     fields = {name: getattr(good, name) for name in good.__dataclass_fields__}
     for wrong in ({"paper": "005"}, {"property": "nice"}, {"verdict": "maybe"}):
         with pytest.raises(ValueError, match="unknown"):
@@ -602,12 +604,12 @@ def test_command_prints_tables_of_80_columns(run):
 
 
 def test_command_gives_reasons_for_one_paper(run):
-    code, out = run("claims", "--paper", "001")
+    code, out = run("claims", "--paper", "slides")
     assert code == 0 and "slides" in out and "MLF-DRS" not in out and "None found" in " ".join(out.split())
 
 
 def test_command_gives_json(run):
-    code, out = run("claims", "--paper", "000", "--json")
+    code, out = run("claims", "--paper", "k-DF", "--json")
     rows = json.loads(out)
     lie = next(row for row in rows if row["property"] == "strategy-proof" and row["verdict"] == "refuted")
     assert code == 0

@@ -1,0 +1,17 @@
+"""What readers return: the arguments of an `Instance`, which `fairopt.datasets` makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Arguments"]
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """The arguments of an `Instance`, the files that an error about them is about, and whether to merge servers."""
+
+    values: dict[str, Any]
+    places: tuple[str, ...]
+    merge: bool = False

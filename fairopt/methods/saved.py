@@ -1,0 +1,68 @@
+"""Saved allocations, judged again as they stand."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.objectives import Tiers
+from fairopt.errors import FairoptError
+from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
+from fairopt.formulation.program import Program
+from fairopt.methods.bundles.solve import proposal_of
+from fairopt.methods.dispatch import solve_tiers
+from fairopt.methods.settings import Settings
+from fairopt.proofs import gate
+from fairopt.proofs.evidence import Proposal
+from fairopt.proofs.gate import Answer
+from fairopt.proofs.plain import restored
+
+
+def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
+    """The same point of a feasible allocation of a policy, certified or not; ``method`` and ``solver`` are how it came.
+
+    ``evidence`` is what was kept of it (`Allocation.evidence`). Where that does not prove the point, the policy is
+    solved once more for evidence.
+    """
+    begun = time.perf_counter()
+    policy, instance, settings = given.policy, given.instance, Settings()
+    several = isinstance(policy.objective, Tiers)
+    try:
+        if decides_bundles(policy.objective):
+            held = given.given_bundles
+            if held is None:
+                raise ValueError("no bundles")
+            earlier = solve_tiers(policy, instance, settings, "auto") if several else []
+            last = earlier[-1][0] if earlier else BundleProgram(instance, policy.objective, policy.constraints)
+            assert isinstance(last, BundleProgram)
+            found = gate.empty(last) if last.empty else gate.judge(
+                last, proposal_of(last, held, given.tasks_by_server, method, solver)
+            )  # fmt: skip
+            return gate.allocation(policy, [*earlier[:-1], (last, found)], begun, given.tasks_by_server, held)
+        if not several:
+            program = Program(instance, policy.objective, policy.constraints)
+            found = gate.empty(program) if program.empty else _judge_by_kept(program, given, evidence, method, solver)
+            if found.ok:
+                return gate.allocation(policy, [(program, found)], begun, given.tasks_by_server)
+        *before, (program, fresh) = solve_tiers(policy, instance, settings, "auto")
+        found = _judge_at(program, given, fresh.evidence, method, solver)
+        return gate.allocation(policy, [*before, (program, found)], begun, given.tasks_by_server)
+    except (FairoptError, LookupError, TypeError, ValueError) as error:
+        note = f"it could not be judged again: {error}"
+        known = {"value": given.objective, "prices": given.evidence_prices, "bundles": given.given_bundles}
+        return gate.of_nothing(instance, given.tasks_by_server, policy, note=note, **known)
+
+
+def _judge_by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
+    """The tasks of an allocation, judged by the evidence that was kept of it, if that is any."""
+    try:
+        kept = restored(program, evidence[0], solver) if evidence and evidence[0] else None
+        return _judge_at(program, given, kept, method, solver)
+    except (LookupError, TypeError, ValueError):
+        return gate.nothing(program, method)
+
+
+def _judge_at(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
+    """The tasks of an allocation, judged by evidence."""
+    return gate.judge(program, Proposal(method, program.gather(given.tasks_by_server), evidence, solver))

@@ -1,0 +1,132 @@
+"""Sums over classes of identical servers and over types of server, and the part of their capacity in use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.instance import Instance
+
+__all__ = ["ByType", "by_type", "capacity_of", "part_of", "several_types", "sum_by"]
+
+Float = NDArray[np.floating[Any]]
+
+MOST = 20  # types that pictures and tables show
+ONE_TYPE = "all servers"  # where an instance names no types
+
+
+def sum_by(groups: NDArray[np.int64], by_row: Float) -> Float:
+    """Sums over the server rows of each group (numbered from 0 without gaps), shape (n_groups, ...).
+
+    Examples
+    --------
+    >>> sum_by(np.array([0, 1, 0]), np.array([[1.0], [2.0], [3.0]])).tolist()
+    [[4.0], [2.0]]
+    """
+    out = np.zeros((int(groups.max()) + 1, *by_row.shape[1:]))
+    np.add.at(out, groups, by_row)
+    return out
+
+
+def capacity_of(instance: Instance, groups: NDArray[np.int64]) -> Float:
+    """Units of each resource that all servers of each group have, counts included, shape (n_groups, n_resources)."""
+    return sum_by(groups, instance.capacities * instance.counts[:, None])
+
+
+def part_of(instance: Instance, groups: NDArray[np.int64], units: Float) -> Float:
+    """The part of each group's capacity that units by server row (as `Allocation.usage`) are; NaN where it has none.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[1, 1]], [[4, 2], [4, 2], [8, 0]], counts=[1, 2, 1])
+    >>> part_of(cluster, cluster.server_classes, np.array([[1.0, 1.0], [5.0, 5.0], [2.0, 0.0]])).tolist()
+    [[0.5, 1.0], [0.25, nan]]
+    """
+    capacity = capacity_of(instance, groups)
+    return np.divide(sum_by(groups, units), capacity, out=np.full(capacity.shape, np.nan), where=capacity > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class ByType:
+    """Sums over the servers of each type; made by `by_type`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The types.
+    servers : ndarray of int of shape (n_types,)
+        Number of servers of each, counts included.
+    resources : tuple of str
+        The resources.
+    tasks : dict of ndarray of shape (n_types,) by policy
+        Tasks of all users that run there.
+    used, held : dict of ndarray of shape (n_types, n_resources) by policy
+        The part of the type's capacity that tasks use, and that users hold; NaN where it has none.
+    bundles : frozenset of str
+        The policies that decide bundles, so that what is held and what tasks use may differ.
+    """
+
+    names: tuple[str, ...]
+    servers: NDArray[np.int64]
+    resources: tuple[str, ...]
+    tasks: dict[str, Float]
+    used: dict[str, Float]
+    held: dict[str, Float]
+    bundles: frozenset[str]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per policy and type, see `Comparison.by_server_type`."""
+
+        def by_resource(parts: Float) -> dict[str, float | None]:
+            return {r: None if np.isnan(x) else x for r, x in zip(self.resources, parts.tolist(), strict=True)}
+
+        return [
+            {
+                "policy": policy, "server_type": name, "servers": int(self.servers[t]), "tasks": float(tasks[t]),
+                "utilisation": by_resource(self.held[policy][t]),
+                "utilisation_of_tasks": by_resource(self.used[policy][t]),
+            }
+            for policy, tasks in self.tasks.items() for t, name in enumerate(self.names)
+        ]  # fmt: skip
+
+    def flat(self, policy: str) -> dict[str, float | None]:
+        """The numbers of one policy with a name each, as tables with a line per policy want them."""
+        out: dict[str, float | None] = {}
+        for t, name in enumerate(self.names):
+            known = policy in self.tasks
+            out[f"tasks on {name}"] = float(self.tasks[policy][t]) if known else None
+            for words, parts in (("used", self.held), ("used by tasks", self.used)):
+                for i, resource in enumerate(self.resources):
+                    part = float(parts[policy][t, i]) if known else np.nan
+                    out[f"{words} {resource} on {name}"] = None if np.isnan(part) else part
+        return out
+
+    def most(self, limit: int = MOST) -> list[int]:
+        """The types with the most servers, in their order: all of them, if there are no more than the limit."""
+        return sorted(np.argsort(-self.servers, kind="stable")[:limit].tolist())
+
+
+def several_types(instance: Instance) -> bool:
+    """Whether a report by type of server says more than one of all servers together."""
+    return len(set(instance.server_types or ())) > 1
+
+
+def by_type(instance: Instance, allocations: Mapping[str, Allocation]) -> ByType:
+    """Add up over the servers of each type, in the order in which types appear; without types all are of one."""
+    types = instance.server_types or (ONE_TYPE,) * instance.n_servers
+    position = {name: t for t, name in enumerate(dict.fromkeys(types))}
+    of_row = np.array([position[name] for name in types])
+    return ByType(
+        names=tuple(position), resources=instance.resources,
+        servers=sum_by(of_row, instance.counts.astype(float)).astype(np.int64),
+        tasks={name: sum_by(of_row, a.tasks_by_server.sum(axis=0)) for name, a in allocations.items()},
+        used={name: part_of(instance, of_row, a.task_usage) for name, a in allocations.items()},
+        held={name: part_of(instance, of_row, a.usage) for name, a in allocations.items()},
+        bundles=frozenset(name for name, a in allocations.items() if a.given_bundles is not None),
+    )  # fmt: skip

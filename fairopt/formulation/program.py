@@ -245,7 +245,7 @@ class ConeModel:
         self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
         for constraint in program.rest:
             model = self.model if is_ours(constraint) else self.model_as_given()
-            for name, condition in written(constraint, model).items():
+            for name, condition in checked_conditions(constraint, model).items():
                 self.rest.append((constraint, name, condition))
             self.rest += [(constraint, "required", condition) for condition in self.model.required]
             self.model.required.clear()  # what objectives require comes after
@@ -330,7 +330,7 @@ def require_instance(instance: object) -> None:
         )
 
 
-def written(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
+def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
     """A constraint's conditions, checked to be what CVXPY can take.
 
     Parameters

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -251,6 +252,11 @@ class Derived:
         classes = self.server_classes
         portion = self.counts / np.bincount(classes, weights=self.counts)[classes]
         return tasks_by_class[:, classes] * portion
+
+    @cached_property
+    def _coefficients(self) -> WeakKeyDictionary[Any, Float] | None:
+        """What `per_task` of shares said here, as long as these are in use; None in windows, which are many."""
+        return WeakKeyDictionary()
 
     # -- values by user ---------------------------------------------------------------------------------------
 

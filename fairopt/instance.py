@@ -289,7 +289,7 @@ class Instance(Exchange):
             task_limits=self.task_limits[rows], counts=self.counts, eligible=self.eligible[rows],
             total_capacities=self.total_capacities, _users=None, _resources=self._resources, _servers=self._servers,
             server_types=self.server_types, units=self.units, notes=self.notes, _parent=(self, rows),
-            _merged_from=None, _checked=True,
+            _merged_from=None, _coefficients=None, _checked=True,
         )  # fmt: skip
         if ratios is not None:
             part.__dict__["ratios"] = ratios
@@ -316,7 +316,8 @@ class Instance(Exchange):
         )  # fmt: skip
         if not self.everywhere:
             part.__dict__.pop("everywhere", None)
-        for name in ("ratios", "dominant_shares", "total_capacities", "tasks_alone", "server_classes", "servers"):
+        names = "ratios", "dominant_shares", "total_capacities", "tasks_alone", "server_classes", "servers"
+        for name in (*names, "_coefficients"):
             part.__dict__.pop(name, None)
         if "dominance" in part.__dict__:
             part.__dict__["dominance"] = self.dominance.on(rows)

@@ -16,7 +16,7 @@ from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.methods.prepared import Prepared
-from fairopt.proofs.read import read
+from fairopt.proofs.read import read_problem
 
 __all__ = ["Policy", "accepted", "label"]
 
@@ -216,7 +216,7 @@ class Policy:
         >>> fo.NoFairness().read(changed, cluster).tasks.round(4)
         array([ 2.2727, 13.6364])
         """
-        return read(self, problem, instance)
+        return read_problem(self, problem, instance)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
-from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_within
+from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.certificate import VIOLATION_TOLERANCE, Try
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
@@ -166,7 +166,7 @@ def _fewer_than_fit(allocation: Allocation) -> bool:
         return False
     if division(instance, policy.objective, policy.constraints) is None:
         return False
-    fit = cut_at_limits(instance, tasks_within(instance, bundles))
+    fit = cut_at_limits(instance, tasks_in_bundles(instance, bundles))
     return bool((allocation.tasks_by_server < fit * (1 - VIOLATION_TOLERANCE)).any())
 
 

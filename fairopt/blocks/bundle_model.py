@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.blocks.model import Model, Pairs, Point, Rows
+from fairopt.blocks.model import Indices, Model, Pairs, Point
 from fairopt.instance import Instance
 
-__all__ = ["BundleModel", "BundlePoint", "Triples", "cut_at_limits", "tasks_within"]
+__all__ = ["BundleModel", "BundlePoint", "Triples", "cut_at_limits", "tasks_in_bundles", "tasks_within"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -47,7 +47,7 @@ class Triples:
         place[self.user, self.server, self.resource] = np.arange(len(self))
         return place
 
-    def index(self, user: Rows, server: Rows, resource: Rows) -> Rows:
+    def index(self, user: Indices, server: Indices, resource: Indices) -> Indices:
         """Where triples stand that are known to be among them."""
         return self._place[user, server, resource]
 
@@ -120,7 +120,7 @@ class BundleModel(Model):
         """Who can hold what, (n_users, n_servers, n_resources)."""
         return self.triples.who
 
-    def split_bundles(self, user: Rows, server: Rows, resource: Rows) -> tuple[cp.Expression, Float]:
+    def split_bundles(self, user: Indices, server: Indices, resource: Indices) -> tuple[cp.Expression, Float]:
         """What users hold of resources on server rows they may use, as (expression near 1, units by entry)."""
         triple = self.triples.index(user, server, resource)
         everything = len(triple) == len(self.triples) and bool((triple == np.arange(len(triple))).all())
@@ -163,46 +163,32 @@ class BundlePoint(Point):
         instance = self.instance
         part = instance.capacities * instance.counts[:, None] / max(instance.n_users, 1)
         bundles = np.where(instance.eligible[:, :, None], part, 0.0)
-        return BundlePoint(instance, bundles, cut_at_limits(instance, tasks_within(instance, bundles)))
+        return BundlePoint(instance, bundles, cut_at_limits(instance, tasks_in_bundles(instance, bundles)))
 
 
-def tasks_within(instance: Instance, bundles: Float) -> Float:
-    """Tasks that bundles have room for; task limits play no part.
+def tasks_within(bundles: Float, demands: Float) -> Float:
+    """Tasks that bundles have room for, ``min_i b_i / d_i`` over the last axis: infinitely many if they need nothing.
 
-    Parameters
-    ----------
-    instance : Instance
-        With the demands per task.
-    bundles : ndarray of shape (n_users, n_servers, n_resources)
-        What each user holds.
-
-    Returns
-    -------
-    ndarray of shape (n_users, n_servers)
-        ``min_i a_jsi / d_jsi`` over what a task needs; zero where a user is not eligible.
+    Column by column, since rows of few numbers are slow to go through.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        room = bundles / instance.per_server_demands  # infinite, or 0/0, where a task needs nothing
-    tasks = room[:, :, 0]
-    for i in range(1, room.shape[2]):
-        tasks = np.fmin(tasks, room[:, :, i])
+    shape = np.broadcast_shapes(bundles.shape[:-1], demands.shape[:-1])
+    tasks = np.full(shape, np.inf)
+    with np.errstate(over="ignore"):
+        for i in range(demands.shape[-1]):
+            need = demands[..., i]
+            room = np.divide(bundles[..., i], need, out=np.full(shape, np.inf), where=need > 0)
+            np.minimum(tasks, room, out=tasks)
+    return tasks
+
+
+def tasks_in_bundles(instance: Instance, bundles: Float) -> Float:
+    """Tasks of shape (n_users, n_servers) that what users hold has room for; task limits play no part."""
+    tasks = tasks_within(bundles, instance.per_server_demands)
     return tasks if instance.everywhere else np.where(instance.eligible, tasks, 0.0)
 
 
 def cut_at_limits(instance: Instance, tasks: Float) -> Float:
-    """Tasks by server with users above their limit brought down to it, on all servers alike.
-
-    Parameters
-    ----------
-    instance : Instance
-        With the limits.
-    tasks : ndarray of shape (n_users, n_servers)
-        Non-negative.
-
-    Returns
-    -------
-    ndarray of shape (n_users, n_servers)
-    """
+    """Tasks of shape (n_users, n_servers) with users above their limit brought down to it, on all servers alike."""
     total = tasks.sum(axis=1)
     over = total > instance.task_limits
     if over.any():

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, PerUser, as_given, parameter, per_user_parameter, resource_name
+from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.model import Model
 from fairopt.blocks.shares import DominantShare, Share, require_share
 from fairopt.errors import InvalidBlock
@@ -295,10 +296,7 @@ class EnvyFree(Constraint):
         demands, w = instance.per_server_demands, instance.weights
         rows, columns, values = [], [], []
         for p, (k, s) in enumerate(zip(pairs.user, pairs.server, strict=True)):
-            needed = demands[:, s, :] > 0
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                runs = np.where(needed, demands[k, s] / demands[:, s, :], np.inf).min(axis=1)
-            runs = np.where(instance.eligible[:, s], runs, 0.0) * (w / w[k])
+            runs = np.where(instance.eligible[:, s], tasks_within(demands[k, s], demands[:, s]), 0.0) * (w / w[k])
             enviers = np.flatnonzero((runs > 0) & (np.arange(n) != k))
             rows.append(enviers * n + k)
             columns.append(np.full(len(enviers), p))

@@ -94,6 +94,21 @@ class Share(Block):
         return c
 
     def _asked(self, instance: Instance) -> Float:
+        """What `per_task` says, once for an instance as long as an equal share is in use."""
+        kept = instance._coefficients
+        if kept is None:
+            return self._asked_anew(instance)
+        try:
+            c = kept.get(self)
+        except TypeError:  # a share of one's own that does not hash
+            return self._asked_anew(instance)
+        if c is None:
+            c = self._asked_anew(instance).view()
+            c.flags.writeable = False
+            kept[self] = c
+        return c
+
+    def _asked_anew(self, instance: Instance) -> Float:
         """What `per_task` says; a share of one's own is asked about users and servers as they were given."""
         n, servers = instance.n_users, instance.n_servers
         if not is_ours(self):
@@ -111,6 +126,17 @@ class Share(Block):
     def why_zero(self, instance: Instance, user: int) -> str:
         """What makes a coefficient zero, and the fix, for the message of `OutOfDomain`."""
         return "the notion is not defined for it; leave the user out or choose another share"
+
+
+def ask_again(instance: Instance) -> None:
+    """Forget what shares of one's own said of an instance and those it came from: what they read may have changed."""
+    kept = vars(instance).get("_coefficients") or {}
+    for share in list(kept):
+        if not is_ours(share):
+            del kept[share]
+    for origin in (instance.merged_from, *(instance.chosen_from or ())[:1]):
+        if origin is not None:
+            ask_again(origin)
 
 
 def require_share(share: object, block: object) -> None:

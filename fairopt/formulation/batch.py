@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
@@ -284,12 +285,6 @@ class Batch:
 def is_one_pool(instance: Instance) -> bool:
     """Whether a batch can hold an instance: one row of one server, where all users may run."""
     return instance.n_servers == 1 and int(instance.counts[0]) == 1 and bool(instance.eligible.all())
-
-
-def tasks_within(bundles: Float, demands: Float) -> Float:
-    """Tasks that bundles have room for, over the last axis."""
-    shape = np.broadcast_shapes(bundles.shape, demands.shape)
-    return np.divide(bundles, demands, out=np.full(shape, np.inf), where=demands > 0).min(axis=-1)
 
 
 def wrong_shape(shape: tuple[int, ...]) -> InvalidInstance:

@@ -13,7 +13,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.bundle_model import BundleModel, BundlePoint, Triples, tasks_within
+from fairopt.blocks.bundle_model import BundleModel, BundlePoint, Triples, tasks_in_bundles
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, EnvyFree
 from fairopt.blocks.model import Model, Pairs
@@ -52,6 +52,7 @@ class BundleProgram(Program):
         if isinstance(objective, Leximin):
             raise InvalidBlock(f"{objective!r} beside an objective over bundles; give MaxMin, which is a number")
         super().__init__(instance, objective, constraints, merge)
+        self.merge = self.instance.n_servers < self.unmerged.n_servers  # bundles are large: no copy without need
 
     def read_blocks(self) -> None:
         """Check the blocks; all constraints stay in `rest`."""
@@ -139,7 +140,7 @@ class BundleConeModel(ConeModel):
         self.triples, pairs = program.triples, program.pairs
         there = np.maximum(instance.eligible.sum(axis=0), 1)
         self.units = self.triples.capacity / there[self.triples.server]  # an equal part of each capacity
-        scale = tasks_within(instance, self.triples.table(self.units))[pairs.user, pairs.server]
+        scale = tasks_in_bundles(instance, self.triples.table(self.units))[pairs.user, pairs.server]
         self.alone = instance.tasks_alone[pairs.user, pairs.server]
         self.scale = np.where(scale > 0, scale, self.alone)
         k, n_tasks = len(self.triples), len(pairs) * program.speaks_of_tasks

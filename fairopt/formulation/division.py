@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.bundle_model import tasks_within
+from fairopt.blocks.bundle_model import tasks_in_bundles
 from fairopt.blocks.bundles import AtMostRequested, GlobalAggregateResource, Parts, WeightedLog
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
@@ -22,7 +22,7 @@ from fairopt.dominance import server_blocks, sums_by_group
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 
-__all__ = ["Division", "Judged", "division"]
+__all__ = ["DividedBundles", "Division", "division"]
 
 Float = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
@@ -31,7 +31,7 @@ LOG_2 = float(np.log(2.0))
 
 
 @dataclass
-class Judged:
+class DividedBundles:
     """Bundles of one server of each row, the tasks in them, and what the proof says.
 
     Attributes
@@ -83,7 +83,7 @@ class Division:
     parts: Parts | None
     capped: Mask
 
-    def answer(self, given: Float | None = None) -> Judged:
+    def answer(self, given: Float | None = None) -> DividedBundles:
         """The optimal bundles, or others judged by the optimal prices.
 
         Parameters
@@ -93,7 +93,7 @@ class Division:
 
         Returns
         -------
-        Judged
+        DividedBundles
 
         Raises
         ------
@@ -103,13 +103,13 @@ class Division:
         instance = self.instance
         n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
         bundles = np.empty((n, servers, m)) if given is None else given
-        out = Judged(bundles, np.empty((n, servers)), np.empty((servers, m)))
+        out = DividedBundles(bundles, np.empty((n, servers)), np.empty((servers, m)))
         by_server = getattr(self.objective.base, "by_server", False)
         bases = None if by_server else self.objective.bases(instance)
         for rows in server_blocks(n, servers, m):
             window = instance.server_window(rows)
             base = self.objective.bases(window) if bases is None else bases[:, rows]
-            _Block(self, window, rows, base).judge(out, given is None)
+            _DividedServers(self, window, rows, base).measure(out, given is None)
         return out
 
     def parts_of_one(self) -> Float:
@@ -151,7 +151,7 @@ def division(instance: Instance, objective: Objective, constraints: Sequence[Con
     return Division(instance, terms[0], parts, capped)
 
 
-class _Block:
+class _DividedServers:
     """Some servers of a division: levels, bundles and the proof, while their numbers are at hand."""
 
     def __init__(self, whole: Division, window: Instance, rows: slice, base: Float) -> None:
@@ -212,7 +212,7 @@ class _Block:
                 for total, p in zip(self.sums(held), self.parts, strict=True)]  # fmt: skip
         return np.asarray(held * self.by_user(down))
 
-    def judge(self, out: Judged, optimal: bool) -> None:
+    def measure(self, out: DividedBundles, optimal: bool) -> None:
         """Write this block's part of the answer, and add up what it says."""
         rows = self.rows
         nothing = self.best.min(initial=1.0) <= 0
@@ -220,7 +220,7 @@ class _Block:
             self.refuse_nothing()
         held = self.best if optimal else self.within(out.bundles[:, rows])
         out.bundles[:, rows] = held
-        out.tasks[:, rows] = tasks_within(self.window, held)
+        out.tasks[:, rows] = tasks_in_bundles(self.window, held)
         worth = [_worth(t) for t in self.levels]
         out.prices[rows] = _added([slope * w for slope, w in zip(self.slopes, worth, strict=True)])
         totals = self.sums(held)

@@ -15,7 +15,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import Leximin, MaxMin, Tiers
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
-from fairopt.formulation.program import Program, require_instance, written
+from fairopt.formulation.program import Program, checked_conditions, require_instance
 from fairopt.instance import Instance
 
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
@@ -66,7 +66,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
             if len(limited):
                 conditions.append(_named("task limits", model.tasks[limited] <= part.task_limits[limited]))
         for block in policy.constraints:
-            for name, condition in written(block, model if is_ours(block) else of_all).items():
+            for name, condition in checked_conditions(block, model if is_ours(block) else of_all).items():
                 conditions.append(_named(f"{block!r}: {name}", condition))
         objective = cp.sum(program.objective.expression(model))
         conditions += model.required

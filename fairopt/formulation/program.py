@@ -21,7 +21,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
-from fairopt.blocks.shares import Share
+from fairopt.blocks.shares import Share, ask_again
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 
@@ -52,6 +52,7 @@ class Program:
         self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
     ) -> None:
         self.given, self.objective, self.constraints = instance, objective, tuple(constraints)
+        ask_again(instance)
         takes_part = instance.task_limits > 0
         self.everybody = bool(takes_part.all())
         self.unmerged = instance if self.everybody else instance.taking_part(self.active)
@@ -177,7 +178,7 @@ class Program:
 
     def expand_rows(self, by_row: Float) -> Float:
         """Values of shape (n_users, n_servers, ...) on the instance given: spread over identical servers."""
-        if self.instance.n_servers < self.unmerged.n_servers:
+        if self.merge and self.unmerged.n_servers > 1:
             classes = self.unmerged.server_classes
             portion = self.unmerged.counts / self.instance.counts[classes]
             by_row = by_row[:, classes] * portion.reshape(-1, *[1] * (by_row.ndim - 2))
@@ -244,7 +245,7 @@ class ConeModel:
         self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
         for constraint in program.rest:
             model = self.model if is_ours(constraint) else self.model_as_given()
-            for name, condition in written(constraint, model).items():
+            for name, condition in checked_conditions(constraint, model).items():
                 self.rest.append((constraint, name, condition))
             self.rest += [(constraint, "required", condition) for condition in self.model.required]
             self.model.required.clear()  # what objectives require comes after
@@ -329,7 +330,7 @@ def require_instance(instance: object) -> None:
         )
 
 
-def written(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
+def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
     """A constraint's conditions, checked to be what CVXPY can take.
 
     Parameters

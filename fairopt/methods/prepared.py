@@ -36,7 +36,7 @@ from fairopt.proofs.evidence import Proposal, Solved
 __all__ = ["KeptModel", "Prepared", "can_keep"]
 
 Float = NDArray[np.floating[Any]]
-Rows = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 # Rows times columns of CVXPY's program: compiling for parameters takes time and memory like this (CVXPY 1.9 lays them
 # out in one vector), and in a larger program the solver's own work is all that counts. Alpha = 2 with limits: 100 users
@@ -200,7 +200,7 @@ class KeptModel(ConeModel):
         Users with a row for an upper and for a lower bound; the others never have one.
     """
 
-    def __init__(self, program: Program, settings: Settings, limited: Rows, floored: Rows) -> None:
+    def __init__(self, program: Program, settings: Settings, limited: Indices, floored: Indices) -> None:
         pairs, majorant = program.pairs, _majorant(program)
         self.solver = chain_of(settings, linear=not any(term.alpha for term in majorant.powers))[0]
         self.limited, self.floored = limited, floored
@@ -329,6 +329,6 @@ def _structure(instance: Instance, taking_part: Instance) -> tuple[bytes, ...]:
     return (instance.task_limits > 0).tobytes(), instance.eligible.tobytes(), classes.tobytes()
 
 
-def _with_rows(held: Rows, wanted: Rows, program: Program) -> Rows:
+def _with_rows(held: Indices, wanted: Indices, program: Program) -> Indices:
     """The rows held where they are enough, else those of all users, so that it happens once."""
     return held if np.isin(wanted, held).all() else np.arange(program.instance.n_users)

@@ -23,7 +23,7 @@ from fairopt.methods.batch.allocate_many import allocate_many
 from fairopt.policy import accepted, label
 from fairopt.progress import additional_listener, by_itself, tell, within
 from fairopt.proofs import gate
-from fairopt.proofs.gate import Found
+from fairopt.proofs.gate import MeasuredPart
 
 __all__ = ["NaivePerServer"]
 
@@ -36,7 +36,7 @@ class _Answers(NamedTuple):
     """Tasks (n_users, n_classes) of one server of each class, what was certified of them, and what was tried."""
 
     tasks: Float
-    parts: Sequence[Certificate | Found]
+    parts: Sequence[Certificate | MeasuredPart]
     tried: tuple[Try, ...]
     failed: int | None  # the first class without a certified answer
     bundles: Float | None = None  # (n_users, n_classes, n_resources), of a policy that decides them
@@ -183,7 +183,7 @@ class NaivePerServer:
         except (InvalidBlock, InvalidInstance, OutOfDomain):
             return None  # one by one, errors name the user and the server
         failed = np.flatnonzero(~found.ok)
-        part = Found(float(found.gap.max()), float(found.violation.max()), found.method)
+        part = MeasuredPart(float(found.gap.max()), float(found.violation.max()), found.method)
         return _Answers(found.tasks.T, [part], (), int(failed[0]) if len(failed) else None)
 
     def _one_by_one(

@@ -11,12 +11,12 @@ from scipy.special import boxcox
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
 from fairopt.formulation.batch import BatchChunk
 
-__all__ = ["judge"]
+__all__ = ["judge_batch"]
 
 Float = NDArray[np.floating[Any]]
 
 
-def judge(chunk: BatchChunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:
+def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:
     """Gap and violation of each instance of a chunk at tasks (n_users, size); a gap is NaN or infinite where unproved.
 
     The evidence are prices (n_resources, size): None for leximin and max-min; logarithms of prices per whole capacity,

@@ -189,7 +189,7 @@ def linear_charge(condition: cp.Constraint, unknowns: cp.Variable, dual: Float |
     return Charge(per_unit, float(rows.values @ dual), size, float(np.abs(rows.values * dual).sum()))
 
 
-class Rows(NamedTuple):
+class LinearRows(NamedTuple):
     """Rows ``values <= 0`` (or == 0) of a condition where it stands, and their slopes, as (unknowns, rows)."""
 
     slopes: sp.csr_array
@@ -197,7 +197,7 @@ class Rows(NamedTuple):
     inequality: bool
 
 
-def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> Rows | None:
+def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> LinearRows | None:
     """A condition, linearised; None for what is left out, which only relaxes a bound."""
     if _has_more(condition, unknowns):  # a variable of its own: its range is not known
         return None
@@ -213,7 +213,7 @@ def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> Rows | None:
     if jacobian is None or expression.value is None:
         return None
     values = np.asarray(expression.value, dtype=float).ravel(order="F")
-    return Rows(sp.csr_array(jacobian * sign), values * sign, inequality)
+    return LinearRows(sp.csr_array(jacobian * sign), values * sign, inequality)
 
 
 def further_slopes(cone: ConeModel, tasks: Float, duals: Sequence[Float]) -> sp.csr_array:

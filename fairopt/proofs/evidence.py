@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairopt.proofs.servers import LevelUnits
 
 __all__ = [
-    "Bottlenecked", "Evidence", "FairPrices", "Held", "Holding", "Proposal", "RowPrices", "Solved", "TotalPrices",
+    "Bottlenecked", "Evidence", "FairPrices", "HeldLevels", "Holding", "Proposal", "RowPrices", "Solved", "TotalPrices",
 ]  # fmt: skip
 
 Float = NDArray[np.floating[Any]]
@@ -96,7 +96,7 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldLevels:
     """Leximin by programs: for every user below its limit the prices that hold it, by level.
 
     ``model`` is the cone program, where there are further conditions to be checked; ``prices`` the derivative of the
@@ -131,7 +131,7 @@ class Solved:
         return cp.sum(self.model.program.objective.expression(self.model.model)) / self.unit, self.unit
 
 
-Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | Held | Solved | Division
+Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | HeldLevels | Solved | Division
 
 
 @dataclass(frozen=True)

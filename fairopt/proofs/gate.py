@@ -30,7 +30,7 @@ from fairopt.proofs.evidence import (
     Bottlenecked,
     Evidence,
     FairPrices,
-    Held,
+    HeldLevels,
     Proposal,
     RowPrices,
     Solved,
@@ -41,7 +41,7 @@ from fairopt.proofs.pool import Bottlenecks, PoolProof, Sums, Worth, bottlenecks
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 
 if TYPE_CHECKING:
-    from fairopt.proofs.read import Read
+    from fairopt.proofs.read import ReadAnswer
 
 Float = NDArray[np.floating[Any]]
 
@@ -136,7 +136,7 @@ def judge(program: Program, proposal: Proposal) -> Answer:
 def _judged(program: Program, proposal: Proposal) -> Answer:
     """By kind of evidence, each of which proves objectives of some kinds."""
     method, tasks, evidence = proposal.method, proposal.tasks, proposal.evidence
-    if evidence is None or not _about(program, evidence):
+    if evidence is None or not _can_prove(program, evidence):
         return nothing(program, method)
     if isinstance(program, BundleProgram):
         return _judged_bundles(program, proposal)
@@ -146,11 +146,11 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     if isinstance(evidence, RowPrices):
         table = servers.repaired(evidence.units, program.pairs.table(tasks))
         tasks = table[program.pairs.user, program.pairs.server]
-        gap, prices = servers.judge(evidence, table)
+        gap, prices = servers.judge_row_prices(evidence, table)
         return _measured(program, method, tasks, gap, prices.T.ravel())
     tasks = conditions.repair(program, tasks)
-    if isinstance(evidence, Held):
-        gap, gaps = levels.judge(program, evidence, tasks)
+    if isinstance(evidence, HeldLevels):
+        gap, gaps = levels.judge_levels(program, evidence, tasks)
         blocks = (
             conditions.bounds_violation(program, tasks) if evidence.model is None
             else conditions.block_violation(evidence.model, tasks)
@@ -158,7 +158,7 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
         answer = _measured(program, method, tasks, gap, evidence.prices)
         answer.block_violation, answer.gaps = blocks, gaps or (gap,)
         return answer
-    found = solved.judge(program, evidence, tasks)
+    found = solved.judge_solved(program, evidence, tasks)
     answer = _measured(program, method, tasks, found.gap, found.prices)
     answer.block_violation, answer.assumed = found.block_violation, found.assumed
     return answer
@@ -187,14 +187,14 @@ def _judged_bundles(program: BundleProgram, proposal: Proposal) -> Answer:
     return answer
 
 
-def _about(program: Program, evidence: Evidence) -> bool:
+def _can_prove(program: Program, evidence: Evidence) -> bool:
     """Whether evidence is about this program, and of a kind that can prove it."""
     objective, fair = program.objective, program.alpha_fair
     if isinstance(evidence, Division):
         return isinstance(program, BundleProgram) and evidence is program.division
     if isinstance(evidence, Solved):
         return evidence.model.program is program and not isinstance(objective, Leximin)
-    if isinstance(evidence, Held):
+    if isinstance(evidence, HeldLevels):
         of_model = not program.rest if evidence.model is None else evidence.model.program is program
         return of_model and isinstance(objective, Leximin)
     if isinstance(evidence, RowPrices):
@@ -277,8 +277,8 @@ def allocation(
         Of the last answer, at which every tier is judged again.
     """
     (first, started), (last, final) = judged[0], judged[-1]
-    table = _as_given(last.expand(final.tasks), point)
-    held = None if final.bundles is None else _as_given(last.expand_rows(final.bundles), bundles)
+    table = _unless_rounded(last.expand(final.tasks), point)
+    held = None if final.bundles is None else _unless_rounded(last.expand_rows(final.bundles), bundles)
     gaps = [_gap_at_the_end(program, answer, table, held) for program, answer in judged[:-1]] + [final.gap]
     value = 0.0 if first.empty else started.value
     if last is not first and not first.empty:
@@ -300,7 +300,7 @@ def _gathered(program: Program, table: Float, bundles: Float | None) -> tuple[Fl
     return program.gather(table), None if bundles is None else program.gather_rows(bundles)
 
 
-def _as_given(found: Float, point: Float | None) -> Float:
+def _unless_rounded(found: Float, point: Float | None) -> Float:
     """A point as it was given, where bringing it within capacities did no more than rounding does."""
     return found if point is None or not np.allclose(found, point, rtol=1e-12, atol=0.0) else point
 
@@ -310,7 +310,7 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
     if program.empty or answer.evidence is None:
         return answer.gap
     tasks, held = _gathered(program, table, bundles)
-    if isinstance(answer.evidence, (Bottlenecked, Held)):  # levels as they were certified, less what was given up
+    if isinstance(answer.evidence, (Bottlenecked, HeldLevels)):  # levels as they were certified, less what was given up
         objective = program.objective
         before, after = (
             p.share(objective.share) if isinstance(objective, Leximin) else np.array([objective.value(p)])
@@ -321,7 +321,7 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
     return judge(program, Proposal(answer.method, tasks, answer.evidence, bundles=held)).gap
 
 
-def of_problem(policy: Any, instance: Instance, found: Read, solver: str | None, begun: float) -> Allocation:
+def of_problem(policy: Any, instance: Instance, found: ReadAnswer, solver: str | None, begun: float) -> Allocation:
     """The allocation that a solved problem holds; see `Policy.read`."""
     certificate = _certificate(
         begun, gap=found.gap, violation=found.violation, block_violation=found.block_violation, method="read",
@@ -347,7 +347,7 @@ def of_equilibrium(policy: Any, instance: Instance, tasks: Float, begun: float) 
 
 def of_parts(
     policy: Any, instance: Instance, tasks: Float, bundles: Float | None, value: float,
-    parts: Sequence[Certificate | Found], begun: float, tried: tuple[Try, ...] = (),
+    parts: Sequence[Certificate | MeasuredPart], begun: float, tried: tuple[Try, ...] = (),
 ) -> Allocation:  # fmt: skip
     """The allocation that puts together what was certified of its parts: servers on their own."""
     solvers = dict.fromkeys(part.solver for part in parts if part.solver)
@@ -364,7 +364,7 @@ def of_parts(
     return Allocation(instance, policy, tasks, certificate, value, given_bundles=bundles)
 
 
-class Found(NamedTuple):
+class MeasuredPart(NamedTuple):
     """What was measured of one or several instances of a batch."""
 
     gap: float
@@ -375,7 +375,7 @@ class Found(NamedTuple):
     assumed: str = ""
 
 
-def of_batch(policy: Any, instance: Instance, tasks: Float, found: Found, seconds: float) -> Allocation:
+def of_batch(policy: Any, instance: Instance, tasks: Float, found: MeasuredPart, seconds: float) -> Allocation:
     """The allocation of one instance of a batch, from what was measured of it."""
     table = tasks[:, None]
     value = float(policy.objective.value(Point(instance, table))) if instance.n_users else 0.0

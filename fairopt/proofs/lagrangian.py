@@ -79,7 +79,7 @@ class Multipliers:
 
 
 @dataclass(frozen=True)
-class Bound:
+class LagrangianBound:
     """A proven bound, in the units of the objective's majorant, and the factor that made the prices fit."""
 
     value: float
@@ -87,10 +87,10 @@ class Bound:
     factor: float
 
 
-def bound(
+def lagrangian_bound(
     program: Program, majorant: Majorant, objective: Objective, multipliers: Multipliers, tasks: Float,
     *, natural: bool = True, start: float | None = None, refine: bool = True,
-) -> Bound:  # fmt: skip
+) -> LagrangianBound:  # fmt: skip
     """Bound the objective from above, and measure the gap at the tasks.
 
     Parameters
@@ -115,7 +115,7 @@ def bound(
 
     Returns
     -------
-    Bound
+    LagrangianBound
     """
     point = Point(program.instance, program.pairs.table(tasks))
     value = majorant.value(point)
@@ -128,12 +128,12 @@ def bound(
         candidates.append(fitted)
     if not candidates:
         candidates.append(1.0)
-    best = Bound(np.inf, np.inf, 1.0)
+    best = LagrangianBound(np.inf, np.inf, 1.0)
     for factor in candidates:
         top = lagrangian(factor)
-        gap = _gap(objective, top, value, point)
+        gap = _relative_gap(objective, top, value, point)
         if gap < best.gap or not np.isfinite(best.gap):
-            best = Bound(top, gap, factor)
+            best = LagrangianBound(top, gap, factor)
     if refine and not best.gap <= 0.1 * GAP_TOLERANCE and best.factor > 0:
         found = minimize_scalar(
             lambda t: lagrangian(best.factor * np.exp(t)),
@@ -142,13 +142,13 @@ def bound(
             options={"xatol": 1e-12},
         )
         factor = float(best.factor * np.exp(found.x))
-        gap = _gap(objective, float(found.fun), value, point)
+        gap = _relative_gap(objective, float(found.fun), value, point)
         if gap < best.gap:
-            best = Bound(float(found.fun), gap, factor)
-    return Bound(best.value, max(float(best.gap), 0.0) if np.isfinite(best.gap) else np.inf, best.factor)
+            best = LagrangianBound(float(found.fun), gap, factor)
+    return LagrangianBound(best.value, max(float(best.gap), 0.0) if np.isfinite(best.gap) else np.inf, best.factor)
 
 
-def _gap(objective: Objective, top: float, value: float, point: Point) -> float:
+def _relative_gap(objective: Objective, top: float, value: float, point: Point) -> float:
     """The objective's own gap; none where the bound is met, infinite where a number is none."""
     if not (np.isfinite(top) and np.isfinite(value)):
         return np.inf

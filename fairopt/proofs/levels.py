@@ -30,10 +30,10 @@ from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs.conditions import further_slopes, relaxed_multipliers
-from fairopt.proofs.evidence import Held, Holding
+from fairopt.proofs.evidence import HeldLevels, Holding
 from fairopt.proofs.lagrangian import Multipliers
 
-__all__ = ["InLevels", "further_charges", "judge"]
+__all__ = ["InLevels", "further_charges", "judge_levels"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -93,14 +93,14 @@ class _Charged(NamedTuple):
     floors: Float
 
 
-def judge(program: Program, evidence: Held, tasks: Float) -> tuple[float, tuple[float, ...]]:
+def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...]]:
     """The largest gap of any level, and that of each.
 
     Parameters
     ----------
     program : Program
         With a `Leximin` objective.
-    evidence : Held
+    evidence : HeldLevels
         The prices that hold users.
     tasks : ndarray of shape (n_pairs,)
         The final point.

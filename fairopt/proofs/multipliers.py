@@ -24,7 +24,7 @@ from scipy.optimize import linprog
 __all__ = ["Conditions", "Face", "Ties", "is_sparse"]
 
 Float = NDArray[np.floating[Any]]
-Rows = NDArray[np.intp]
+Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 # Singular values of the equations, relative to their columns, below which multipliers are not told apart. Resources
@@ -53,7 +53,7 @@ class Ties(NamedTuple):
     The users' own multipliers are any point of the permutahedron of ``v``, which falls.
     """
 
-    users: Rows
+    users: Indices
     v: Float
 
 
@@ -83,7 +83,7 @@ class Conditions:
     """
 
     def __init__(
-        self, charges: Any, worth: Float, rate: Float, user: Rows, tasks: Float, reach: Float, used: Mask, low: Mask,
+        self, charges: Any, worth: Float, rate: Float, user: Indices, tasks: Float, reach: Float, used: Mask, low: Mask,
         high: Mask, own: Mask, signed: Mask, size: Float | None = None,
     ) -> None:  # fmt: skip
         self.user, self.used, self.low, self.high, self.own, self.signed = user, used, low, high, own, signed
@@ -118,7 +118,7 @@ class Conditions:
             self.paid[q] / self.total / size**2 for q, size in zip((self.plain, self.spread), sizes, strict=True)
         )
 
-    def _columns(self, pairs: Rows) -> Any:
+    def _columns(self, pairs: Indices) -> Any:
         """Charges of some pairs."""
         return self.charges[:, pairs]
 
@@ -133,7 +133,7 @@ class Conditions:
         dead: Mask = _flat((part[:, np.flatnonzero(other == 0)] > 0).sum(axis=1)) > 0
         return dead & ~signed
 
-    def rows_of(self, pairs: Rows) -> Float:
+    def rows_of(self, pairs: Indices) -> Float:
         """Charges of some pairs, in units of the users' own multipliers, shape (n_columns, len(pairs))."""
         return _dense(self._columns(pairs))
 
@@ -230,7 +230,7 @@ class Face:
                 sides.append(side / size)
         return np.reshape(rows, (len(rows), len(given.signed))), np.array(sides)
 
-    def _sum_of(self, pairs: Rows) -> tuple[Float, float]:
+    def _sum_of(self, pairs: Indices) -> tuple[Float, float]:
         """The sum of own multipliers at some pairs: as a row, and what is subtracted."""
         given = self.given
         chosen = np.zeros(len(given.user))
@@ -391,7 +391,7 @@ class Face:
                 if missing[k] > slack * size:
                     yield sign * row / size, float(sign * (side + bound[k]) / size)
 
-    def _cheapest(self, users: Rows, multipliers: Float) -> Rows:
+    def _cheapest(self, users: Indices, multipliers: Float) -> Indices:
         """The cheapest pair of each user."""
         pairs = np.flatnonzero(np.isin(self.given.user, users))
         order = pairs[np.lexsort((multipliers[pairs], self.given.user[pairs]))]
@@ -413,7 +413,7 @@ def _basis(columns: Float) -> Float:
     return np.where(np.abs(out) > 1e-13, out, 0.0)
 
 
-def _largest(values: Float, above: float) -> Rows:
+def _largest(values: Float, above: float) -> Indices:
     """Where the largest values above a bound stand, `AT_ONCE` of them at most."""
     found = np.flatnonzero(values > above)
     if len(found) > AT_ONCE:

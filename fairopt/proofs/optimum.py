@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 Float = NDArray[np.floating[Any]]
-Rows = NDArray[np.intp]
+Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 # What is left of a capacity that counts as full, and of a task limit that counts as reached. In 600 answers of every

@@ -15,7 +15,7 @@ from fairopt.proofs.evidence import (
     Bottlenecked,
     Evidence,
     FairPrices,
-    Held,
+    HeldLevels,
     Holding,
     RowPrices,
     Solved,
@@ -46,7 +46,7 @@ def plain(evidence: Evidence | None) -> dict[str, Any] | None:
         return {"kind": "total prices", "prices": evidence.prices.tolist()}
     if isinstance(evidence, RowPrices):
         return {"kind": "row prices", "prices": evidence.prices.tolist()}
-    if isinstance(evidence, Held):
+    if isinstance(evidence, HeldLevels):
         holdings = [
             {"users": _list(h.users), "prices": _list(h.prices), "duals": list(map(_list, h.duals)), "at": _list(h.at)}
             for h in evidence.holdings
@@ -105,7 +105,7 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
     raise ValueError(f"no evidence of kind {kind!r}")
 
 
-def _levels(program: Program, held: Mapping[str, Any], solver: str | None) -> Held:
+def _levels(program: Program, held: Mapping[str, Any], solver: str | None) -> HeldLevels:
     """What held users, with a cone program written down anew where conditions other than bounds did too."""
     rows, n, pairs = len(program.usable_rows), program.instance.n_users, len(program.pairs)
     model = None if all(h["at"] is None for h in held["holdings"]) and not program.rest else ConeModel(program, solver)
@@ -115,7 +115,7 @@ def _levels(program: Program, held: Mapping[str, Any], solver: str | None) -> He
         at = None if h["at"] is None else _numbers(h["at"], (pairs,))
         duals = () if at is None else [_numbers(d, shape) for d, shape in zip(h["duals"], shapes, strict=True)]
         holdings.append(Holding(_indices(h["users"], n), _numbers(h["prices"], (rows,)), duals, at))
-    return Held(holdings, model, _numbers(held["prices"], (rows,)))
+    return HeldLevels(holdings, model, _numbers(held["prices"], (rows,)))
 
 
 def _solved(program: Program, held: Mapping[str, Any], solver: str | None) -> Solved:

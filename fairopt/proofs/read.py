@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.algebra import fall, in_units
-from fairopt.blocks.bundle_model import cut_at_limits, tasks_within
+from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
@@ -31,15 +31,15 @@ from fairopt.instance import Instance
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import dual_values, gradient_of, linear_charge, relative_violation, repair
 from fairopt.proofs.conic import ASSUMED, conic_bound
-from fairopt.proofs.lagrangian import Multipliers, bound
+from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
 
-__all__ = ["Read", "judge", "read"]
+__all__ = ["ReadAnswer", "judge_problem", "read_problem"]
 
 Float = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadAnswer:
     """What a problem's variables hold, made feasible for the instance, and what was measured of it."""
 
     tasks: Float
@@ -52,10 +52,10 @@ class Read:
     assumed: str = ""
 
 
-def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
+def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     """See `Policy.read`."""
     begun = time.perf_counter()
-    found = judge(policy, problem, instance)
+    found = judge_problem(policy, problem, instance)
     made = gate.of_problem(policy, instance, found, getattr(problem.solver_stats, "solver_name", None), begun)
     if not made.certificate.ok:
         raise NotCertified(
@@ -66,7 +66,7 @@ def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     return made
 
 
-def judge(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
+def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> ReadAnswer:
     """Make the answer of a problem feasible, and bound how much better the problem's optimum can be.
 
     Parameters
@@ -80,7 +80,7 @@ def judge(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
 
     Returns
     -------
-    Read
+    ReadAnswer
 
     Raises
     ------
@@ -102,10 +102,10 @@ def judge(policy: Any, problem: cp.Problem, instance: Instance) -> Read:
     with np.errstate(all="ignore"):
         bundles = decides_bundles(policy.objective)
         program = first_program(policy, instance, policy.constraints if bundles else ())
-        return _of_bundles(problem, program) if isinstance(program, BundleProgram) else _of_tasks(problem, program)
+        return _read_bundles(problem, program) if isinstance(program, BundleProgram) else _read_tasks(problem, program)
 
 
-def _of_tasks(problem: cp.Problem, program: Program) -> Read:
+def _read_tasks(problem: cp.Problem, program: Program) -> ReadAnswer:
     """In a variable of tasks."""
     instance, objective, pairs = program.given, program.objective, program.pairs
     wanted = (instance.n_users,) if instance.n_servers == 1 else (instance.n_users, instance.n_servers)
@@ -114,7 +114,7 @@ def _of_tasks(problem: cp.Problem, program: Program) -> Read:
     tasks = repair(program, table[program.active][pairs.user, pairs.server])
     full = program.expand(tasks)
     place = program.active[pairs.user] + pairs.server * instance.n_users  # column order, as CVXPY differentiates
-    with _kept(problem):
+    with _values_kept(problem):
         variable.save_value(full.reshape(variable.shape))
         typical = np.zeros(variable.size)
         typical[place] = program.size[pairs.user]
@@ -125,9 +125,9 @@ def _of_tasks(problem: cp.Problem, program: Program) -> Read:
         value = float(problem.objective.expr.value) if block is None else block.value(point)
         gap, assumed = 0.0, ""
         if not program.empty:
-            gap, assumed = _gap(problem, block, program, variable, place, tasks, charged)
+            gap, assumed = _gap_of_problem(problem, block, program, variable, place, tasks, charged)
         prices = None if program.empty else _prices(problem, program)
-    return Read(full, gap, feasibility(instance, full), blocks, value, prices, assumed=assumed)
+    return ReadAnswer(full, gap, feasibility(instance, full), blocks, value, prices, assumed=assumed)
 
 
 def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Variable:
@@ -154,7 +154,7 @@ def _violation(problem: cp.Problem, typical: dict[int, Float] | None = None) -> 
 
 
 @contextmanager
-def _kept(problem: cp.Problem) -> Iterator[None]:
+def _values_kept(problem: cp.Problem) -> Iterator[None]:
     """Leave the user's problem with the values that it had."""
     before = [(variable, variable.value) for variable in problem.variables()]
     try:
@@ -189,7 +189,7 @@ def _prices(problem: cp.Problem, program: Program) -> Float | None:
     return None
 
 
-def _gap(
+def _gap_of_problem(
     problem: cp.Problem, block: Objective | None, program: Program, variable: cp.Variable, place: NDArray[np.int64],
     tasks: Float, multipliers: Multipliers,
 ) -> tuple[float, str]:  # fmt: skip
@@ -200,10 +200,10 @@ def _gap(
         is_natural = block.majorant_is_natural
         if is_natural or isinstance(block, FairnessEfficiency):
             charged = multipliers.times(1.0 / majorant.unit if is_natural else 1.0)  # in the majorant's own units
-            gap = bound(program, majorant, block, charged, tasks, natural=is_natural).gap
+            gap = lagrangian_bound(program, majorant, block, charged, tasks, natural=is_natural).gap
     if gap <= GAP_TOLERANCE:
         return gap, ""
-    return min((gap, ""), _by_tangent(problem, program, variable, place, tasks, multipliers))
+    return min((gap, ""), _gap_by_tangent(problem, program, variable, place, tasks, multipliers))
 
 
 def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
@@ -216,7 +216,7 @@ def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
     return bool(np.isclose(said, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
 
 
-def _by_tangent(
+def _gap_by_tangent(
     problem: cp.Problem, program: Program, variable: cp.Variable, place: NDArray[np.int64], tasks: Float,
     multipliers: Multipliers,
 ) -> tuple[float, str]:  # fmt: skip
@@ -236,13 +236,13 @@ def _by_tangent(
     if not gap <= GAP_TOLERANCE:
         top = np.zeros(variable.size)
         top[place] = program.most[program.pairs.user]
-        conic, assumes = _by_own_dual(problem, variable, top, value, unit)
+        conic, assumes = _gap_by_conic_dual(problem, variable, top, value, unit)
         if not gap <= conic:
             gap, assumed = conic, assumes
     return gap, assumed
 
 
-def _by_own_dual(
+def _gap_by_conic_dual(
     problem: cp.Problem, variable: cp.Variable, top: Float, value: float, unit: float
 ) -> tuple[float, str]:
     """Gap by the dual of the problem's cone program, with the objective in its unit, and what that assumes."""
@@ -280,7 +280,7 @@ def _unit(problem: cp.Problem, variable: cp.Variable, typical: Float) -> float:
     return drop if np.isfinite(drop) else 0.0
 
 
-def _of_bundles(problem: cp.Problem, program: BundleProgram) -> Read:
+def _read_bundles(problem: cp.Problem, program: BundleProgram) -> ReadAnswer:
     """In a variable of bundles, and where the policy speaks of tasks in one of tasks too."""
     instance = program.given
     n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
@@ -291,13 +291,13 @@ def _of_bundles(problem: cp.Problem, program: BundleProgram) -> Read:
     total = bundles.sum(axis=0)
     bundles = bundles * np.divide(capacity, total, out=np.ones(servers * m), where=total > capacity)
     table = bundles.reshape(n, servers, m)
-    run = tasks_within(instance, table)
+    run = tasks_in_bundles(instance, table)
     if tasks is not None and tasks.value is not None:
         run = np.minimum(run, np.maximum(np.asarray(tasks.value, dtype=float), 0.0))
     run = cut_at_limits(instance, run)
     expression = problem.objective.expr
     gap, value, assumed = 0.0, 0.0, ""
-    with _kept(problem):
+    with _values_kept(problem):
         if tasks is not None:
             tasks.save_value(run)
         held.save_value(bundles)
@@ -306,6 +306,6 @@ def _of_bundles(problem: cp.Problem, program: BundleProgram) -> Read:
             value = float(expression.value)
             unit = _unit(problem, held, np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program))
             top = np.tile(capacity, (n, 1)).ravel(order="F")
-            gap, assumed = _by_own_dual(problem, held, top, value, unit)
+            gap, assumed = _gap_by_conic_dual(problem, held, top, value, unit)
     violation = max(feasibility(instance, run), holdings_violation(instance, table))
-    return Read(run, gap, violation, blocks, value, bundles=table, assumed=assumed)
+    return ReadAnswer(run, gap, violation, blocks, value, bundles=table, assumed=assumed)

@@ -24,7 +24,7 @@ from fairopt.proofs.system import MOST_COLUMNS, System
 __all__ = ["Height", "heights"]
 
 Float = NDArray[np.floating[Any]]
-Rows = NDArray[np.intp]
+Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 MOST_LEVELS = 1000  # that resources decide
@@ -38,7 +38,7 @@ class Height(NamedTuple):
     """A level, the users at it, and its derivatives by row of loads, or None where no capacity moves it."""
 
     level: float
-    users: Rows
+    users: Indices
     right: Float | None
     left: Float | None
 
@@ -213,7 +213,7 @@ class _Rates:
         self.rises[:, lost] = 0.0
         return moving[:, :d].min(axis=0), -moving[:, d:].min(axis=0)
 
-    def _apart(self, columns: Rows, part: Mask) -> list[tuple[Rows, Mask]]:
+    def _apart(self, columns: Indices, part: Mask) -> list[tuple[Indices, Mask]]:
         """Capacities in groups that no user of these joins, and the users of each."""
         optimum = self.optimum
         if self.others:
@@ -238,7 +238,7 @@ class _Rates:
         groups = [np.flatnonzero(label == g) for g in range(count)]
         return [(columns[g], np.asarray(needs[g].sum(axis=0)).ravel() > 0) for g in groups]
 
-    def _component(self, columns: Rows, level: float, here: Mask, before: Mask, users: Mask) -> Mask | None:
+    def _component(self, columns: Indices, level: float, here: Mask, before: Mask, users: Mask) -> Mask | None:
         """Write down how fast the users of a level rise whom a group of capacities holds, and say who they are."""
         optimum, d = self.optimum, len(self.optimum.full)
         rows = optimum.full[columns]
@@ -282,10 +282,10 @@ class _Rates:
             self.rises[now, column] = found
         return held
 
-    def _face(self, conditions: Conditions, users: Rows, rays: Float | None = None) -> Face:
+    def _face(self, conditions: Conditions, users: Indices, rays: Float | None = None) -> Face:
         return Face(conditions, [Ties(users, np.append(1.0, np.zeros(len(users) - 1)))], rays=rays)
 
-    def _pays(self, conditions: Conditions, face: Face, users: Rows) -> bool:
+    def _pays(self, conditions: Conditions, face: Face, users: Indices) -> bool:
         """Whether prices can be such that any of these users pays; if not, their limits hold them and nothing else."""
         if not conditions.high[users].all():
             return True
@@ -293,7 +293,7 @@ class _Rates:
         found = face.least(-own)
         return found is None or found[0] < -HELD * float(np.abs(own).max(initial=0.0))
 
-    def _parting(self, conditions: Conditions, face: Face, users: Rows, goal: Float) -> Float | None:
+    def _parting(self, conditions: Conditions, face: Face, users: Indices, goal: Float) -> Float | None:
         """Rates of the users of a level, those who are held first at the smallest."""
         rates: Any = np.zeros(len(users))
         low, high = conditions.low[users], conditions.high[users]

@@ -18,7 +18,7 @@ from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
 from fairopt.proofs.evidence import RowPrices
 
-__all__ = ["LevelUnits", "judge", "repaired"]
+__all__ = ["LevelUnits", "judge_row_prices", "repaired"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -74,7 +74,7 @@ def repaired(units: LevelUnits, tasks: Float) -> Float:
     return tasks
 
 
-def judge(evidence: RowPrices, tasks: Float) -> tuple[float, Float]:
+def judge_row_prices(evidence: RowPrices, tasks: Float) -> tuple[float, Float]:
     """Gap, and prices of shape (n_resources, n_servers) per whole capacity in natural units of the objective.
 
     Parameters

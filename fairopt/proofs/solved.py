@@ -20,9 +20,9 @@ from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs.conditions import block_violation, relaxed_multipliers, tangent
 from fairopt.proofs.conic import ASSUMED, conic_bound
 from fairopt.proofs.evidence import Solved
-from fairopt.proofs.lagrangian import Multipliers, bound
+from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
 
-__all__ = ["Bounded", "conic_excess", "judge"]
+__all__ = ["Bounded", "conic_excess", "judge_solved"]
 
 Float = NDArray[np.floating]
 STEP = 1e-5  # of the way to zero, for slopes along it
@@ -38,7 +38,7 @@ class Bounded:
     assumed: str = ""
 
 
-def judge(program: Program, evidence: Solved, tasks: Float) -> Bounded:
+def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
     """Bound how much better than the tasks any others can be.
 
     Parameters
@@ -69,7 +69,7 @@ def judge(program: Program, evidence: Solved, tasks: Float) -> Bounded:
             multipliers = multipliers.times(factor)
         per_form = _slope(majorant, form, point, cone, tasks) if factor is None else factor / majorant.unit
         start = per_form if factor is None else None
-        found = bound(program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start)
+        found = lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start)
         prices = multipliers.prices * found.factor * majorant.unit
         if not objective.majorant_is_natural:  # a transform was bounded: its slope relates the two
             prices = prices * _natural_slope(objective, majorant, point)
@@ -145,7 +145,7 @@ def _tangent_gap(
     charged.size = np.abs(worth) + (np.abs(charged.pair_cost) if charged.size is None else charged.size)
     charged.pair_cost = charged.pair_cost - worth
     value = objective.value(point)
-    found = bound(program, majorant, objective, charged, tasks, natural=True, refine=False)
+    found = lagrangian_bound(program, majorant, objective, charged, tasks, natural=True, refine=False)
     return _plain_gap(program, point, found.value - value), charged.prices
 
 

@@ -14,7 +14,7 @@ from fairopt.proofs.optimum import Optimum, Ranked
 __all__ = ["MOST_COLUMNS", "System"]
 
 Float = NDArray[np.floating[Any]]
-Rows = NDArray[np.intp]
+Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 MOST_COLUMNS = 3000  # multipliers beyond which their equations are not solved: 3,000 take 10 s
@@ -29,7 +29,7 @@ class System:
         self.rate: Float = np.ones(len(worth))
         self.low, self.high, self.own = optimum.low.copy(), optimum.high.copy(), np.zeros(n, dtype=bool)
         self.ranked_value = 0.0
-        self.columns: list[tuple[Rows, Float, float]] = []  # charges of further multipliers: pairs, values, unit
+        self.columns: list[tuple[Indices, Float, float]] = []  # charges of further multipliers: pairs, values, unit
         self.apart = 0  # multipliers of users ranked twice: each is a pair of its own, of a user of its own
 
     def rank(self, term: Ranked, unit: float) -> list[Ties]:
@@ -70,7 +70,7 @@ class System:
         self.worth = self.worth + rate * certain[optimum.user]
         return ties
 
-    def _rank_apart(self, users: Rows, rate: Float, unit: float) -> Rows:
+    def _rank_apart(self, users: Indices, rate: Float, unit: float) -> Indices:
         """A column for the multiplier of each user, which is that of a user made up for it; these users."""
         n, at = len(self.optimum.low), len(self.worth)
         made = n + self.apart + np.arange(len(users))
@@ -95,7 +95,7 @@ class System:
                     at_bound[j] = False
 
     def conditions(
-        self, rows: Rows, scale: Float, whole: float, lost: Mask | None = None, paid: Float | None = None
+        self, rows: Indices, scale: Float, whole: float, lost: Mask | None = None, paid: Float | None = None
     ) -> tuple[Conditions, Float]:
         """All of it.
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import Allocation, feasibility
+from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
 from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
-from fairopt.formulation.batch import Batch, tasks_within
+from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
 from fairopt.methods.batch.allocate_many import allocate_batch
 from fairopt.policy import Policy, label

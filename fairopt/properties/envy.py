@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.bundle_model import tasks_within
 from fairopt.properties.units import own_units
 
-__all__ = ["Envy", "envy", "tasks_on_others"]
+__all__ = ["Envy", "at_own_weights", "envy", "tasks_on_others"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -104,19 +105,9 @@ def envy(allocation: Allocation) -> Envy:
 
 
 def tasks_on_others(allocation: Allocation, users: NDArray[np.intp]) -> Float:
-    """Tasks that some users would run on what each user holds, per weight, cut at their limits.
+    """Tasks that some users would run on what each user holds, per weight, cut at their limits: (k, n_users).
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-    users : ndarray of int of shape (k,)
-        Who is asked.
-
-    Returns
-    -------
-    ndarray of shape (k, n_users)
-        ``min(T_j, (w_j / w_k) sum_s min_i b_ksi / d_jsi)`` over the servers where j may run.
+    ``min(T_j, (w_j / w_k) sum_s min_i b_ksi / d_jsi)`` over the servers where j may run.
     """
     instance = allocation.instance
     demands, eligible = instance.demands[users], instance.eligible[users]
@@ -129,14 +120,16 @@ def tasks_on_others(allocation: Allocation, users: NDArray[np.intp]) -> Float:
         for s in range(instance.n_servers):
             mine = demands if demands.ndim == 2 else demands[:, s]
             runs += np.where(eligible[:, s, None], _runs(mine, bundles[:, s]), 0.0)
-    runs *= instance.weights[users, None] / instance.weights
-    return np.minimum(runs, instance.task_limits[users, None])
+    return at_own_weights(runs, instance.weights[users], instance.weights, instance.task_limits[users])
+
+
+def at_own_weights(runs: Float, weights: Float, of_others: Float, limits: Float) -> Float:
+    """Tasks on others' bundles as envy compares them, (..., users, others): per weight, and cut at users' limits."""
+    runs *= weights[..., :, None] / of_others[..., None, :]
+    return np.minimum(runs, limits[..., :, None])
 
 
 def _runs(demands: Float, held: Float) -> Float:
-    """Tasks of each demand vector on each bundle: ``min over i with d_ji > 0 of b_ki / d_ji``."""
-    out = np.full((len(demands), len(held)), np.inf)
-    for i in range(demands.shape[1]):
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            np.fmin(out, held[:, i] / demands[:, i, None], out=out, where=demands[:, i, None] > 0)
-    return np.where(np.isfinite(out), out, 0.0)  # who needs nothing there (it is not eligible) runs nothing there
+    """Tasks of each demand vector on each bundle; who needs nothing there (it is not eligible) runs nothing there."""
+    runs = tasks_within(held, demands[:, None])
+    return np.where(np.isfinite(runs), runs, 0.0)

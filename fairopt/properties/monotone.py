@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt.blocks.bundle_model import tasks_within
 from fairopt.errors import InvalidBlock, OutOfDomain
-from fairopt.formulation.batch import Batch, tasks_within
+from fairopt.formulation.batch import Batch
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policy import label

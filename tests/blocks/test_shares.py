@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import gc
 import itertools
 import math
 import pickle
@@ -475,3 +476,86 @@ def test_a_share_that_is_no_dataclass_works_and_prints():
     policy = fo.Policy(fo.Leximin(Bare()))
     assert "Bare" in repr(policy)
     assert policy.allocate(POOL).certificate.ok
+
+
+# -- asked once ------------------------------------------------------------------------------------------------------
+
+ASKED = []
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Counted(fo.Share):
+    """The dominant share, with a note of every question."""
+
+    factor: float = 1.0
+
+    def per_task(self, instance):
+        ASKED.append(instance)
+        return self.factor * instance.dominant_shares
+
+
+SERVERS = fo.Instance(DEMANDS, [CAPACITIES, [100, 50, 70]])
+ALIKE = fo.Instance(np.vstack([DEMANDS, DEMANDS]), [CAPACITIES, CAPACITIES, [100, 50, 70]], task_limits=[9, 0, 9, 9])
+
+
+@pytest.mark.parametrize("instance", [POOL, SERVERS, ALIKE], ids=["pool", "servers", "merged, one idle"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda share: fo.Policy(fo.AlphaFair(1, share) + 0.1 * fo.Total(fo.Tasks()), [fo.EnvyFree()]),
+        lambda share: fo.Policy(fo.AlphaFair(2, share)),
+        lambda share: fo.Policy(fo.Leximin(share), [fo.MaxShare(1, share)]),
+        lambda share: fo.Policy(fo.MaxMin(share), [fo.EnvyFree()]),
+    ],
+    ids=["own notion", "alpha", "leximin", "max-min"],
+)
+def test_a_share_is_asked_once_per_program(write, instance):
+    ASKED.clear()
+    write(Counted()).allocate(instance)
+    assert len(ASKED) == 1 and ASKED[0] is instance
+
+
+def test_every_program_asks_a_share_of_ones_own_again():
+    policy = fo.Policy(fo.MaxMin(Counted()), [fo.EnvyFree()])
+    ASKED.clear()
+    for asked in (1, 2, 3):
+        policy.allocate(SERVERS)
+        assert len(ASKED) == asked
+
+
+def test_equal_shares_are_one_and_others_are_not():
+    ASKED.clear()
+    fo.Policy(fo.MaxMin(Counted()), [fo.MinShare(1e-3, Counted(1.0)), fo.MinShare(1e-3, Counted(2.0))]).allocate(POOL)
+    assert len(ASKED) == 2
+
+
+def test_instances_made_of_another_are_asked_for_themselves():
+    share = fo.PNormShare(1)
+    share.coefficients(SERVERS)
+    for other in (
+        SERVERS.with_capacities([CAPACITIES, CAPACITIES]), SERVERS.server_window(slice(1, 2)), SERVERS.pooled(),
+        SERVERS.select_users([1]), SERVERS.window(slice(1, 2)), SERVERS.taking_part([1]), SERVERS.merged(),
+    ):  # fmt: skip
+        c = share.coefficients(other)
+        assert_array_equal(c, share.per_task(other))
+        assert_array_equal(share.coefficients(other), c)
+    for twin in (copy.copy(SERVERS), copy.deepcopy(SERVERS), pickle.loads(pickle.dumps(SERVERS))):
+        assert len(twin._coefficients) == 0
+        assert_array_equal(share.coefficients(twin), share.coefficients(SERVERS))
+
+
+def test_coefficients_are_kept_as_long_as_their_share_and_not_in_windows():
+    instance, share = fo.Instance(DEMANDS, CAPACITIES), fo.PNormShare(1)
+    kept = share.coefficients(instance)
+    assert not kept.flags.writeable and len(instance._coefficients) == 1
+    del share
+    gc.collect()
+    assert len(instance._coefficients) == 0
+    assert instance.window(slice(0, 1))._coefficients is None
+
+
+def test_a_share_that_does_not_hash_is_asked_each_time():
+    share = Counted(np.array([1.0, 2.0]))
+    ASKED.clear()
+    assert_array_equal(share.coefficients(POOL), share.coefficients(POOL))
+    assert len(ASKED) == 2

@@ -28,7 +28,7 @@ from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import relative_violation
-from fairopt.proofs.evidence import Bottlenecked, Held, Holding, Proposal, TotalPrices
+from fairopt.proofs.evidence import Bottlenecked, HeldLevels, Holding, Proposal, TotalPrices
 from fairopt.proofs.plain import plain, restored
 
 PACKAGE = Path(fo.__file__).parent
@@ -103,10 +103,10 @@ def test_no_holdings_certify_levels_that_are_not_those_of_leximin(
         for _ in range(rng.integers(1, n + 2))
     ]
     (kept,) = honest.evidence
-    told = restored(program, kept, None) if kept is not None and kept["kind"] == "levels" else Held(made_up)
+    told = restored(program, kept, None) if kept is not None and kept["kind"] == "levels" else HeldLevels(made_up)
     c, weights = fo.DominantShare().coefficients(program.instance), program.instance.weights
     right = leximin(Polytope.of(instance), fo.DominantShare().coefficients(instance), instance.weights)
-    for evidence in (Held(made_up), told):
+    for evidence in (HeldLevels(made_up), told):
         answer = gate.judge(program, Proposal("levels", tasks.copy(), evidence))
         if answer.ok and c.ndim == 1:
             found = np.sort(c * program.pairs.sum(answer.tasks) / weights)
@@ -172,7 +172,7 @@ def test_levels_under_conditions_keep_multipliers_that_prove_them_again(constrai
     tasks = program.gather(a.tasks_by_server)
     assert gate.judge(program, Proposal("again", tasks, evidence)).ok
     assert not gate.judge(program, Proposal("again", 0.9 * tasks, evidence)).ok
-    assert isinstance(evidence, Held)
+    assert isinstance(evidence, HeldLevels)
     for holding in evidence.holdings:  # multipliers that a file makes up prove nothing untrue
         duals = [1e9 * np.ones_like(dual) for dual in holding.duals]
         made_up = replace(evidence, holdings=[replace(h, duals=duals) for h in evidence.holdings])
@@ -366,7 +366,7 @@ def test_prices_of_levels_beyond_the_range_of_floats_prove_nothing(huge: float) 
     program = Program(TRACE, fo.Leximin(), ())
     point = np.array([6.0, 2.8, 0.6 * (1 - 1e-10)])
     first, second = np.array([huge, 0, huge, 1.0]), np.array([huge, huge, 0.496, huge])
-    evidence = Held([Holding(np.array([1]), first), Holding(np.array([0]), second)])
+    evidence = HeldLevels([Holding(np.array([1]), first), Holding(np.array([0]), second)])
     assert not gate.judge(program, Proposal("levels", point, evidence)).ok
 
 
@@ -374,7 +374,7 @@ def test_levels_bought_with_the_slack_of_an_earlier_one_are_refused() -> None:
     program = Program(TRACE, fo.Leximin(), ())
     bought = np.array([6.0, 2.8, 0.6 * (1 - 1e-10)])
     first, second = np.array([0, 0, 0, 1.0]), np.array([0.744, 0, 0.496, 0])
-    evidence = Held([Holding(np.array([1]), first), Holding(np.array([0]), second)])
+    evidence = HeldLevels([Holding(np.array([1]), first), Holding(np.array([0]), second)])
     answer = gate.judge(program, Proposal("levels", bought, evidence))
     assert not answer.ok and answer.gap >= 0.3
 

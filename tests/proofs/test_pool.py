@@ -51,7 +51,7 @@ class Solved:
         found, gap = self.worth(tasks, log_prices)
         return within_tolerance(gap, found.feasible.violation, found.feasible.short)
 
-    def lagrangian(self, log_prices: np.ndarray) -> lagrangian.Bound:
+    def lagrangian(self, log_prices: np.ndarray) -> lagrangian.LagrangianBound:
         """The bound that the cone route would prove at the same prices, which it wants in the majorant's units."""
         objective = self.program.objective
         point = Point(self.program.instance, self.program.pairs.table(self.tasks))
@@ -60,7 +60,7 @@ class Solved:
         unit = np.log(total) + (1 - self.alpha) * (np.log(level) - np.log(self.level))
         multipliers = lagrangian.Multipliers(np.exp(log_prices - unit), np.zeros(len(self.program.pairs)))
         with np.errstate(all="ignore"):
-            return lagrangian.bound(self.program, majorant, objective, multipliers, self.tasks, refine=False)
+            return lagrangian.lagrangian_bound(self.program, majorant, objective, multipliers, self.tasks, refine=False)
 
 
 def solved(data: st.DataObject, alpha: float, floors: bool = False) -> Solved:

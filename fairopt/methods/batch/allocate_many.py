@@ -25,8 +25,8 @@ from fairopt.methods.batch.max_sum import solve_max_sum
 from fairopt.methods.batch.waterfilling import solve_leximin
 from fairopt.progress import by_itself
 from fairopt.proofs import gate
-from fairopt.proofs.batch import judge
-from fairopt.proofs.gate import Found
+from fairopt.proofs.batch import judge_batch
+from fairopt.proofs.gate import MeasuredPart
 
 __all__ = ["Allocations", "allocate_batch", "allocate_many"]
 
@@ -90,7 +90,7 @@ class Allocations:
         """The allocation of one instance, without the users who take no part; it has no prices."""
         b = range(len(self))[b]  # negative ones count from the end, and beyond it is an IndexError
         instance, users = self._batch.taking_part(b)
-        found = Found(
+        found = MeasuredPart(
             float(self.gap[b]), float(self.violation[b]), "one by one" if self.one_by_one[b] else self.method
         )
         return gate.of_batch(self.policy, instance, self.tasks[b, users], found, self.seconds / len(self))
@@ -178,7 +178,7 @@ def allocate_batch(policy: Any, batch: Batch, begun: float | None = None) -> All
                 chunk = batch.chunk(where, share)
                 found, prices = solve(chunk)
                 tasks[where] = found.T
-                gap[where], violation[where] = judge(chunk, single, found, prices)
+                gap[where], violation[where] = judge_batch(chunk, single, found, prices)
             alone[where] = ~((gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE))
             for b in where.start + np.flatnonzero(alone[where]):
                 tasks[b], gap[b], violation[b] = _allocate_one(policy, batch, int(b))

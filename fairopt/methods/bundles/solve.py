@@ -15,7 +15,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.bundle_model import cut_at_limits, tasks_within
+from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.formulation import solvers
 from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
@@ -83,7 +83,7 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
 def _tasks_in(cone: BundleConeModel, bundles: Float) -> Iterator[Float]:
     """Tasks in the bundles: all that fit, as many as the constraints allow, and what the solver left."""
     instance, left = cone.program.instance, cone.tasks()
-    fit = tasks_within(instance, bundles)
+    fit = tasks_in_bundles(instance, bundles)
     yield cut_at_limits(instance, fit)
     wished = cut_at_limits(instance, np.minimum(cone.model.pairs.table(left), fit))
     held = bundles[cone.triples.user, cone.triples.server, cone.triples.resource] / cone.units

@@ -36,7 +36,7 @@ from fairopt.formulation.program import Program
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs.evidence import Held, Holding, Proposal
+from fairopt.proofs.evidence import HeldLevels, Holding, Proposal
 
 __all__ = ["LevelProgram", "leximin_on_servers_applies", "solve_leximin_on_servers"]
 
@@ -76,7 +76,7 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
     status = f"optimal ({filling.solves} programs)"
     if not complete:
         status = "time limit reached" if settings.late else f"no answer ({filling.solves} programs)"
-    evidence = Held(filling.holdings(), prices=filling.prices)
+    evidence = HeldLevels(filling.holdings(), prices=filling.prices)
     yield Proposal("levels", filling.tasks(), evidence, attempt=Try("levels", status, time.perf_counter() - begun))
 
 

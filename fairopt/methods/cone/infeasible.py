@@ -12,7 +12,7 @@ from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
 from fairopt.errors import Infeasible
 from fairopt.formulation import solvers
-from fairopt.formulation.program import ConeModel, Program, written
+from fairopt.formulation.program import ConeModel, Program, checked_conditions
 from fairopt.progress import tell
 
 Name = TypeVar("Name")
@@ -49,7 +49,7 @@ def _groups(program: Program, cone: ConeModel) -> Groups:
         if constraint.added:
             continue
         before = len(model.required)
-        conditions = list(written(constraint, model if is_ours(constraint) else cone.model_as_given()).values())
+        conditions = list(checked_conditions(constraint, model if is_ours(constraint) else cone.model_as_given()).values())
         name = f"`{constraint!r}`"
         while name in groups:  # another block that prints alike
             name += " (another)"

@@ -28,7 +28,7 @@ from fairopt.methods.cone.chain import _SolverFailed, by_chain, linear_only, sol
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import charged_conditions, dual_values, relaxed_multipliers, repair
-from fairopt.proofs.evidence import Bottlenecked, Evidence, Held, Holding, Proposal
+from fairopt.proofs.evidence import Bottlenecked, Evidence, HeldLevels, Holding, Proposal
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.proofs.levels import further_charges
 
@@ -315,4 +315,4 @@ class _LeximinPrograms:
                 tasks = tasks * np.where(held > least, least / held, 1.0)[program.pairs.user]
         if prices is None:
             prices = np.zeros(program.pairs.loads.shape[0])
-        return tasks, Held(holdings, self.cone, prices)
+        return tasks, HeldLevels(holdings, self.cone, prices)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.formulation.batch import Batch, tasks_within
+from fairopt.blocks.bundle_model import tasks_within
+from fairopt.formulation.batch import Batch
 from fairopt.properties.answers import Outcomes, outcomes_of
+from fairopt.properties.envy import at_own_weights
 from fairopt.properties.misreports.best import Tally, best_lies
 from fairopt.properties.pareto import ROUNDING
 from fairopt.properties.units import TRACE
@@ -62,8 +64,7 @@ def _sharing_margin(pools: Batch, found: Outcomes) -> Float:
 def _envy_margin(pools: Batch, found: Outcomes) -> Float:
     held = found.received(pools.demands)
     on_theirs = tasks_within(held[:, None], pools.demands[:, :, None])  # (size, envious, envied)
-    on_theirs *= pools.weights[:, :, None] / pools.weights[:, None, :]
-    wanted = np.minimum(on_theirs, pools.limits[:, :, None]).max(axis=2)
+    wanted = at_own_weights(on_theirs, pools.weights, pools.weights, pools.limits).max(axis=2)
     return (wanted - found.tasks) / np.maximum(_slices(pools), found.tasks)
 
 

@@ -77,7 +77,7 @@ class BoundedAnswer:
 def _pareto_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
     j, limit = case.user, pool.limits[case.user]
     left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
-    more = min(v / d for v, d in zip(left, pool.demands[j], strict=True) if d)
+    more = _tasks_within(left, pool.demands[j])
     more = more if limit is None else min(more, limit - found.most(j))
     runs, own = found.answer.tasks[j], _slice(pool, j)
     return more / (runs if runs > Fraction(TRACE) * own else own)
@@ -90,7 +90,7 @@ def _sharing_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer,
 
 def envies(pool: ExactPool, j: int, k: int, found: BoundedAnswer) -> Fraction:
     """How much user j envies user k."""
-    runs = min(b / d for b, d in zip(found.held(k), pool.demands[j], strict=True) if d)
+    runs = _tasks_within(found.held(k), pool.demands[j])
     wanted = cut(pool.weights[j] / pool.weights[k] * runs, pool.limits[j])
     return (wanted - found.most(j)) / max(_slice(pool, j), found.answer.tasks[j])
 
@@ -114,8 +114,7 @@ def _bottleneck_margin(pool: ExactPool, case: Counterexample, found: BoundedAnsw
 
 def _lie_margin(pool: ExactPool, case: Counterexample, truth: BoundedAnswer, lied: BoundedAnswer) -> Fraction | float:
     j = case.user
-    runs = min(b / d for b, d in zip(lied.held(j), pool.demands[j], strict=True) if d)
-    lying = cut(runs, pool.limits[j])
+    lying = cut(_tasks_within(lied.held(j), pool.demands[j]), pool.limits[j])
     if lying <= alone(pool, j) / 10**9:
         return Fraction(-1)
     return np.inf if truth.answer.tasks[j] <= truth.error[j] else lying / truth.most(j) - 1
@@ -142,14 +141,16 @@ MARGINS: dict[str, Callable[[ExactPool, Counterexample, BoundedAnswer, BoundedAn
 
 def alone(pool: ExactPool, j: int) -> Fraction:
     """Tasks that a user could run with everything, up to its limit."""
-    return cut(min(c / d for c, d in zip(pool.capacities, pool.demands[j], strict=True) if d), pool.limits[j])
+    return cut(_tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
 
 
 def _slice(pool: ExactPool, j: int) -> Fraction:
     part = pool.weights[j] / sum(pool.weights)
-    return cut(
-        min(part * c / d for c, d in zip(pool.capacities, pool.demands[j], strict=True) if d), pool.limits[j]
-    )  # fmt: skip
+    return cut(part * _tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
+
+
+def _tasks_within(bundle: Row, demands: Row) -> Fraction:
+    return min(b / d for b, d in zip(bundle, demands, strict=True) if d)
 
 
 def cut(tasks: Fraction, limit: Fraction | None) -> Fraction:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.bundle_model import tasks_within
 from fairopt.errors import InvalidInstance, OutOfDomain
-from fairopt.formulation.batch import Batch, tasks_within
+from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
 from fairopt.progress import Listener, tell
 from fairopt.properties.answers import checked, outcomes_of

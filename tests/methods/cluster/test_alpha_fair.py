@@ -70,7 +70,7 @@ def agree(instance: fo.Instance, objective: fo.Objective) -> None:
     majorant = objective.majorant(Point(program.instance, program.pairs.table(answer.tasks)))  # servers merged
     assert majorant is not None
     multipliers = lagrangian.Multipliers(answer.prices / majorant.unit, np.zeros(len(program.pairs)))
-    bound = lagrangian.bound(
+    bound = lagrangian.lagrangian_bound(
         program, majorant, objective, multipliers, answer.tasks, natural=objective.majorant_is_natural
     )  # fmt: skip
     assert bound.gap <= 1e-6

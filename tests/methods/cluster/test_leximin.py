@@ -25,7 +25,7 @@ from fairopt.methods.cluster.leximin import (
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
-from fairopt.proofs.evidence import Held, Proposal
+from fairopt.proofs.evidence import HeldLevels, Proposal
 from fairopt.proofs.gate import Answer
 
 SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
@@ -33,7 +33,7 @@ SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
 
 def judged(filling: server_leximin._LevelsOnServers) -> Answer:
     """What the gate says of where it stands."""
-    evidence = Held(filling.holdings(), prices=filling.prices)
+    evidence = HeldLevels(filling.holdings(), prices=filling.prices)
     return gate.judge(filling.program, Proposal("levels", filling.tasks(), evidence))
 
 

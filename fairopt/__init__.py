@@ -4,8 +4,8 @@ What the public names are made of, from the question to the pictures; a module i
 
 * `errors`: all that is raised. `progress`: callbacks for long work. `display`: names as they may be shown. `accessor`:
   methods whose code stands in later modules.
-* `instance`: the question; `validation`, `labels`, `exchange`: its arguments, checked, joined by label, to and from
-  other forms; `derived`, `dominance`: what follows from them.
+* `instance`: the question; `validation`, `labels`: its arguments, checked and joined by label; `dominance`: which users
+  are dominant where.
 * `io`: files, data frames and what clusters say of themselves. `instances`: instances to try things on. `datasets`:
   `fairopt.datasets`, which makes instances of both.
 * `allocation`: the answer. `certificate`: what was measured of it.

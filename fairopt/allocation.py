@@ -16,7 +16,7 @@ from fairopt.certificate import Certificate
 from fairopt.instance import Instance
 
 if TYPE_CHECKING:
-    from fairopt.proofs.derivatives import LevelPrices
+    from fairopt.proofs.derivatives.prices import LevelPrices
 
 __all__ = ["Allocation"]
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt.accessor import later
+from fairopt.dominance import Dominance, dominance_of
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.exchange import Exchange
-from fairopt.labels import joined
+from fairopt.labels import by_label, joined
 from fairopt.validation import (
     Changes,
     as_floats,
@@ -20,7 +24,9 @@ from fairopt.validation import (
     checked_counts,
     checked_eligibility,
     frozen,
+    index_of,
     labels,
+    left_out,
     merged_types,
     texts,
     types_of_servers,
@@ -32,7 +38,7 @@ __all__ = ["Instance"]
 Float = NDArray[np.floating[Any]]
 
 
-class Instance(Exchange):
+class Instance:
     """Users' demands per task, servers' capacities, entitlements, task limits, and who may run where.
 
     Parameters
@@ -157,7 +163,7 @@ class Instance(Exchange):
         self._checked = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if self._checked and not name.startswith("_") and name not in type(self).__dict__:
+        if self._checked and not name.startswith("_"):
             raise AttributeError(f"an Instance is immutable; make a new one with .replace({name}=...)")
         super().__setattr__(name, value)
 
@@ -370,6 +376,426 @@ class Instance(Exchange):
         )
         merged._parent, merged._merged_from = self._parent, self
         return merged
+
+    # -- sizes and labels -------------------------------------------------------------------------------------
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return self.demands.shape[0]
+
+    @property
+    def n_resources(self) -> int:
+        """Number of resources."""
+        return self.capacities.shape[1]
+
+    @property
+    def n_servers(self) -> int:
+        """Number of server rows (each may stand for several identical servers, see ``counts``)."""
+        return self.capacities.shape[0]
+
+    @cached_property
+    def users(self) -> tuple[str, ...]:
+        """Labels of the users."""
+        if self._users is None and self._parent is not None:
+            parent, rows = self._parent
+            return parent.users[rows] if isinstance(rows, slice) else tuple(parent.users[j] for j in rows)
+        return self._users or tuple(f"user{j + 1}" for j in range(self.n_users))
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """Labels of the resources."""
+        return self._resources or tuple(f"resource{i + 1}" for i in range(self.n_resources))
+
+    @property
+    def resource_titles(self) -> tuple[str, ...]:
+        """Labels of the resources with their units, for tables and axes, as ``memory (GiB)``.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1, 2]], [8, 64], resources=["cpu", "memory"], units={"memory": "GiB"}).resource_titles
+        ('cpu', 'memory (GiB)')
+        """
+        named = zip(self.resources, self.units or [""] * self.n_resources, strict=True)
+        return tuple(f"{name} ({unit})" if unit else name for name, unit in named)
+
+    @cached_property
+    def servers(self) -> tuple[str, ...]:
+        """Labels of the servers."""
+        if self._servers:
+            return self._servers
+        return ("pool",) if self.n_servers == 1 else tuple(f"server{s + 1}" for s in range(self.n_servers))
+
+    @property
+    def merged_from(self) -> Any:
+        """The instance whose identical servers were merged to make this one, or None."""
+        return self._merged_from
+
+    @property
+    def chosen_from(self) -> tuple[Any, NDArray[np.int64] | slice] | None:
+        """The instance on the same servers that these users were chosen from, and which they are; or None."""
+        if self._parent is None or not np.array_equal(self._parent[0].capacities, self.capacities):
+            return None
+        return self._parent
+
+    # -- derived numbers --------------------------------------------------------------------------------------
+
+    @property
+    def per_server_demands(self) -> Float:
+        """Demands as a view of shape (n_users, n_servers, n_resources)."""
+        if self.demands.ndim == 3:
+            return self.demands
+        shape = (self.n_users, self.n_servers, self.n_resources)
+        return np.broadcast_to(self.demands[:, None, :], shape)
+
+    @cached_property
+    def total_capacities(self) -> Float:
+        """Units of each resource on all servers together, counts included: shape (n_resources,)."""
+        return frozen(self.counts.astype(float) @ self.capacities)
+
+    @cached_property
+    def ratios(self) -> Float:
+        """``g``: the share of each resource's total capacity that one task takes, in the shape of ``demands``."""
+        total = self.total_capacities
+        return frozen(self.demands / np.where(total > 0, total, 1.0))
+
+    @property
+    def cheapest_ratios(self) -> Float:
+        """Ratios of shape (n_users, n_resources): of each resource, on the eligible server that takes least of it."""
+        if self.demands.ndim == 2:
+            return self.ratios
+        return np.where(self.eligible[:, :, None], self.ratios, np.inf).min(axis=1)
+
+    def common_level(self, per_task: Float) -> float:
+        """The level at which shares of these coefficients, all equal per weight, fill the first resource.
+
+        Exact on one pool without limits; an estimate where demands or capacities differ by server.
+
+        Parameters
+        ----------
+        per_task : ndarray of shape (n_users,)
+            Share of one task of each user, positive.
+
+        Returns
+        -------
+        float
+        """
+        if self.n_users == 0:
+            return 1.0
+        tasks = self.weights / per_task
+        load = float((tasks @ self.cheapest_ratios).max())
+        if not load > 0:  # nobody needs any one resource everywhere
+            mu = self.dominant_shares
+            best = np.where(self.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
+            load = float(tasks @ best)
+        return 1.0 / load if 0 < load < np.inf else 1.0
+
+    @cached_property
+    def dominant_shares(self) -> Float:
+        """``mu``: the largest ratio of each user's task, shape (n_users,) or (n_users, n_servers)."""
+        ratios = self.ratios
+        largest = ratios[..., 0].copy()
+        for i in range(1, self.n_resources):  # column by column: a row-wise max of a narrow array is slow
+            np.maximum(largest, ratios[..., i], out=largest)
+        return frozen(largest)
+
+    @cached_property
+    def everywhere(self) -> bool:
+        """Whether everybody may run on every server row."""
+        return bool(self.eligible.all())
+
+    @cached_property
+    def dominance(self) -> Dominance:
+        """Which users are dominant in which resource on each server alone, and what they and the others ask for."""
+        return dominance_of(self.per_server_demands, self.capacities, None if self.everywhere else self.eligible)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of all entitlements, those of users left out by `taking_part` included."""
+        return float((self if self._parent is None else self._parent[0]).weights.sum())
+
+    @cached_property
+    def tasks_alone(self) -> Float:
+        """Tasks that each user could run on each server row if it had it alone, counts included: (n_users, n_servers).
+
+        Zero where the user is not eligible; task limits play no part.
+        """
+        return frozen(self.tasks_alone_within(np.ones(self.n_resources)))
+
+    def tasks_alone_within(self, usable: Float, everywhere: bool = False) -> Float:
+        """`tasks_alone` where only a fraction of each resource may be used.
+
+        Parameters
+        ----------
+        usable : ndarray of shape (n_resources,)
+            From 0 to 1.
+        everywhere : bool, default False
+            Count servers where the user is not eligible too.
+
+        Returns
+        -------
+        ndarray of shape (n_users, n_servers)
+        """
+        out = np.full((self.n_users, self.n_servers), np.inf)
+        demands = self.per_server_demands
+        for i in range(self.n_resources):
+            d = demands[:, :, i]
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                np.minimum(out, np.where(d > 0, usable[i] * self.capacities[:, i] / d, np.inf), out=out)
+        counts = everywhere & np.isfinite(out) if everywhere else self.eligible
+        return np.where(counts, out, 0.0) * self.counts
+
+    @property
+    def own_slices(self) -> Float:
+        """Tasks of each user on its own slice, ``w_j / sum w`` of every server where it may run, cut at its limit.
+
+        Weights are relative to everybody's (`total_weight`): shape (n_users,).
+        """
+        return np.minimum(self.weights / self.total_weight * self.tasks_alone.sum(axis=1), self.task_limits)
+
+    @cached_property
+    def server_classes(self) -> NDArray[np.int64]:
+        """Class of each server: servers alike in capacities, eligibility and demands share one, shape (n_servers,)."""
+        ordered = self.capacities[np.lexsort(self.capacities.T)]
+        if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all different, so nothing else needs a look
+            return frozen(np.arange(self.n_servers))
+        keys: dict[bytes, int] = {}
+        capacities = [row.tobytes() for row in np.ascontiguousarray(self.capacities + 0.0)]
+        alike = Counter(capacities)
+        # when everybody may run everywhere (or on one row), the columns cannot differ
+        same = len(alike) == self.n_servers or bool(self.eligible.all())
+        columns = None if same else np.ascontiguousarray(self.eligible.T)
+        classes = np.empty(self.n_servers, dtype=np.int64)
+        for s, key in enumerate(capacities):
+            if alike[key] > 1:  # users' columns are looked at only where capacities do not tell servers apart
+                if columns is not None:
+                    key += columns[s].tobytes()
+                if self.demands.ndim == 3:
+                    key += (self.demands[:, s, :] + 0.0).tobytes()
+            classes[s] = keys.setdefault(key, len(keys))
+        return frozen(classes)
+
+    def spread(self, tasks_by_class: Float) -> Float:
+        """Tasks on `merged` server rows spread equally over the identical servers they stand for.
+
+        Parameters
+        ----------
+        tasks_by_class : ndarray of shape (n_users, n_classes)
+
+        Returns
+        -------
+        ndarray of shape (n_users, n_servers)
+        """
+        classes = self.server_classes
+        portion = self.counts / np.bincount(classes, weights=self.counts)[classes]
+        return tasks_by_class[:, classes] * portion
+
+    @cached_property
+    def _coefficients(self) -> WeakKeyDictionary[Any, Float] | None:
+        """What `per_task` of shares said here, as long as these are in use; None in windows, which are many."""
+        return WeakKeyDictionary()
+
+    # -- values by user ---------------------------------------------------------------------------------------
+
+    def per_user(self, value: Any, name: str, default: float | None = None, unlimited: bool = False) -> Float:
+        """Turn a scalar, an array or a dict by user into an array of shape (n_users,).
+
+        Parameters
+        ----------
+        value : scalar, array-like of shape (n_users,), dict by user, or None
+            Users that a dict leaves out get ``default``. A series with labels is a dict.
+        name : str
+            What it is, for messages.
+        default : float, optional
+            Value for ``None`` and for users left out of a dict.
+        unlimited : bool, default False
+            Read ``None`` entries as infinity.
+
+        Returns
+        -------
+        ndarray of shape (n_users,)
+
+        Raises
+        ------
+        InvalidInstance
+            If it has the wrong length, an unknown user, or something that is no number.
+        """
+        n, value = self.n_users, by_label(value)
+        if (
+            self._parent is not None
+            and value is not None
+            and (isinstance(value, Mapping) or np.shape(value) == (self._parent[0].n_users,))
+        ):  # written for the instance that these users were selected from
+            parent, rows = self._parent
+            return parent.per_user(value, name, default, unlimited)[rows]
+        if isinstance(value, Mapping):
+            unknown = [u for u in value if u not in self._position]
+            if unknown:
+                raise InvalidInstance(f"{name} names an unknown user {unknown[0]!r}; {nearest(unknown[0], self.users)}")
+            missing = [u for u in self.users if u not in value]
+            if missing and default is None:
+                raise InvalidInstance(f"{name} has no value for user {missing[0]!r}; give one for every user")
+            others = left_out(value, name, missing, (n,), default)
+            value = [value.get(u, other) for u, other in zip(self.users, others, strict=True)]
+        if value is None:
+            if default is None:
+                raise InvalidInstance(f"{name} is None; give a number, an array of {n} or a dict by user")
+            return np.broadcast_to(np.float64(default), (n,))
+        boxed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O")
+        if unlimited and boxed:
+            value = [np.inf if v is None else v for v in value]
+        array = as_floats(value, name)
+        if array.ndim == 0:
+            return np.broadcast_to(np.float64(array), (n,))
+        if array.shape != (n,):
+            raise InvalidInstance(f"{name} has shape {array.shape}; give a scalar, ({n},) or a dict by user")
+        return array
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {u: j for j, u in enumerate(self.users)}
+
+    def user_index(self, user: str | int) -> int:
+        """Index of a user given by label or by index.
+
+        Parameters
+        ----------
+        user : str or int
+            Label or index.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        InvalidInstance
+            If there is no such user.
+        """
+        return index_of(user, self._position, self.n_users, "user")
+
+    def resource_index(self, resource: str | int) -> int:
+        """Index of a resource given by label or by index; `InvalidInstance` if there is none."""
+        return index_of(resource, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
+
+    # -- other forms ------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """The instance as plain lists, numbers and strings, as `from_dict` and the JSON schema take it."""
+        limits = [None if np.isinf(t) else float(t) for t in self.task_limits]
+        return {
+            "users": list(self.users), "resources": list(self.resources), "servers": list(self.servers),
+            "server_types": None if self.server_types is None else list(self.server_types),
+            "units": None if self.units is None else list(self.units),
+            "demands": self.demands.tolist(), "capacities": self.capacities.tolist(),
+            "weights": self.weights.tolist(), "task_limits": limits,
+            "eligible": None if self.eligible.all() else self.eligible.tolist(), "counts": self.counts.tolist(),
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Instance:
+        """An instance from what `to_dict` gives."""
+        try:
+            return cls(**data)
+        except TypeError as error:
+            raise InvalidInstance(f"this is no instance as to_dict gives it: {error}") from error
+
+    @classmethod
+    def from_frames(cls, users: Any, servers: Any, demands: Any = None) -> Instance:
+        """An instance from data frames of pandas, Polars or pyarrow, or of what else narwhals reads.
+
+        Parameters
+        ----------
+        users : data frame
+            A row per user: ``user``, optionally ``weight`` (null or NaN: 1), ``task_limit`` (null or NaN: none) and
+            ``servers`` (names as a list or joined by ``|``, null: everywhere); every other column is a resource, in
+            units per task. Names are text or whole numbers. Levels of an index of
+            pandas that have a name count as columns.
+        servers : data frame
+            A row per server: ``server``, optionally ``count`` and ``type``; every other column is a resource, in units
+            on each server. A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both frames.
+        demands : data frame, optional
+            Where demands differ by server: a row for each user and server where it may run, with ``user``, ``server``
+            and the resources, which ``users`` then has not.
+
+        Returns
+        -------
+        Instance
+            Demands in single precision where all columns of resources are, else in double; so are capacities.
+
+        Raises
+        ------
+        InvalidInstance
+            Names the frame, the row (counted from 0), the column, the value and the fix. Text is not taken for numbers.
+        MissingExtra
+            If narwhals is not installed.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import fairopt as fo
+        >>> users = pd.DataFrame({"user": ["batch", "web"], "cpu": [4, 1], "memory [GiB]": [8.0, 2.5]})
+        >>> servers = pd.DataFrame({"server": ["small", "large"], "count": [10, 2], "cpu": 16, "memory [GiB]": 64})
+        >>> cluster = fo.Instance.from_frames(users, servers)
+        >>> cluster
+        Instance(2 users x 2 resources on 12 servers in 2 rows)
+        >>> cluster.resource_titles
+        ('cpu', 'memory (GiB)')
+        """
+        return later("Instance.from_frames")(users, servers, demands)
+
+    def to_frames(self, backend: str = "pandas") -> tuple[Any, ...]:
+        """The instance as data frames, which `from_frames` turns into an equal one, to the last bit.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default "pandas"
+            Of what library.
+
+        Returns
+        -------
+        tuple of data frames
+            Users and servers, and demands if they differ by server. Columns that would say nothing are not there, as
+            weights of 1; no task limit is infinity, servers are lists of names and None for everywhere. Numbers in
+            single precision stay so.
+
+        Raises
+        ------
+        InvalidInstance
+            If a label cannot be in a table, as a resource called ``weight``.
+        MissingExtra
+            If the library is not installed.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> users, servers = fo.Instance([[1, 2]], [4, 4], resources=["cpu", "memory"]).to_frames()
+        >>> users
+            user  cpu  memory
+        0  user1  1.0     2.0
+        """
+        return later("Instance.to_frames")(self, backend)
+
+    def plot(self, ax: Any = None, kind: str = "demands", *, users: Any = None, resources: Any = None) -> Any:
+        """How much users differ, as in Fig. 2 of Joe-Wong et al. (2013); needs the extra ``plots``.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw.
+        kind : str, default "demands"
+            ``demands`` as lines in the plane of two resources, or the ``region`` of what two users can run.
+        users, resources : (str, str), optional
+            The two at the axes, where there are more.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        return later("Instance.plot")(self, kind, ax, users, resources)
+
+    # -- comparing and showing --------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):

@@ -13,8 +13,6 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 ORDER = (
     ("errors", "progress", "display", "accessor"),
     ("io", "validation", "labels", "dominance"),
-    ("derived",),
-    ("exchange",),
     ("instance", "certificate"),
     ("instances",),
     ("datasets", "allocation"),

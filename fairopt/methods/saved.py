@@ -15,8 +15,8 @@ from fairopt.methods.dispatch import solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
 from fairopt.proofs.evidence import Proposal
+from fairopt.proofs.evidence_data import restored
 from fairopt.proofs.gate import Answer
-from fairopt.proofs.plain import restored
 
 
 def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:

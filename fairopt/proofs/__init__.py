@@ -6,11 +6,10 @@
 * `pool`: bottlenecks and dual bounds on one pool, in one pass over the users.
 * `servers`: the dual bound of alpha-fairness and max-min on several servers.
 * `levels`: leximin on several servers and under further conditions.
-* `solved`: answers of cone programs; `lagrangian` and `conic` are their bounds.
+* `cone_programs`: answers of cone programs; `lagrangian` and `conic` are their bounds.
 * `read`: answers of problems that the user solved or changed.
 * `bundles`: answers of policies that decide bundles.
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF, from data and tasks alone.
-* `plain`: evidence as plain numbers, for allocations to keep and for files.
-* `derivatives`: prices as derivatives of what was optimised; `rises`: those of every level of a leximin.
-* `optimum`: a policy at its answer; `system`: what multipliers satisfy there; `multipliers`: all that satisfy it.
+* `evidence_data`: evidence as plain numbers, for allocations to keep and for files.
+* `derivatives`: prices as derivatives of what was optimised.
 """

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from fairopt.blocks.algebra import fall, in_units
 from fairopt.formulation.bundle_program import BundleConeModel
 from fairopt.proofs.conditions import dual_values, relative_violation
+from fairopt.proofs.cone_programs import Bounded, conic_excess
 from fairopt.proofs.conic import ASSUMED
 from fairopt.proofs.evidence import Solved
-from fairopt.proofs.solved import Bounded, conic_excess
 
 __all__ = ["judge_solved_bundles"]
 

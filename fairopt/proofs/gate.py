@@ -24,7 +24,7 @@ from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.division import Division
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.instance import Instance
-from fairopt.proofs import conditions, levels, servers, solved
+from fairopt.proofs import conditions, cone_programs, levels, servers
 from fairopt.proofs.bundles import judge_solved_bundles
 from fairopt.proofs.evidence import (
     Bottlenecked,
@@ -36,7 +36,7 @@ from fairopt.proofs.evidence import (
     Solved,
     TotalPrices,
 )
-from fairopt.proofs.plain import plain
+from fairopt.proofs.evidence_data import plain
 from fairopt.proofs.pool import Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 
@@ -158,7 +158,7 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
         answer = _measured(program, method, tasks, gap, evidence.prices)
         answer.block_violation, answer.gaps = blocks, gaps or (gap,)
         return answer
-    found = solved.judge_solved(program, evidence, tasks)
+    found = cone_programs.judge_solved(program, evidence, tasks)
     answer = _measured(program, method, tasks, found.gap, found.prices)
     answer.block_violation, answer.assumed = found.block_violation, found.assumed
     return answer

@@ -15,7 +15,7 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.display import visible
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.proofs.optimum import first_tier
+from fairopt.proofs.derivatives.optimum import first_tier
 from fairopt.server_sums import part_of
 
 __all__ = [

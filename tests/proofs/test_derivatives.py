@@ -17,12 +17,12 @@ from numpy.testing import assert_allclose
 from oracle import fractions_waterfill as waterfill
 from oracle.brute_leximin import NoPoint, Polytope, leximin
 from oracle.instances import cluster, clusters, log_uniform, pools
-from oracle.one_sided import HeldLevels, curved_sides, held, piecewise_linear, sides
+from oracle.one_sided import Held, curved_sides, held, piecewise_linear, sides
 from oracle.optimum import alpha_fair
 
 import fairopt as fo
-from fairopt.proofs import derivatives
-from fairopt.proofs.multipliers import Conditions, Face, Ties
+from fairopt.proofs.derivatives import prices as derivatives
+from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties
 
 PAIR = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 SHARES = [fo.Tasks(), fo.DominantShare(), fo.PNormShare(1)]
@@ -275,7 +275,7 @@ def test_levels_of_many_servers_add_up_to_what_is_paid_for() -> None:
 def test_levels_with_many_ties_are_those_of_answers_found_anew(seed: int) -> None:
     instance = cluster(np.random.default_rng(seed), 14, 4, 3)
     c = fo.DominantShare().coefficients(instance)
-    policy = fo.Policy(fo.Leximin(HeldLevels(tuple(c.tolist()))))
+    policy = fo.Policy(fo.Leximin(Held(tuple(c.tolist()))))
     a, step = policy.allocate(instance), 1e-4
     capacities = instance.capacities * instance.counts[:, None]
     for (s, i), sign in itertools.product(np.ndindex(capacities.shape), (1, -1)):

@@ -29,7 +29,7 @@ from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import relative_violation
 from fairopt.proofs.evidence import Bottlenecked, HeldLevels, Holding, Proposal, TotalPrices
-from fairopt.proofs.plain import plain, restored
+from fairopt.proofs.evidence_data import plain, restored
 
 PACKAGE = Path(fo.__file__).parent
 

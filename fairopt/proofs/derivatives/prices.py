@@ -6,7 +6,7 @@ although slices grow with capacity), levels of other constraints, and who may ru
 stays a fraction: of one more unit 1 - f can be used.
 
 A concave program's value has a derivative from each side, the least and the largest of its optimal multipliers
-(`fairopt.proofs.multipliers`). Those of leximin, level by level, are in `fairopt.proofs.rises`.
+(`multipliers`). Those of leximin, level by level, are in `level_rises`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,19 @@ from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import ConeModel
 from fairopt.proofs.conditions import gradient_of
-from fairopt.proofs.multipliers import TRUST, Face
-from fairopt.proofs.optimum import TIES, Optimum, Ranked, _Unknown, first_tier, log_share_slope, log_worth, parts
-from fairopt.proofs.rises import heights
-from fairopt.proofs.system import MOST_COLUMNS, System
+from fairopt.proofs.derivatives.level_rises import heights
+from fairopt.proofs.derivatives.multipliers import TRUST, Face
+from fairopt.proofs.derivatives.optimality import MOST_COLUMNS, OptimalityConditions
+from fairopt.proofs.derivatives.optimum import (
+    TIES,
+    Optimum,
+    Ranked,
+    _Unknown,
+    first_tier,
+    log_share_slope,
+    log_worth,
+    parts,
+)
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
@@ -242,7 +251,7 @@ def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     lost[optimum.user[~np.isfinite(worth)]] = True
     if (lost & ~optimum.high).any():
         raise _Unknown
-    system = System(optimum, np.where(lost[optimum.user], 0.0, worth))
+    system = OptimalityConditions(optimum, np.where(lost[optimum.user], 0.0, worth))
     ties = [found for term in ranked for found in system.rank(term, float(np.exp(-log_factor)))]
     system.bounds_apart()
     money = optimum.tasks * system.worth * ~lost[optimum.user]
@@ -287,7 +296,7 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
             worth = _by_gradient(optimum)
         with np.errstate(over="ignore"):
             by_row = prices * np.exp(-log_factor)
-        system = System(optimum, worth)
+        system = OptimalityConditions(optimum, worth)
         ties = [found for term in ranked for found in system.rank(term, float(np.exp(-log_factor)))]
         system.bounds_apart()
         cost = np.asarray(optimum.loads.T @ by_row).ravel()

@@ -1,4 +1,4 @@
-"""The conditions on optimal multipliers of a sum of objectives, being put together for `fairopt.proofs.multipliers`."""
+"""The conditions on the multipliers of a sum of objectives at one optimum, being put together."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.proofs.multipliers import Conditions, Ties, is_sparse
-from fairopt.proofs.optimum import Optimum, Ranked
+from fairopt.proofs.derivatives.multipliers import Conditions, Ties, is_sparse
+from fairopt.proofs.derivatives.optimum import Optimum, Ranked
 
-__all__ = ["MOST_COLUMNS", "System"]
+__all__ = ["MOST_COLUMNS", "OptimalityConditions"]
 
 Float = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 MOST_COLUMNS = 3000  # multipliers beyond which their equations are not solved: 3,000 take 10 s
 
 
-class System:
+class OptimalityConditions:
     """The conditions of a sum of objectives, being put together: pairs, and columns beyond the capacities'."""
 
     def __init__(self, optimum: Optimum, worth: Float) -> None:

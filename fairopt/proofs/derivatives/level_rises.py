@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from fairopt.proofs.multipliers import Conditions, Face, Ties, is_sparse
-from fairopt.proofs.optimum import Optimum, _Unknown
-from fairopt.proofs.system import MOST_COLUMNS, System
+from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, is_sparse
+from fairopt.proofs.derivatives.optimality import MOST_COLUMNS, OptimalityConditions
+from fairopt.proofs.derivatives.optimum import Optimum, _Unknown
 
 __all__ = ["Height", "heights"]
 
@@ -154,7 +154,7 @@ class _Rates:
         columns = np.arange(d) if self.others else np.flatnonzero(~np.isfinite(self.tops))
         if not len(columns) or not self.lifted.any():
             return
-        system = System(optimum, np.zeros(len(optimum.user)))
+        system = OptimalityConditions(optimum, np.zeros(len(optimum.user)))
         conditions, units = system.conditions(optimum.full[columns], np.ones(len(columns)), 1.0)
         face = Face(conditions)
         for k, column in enumerate(columns):
@@ -242,7 +242,7 @@ class _Rates:
         """Write down how fast the users of a level rise whom a group of capacities holds, and say who they are."""
         optimum, d = self.optimum, len(self.optimum.full)
         rows = optimum.full[columns]
-        system = System(optimum, np.zeros(len(optimum.user)))
+        system = OptimalityConditions(optimum, np.zeros(len(optimum.user)))
         system.own, system.ranked_value = here | before, level
         system.rate = np.where(system.own[optimum.user], self.rate, 1.0)
         system.bounds_apart()

@@ -69,7 +69,8 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
             multipliers = multipliers.times(factor)
         per_form = _slope(majorant, form, point, cone, tasks) if factor is None else factor / majorant.unit
         start = per_form if factor is None else None
-        found = lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start)
+        natural = factor is not None
+        found = lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=natural, start=start)
         prices = multipliers.prices * found.factor * majorant.unit
         if not objective.majorant_is_natural:  # a transform was bounded: its slope relates the two
             prices = prices * _natural_slope(objective, majorant, point)

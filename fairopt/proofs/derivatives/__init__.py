@@ -1,0 +1,7 @@
+"""Prices as derivatives: what one more unit of a capacity is worth, and what one unit less costs.
+
+* `prices`: of the objective, of every level of a leximin, and in units of shares.
+* `level_rises`: by how much each level of a leximin rises with each capacity.
+* `optimum`: a policy's program at its answer. `optimality`: the conditions on multipliers there.
+* `multipliers`: all that satisfy these conditions, and the least of a linear function on them.
+"""

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 from oracle import fractions_waterfill as waterfill
 from oracle.brute_leximin import NoPoint, Polytope, leximin
 from oracle.instances import cluster, clusters, log_uniform, pools
-from oracle.one_sided import HeldLevels, curved_sides, held, piecewise_linear, sides
+from oracle.one_sided import Held, curved_sides, held, piecewise_linear, sides
 from oracle.optimum import alpha_fair
 
 import fairopt as fo
@@ -275,7 +275,7 @@ def test_levels_of_many_servers_add_up_to_what_is_paid_for() -> None:
 def test_levels_with_many_ties_are_those_of_answers_found_anew(seed: int) -> None:
     instance = cluster(np.random.default_rng(seed), 14, 4, 3)
     c = fo.DominantShare().coefficients(instance)
-    policy = fo.Policy(fo.Leximin(HeldLevels(tuple(c.tolist()))))
+    policy = fo.Policy(fo.Leximin(Held(tuple(c.tolist()))))
     a, step = policy.allocate(instance), 1e-4
     capacities = instance.capacities * instance.counts[:, None]
     for (s, i), sign in itertools.product(np.ndindex(capacities.shape), (1, -1)):

@@ -143,7 +143,8 @@ def test_a_bound_that_is_no_number_proves_nothing(objective: fo.Objective, value
         majorant = objective.majorant(Point(instance, tasks[:, None]))
         multipliers = lagrangian.Multipliers(np.full(3, value), np.zeros(2))
         for natural in (True, False):
-            assert not lagrangian.lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=natural).gap <= 1e-6
+            found = lagrangian.lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=natural)
+            assert not found.gap <= 1e-6
 
 
 # -- leximin on one pool ---------------------------------------------------------------------------------------

@@ -84,21 +84,10 @@ class Division:
     capped: Mask
 
     def answer(self, given: Float | None = None) -> DividedBundles:
-        """The optimal bundles, or others judged by the optimal prices.
+        """The optimal bundles, or others judged by the optimal prices: those on one server of each row.
 
-        Parameters
-        ----------
-        given : ndarray of shape (n_users, n_servers, n_resources), optional
-            Bundles on one server of each row to judge, as they are but for being brought within parts and requests.
-
-        Returns
-        -------
-        DividedBundles
-
-        Raises
-        ------
-        OutOfDomain
-            If somebody with a base may hold nothing: the objective is minus infinity throughout.
+        They are judged as they are but for being brought within parts and requests. `OutOfDomain` if a user with a base
+        may hold nothing: the objective is minus infinity throughout.
         """
         instance = self.instance
         n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
@@ -125,21 +114,7 @@ class Division:
 
 
 def division(instance: Instance, objective: Objective, constraints: Sequence[Constraint]) -> Division | None:
-    """What a policy shares out, if it is made of blocks that this route knows, else None.
-
-    Parameters
-    ----------
-    instance : Instance
-        Users who take part, and servers.
-    objective : Objective
-        `WeightedLog`, or a multiple of it.
-    constraints : sequence of Constraint
-        At most one `GlobalAggregateResource`, and `AtMostRequested`.
-
-    Returns
-    -------
-    Division or None
-    """
+    """What a policy shares out, if `WeightedLog`, `GlobalAggregateResource` and `AtMostRequested` are all of it."""
     terms = list(dict.fromkeys(t for factor, t in objective.terms() if factor > 0))
     aggregates = list(dict.fromkeys(c for c in constraints if isinstance(c, GlobalAggregateResource)))
     requested = [c for c in constraints if isinstance(c, AtMostRequested)]

@@ -317,13 +317,7 @@ def treats_alike(instance: Instance, blocks: Sequence[Block]) -> bool:
 
 
 def require_instance(instance: object) -> None:
-    """`InvalidBlock` unless it is an instance.
-
-    Parameters
-    ----------
-    instance : object
-        What a policy was asked to solve.
-    """
+    """`InvalidBlock` unless what a policy was asked to solve is an instance."""
     if not isinstance(instance, Instance):
         raise InvalidBlock(
             f"this is {type(instance).__name__}, no instance; give a fairopt.Instance, or fairopt.read(path)"
@@ -331,26 +325,7 @@ def require_instance(instance: object) -> None:
 
 
 def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
-    """A constraint's conditions, checked to be what CVXPY can take.
-
-    Parameters
-    ----------
-    constraint : Constraint
-        fairopt's or the user's own.
-    model : Model
-        What to write it in.
-
-    Returns
-    -------
-    dict of str to cvxpy.Constraint
-
-    Raises
-    ------
-    InvalidBlock
-        If it gives anything but a dict of conditions.
-    NotConcave
-        If a condition is not convex by CVXPY's rules.
-    """
+    """A constraint's conditions by name; `InvalidBlock` if it gives none such, `NotConcave` if one is not convex."""
     conditions = constraint.constraints(model)
     if not isinstance(conditions, dict):
         raise InvalidBlock(
@@ -378,25 +353,9 @@ def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
 def objective_form(
     objective: Objective, model: Model, unknowns: cp.Variable
 ) -> tuple[cp.Expression, float | None]:  # fmt: skip
-    """What to give the solver, and natural units per unit of it (None: an increasing transform).
+    """What to give the solver for a number, and natural units per unit of it (None: an increasing transform).
 
-    Parameters
-    ----------
-    objective : Objective
-        A number, not an order.
-    model : Model
-        To write it in.
-    unknowns : cvxpy.Variable
-        Those of the model, near 1.
-
-    Returns
-    -------
-    (cvxpy.Expression, float or None)
-
-    Raises
-    ------
-    NotConcave
-        If CVXPY's rules do not prove it concave.
+    `NotConcave` if CVXPY's rules do not prove it concave.
     """
     form = objective.solver_form(model)
     factor = None

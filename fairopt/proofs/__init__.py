@@ -8,7 +8,7 @@
 * `levels`: leximin on several servers and under further conditions.
 * `cone_programs`: answers of cone programs; `lagrangian` and `conic` are their bounds.
 * `read`: answers of problems that the user solved or changed.
-* `bundles`: answers of policies that decide bundles.
+* `bundles`: bundles and tasks where a policy decides both, by the dual of their cone program.
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF, from data and tasks alone.
 * `evidence_data`: evidence as plain numbers, for allocations to keep and for files.
 * `derivatives`: prices as derivatives of what was optimised.

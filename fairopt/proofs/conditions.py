@@ -16,7 +16,6 @@ from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant
-from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs.lagrangian import EPS, Charge, Multipliers
@@ -33,19 +32,7 @@ TYPICAL = 1e-3  # a row is never measured in less than this part of what it is w
 
 
 def repair(program: Program, tasks: Float) -> Float:
-    """Scale tasks by pair down to task limits, then each server to its capacity: exact feasibility on the data.
-
-    Parameters
-    ----------
-    program : Program
-        Limits and capacities.
-    tasks : ndarray of shape (n_pairs,)
-        Non-negative.
-
-    Returns
-    -------
-    ndarray of shape (n_pairs,)
-    """
+    """Scale tasks by pair down to task limits, then each server to its capacity: exact feasibility on the data."""
     pairs = program.pairs
     total = pairs.sum(tasks)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -78,7 +65,7 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
     worst = bounds_violation(program, tasks)
     ours = all(is_ours(t) for _, t in program.objective.terms())
     conditions = [] if ours else list(cone.required)
-    point, levels = Point(program.instance, program.pairs.table(tasks)), dict[int, AtLeast]()
+    point, levels = program.point(tasks), dict[int, AtLeast]()
     for block, _, condition in cone.rest:
         if type(block) is AtLeast and is_ours(block.objective) and _has_more(condition, cone.unknowns):
             levels[id(block)] = block  # a number, whatever a solver left in variables of its own
@@ -114,26 +101,15 @@ def relaxed_multipliers(
 ) -> Multipliers:
     """Read dual values off a solved model, and the policy's conditions as linear rows or concave functions.
 
-    Parameters
-    ----------
-    cone : ConeModel
-        Solved.
-    tasks : ndarray of shape (n_pairs,)
-        Where to linearise what is not linear: a tangent of a convex condition only relaxes it.
-    linear : bool, default False
-        Take the tangent of levels of objectives too, instead of their closer majorants.
-    duals : sequence of ndarray, optional
-        Those of `charged_conditions`; default what the solver left.
-
-    Returns
-    -------
-    Multipliers
+    What is not linear is linearised at the tasks: a tangent of a convex condition only relaxes it. With ``linear``
+    levels of objectives are too, instead of by their closer majorants. ``duals`` are those of `charged_conditions`;
+    default what the solver left.
     """
     program = cone.program
     prices = np.zeros(program.pairs.loads.shape[0])
     prices[program.capacity_rows] = np.maximum(dual_values(cone.capacity), 0.0)
     out = Multipliers(prices, np.zeros(len(program.pairs)))
-    point = Point(program.instance, program.pairs.table(tasks))
+    point = program.point(tasks)
     before = cone.unknowns.value
     cone.unknowns.save_value(tasks / cone.scale)
     conditions = charged_conditions(cone)
@@ -165,19 +141,8 @@ def _add_linear(out: Multipliers, condition: cp.Constraint, dual: Float, cone: C
 def linear_charge(condition: cp.Constraint, unknowns: cp.Variable, dual: Float | None = None) -> Charge | None:
     """What a condition ``expr <= 0`` (or == 0), linear or linearised where it stands, charges at its multiplier.
 
-    Parameters
-    ----------
-    condition : cvxpy.Constraint
-        An inequality or equality; anything else is left out, which only relaxes the bound.
-    unknowns : cvxpy.Variable
-        With the value to linearise at.
-    dual : ndarray, optional
-        Multipliers; default those that the solver left.
-
-    Returns
-    -------
-    Charge or None
-        Multiplier times Jacobian by unknown (in column order), and multiplier times the condition's value.
+    That is the multiplier (default what the solver left) times the Jacobian by unknown, in column order, and times the
+    condition's value. None for what is neither an inequality nor an equality: to leave it out only relaxes the bound.
     """
     rows = linear_rows(condition, unknowns)
     if rows is None:
@@ -245,19 +210,7 @@ def _differs_by_server(objective: Objective, program: Program) -> bool:
 def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[Majorant, Float] | None:
     """The tangent of a concave expression at the tasks: a constant, and what a task of each pair is worth.
 
-    Parameters
-    ----------
-    cone : ConeModel
-        The model that the expression is written in.
-    expression : cvxpy.Expression
-        Scalar, concave.
-    tasks : ndarray of shape (n_pairs,)
-        Where to touch it.
-
-    Returns
-    -------
-    (Majorant, ndarray of shape (n_pairs,)) or None
-        None where the expression has no gradient there.
+    None where the expression has no gradient there.
     """
     before = cone.unknowns.value
     cone.unknowns.save_value(tasks / cone.scale)

@@ -39,25 +39,11 @@ class Bounded:
 
 
 def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
-    """Bound how much better than the tasks any others can be.
-
-    Parameters
-    ----------
-    program : Program
-        What was solved.
-    evidence : Solved
-        What the solver left.
-    tasks : ndarray of shape (n_pairs,)
-        The final point.
-
-    Returns
-    -------
-    Bounded
-    """
+    """Bound how much better than the tasks any others can be."""
     cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
     blocks = block_violation(cone, tasks)
     multipliers = relaxed_multipliers(cone, tasks)
-    point = Point(program.instance, program.pairs.table(tasks))
+    point = program.point(tasks)
     majorant = objective.majorant(point)
     if majorant is not None and factor is not None and not objective.majorant_is_natural:
         majorant = None
@@ -69,8 +55,9 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
             multipliers = multipliers.times(factor)
         per_form = _slope(majorant, form, point, cone, tasks) if factor is None else factor / majorant.unit
         start = per_form if factor is None else None
-        natural = factor is not None
-        found = lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=natural, start=start)
+        found = lagrangian_bound(
+            program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start
+        )
         prices = multipliers.prices * found.factor * majorant.unit
         if not objective.majorant_is_natural:  # a transform was bounded: its slope relates the two
             prices = prices * _natural_slope(objective, majorant, point)

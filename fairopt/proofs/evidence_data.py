@@ -27,17 +27,7 @@ __all__ = ["plain", "restored"]
 
 
 def plain(evidence: Evidence | None) -> dict[str, Any] | None:
-    """Evidence as a dict of numbers and lists; None where it holds what cannot be written down.
-
-    Parameters
-    ----------
-    evidence : Evidence or None
-        Of an answer.
-
-    Returns
-    -------
-    dict or None
-    """
+    """Evidence as a dict of numbers and lists; None where it holds what cannot be written down."""
     if isinstance(evidence, Bottlenecked):
         return {"kind": "bottlenecks", "order": _list(evidence.order), "prices": _list(evidence.prices)}
     if isinstance(evidence, FairPrices):
@@ -59,25 +49,9 @@ def plain(evidence: Evidence | None) -> dict[str, Any] | None:
 
 
 def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> Evidence:
-    """What `plain` wrote, for a program of the same blocks and instance.
+    """What `plain` wrote, wherever it was kept, for a program of the same blocks and instance.
 
-    Parameters
-    ----------
-    program : Program
-        That the evidence is about.
-    held : mapping
-        As `plain` gives it, from anywhere.
-    solver : str or None
-        Which solved it.
-
-    Returns
-    -------
-    Evidence
-
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        If it is no such thing, or of another program.
+    `KeyError`, `TypeError` or `ValueError` if it is no such thing, or of another program.
     """
     kind = held["kind"]
     if kind == "duals":

@@ -104,20 +104,7 @@ def empty(program: Program) -> Answer:
 
 
 def judge(program: Program, proposal: Proposal) -> Answer:
-    """Make a proposed point feasible, and measure it.
-
-    Parameters
-    ----------
-    program : Program
-        The blocks and the instance as given.
-    proposal : Proposal
-        A point and evidence for it, or the record of an attempt that left none.
-
-    Returns
-    -------
-    Answer
-        Infinite gap where nothing is proved.
-    """
+    """Make a proposed point feasible, and measure it; the gap is infinite where nothing is proved."""
     tasks, evidence = proposal.tasks, proposal.evidence
     found = evidence is not None and (tasks is not None or isinstance(evidence, Division))
     if not found:
@@ -214,7 +201,7 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
 def _measured(program: Program, method: str, tasks: Float, gap: float, prices: Float | None) -> Answer:
     """A point with a gap: feasibility and value on the instance as given."""
     violation = feasibility(program.given, program.expand(tasks))
-    value = program.objective.value(Point(program.instance, program.pairs.table(tasks)))
+    value = program.objective.value(program.point(tasks))
     gap = max(gap, 0.0) if gap == gap else np.inf
     return Answer(tasks, gap, violation, method, value, prices)
 
@@ -256,29 +243,14 @@ def allocation(
     policy: Any, judged: Sequence[tuple[Program, Answer]], begun: float, point: Float | None = None,
     bundles: Float | None = None,
 ) -> Allocation:  # fmt: skip
-    """The allocation of a policy.
+    """The allocation of a policy: the last answer, at which every tier is judged again.
 
-    Parameters
-    ----------
-    policy : Policy
-        Who asked.
-    judged : sequence of (Program, Answer)
-        One per tier, as far as they were solved; later programs keep what earlier ones achieved.
-    begun : float
-        When, by `time.perf_counter`.
-    point : ndarray of shape (n_users, n_servers), optional
-        Tasks that were judged, and are returned as they are where the answer has them but for rounding.
-    bundles : ndarray of shape (n_users, n_servers, n_resources), optional
-        The same, where they are decided.
-
-    Returns
-    -------
-    Allocation
-        Of the last answer, at which every tier is judged again.
+    Tiers were judged as far as they were solved; later programs keep what earlier ones achieved. Tasks (``point``) and
+    bundles that were given are returned as they are where the answer has them but for rounding.
     """
     (first, started), (last, final) = judged[0], judged[-1]
-    table = _unless_rounded(last.expand(final.tasks), point)
-    held = None if final.bundles is None else _unless_rounded(last.expand_rows(final.bundles), bundles)
+    table = _keep_given(last.expand(final.tasks), point)
+    held = None if final.bundles is None else _keep_given(last.expand_rows(final.bundles), bundles)
     gaps = [_gap_at_the_end(program, answer, table, held) for program, answer in judged[:-1]] + [final.gap]
     value = 0.0 if first.empty else started.value
     if last is not first and not first.empty:
@@ -300,7 +272,7 @@ def _gathered(program: Program, table: Float, bundles: Float | None) -> tuple[Fl
     return program.gather(table), None if bundles is None else program.gather_rows(bundles)
 
 
-def _unless_rounded(found: Float, point: Float | None) -> Float:
+def _keep_given(found: Float, point: Float | None) -> Float:
     """A point as it was given, where bringing it within capacities did no more than rounding does."""
     return found if point is None or not np.allclose(found, point, rtol=1e-12, atol=0.0) else point
 

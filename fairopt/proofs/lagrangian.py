@@ -93,31 +93,11 @@ def lagrangian_bound(
 ) -> LagrangianBound:  # fmt: skip
     """Bound the objective from above, and measure the gap at the tasks.
 
-    Parameters
-    ----------
-    program : Program
-        What is being solved.
-    majorant : Majorant
-        Of the objective, tight at the tasks.
-    objective : Objective
-        Says what a gap is.
-    multipliers : Multipliers
-        Approximate.
-    tasks : ndarray of shape (n_pairs,)
-        The answer to judge.
-    natural : bool, default True
-        Whether the multipliers belong to the majorant's own units; otherwise (an increasing transform was solved) a
-        common factor is fitted first.
-    start : float, optional
-        A guess at that factor.
-    refine : bool, default True
-        Search for a better factor where the gap is not small yet.
-
-    Returns
-    -------
-    LagrangianBound
+    The majorant is tight at the tasks; the multipliers are approximate. Unless they are ``natural``, in the majorant's
+    own units, an increasing transform was solved, and a common factor is fitted first, from ``start`` if that is given;
+    with ``refine`` a better factor is searched for where the gap is not small yet.
     """
-    point = Point(program.instance, program.pairs.table(tasks))
+    point = program.point(tasks)
     value = majorant.value(point)
     lagrangian = _Lagrangian(program, majorant, multipliers, point)
     candidates = [1.0] if natural else [start] if start else []

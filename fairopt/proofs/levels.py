@@ -94,21 +94,7 @@ class _Charged(NamedTuple):
 
 
 def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...]]:
-    """The largest gap of any level, and that of each.
-
-    Parameters
-    ----------
-    program : Program
-        With a `Leximin` objective.
-    evidence : HeldLevels
-        The prices that hold users.
-    tasks : ndarray of shape (n_pairs,)
-        The final point.
-
-    Returns
-    -------
-    (float, tuple of float)
-    """
+    """The largest gap of any level of a `Leximin`, and that of each."""
     levels, pairs = InLevels(program), program.pairs
     held = tasks * levels.per_task
     values = pairs.sum(held)

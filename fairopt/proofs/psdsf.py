@@ -25,17 +25,7 @@ class Gain(NamedTuple):
 
 
 def tasks_alone_on_one(instance: Instance) -> Float:
-    """``gamma_js``: tasks that user j could run alone on a single server of row s, 0 where it may not run.
-
-    Parameters
-    ----------
-    instance : Instance
-        Users and servers.
-
-    Returns
-    -------
-    ndarray of shape (n_users, n_servers)
-    """
+    """``gamma_js``: tasks that user j could run alone on a single server of row s, 0 where it may not run."""
     return instance.tasks_alone / instance.counts
 
 

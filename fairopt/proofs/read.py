@@ -69,27 +69,7 @@ def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Alloca
 def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> ReadAnswer:
     """Make the answer of a problem feasible, and bound how much better the problem's optimum can be.
 
-    Parameters
-    ----------
-    policy : Policy
-        Whose problem it was.
-    problem : cvxpy.Problem
-        Solved.
-    instance : Instance
-        What it was made from.
-
-    Returns
-    -------
-    ReadAnswer
-
-    Raises
-    ------
-    InvalidBlock
-        If it is no such problem.
-    NotCertified
-        If it holds no answer.
-    NotConcave
-        If it is not convex.
+    `InvalidBlock` if it is no such problem, `NotCertified` if it holds no answer, `NotConcave` if it is not convex.
     """
     require_instance(instance)
     if not isinstance(problem, cp.Problem):
@@ -195,7 +175,7 @@ def _gap_of_problem(
 ) -> tuple[float, str]:  # fmt: skip
     """Gap by the block's own majorant where the objective is still the block's, else by tangent or dual."""
     gap = np.inf
-    majorant = None if block is None else block.majorant(Point(program.instance, program.pairs.table(tasks)))
+    majorant = None if block is None else block.majorant(program.point(tasks))
     if block is not None and majorant is not None:
         is_natural = block.majorant_is_natural
         if is_natural or isinstance(block, FairnessEfficiency):

@@ -75,19 +75,7 @@ def repaired(units: LevelUnits, tasks: Float) -> Float:
 
 
 def judge_row_prices(evidence: RowPrices, tasks: Float) -> tuple[float, Float]:
-    """Gap, and prices of shape (n_resources, n_servers) per whole capacity in natural units of the objective.
-
-    Parameters
-    ----------
-    evidence : RowPrices
-        Prices in units of level.
-    tasks : ndarray of shape (n_users, n_servers)
-        The final point.
-
-    Returns
-    -------
-    (float, ndarray)
-    """
+    """Gap, and prices of shape (n_resources, n_servers) per whole capacity in natural units of the objective."""
     units = evidence.units
     prices = np.where(units.needed, np.maximum(evidence.prices, 0.0), 0.0)
     point = Point(units.program.instance, tasks)

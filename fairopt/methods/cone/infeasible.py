@@ -49,8 +49,8 @@ def _groups(program: Program, cone: ConeModel) -> Groups:
         if constraint.added:
             continue
         before = len(model.required)
-        seen = model if is_ours(constraint) else cone.model_as_given()
-        conditions = list(checked_conditions(constraint, seen).values())
+        view = model if is_ours(constraint) else cone.model_as_given()
+        conditions = list(checked_conditions(constraint, view).values())
         name = f"`{constraint!r}`"
         while name in groups:  # another block that prints alike
             name += " (another)"

@@ -44,24 +44,9 @@ class Height(NamedTuple):
 
 
 def heights(optimum: Optimum, first: bool = False) -> list[Height] | None:
-    """Levels from the lowest up.
+    """Levels of a max-min or leximin from the lowest up; the ``first`` only, of which a max-min answer is enough.
 
-    Parameters
-    ----------
-    optimum : Optimum
-        Of a max-min or leximin.
-    first : bool, default False
-        The lowest only, of which a max-min answer is enough.
-
-    Returns
-    -------
-    list of Height or None
-        None where the point is no optimum as far as can be told.
-
-    Raises
-    ------
-    _Unknown
-        Where the structure is not covered.
+    None where the point is no optimum as far as can be told.
     """
     return _Rates(optimum, first).run()
 

@@ -274,17 +274,7 @@ class Face:
         return lost <= TRUST and next(self._tie_cuts(multipliers, TRUST), None) is None
 
     def least(self, goal: Float) -> tuple[float, Float] | None:
-        """The least of a linear function, and where; minus infinity where there is none, None where nothing is left.
-
-        Parameters
-        ----------
-        goal : ndarray of shape (n_columns,)
-            Its coefficients.
-
-        Returns
-        -------
-        (float, ndarray of shape (n_columns,)) or None
-        """
+        """The least of a linear function, and where; minus infinity where there is none, None where nothing is left."""
         if self.unique:
             return (float(goal @ self.theta), self.theta) if self.sound else None
         along = goal @ self.open / (np.abs(goal).max(initial=0.0) or 1.0)

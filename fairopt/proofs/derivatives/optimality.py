@@ -33,19 +33,7 @@ class OptimalityConditions:
         self.apart = 0  # multipliers of users ranked twice: each is a pair of its own, of a user of its own
 
     def rank(self, term: Ranked, unit: float) -> list[Ties]:
-        """Add a ranked term: what is certain to the worth of tasks, and return what ties leave open.
-
-        Parameters
-        ----------
-        term : Ranked
-            Its share may differ from that of others.
-        unit : float
-            What its factor is multiplied by.
-
-        Returns
-        -------
-        list of Ties
-        """
+        """Add what is certain of a ranked term, ``unit`` times its factor, to the worth of tasks; give the ties."""
         optimum = self.optimum
         z = optimum.relative_shares(term.share)
         n, order = len(z), np.argsort(z, kind="stable")
@@ -97,25 +85,11 @@ class OptimalityConditions:
     def conditions(
         self, rows: Indices, scale: Float, whole: float, lost: Mask | None = None, paid: Float | None = None
     ) -> tuple[Conditions, Float]:
-        """All of it.
+        """All of it, and the unit of each multiplier: prices, those of other conditions, and others.
 
-        Parameters
-        ----------
-        rows : ndarray of int
-            Capacities whose prices are asked for, as rows of the optimum's loads.
-        scale : ndarray of shape (n_rows,)
-            About how large these prices are.
-        whole : float
-            About what everything is worth.
-        lost : ndarray of bool of shape (n_users,), optional
-            Users who leave no condition.
-        paid : ndarray of shape (n_pairs,), optional
-            What tasks cost at prices that are given.
-
-        Returns
-        -------
-        (Conditions, ndarray of shape (n_columns,))
-            And the unit of each multiplier: prices, those of other conditions, and others.
+        Prices are asked for of capacities given as rows of the optimum's loads, about as large as ``scale``; ``whole``
+        is about what everything is worth. Users who are ``lost`` leave no condition; ``paid`` is what tasks cost at
+        prices given.
         """
         optimum, apart, rest = self.optimum, self.apart, self.optimum.rest
         per_unit: Any = abs(rest.charges) @ sp.diags_array(optimum.program.size[optimum.user])

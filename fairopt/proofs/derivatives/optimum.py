@@ -50,8 +50,6 @@ class _Unknown(Exception):
     """What the blocks say is not enough, or not for so many."""
 
 
-
-
 class Optimum:
     """A policy's program at the tasks of an allocation: who is at which bound, and what is full."""
 
@@ -121,7 +119,7 @@ class Optimum:
             return None
         first = np.unique(program.unmerged.server_classes, return_index=True)[1] if program.merge else slice(None)
         whole = program.instance.capacities * program.instance.counts[:, None]
-        return ((self.evidence[first] * whole).ravel() / np.where(program.usable_rows > 0, program.usable_rows, 1.0))
+        return (self.evidence[first] * whole).ravel() / np.where(program.usable_rows > 0, program.usable_rows, 1.0)
 
     @cached_property
     def rest(self) -> Rest:

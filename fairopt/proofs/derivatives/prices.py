@@ -95,16 +95,8 @@ class Prices:
 def prices(allocation: Allocation) -> Prices | None:
     """Derivatives of the objective (of its first level, or first tier) by each capacity.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Of any mechanism.
-
-    Returns
-    -------
-    Prices or None
-        None where the tasks are no optimum of the policy as far as these conditions can tell, and where blocks of one's
-        own have no evidence that satisfies them. The evidence itself, if any, of what is no policy that decides tasks.
+    None where the tasks are no optimum of the policy as far as these conditions can tell, and where blocks of one's own
+    have no evidence that satisfies them. The evidence itself, if any, of what is not a policy that decides tasks.
     """
     if not _decides_tasks(allocation):
         evidence = allocation.evidence_prices
@@ -125,18 +117,10 @@ def prices(allocation: Allocation) -> Prices | None:
 
 
 def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
-    """Every level of a leximin with its derivatives.
+    """Every level of a leximin with its derivatives, from the lowest up, one for each height at which users stand.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Of any policy.
-
-    Returns
-    -------
-    tuple of LevelPrices or None
-        From the lowest level up, one for each height at which users stand. None for policies that are no leximin, and
-        where the structure is not covered: curved conditions that bind, points that are not exact enough.
+    None for other policies, and where the structure is not covered: curved conditions that bind, points that are not
+    exact enough.
     """
     objective = first_tier(allocation)
     if not (isinstance(objective, Leximin) and _decides_tasks(allocation)):
@@ -165,20 +149,7 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
 def share_prices(allocation: Allocation) -> Float | None:
     """Derivatives of the share, equal for all per weight, that the objective would value as much.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Of any mechanism.
-
-    Returns
-    -------
-    ndarray of shape (n_servers, n_resources) or None
-        None where `prices` is.
-
-    Raises
-    ------
-    InvalidBlock
-        If no share stands for the objective's value.
+    None where `prices` is; `InvalidBlock` if no share stands for the objective's value.
     """
     found = prices(allocation)
     if found is None:

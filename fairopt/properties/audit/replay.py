@@ -16,7 +16,7 @@ from fairopt.policy import label
 from fairopt.progress import by_itself
 from fairopt.properties.audit.findings import Witness, numbers, percent, plain
 from fairopt.properties.audit.one_instance import search_instance, witness_of_lie
-from fairopt.properties.audit.saved import UnknownPolicyError, policy_from, read
+from fairopt.properties.audit.saved import _UnknownPolicyError, policy_from, read
 from fairopt.properties.exact.confirm import verified
 from fairopt.properties.exact.margins import Counterexample
 from fairopt.properties.misreports.best import verified_misreport
@@ -124,7 +124,7 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
                 tell("witnesses", k, len(findings))
                 out.append(_replay_witness(policy, name, _witness(given, name)))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        if isinstance(error, UnknownPolicyError):
+        if isinstance(error, _UnknownPolicyError):
             raise InvalidInstance(f"{where}: {error}") from error
         raise InvalidInstance(
             f"{where}: not a whole audit ({error}); it was changed after it was saved, so save it again"

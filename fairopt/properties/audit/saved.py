@@ -16,7 +16,7 @@ from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.policies.parse import parse_policy
 from fairopt.policies.registry import known_policies
 
-__all__ = ["UnknownPolicyError", "policy_from", "read", "write"]
+__all__ = ["_UnknownPolicyError", "policy_from", "read", "write"]
 
 FORMAT = "fairopt.audit/1"
 
@@ -60,7 +60,7 @@ def read(path: Path) -> dict[str, Any]:
     return data
 
 
-class UnknownPolicyError(ValueError):
+class _UnknownPolicyError(ValueError):
     """The mechanism of a file is not made of fairopt's blocks, and was not given."""
 
 
@@ -87,6 +87,6 @@ def policy_from(text: str) -> Any:
         known = known_policies()
         if text in known:
             return known[text].make()
-    raise UnknownPolicyError(
+    raise _UnknownPolicyError(
         f"its mechanism is {text[:120]!r}, which is not made of fairopt's blocks; give it: replay(path, mechanism=...)"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -694,7 +694,7 @@ class Instance:
         }  # fmt: skip
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Instance:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """An instance from what `to_dict` gives."""
         try:
             return cls(**data)

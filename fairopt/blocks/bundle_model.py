@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.blocks.model import Rows, Model, Pairs, Point
+from fairopt.blocks.model import Model, Pairs, Point, Rows
 from fairopt.instance import Instance
 
 __all__ = ["BundleModel", "BundlePoint", "Triples", "cut_at_limits", "tasks_in_bundles", "tasks_within"]

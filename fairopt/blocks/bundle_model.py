@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.blocks.model import Indices, Model, Pairs, Point
+from fairopt.blocks.model import Model, Pairs, Point, Rows
 from fairopt.instance import Instance
 
 __all__ = ["BundleModel", "BundlePoint", "Triples", "cut_at_limits", "tasks_in_bundles", "tasks_within"]
@@ -47,7 +47,7 @@ class Triples:
         place[self.user, self.server, self.resource] = np.arange(len(self))
         return place
 
-    def index(self, user: Indices, server: Indices, resource: Indices) -> Indices:
+    def index(self, user: Rows, server: Rows, resource: Rows) -> Rows:
         """Where triples stand that are known to be among them."""
         return self._place[user, server, resource]
 
@@ -120,7 +120,7 @@ class BundleModel(Model):
         """Who can hold what, (n_users, n_servers, n_resources)."""
         return self.triples.who
 
-    def split_bundles(self, user: Indices, server: Indices, resource: Indices) -> tuple[cp.Expression, Float]:
+    def split_bundles(self, user: Rows, server: Rows, resource: Rows) -> tuple[cp.Expression, Float]:
         """What users hold of resources on server rows they may use, as (expression near 1, units by entry)."""
         triple = self.triples.index(user, server, resource)
         everything = len(triple) == len(self.triples) and bool((triple == np.arange(len(triple))).all())

@@ -20,7 +20,7 @@ from fairopt.instance import Instance
 __all__ = ["Model", "Pairs", "Point"]
 
 Float = NDArray[np.floating[Any]]
-Indices = NDArray[np.intp]
+Rows = NDArray[np.intp]
 
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 
@@ -48,7 +48,7 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.user)
 
-    def index(self, user: Indices, server: Indices) -> Indices:
+    def index(self, user: Rows, server: Rows) -> Rows:
         """Where pairs stand that are known to be among them."""
         servers = self.instance.n_servers
         return np.searchsorted(self.user * servers + self.server, user * servers + server)
@@ -241,7 +241,7 @@ class Model(_View):
         """Who can hold what, (n_users, n_servers, n_resources)."""
         return (self.instance.per_server_demands > 0) & self.instance.eligible[:, :, None]
 
-    def split_bundles(self, user: Indices, server: Indices, resource: Indices) -> tuple[cp.Expression, Float]:
+    def split_bundles(self, user: Rows, server: Rows, resource: Rows) -> tuple[cp.Expression, Float]:
         """What users hold of resources on server rows they may use, as (expression near 1, units by entry)."""
         pair = self.pairs.index(user, server)
         return self.unknowns[pair], self.scale[pair] * self.instance.per_server_demands[user, server, resource]

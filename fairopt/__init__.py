@@ -1,22 +1,28 @@
-"""fairopt: fairness notions as one line of blocks, solved exactly and proved right.
+"""Fairness notions as an objective over users' shares plus constraints, solved exactly and proved right.
 
-What the public names are made of, from the question to the pictures; a module imports from lines above its own.
+The modules in the order of their imports: each imports only from those listed before it. A *pool* is one server, or
+several without walls between them; a *tier* an objective that is maximised among the optima of those before it; a
+*bundle* what a user holds of each resource on each server; a *witness* an instance or a pair of users that shows that a
+property fails.
 
-* `errors`: all that is raised. `progress`: callbacks for long work. `display`: names as they may be shown. `accessor`:
-  methods whose code stands in later modules.
-* `instance`: the question; `validation`, `labels`: its arguments, checked and joined by label; `dominance`: which users
-  are dominant where.
-* `io`: files, data frames and what clusters say of themselves. `instances`: instances to try things on. `datasets`:
-  `fairopt.datasets`, which makes instances of both.
-* `allocation`: the answer. `certificate`: what was measured of it.
-* `blocks`: the language: shares, objectives, constraints.
-* `formulation`: blocks and an instance made ready to solve. `proofs`: the gate, the only maker of certificates, and its
-  bounds. `methods`: how policies are solved, by kind of instance.
-* `policy`: objective and constraints together. `policies`: the named notions.
-* `metrics`, `server_sums`: what is measured of allocations, by user and by type of server. `properties`: checks, lies,
-  exact answers, the audit, claims of the literature.
-* `reading`: saved allocations. `testing`: strategies for Hypothesis. `plots`: pictures. `report`: tables and pages.
-* `cli`: the command line.
+* `errors`: the exceptions (their texts stand where they are raised; that of `Infeasible` in `methods.infeasible`).
+* `progress`: callbacks for long computations. `display`: text made safe for terminals.
+* `accessor`: the table by which methods such as `Allocation.plot` reach modules that come later.
+* `io`: readers and writers of files, data frames, and output of ``kubectl`` and ``scontrol``.
+* `validation`, `labels`: arguments of an `Instance`, checked, and joined by label.
+* `dominance`: which users are dominant in which resource of each server.
+* `instance`: the problem data. `certificate`: the record of what was measured (made in `proofs.gate`).
+* `instances`: generators of instances. `datasets`: `fairopt.datasets`, instances from files and generators.
+* `allocation`: the result: tasks, use, shares, prices, certificate.
+* `blocks`: shares, objectives and constraints.
+* `formulation`: blocks and an instance made ready to solve: what methods and proofs both read.
+* `proofs`: the gate, which measures every answer and makes its certificate; bounds; prices as derivatives.
+* `methods`: how policies are solved, by kind of instance.
+* `policy`: `Policy`, an objective with constraints. `policies`: the named notions.
+* `metrics`: Jain's index, beta-fairness and utilisation. `server_sums`: sums by class and by type of server.
+* `properties`: checks of allocations, misreports, the audit, claims of the literature.
+* `reading`: allocations saved to files and loaded. `testing`: Hypothesis strategies. `plots`: pictures.
+* `report`: comparisons and tables. `cli`: the command line.
 """
 
 from fairopt import datasets, metrics

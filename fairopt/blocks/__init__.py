@@ -1,9 +1,15 @@
-"""The language of fairness notions: shares, objectives, constraints, and what these see of an instance.
+"""Shares, objectives and constraints: the language in which fairness notions are written.
 
-* `base`: what every block is. `shares`: what one task of each user is worth.
+* `base`: what every block is: a frozen dataclass whose repr can be pasted back.
+* `shares`: what one task of a user is worth, as its dominant share.
 * `algebra`: sums, multiples and tiers of objectives, and objectives at a level as constraints.
-* `objectives`: those that ship. `efficiency`: the (beta, lambda) plane. `constraints`: conditions on tasks.
-* `bundles`: bases and constraints of policies that decide bundles.
-* `model`: tasks, shares and weights, as CVXPY expressions and as numbers. `bundle_model`: bundles as well.
-* `majorant`: functions above an objective, which bounds can maximise exactly. `sorting`: sorting as linear conditions.
+* `objectives`: totals, alpha-fairness, max-min, leximin, ordered weights.
+* `efficiency`: the objective of the (beta, lambda) plane.
+* `constraints`: conditions on tasks, as sharing incentive, envy-freeness, bounds and reserves.
+* `bundles`: objectives and constraints on bundles: the bases of MLF-DRS (each user's weight for each resource), GAR.
+* `model`: tasks, shares and weights as blocks see them, as CVXPY expressions and as numbers.
+* `bundle_model`: the same with bundles.
+* `majorant`: concave functions above an objective that bounds can maximise exactly.
+* `sorting`: sorting as linear conditions, for ordered weights.
 """
+

@@ -1,8 +1,9 @@
-"""The command ``fairopt``: the one room that prints.
+"""The command ``fairopt``, the only package that prints.
 
 * `commands`: the application, and ``solve``, ``compare``, ``policies``, ``solvers`` and ``demo``.
-* `plot`, `convert`, `shards`, `audit` (with ``replay``), `claims`: the other commands.
-* `inputs`: INPUT and its options. `progress`: what is shown while something runs, and how Ctrl-C ends it.
+* `plot`, `convert`, `shards`, `claims`: the commands of these names. `audit`: ``audit`` and ``replay``.
+* `inputs`: the argument INPUT and its options.
+* `progress`: the progress bar, and what Ctrl-C does.
 """
 
 from fairopt.cli import audit, claims, convert, plot, shards

@@ -1,5 +1,7 @@
-"""Instances to try things on.
+"""Generators of instances, and the data of a small cluster (the folder ``demo``).
 
-* `random`: from a seed. `demo`: the small cluster that ships.
-* `cloud_data_centers`: those of Jiang and Wu. `request_rounds`: random rounds in the manner of Hamzeh et al.
+* `random`: log-uniform demands from a seed.
+* `cloud_data_centers`: the instances of Jiang and Wu (2021), and of Google's cluster as they describe it.
+* `request_rounds`: rounds of random requests after Hamzeh et al. (2020).
 """
+

@@ -1,9 +1,14 @@
-"""Everything that comes from or goes to files and frames. Readers give the arguments of an `Instance`, not one.
+"""Readers and writers of files and data frames. Readers return the arguments of an `Instance`.
 
-* `files`: whatever kind of file or folder a path is. `arguments`: what readers return.
-* `csv_folder`, `json_file`, `yaml_file`, `parquet`, `frames`: instances in each of these.
-* `kubernetes`, `slurm`: what a cluster says of itself. `clusterdata`, `openb`: traces of production clusters.
-* `assemble`: from tables to arguments, and back. `work`: from tasks that owners have to users.
-* `notes`: what a reader left out. `tables`: tables whose errors name the place.
-* `text_files`, `json_text`: text in bounded memory, errors with places. `saving`: files written whole or not at all.
+* `files`: the reader or writer for a path, by what it holds.
+* `arguments`: what readers return.
+* `csv_folder`, `json_file` (with ``instance.schema.json``), `yaml_file`, `parquet`, `frames`: one format each.
+* `kubernetes`: output of ``kubectl``. `slurm`: output of ``scontrol`` and ``squeue``.
+* `clusterdata`, `openb`: traces of production clusters.
+* `assemble`: tables of users, servers and demands to arguments, and back.
+* `work`: tasks of owners (namespaces, accounts) to users. `notes`: what a reader left out or assumed, in sentences.
+* `tables`: tables whose errors name file, row and column.
+* `text_files`: text in bounded memory. `json_text`: JSON whose errors name the place.
+* `saving`: files written as a whole or not at all.
 """
+

@@ -1,9 +1,12 @@
 """How policies are solved, by kind of instance.
 
-* `dispatch`: tier by tier, the first method that is exact for the policy on the instance and certified.
-* `settings`: how a caller wants a policy solved.
-* `pool`: one pool of resources. `cluster`: several servers. `bundles`: policies that decide bundles.
-* `cone`: any convex policy, through CVXPY and its solvers.
+* `dispatch`: tier by tier, the first method that is exact for the policy on the instance and is certified.
+* `settings`: solver, options and time limit of one call.
+* `pool`: one pool. `cluster`: several servers. `bundles`: policies that decide bundles.
+* `cone`: any convex policy, by CVXPY.
+* `infeasible`: a smallest set of constraints that conflict, and the text of `Infeasible`.
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.
-* `prepared`: solving again when capacities, weights or limits change. `saved`: saved allocations, judged again.
+* `prepared`: solving again when capacities, weights or limits change.
+* `saved`: the certificate of a saved allocation, made again.
 """
+

@@ -1,12 +1,16 @@
-"""Pictures of allocations: who holds how much of what, and where. They need the extra ``plots``, and no screen.
+"""Pictures of allocations, by matplotlib (the extra ``plots``); no screen is needed.
 
-* `kinds`: the pictures by name, of one allocation, of an instance, of policies side by side.
-* `shares`, `dominant`, `use_bars`, `price_bars`, `envy`, `demands`, `region`: a picture each.
-* `servers`: tasks and use by type of server. `frontier`: the corners of a region.
-* `panels`: what all pictures have in common; panels side by side. `arrange`: where panels and the legend go.
-* `cells`: tables of coloured cells by class of servers. `layers`: users with a colour of their own, and the others.
-* `common`: colours, sizes and numbers. `words`: names that fit. `measure`: the room that axes have.
-* `chosen`: the two users or resources at the axes. `legible`: whether the words of a picture can be read.
+* `kinds`: the pictures by name, of an allocation, an instance, or several policies.
+* `shares`: stacked shares by resource. `dominant`: dominant shares, sorted.
+* `use_bars`: utilisation by class of servers. `price_bars`: prices of resources. `servers`: tasks and use by type.
+* `envy`: the envy matrix.
+* `demands`: demands in the plane of two resources. `region`: what two users can run, and where notions are in it.
+* `frontier`: the corners of that region.
+* `panels`: one axes, or a panel for each policy. `arrange`: rows of panels, and the legend.
+* `cells`: tables of coloured cells by class of servers. `layers`: which users have a colour of their own.
+* `chosen`: the two users or resources at the axes.
+* `common`: colours, sizes, numbers. `words`: labels cut to the room. `measure`: the size of axes.
+* `legible`: whether labels overlap or are cut off.
 """
 
 from fairopt.plots.demands import demand_lines

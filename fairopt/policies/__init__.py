@@ -1,6 +1,10 @@
-"""Named fairness notions, each a policy made of the blocks that a user has, and mechanisms that are no convex program.
+"""Named fairness notions, made of public blocks, and mechanisms that are not convex programs.
 
-* `dominant`: DRF, k-DF, DRFH, TSF. `tradeoff`: FDS, GFJ, p-norm fairness. `bundles`: MLF-DRS, FFMRA, H-FFMRA.
-* `per_server`: a policy on every server by itself. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
-* `registry`: policies by short name or from files. `parse`: blocks from what their repr prints.
+* `dominant`: DRF, k-DF, DRFH, TSF.
+* `tradeoff`: FDS, GFJ, p-norm fairness, Nash welfare, most tasks.
+* `bundles`: MLF-DRS, FFMRA, H-FFMRA.
+* `per_server`: any policy on each server by itself. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
+* `registry`: policies by short name, from files and from entry points.
+* `parse`: blocks from the text of their repr.
 """
+

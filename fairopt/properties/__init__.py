@@ -1,13 +1,14 @@
-"""Properties of allocations and mechanisms: checks with witnesses, profitable lies, and the audit.
+"""Properties of allocations and mechanisms: checks with witnesses, profitable misreports, and the audit.
 
-* `names`: what the properties are called, and what each says. `verdicts`: whether one holds, by how much it fails, and
-  what shows it.
-* `checks`: the properties of one allocation. `pareto`: Pareto efficiency. `envy`: the envy matrix. `units`: what
-  gains and losses are relative to.
+* `names`: the properties and what each says. `verdicts`: whether one holds, its margin and its witness.
+* `checks`: the properties of one allocation. `pareto`: Pareto efficiency. `envy`: the envy matrix.
+* `units`: the units of gains and losses.
 * `monotone`: whether a user loses when another leaves, or when a capacity grows.
-* `answers`: what a mechanism answers, on one instance or on many pools at once, measured on the data. `uncertainty`:
-  how far off an answer may be under its certificate.
-* `misreports`: what a user could gain by reporting other demands than its own.
+* `answers`: answers of a mechanism, on one instance or on many pools, measured on the data.
+* `uncertainty`: by how much tasks may be off under the gap of a certificate.
+* `misreports`: what a user can gain by reporting false demands.
 * `audit`: the search for instances that break a property of a mechanism.
-* `exact`: witnesses computed again, by other means. `literature`: what papers claim of mechanisms, and what is so.
+* `exact`: witnesses confirmed by an independent computation.
+* `literature`: what papers claim of mechanisms, with verdicts.
 """
+

@@ -1,12 +1,12 @@
-"""What came out, for people: policies side by side, and tables of one allocation, as data and for `rich` to draw.
+"""Comparisons of policies and tables of allocations, as data and for `rich`; nothing here prints.
 
-Nothing here prints; ``rich.print(comparison)`` does, and so does the command line.
-
-* `comparison`: several policies on one instance. `outcomes`: what each gave, or the reason why it gave nothing.
-* `layout`: a comparison for a terminal, Markdown, LaTeX and HTML. `markup`: columns in these, with names escaped.
-* `tables`: tables that `rich` draws, and those of one allocation. `server_types`: tables by type of server.
-* `frames`: one allocation as a data frame. `views`: as a page of a notebook. `files`: answers as files and JSON.
-* `catalogue`: the policies known by name, and the solvers. `demonstration`: what ``fairopt demo`` shows.
+* `comparison`: several policies on one instance: what tables, CSV and JSON show.
+* `outcomes`: one row of a comparison: a policy's allocation, or why it has none.
+* `layout`: a comparison for a terminal, Markdown, LaTeX and HTML. `markup`: columns in these formats.
+* `tables`: tables for `rich`, and those of one allocation. `server_types`: tables by type of server.
+* `frames`: an allocation as a data frame. `views`: an allocation as HTML for notebooks.
+* `files`: output files, and values as JSON.
+* `catalogue`: tables of the policies and solvers that there are. `demonstration`: what ``fairopt demo`` shows.
 """
 
 from fairopt.report import files

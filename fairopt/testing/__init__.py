@@ -1,7 +1,8 @@
 """Hypothesis strategies: instances, blocks, policies, misreports and allocations, for test suites that use fairopt.
 
 * `instances`: small instances. `blocks`: shares, objectives, constraints and policies.
-* `allocations`: allocations of any merit, misreports, and what these are worth. `registration`: ``st.from_type``.
+* `allocations`: allocations, not necessarily feasible or fair; misreports, and what users gain by them.
+* `registration`: ``st.from_type``.
 
 Numbers are small and whole (quarters where asked for, which floats hold exactly), so that counterexamples are small;
 they are printed as code: paste them after ``from fairopt import *``.

@@ -1,8 +1,10 @@
-"""Kubernetes: what ``kubectl get nodes -o json`` and ``kubectl get pods -A -o json`` give.
+"""Kubernetes: output of ``kubectl get nodes -o json`` and ``kubectl get pods -A -o json``.
 
-* `reader`: from both to the arguments of an instance.
-* `nodes`, `pods`: servers and tasks. `placement`: taints, tolerations, node selectors and affinity.
-* `quantities`: amounts as ``500m`` and ``64Gi``. `lists`: what all objects have in common.
+* `reader`: the arguments of an instance from both.
+* `nodes`: servers. `pods`: tasks.
+* `placement`: taints, tolerations, node selectors and affinity.
+* `quantities`: amounts such as ``500m`` and ``64Gi``.
+* `lists`: fields that all objects have in common.
 """
 
 from fairopt.io.kubernetes.reader import read_kubernetes

@@ -1,8 +1,9 @@
-"""Slurm: what ``scontrol show node --json`` and ``squeue --json`` give.
+"""Slurm: output of ``scontrol show node --json`` and ``squeue --json``.
 
-* `reader`: from both to the arguments of an instance.
-* `servers`, `jobs`: servers and tasks. `places`: lists of hosts, and constraints on features.
-* `fields`: values as Slurm writes them: numbers, states, lists of resources, GRES.
+* `reader`: the arguments of an instance from both.
+* `servers`: nodes. `jobs`: tasks.
+* `places`: lists of hosts, and constraints on features.
+* `fields`: values as Slurm writes them: numbers, states, trackable resources, GRES.
 """
 
 from fairopt.io.slurm.reader import read_slurm

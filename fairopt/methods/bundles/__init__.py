@@ -1,4 +1,5 @@
 """Policies that decide bundles: what each user holds of each resource on each server.
 
-* `solve`: in closed form where each resource of each server is shared out by itself, else by cone programs.
+* `solve`: the closed form of `formulation.division` where there is one, else cone programs.
 """
+

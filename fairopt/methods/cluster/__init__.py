@@ -1,7 +1,8 @@
 """Exact methods on several servers that differ.
 
-* `leximin`: leximin of a linear share: a linear program (HiGHS) changed from level to level.
+* `leximin`: leximin of a linear share by one linear program (HiGHS) that is changed from level to level.
 * `alpha_fair`: alpha-fairness and max-min by prices per server and resource.
-* `interior_point`: these prices, by primal-dual Newton steps; its linear system, in prices or in users.
-* `psdsf`: PS-DSF as an equilibrium of servers that fill themselves in turn.
+* `interior_point`: the primal-dual Newton method for these prices, and its linear systems.
+* `psdsf`: PS-DSF: servers are filled in turn until no user could gain on any.
 """
+

@@ -1,9 +1,10 @@
-"""The general method: any convex policy, through CVXPY.
+"""The general method: any convex policy, by CVXPY.
 
-* `solve`: one objective, by one solver after the other until an answer is certified.
+* `solve`: one objective as one program.
 * `leximin`: leximin under any constraints, as a sequence of programs.
-* `parametric`: the part of the (beta, lambda) plane that takes a search along a parameter.
-* `newton`: objectives of one's own that vary by more orders of magnitude than cone solvers hold.
-* `chain`: one solver after the other, and one program by one solver.
-* `infeasible`: which constraints conflict. `unbounded`: whether an objective grows without end.
+* `parametric`: the part of the (beta, lambda) plane that is not concave, as a search along one parameter.
+* `newton`: Newton's method for users' objectives that vary by more orders of magnitude than solvers resolve.
+* `chain`: solvers tried in the order of `formulation.solvers` until an answer is certified.
+* `unbounded`: whether an objective grows without bound, and the text of `Unbounded`.
 """
+

@@ -23,7 +23,7 @@ from fairopt.certificate import Try
 from fairopt.formulation import solvers
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.methods.cone import infeasible
+from fairopt.methods import infeasible
 from fairopt.methods.cone.chain import _SolverFailed, by_chain, linear_only, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell

@@ -9,7 +9,7 @@ import cvxpy as cp
 
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.methods.cone import infeasible
+from fairopt.methods import infeasible
 from fairopt.methods.cone.chain import by_chain, linear_only, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell

@@ -1,10 +1,11 @@
-"""Exact methods on one pool of resources.
+"""Exact methods on one pool.
 
-* `solve`: from a program to a point with its evidence, by each of the methods.
-* `waterfilling`: leximin and max-min of any linear share, by raising levels.
-* `alpha_fair`: alpha-fairness of any linear share, by Newton in the prices of resources.
-* `max_sum`: the largest total of any linear share, a linear program in the prices of resources.
+* `solve`: when each method applies, and its answer with evidence.
+* `waterfilling`: leximin and max-min of any linear share, by raising levels until resources are full.
+* `alpha_fair`: alpha-fairness of any linear share, by Newton's method in the prices of resources.
+* `max_sum`: the largest sum of any linear share, a linear program in the prices of resources.
 
-The last three say what they ask of users (`WaterfillingUsers`, ...), and how users in memory answer
-(`WaterfillingPool`, ...); those in shards are in `methods.sharded`.
+Each of the last three has a protocol of what it asks of all users together (`WaterfillingUsers`), and users in memory
+that implement it (`WaterfillingPool`); users in shards are in `methods.sharded`.
 """
+

@@ -18,7 +18,7 @@ from fairopt.certificate import Try
 from fairopt.errors import NotCertified
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.formulation.program import Program
-from fairopt.methods.cone import infeasible
+from fairopt.methods import infeasible
 from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, price_tries
 from fairopt.methods.pool.max_sum import MaxSumPool, find_mix
 from fairopt.methods.pool.waterfilling import WaterfillingPool, find_events

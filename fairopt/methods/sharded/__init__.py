@@ -1,7 +1,8 @@
-"""The methods of one pool where users are in shards: too many for one array, or on many computers.
+"""The methods of one pool for users in shards: too many for one array, or on many computers.
 
-* `solve`: `allocate_sharded`, and the users of all shards together, who answer the methods of `methods.pool`.
-* `workers`: backends that evaluate shards, in this process or by the workers of a Dask cluster.
-* `shards`: where rows are, and how one shard is read and checked.
-* `answer`: what comes back, and the folder it is written to.
+* `solve`: `allocate_sharded`, and all shards together as the users that methods of `methods.pool` ask.
+* `workers`: backends that evaluate shards, in this process or on a Dask cluster.
+* `shards`: where the rows are, and how a shard is read and checked.
+* `answer`: the result, and the folder that it is written to.
 """
+

@@ -1,5 +1,7 @@
-"""Witnesses computed again, by other means than those that found them.
+"""Witnesses confirmed by an independent computation, mostly in fractions.
 
-* `confirm`: whether a witness is believed. `pool`: one pool in fractions, or to fifty digits.
-* `margins`: by how much a property fails when all errors are granted.
+* `confirm`: whether a witness is confirmed. Shares and mechanisms are computed here a second time, on purpose.
+* `pool`: answers on one pool in fractions, or to fifty digits.
+* `margins`: by how much a property fails after all numerical errors are allowed for.
 """
+

@@ -1,5 +1,7 @@
-"""What the literature claims of fairness notions, and whether it is so.
+"""What papers claim of fairness notions, with verdicts.
 
-* `claim`: one claim, what we found, and the instance that shows it. `claims`: all of them.
-* `sharing`: of DRF, CEEI, DRFH, k-DF, MLF-DRS and H-FFMRA. `tradeoff`: of FDS, GFJ and p-norm fairness.
+* `claim`: one claim with its verdict, and the papers. `claims`: all claims, and their tables.
+* `sharing`: claims of DRF, CEEI, DRFH, k-DF, MLF-DRS and H-FFMRA.
+* `tradeoff`: claims of FDS, GFJ and p-norm fairness.
 """
+

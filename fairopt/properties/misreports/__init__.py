@@ -1,6 +1,7 @@
-"""Profitable lies: what a user could gain by reporting other demands than its own.
+"""Profitable misreports: what a user can gain by reporting false demands.
 
-* `best`: the best misreport of one user, or of every user of many pools.
-* `search`: reports tried in batches, then a climb from the best.
-* `families`: kinds of false reports, for many users at once.
+* `best`: `best_misreport` of one user, and of every user of many pools; the gain verified.
+* `search`: the search: reports tried in batches, then a climb from the best.
+* `families`: kinds of false reports.
 """
+

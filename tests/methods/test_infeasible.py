@@ -18,7 +18,7 @@ import fairopt as fo
 from fairopt.blocks.algebra import AtLeast
 from fairopt.formulation import solvers
 from fairopt.formulation.program import Program
-from fairopt.methods.cone.infeasible import explain
+from fairopt.methods.infeasible import explain
 
 POOL = fo.Instance([[1, 2], [2, 1]], [10, 10], users=["a", "b"], resources=["cpu", "memory"])
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -295,7 +294,7 @@ class Instance:
             task_limits=self.task_limits[rows], counts=self.counts, eligible=self.eligible[rows],
             total_capacities=self.total_capacities, _users=None, _resources=self._resources, _servers=self._servers,
             server_types=self.server_types, units=self.units, notes=self.notes, _parent=(self, rows),
-            _merged_from=None, _coefficients=None, _checked=True,
+            _merged_from=None, _checked=True,
         )  # fmt: skip
         if ratios is not None:
             part.__dict__["ratios"] = ratios
@@ -322,8 +321,7 @@ class Instance:
         )  # fmt: skip
         if not self.everywhere:
             part.__dict__.pop("everywhere", None)
-        names = "ratios", "dominant_shares", "total_capacities", "tasks_alone", "server_classes", "servers"
-        for name in (*names, "_coefficients"):
+        for name in ("ratios", "dominant_shares", "total_capacities", "tasks_alone", "server_classes", "servers"):
             part.__dict__.pop(name, None)
         if "dominance" in part.__dict__:
             part.__dict__["dominance"] = self.dominance.on(rows)
@@ -435,9 +433,16 @@ class Instance:
     @property
     def chosen_from(self) -> tuple[Any, NDArray[np.int64] | slice] | None:
         """The instance on the same servers that these users were chosen from, and which they are; or None."""
-        if self._parent is None or not np.array_equal(self._parent[0].capacities, self.capacities):
+        if self._parent is None or any(
+            not np.array_equal(getattr(self._parent[0], name), getattr(self, name)) for name in ("capacities", "counts")
+        ):
             return None
         return self._parent
+
+    @property
+    def is_window(self) -> bool:
+        """Whether it is a `window` of another instance."""
+        return self._parent is not None and isinstance(self._parent[1], slice)
 
     # -- derived numbers --------------------------------------------------------------------------------------
 
@@ -590,11 +595,6 @@ class Instance:
         classes = self.server_classes
         portion = self.counts / np.bincount(classes, weights=self.counts)[classes]
         return tasks_by_class[:, classes] * portion
-
-    @cached_property
-    def _coefficients(self) -> WeakKeyDictionary[Any, Float] | None:
-        """What `per_task` of shares said here, as long as these are in use; None in windows, which are many."""
-        return WeakKeyDictionary()
 
     # -- values by user ---------------------------------------------------------------------------------------
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +19,9 @@ from fairopt.instance import Instance
 __all__ = ["DominantShare", "KDominantShare", "PNormShare", "ResourceShare", "Share", "StandAloneShare", "Tasks"]
 
 Float = NDArray[np.floating[Any]]
+
+# What shares said about instances, by their identities; both are held, so that no other gets the same identity.
+_ANSWERS: ContextVar[dict[tuple[int, int], tuple[Share, Instance, Float]] | None] = ContextVar("asked", default=None)
 
 
 class Share(Block):
@@ -94,19 +99,14 @@ class Share(Block):
         return c
 
     def _asked(self, instance: Instance) -> Float:
-        """What `per_task` says, once for an instance as long as an equal share is in use."""
-        kept = instance._coefficients
-        if kept is None:
+        """What `per_task` says; within `asked_once` what it said before."""
+        answers = _ANSWERS.get()
+        if answers is None or instance.is_window:  # windows are many
             return self._asked_anew(instance)
-        try:
-            c = kept.get(self)
-        except TypeError:  # a share of one's own that does not hash
-            return self._asked_anew(instance)
-        if c is None:
-            c = self._asked_anew(instance).view()
-            c.flags.writeable = False
-            kept[self] = c
-        return c
+        key = id(self), id(instance)
+        if key not in answers:
+            answers[key] = self, instance, self._asked_anew(instance)
+        return answers[key][2].copy()
 
     def _asked_anew(self, instance: Instance) -> Float:
         """What `per_task` says; a share of one's own is asked about users and servers as they were given."""
@@ -128,15 +128,18 @@ class Share(Block):
         return "the notion is not defined for it; leave the user out or choose another share"
 
 
-def ask_again(instance: Instance) -> None:
-    """Forget what shares of one's own said of an instance and those it came from: what they read may have changed."""
-    kept = vars(instance).get("_coefficients") or {}
-    for share in list(kept):
-        if not is_ours(share):
-            del kept[share]
-    for origin in (instance.merged_from, *(instance.chosen_from or ())[:1]):
-        if origin is not None:
-            ask_again(origin)
+@contextmanager
+def asked_once() -> Iterator[None]:
+    """Ask each share, by identity, once about an instance while the block runs, in this thread.
+
+    Shares of one's own may take long and may read what changes, so that what they said is not kept for longer.
+    """
+    token = _ANSWERS.set({}) if _ANSWERS.get() is None else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            _ANSWERS.reset(token)
 
 
 def require_share(share: object, block: object) -> None:

@@ -14,6 +14,7 @@ from fairopt.blocks.bundle_model import BundleModel
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import Leximin, MaxMin, Tiers
+from fairopt.blocks.shares import asked_once
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.program import Program, checked_conditions, require_instance
 from fairopt.instance import Instance
@@ -21,6 +22,7 @@ from fairopt.instance import Instance
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
 
 
+@asked_once()
 def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
     """See `Policy.problem`."""
     require_instance(instance)

@@ -21,7 +21,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
-from fairopt.blocks.shares import Share, ask_again
+from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 
@@ -52,7 +52,6 @@ class Program:
         self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
     ) -> None:
         self.given, self.objective, self.constraints = instance, objective, tuple(constraints)
-        ask_again(instance)
         takes_part = instance.task_limits > 0
         self.everybody = bool(takes_part.all())
         self.unmerged = instance if self.everybody else instance.taking_part(self.active)

@@ -23,7 +23,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
-from fairopt.blocks.shares import Share
+from fairopt.blocks.shares import Share, asked_once
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.formulation import solvers
@@ -66,6 +66,7 @@ METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST), "closed"
 TIER_LOSS = 1e-7  # how much of an earlier tier's best a later one may give up
 
 
+@asked_once()
 def allocate(
     policy: Any,
     instance: Instance,

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.objectives import Tiers
+from fairopt.blocks.shares import asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.program import Program
@@ -19,6 +20,7 @@ from fairopt.proofs.evidence_data import restored
 from fairopt.proofs.gate import Answer
 
 
+@asked_once()
 def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
     """The same point of a feasible allocation of a policy, certified or not; ``method`` and ``solver`` are how it came.
 

@@ -22,6 +22,7 @@ from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
+from fairopt.blocks.shares import asked_once
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, NotConcave
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
@@ -52,6 +53,7 @@ class ReadAnswer:
     assumed: str = ""
 
 
+@asked_once()
 def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     """See `Policy.read`."""
     begun = time.perf_counter()

@@ -2,11 +2,11 @@
 
 import copy
 import dataclasses
-import gc
 import itertools
 import math
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracle.instances import exactly, needy
 
 import fairopt as fo
+from fairopt.blocks.shares import asked_once
 
 DEMANDS = np.array([[40.0, 8.0, 8.0], [8.0, 5.0, 1.0]])
 CAPACITIES = [200.0, 200.0, 200.0]
@@ -515,7 +516,7 @@ def test_a_share_is_asked_once_per_program(write, instance):
     assert len(ASKED) == 1 and ASKED[0] is instance
 
 
-def test_every_program_asks_a_share_of_ones_own_again():
+def test_every_allocation_asks_a_share_of_ones_own_again():
     policy = fo.Policy(fo.MaxMin(Counted()), [fo.EnvyFree()])
     ASKED.clear()
     for asked in (1, 2, 3):
@@ -523,39 +524,84 @@ def test_every_program_asks_a_share_of_ones_own_again():
         assert len(ASKED) == asked
 
 
-def test_equal_shares_are_one_and_others_are_not():
+def test_tiers_ask_a_share_of_ones_own_once():
+    share = Counted()
     ASKED.clear()
-    fo.Policy(fo.MaxMin(Counted()), [fo.MinShare(1e-3, Counted(1.0)), fo.MinShare(1e-3, Counted(2.0))]).allocate(POOL)
-    assert len(ASKED) == 2
+    fo.Policy(fo.MaxMin(share).then(fo.Total(share))).allocate(SERVERS)
+    assert len(ASKED) == 1
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Table(fo.Share):
+    """Numbers that comparing does not see."""
+
+    values: object = dataclasses.field(compare=False)
+
+    def per_task(self, instance):
+        return self.values
+
+
+def test_shares_that_compare_equal_are_told_apart():
+    one, other = Table(np.array([1.0, 2.0])), Table(np.array([4.0, 1.0]))
+    a = fo.Policy(fo.MaxMin(one), [fo.MaxShare(3, other)]).allocate(POOL)
+    assert_array_equal(a.share(one), one.values * a.tasks)
+    assert a.share(other).max() <= 3 * (1 + 1e-9)
+    twice = fo.Policy(fo.MaxMin(one), [fo.MaxShare(3, Table(other.values))]).allocate(POOL)
+    assert_array_equal(twice.tasks, a.tasks)
+
+
+def test_what_a_share_says_may_change_between_allocations():
+    share = Table(np.array([1.0, 2.0]))
+    before = fo.Policy(fo.MaxMin(share)).allocate(POOL)
+    share.values[:] = 2.0, 1.0
+    after = fo.Policy(fo.MaxMin(share)).allocate(POOL)
+    assert_array_equal(before.share(share), np.array([2.0, 1.0]) * before.tasks)
+    assert after.tasks[1] > before.tasks[1]
+
+
+def test_coefficients_may_be_changed_in_place():
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Relative(fo.Share):
+        of: fo.Share
+
+        def per_task(self, instance):
+            c = self.of.coefficients(instance)
+            c /= c.max()
+            return c
+
+    share = Relative(fo.KDominantShare(2))
+    a = fo.Policy(fo.MaxMin(share), [fo.MaxShare(1.0, share.of)]).allocate(POOL)
+    assert_allclose(a.share(share), a.share(share.of) / share.of.coefficients(POOL).max())
 
 
 def test_instances_made_of_another_are_asked_for_themselves():
     share = fo.PNormShare(1)
-    share.coefficients(SERVERS)
-    for other in (
-        SERVERS.with_capacities([CAPACITIES, CAPACITIES]), SERVERS.server_window(slice(1, 2)), SERVERS.pooled(),
-        SERVERS.select_users([1]), SERVERS.window(slice(1, 2)), SERVERS.taking_part([1]), SERVERS.merged(),
-    ):  # fmt: skip
-        c = share.coefficients(other)
-        assert_array_equal(c, share.per_task(other))
-        assert_array_equal(share.coefficients(other), c)
-    for twin in (copy.copy(SERVERS), copy.deepcopy(SERVERS), pickle.loads(pickle.dumps(SERVERS))):
-        assert len(twin._coefficients) == 0
-        assert_array_equal(share.coefficients(twin), share.coefficients(SERVERS))
+    with asked_once():
+        share.coefficients(SERVERS)
+        for other in (
+            SERVERS.with_capacities([CAPACITIES, CAPACITIES]), SERVERS.server_window(slice(1, 2)), SERVERS.pooled(),
+            SERVERS.select_users([1]), SERVERS.window(slice(1, 2)), SERVERS.taking_part([1]), SERVERS.merged(),
+        ):  # fmt: skip
+            c = share.coefficients(other)
+            assert_array_equal(c, share.per_task(other))
+            assert_array_equal(share.coefficients(other), c)
 
 
-def test_coefficients_are_kept_as_long_as_their_share_and_not_in_windows():
-    instance, share = fo.Instance(DEMANDS, CAPACITIES), fo.PNormShare(1)
-    kept = share.coefficients(instance)
-    assert not kept.flags.writeable and len(instance._coefficients) == 1
-    del share
-    gc.collect()
-    assert len(instance._coefficients) == 0
-    assert instance.window(slice(0, 1))._coefficients is None
+def test_windows_are_not_held_by_what_is_asked_once():
+    class ByRow(Counted):
+        by_row = True
 
-
-def test_a_share_that_does_not_hash_is_asked_each_time():
-    share = Counted(np.array([1.0, 2.0]))
+    share = ByRow()
     ASKED.clear()
-    assert_array_equal(share.coefficients(POOL), share.coefficients(POOL))
-    assert len(ASKED) == 2
+    with asked_once():
+        for _ in range(3):
+            share.coefficients(POOL.window(slice(0, 1)))
+    assert len(ASKED) == 3
+
+
+def test_each_thread_asks_for_itself():
+    policy = fo.Policy(fo.AlphaFair(2, Counted()), [fo.EnvyFree()])
+    ASKED.clear()
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: policy.allocate(SERVERS).tasks, range(8)))
+    assert len(ASKED) == 8 and all((tasks == found[0]).all() for tasks in found)

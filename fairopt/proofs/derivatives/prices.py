@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.objectives import Leximin, Objective
+from fairopt.blocks.shares import asked_once
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import ConeModel
 from fairopt.proofs.conditions import gradient_of
@@ -92,6 +93,7 @@ class Prices:
         return right, left
 
 
+@asked_once()
 def prices(allocation: Allocation) -> Prices | None:
     """Derivatives of the objective (of its first level, or first tier) by each capacity.
 
@@ -116,6 +118,7 @@ def prices(allocation: Allocation) -> Prices | None:
     return None
 
 
+@asked_once()
 def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
     """Every level of a leximin with its derivatives, from the lowest up, one for each height at which users stand.
 
@@ -146,6 +149,7 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
     return None
 
 
+@asked_once()
 def share_prices(allocation: Allocation) -> Float | None:
     """Derivatives of the share, equal for all per weight, that the objective would value as much.
 

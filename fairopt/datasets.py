@@ -424,6 +424,6 @@ def instance_of_frames(users: Any, servers: Any, demands: Any = None) -> Instanc
 
 
 def _instance_of(found: Arguments) -> Instance:
-    with about(*found.places):
+    with about(*found.places, hint=found.hint):
         made = Instance(**found.values)
     return made.merged() if found.merge else made

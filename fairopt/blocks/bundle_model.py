@@ -171,14 +171,11 @@ def tasks_within(bundles: Float, demands: Float) -> Float:
 
     Column by column, since rows of few numbers are slow to go through.
     """
-    shape = np.broadcast_shapes(bundles.shape[:-1], demands.shape[:-1])
-    tasks = np.full(shape, np.inf)
-    with np.errstate(over="ignore"):
-        for i in range(demands.shape[-1]):
-            need = demands[..., i]
-            room = np.divide(bundles[..., i], need, out=np.full(shape, np.inf), where=need > 0)
-            np.minimum(tasks, room, out=tasks)
-    return tasks
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        tasks = bundles[..., 0] / demands[..., 0]  # infinite, or 0 / 0, where a task needs nothing
+        for i in range(1, demands.shape[-1]):
+            np.fmin(tasks, bundles[..., i] / demands[..., i], out=tasks)
+    return np.fmin(tasks, np.inf, out=tasks)
 
 
 def tasks_in_bundles(instance: Instance, bundles: Float) -> Float:

@@ -10,8 +10,9 @@ __all__ = ["Arguments"]
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """The arguments of an `Instance`, the files that an error about them is about, and whether to merge servers."""
+    """The arguments of an `Instance`; files and a hint for errors about them; whether to merge servers."""
 
     values: dict[str, Any]
     places: tuple[str, ...]
     merge: bool = False
+    hint: str = ""

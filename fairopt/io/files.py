@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,12 +127,15 @@ def _place(path: object) -> Path:
 
 
 def _hinted(reader: Callable[[Path], Arguments], place: Path) -> Arguments:
+    """What a reader gives, with a hint for errors where the file has the name of a part of a folder."""
+    part = place.is_file() and any(place.name in kind.names for kind in _FOLDERS)
+    hint = ". If it is one of several files, give the folder that it is in" if part else ""
     try:
-        return reader(place)
+        return replace(reader(place), hint=hint)
     except InvalidInstance as error:
-        if place.is_file() and any(place.name in kind.names for kind in _FOLDERS):
-            raise InvalidInstance(f"{error}. If it is one of several files, give the folder that it is in") from error
-        raise
+        if not hint:
+            raise
+        raise InvalidInstance(f"{error}{hint}") from error
 
 
 def _kind_of(folder: Path) -> tuple[_Folder, list[Path]]:

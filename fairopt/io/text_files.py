@@ -150,11 +150,12 @@ def decimal_only(cells: Iterable[str]) -> bool:
 
 
 @contextmanager
-def about(*places: str) -> Iterator[None]:
-    """Let errors raised here begin with the files that they are about, if they do not name one of them already."""
+def about(*places: str, hint: str = "") -> Iterator[None]:
+    """Let errors raised here begin with the files that they are about, unless they name one, and end with a hint."""
     try:
         yield
     except InvalidInstance as error:
-        if str(error).startswith(tuple(place + end for place in places for end in ":, /")):
+        named = str(error).startswith(tuple(place + end for place in places for end in ":, /"))
+        if named and not hint:
             raise
-        raise InvalidInstance(f"{' and '.join(places)}: {error}") from error
+        raise InvalidInstance(f"{'' if named else ' and '.join(places) + ': '}{error}{hint}") from error

@@ -251,6 +251,13 @@ def test_output_of_kubectl_given_alone_points_to_the_folder(tmp_path):
         read(tmp_path / "pods.json")
 
 
+def test_an_instance_with_the_name_of_a_part_points_to_the_folder_where_its_labels_are_wrong(tmp_path):
+    data = Instance([[1], [1]], [2]).to_dict() | {"users": ["a", "a"]}
+    (tmp_path / "nodes.json").write_text(json.dumps(data))
+    with pytest.raises(InvalidInstance, match=r"nodes.json: .*'a'.* give the folder that it is in"):
+        read(tmp_path / "nodes.json")
+
+
 def test_a_folder_of_kubernetes_is_read(tmp_path):
     node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "64Gi"}}}
     pods = [

@@ -89,6 +89,20 @@ def test_weights_hold_on_each_server() -> None:
     np.testing.assert_allclose(a.tasks_by_server, [[1, 2], [3, 6]])
 
 
+class Own(fo.Share):
+    """The dominant share, as a share of one's own."""
+
+    def per_task(self, instance: fo.Instance) -> np.ndarray:
+        return instance.dominant_shares
+
+
+def test_a_share_of_ones_own_is_asked_of_one_server_of_a_row() -> None:
+    row = fo.Instance([[1, 2], [2, 1]], [[6, 6]], counts=[10])
+    share = Own()
+    a = NaivePerServer(fo.Policy(fo.MaxMin(share), [fo.MaxShare(0.3, share)])).allocate(row)
+    np.testing.assert_allclose(a.tasks, [9, 9])  # on one server 0.9 tasks of 1/3 of it each: a share of 0.3
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_row_of_q_servers_is_q_servers(seed: int) -> None:
     instance = cluster(np.random.default_rng(seed), 5, 3, 2, by_server=seed % 2 == 1)

@@ -172,7 +172,7 @@ def tasks_within(bundles: Float, demands: Float) -> Float:
     Column by column, since rows of few numbers are slow to go through.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        tasks = bundles[..., 0] / demands[..., 0]  # infinite, or 0 / 0, where a task needs nothing
+        tasks = np.asarray(bundles[..., 0] / demands[..., 0])  # infinite, or 0 / 0, where a task needs nothing
         for i in range(1, demands.shape[-1]):
             np.fmin(tasks, bundles[..., i] / demands[..., i], out=tasks)
     return np.fmin(tasks, np.inf, out=tasks)

@@ -22,7 +22,7 @@ __all__ = ["Outcomes", "answers_otherwise", "checked", "differing", "outcomes", 
 
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
-Fault = tuple[int, Exception]
+IndexedError = tuple[int, Exception]
 
 # Pools that stand side by side as servers of one instance. MLF-DRS took 1.9, 1.9, 2.5, 2.6 and 3.4 microseconds per
 # pool of 3 x 3 with 2**8, 2**10, 2**12, 2**14 and 2**17 of them.
@@ -52,7 +52,7 @@ class Outcomes:
     ok: Bool
     bundles: Float | None
     outside: Bool
-    faults: tuple[Fault, ...]
+    faults: tuple[IndexedError, ...]
 
     def received(self, demands: Float) -> Float:
         """What users hold if these are the demands they stated, shape (n_instances, n_users, n_resources)."""
@@ -195,7 +195,7 @@ class _PartialOutcomes:
         self.tasks = np.full((size, n), np.nan)
         self.ok, self.outside = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
         self.bundles: Float | None = None
-        self.faults: list[Fault] = []
+        self.faults: list[IndexedError] = []
 
     def keep(self, where: Any, tasks: Float, bundles: Float | None = None) -> None:
         self.tasks[where], self.ok[where] = tasks, True

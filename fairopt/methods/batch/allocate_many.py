@@ -20,9 +20,9 @@ from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.batch import Batch, BatchChunk, wrong_shape
 from fairopt.methods import dispatch
-from fairopt.methods.batch.alpha_fair import solve_alpha_fair
-from fairopt.methods.batch.max_sum import solve_max_sum
-from fairopt.methods.batch.waterfilling import solve_leximin
+from fairopt.methods.batch.alpha_fair import alpha_fair_of_chunk
+from fairopt.methods.batch.max_sum import max_sum_of_chunk
+from fairopt.methods.batch.waterfilling import leximin_of_chunk
 from fairopt.progress import by_itself
 from fairopt.proofs import gate
 from fairopt.proofs.batch import judge_batch
@@ -207,11 +207,11 @@ def _method_for(policy: Any) -> tuple[str, Objective, Share, SolveChunk]:
             "allocate one by one: policy.allocate(instance)"
         )
     if isinstance(single, (Leximin, MaxMin)):
-        return "water-filling", single, share, solve_leximin
+        return "water-filling", single, share, leximin_of_chunk
     if isinstance(single, Total) or (isinstance(single, AlphaFair) and single.alpha == 0):
-        return "simplex", single, share, solve_max_sum
+        return "simplex", single, share, max_sum_of_chunk
     if isinstance(single, AlphaFair):
-        return "prices", single, share, partial(solve_alpha_fair, alpha=single.alpha)
+        return "prices", single, share, partial(alpha_fair_of_chunk, alpha=single.alpha)
     raise OutOfDomain(
         f"allocate_many solves Leximin, MaxMin, AlphaFair and Total of one share, not {objective!r}; "
         "allocate one by one: policy.allocate(instance)"

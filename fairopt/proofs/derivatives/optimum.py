@@ -33,7 +33,7 @@ Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 # What is left of a capacity that counts as full, and of a task limit that counts as reached. In 600 answers of every
-# route full rows had 1e-16 to 1e-6 left (interior points on servers), others 1e-4 and more; limits 1e-16 to 1e-7.
+# method full rows had 1e-16 to 1e-6 left (interior points on servers), others 1e-4 and more; limits 1e-16 to 1e-7.
 FULL = 1e-6
 # The part of a user's tasks that is none: where prices make a server too dear by r, interior points leave 1e-10 / r.
 USED = 1e-6

@@ -23,7 +23,7 @@ Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
 Rng = np.random.Generator
 
-NEARLY_FULL = 1e-4  # relative: bottlenecks may be less than full by what numerical routes leave
+NEARLY_FULL = 1e-4  # relative: bottlenecks may be less than full by what numerical methods leave
 
 
 # -- properties -------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from fairopt.properties.exact.margins import Counterexample
 
 __all__ = ["AuditSettings", "PropertySearch"]
 
-NOTICED = 1e-5  # relative: margins below are noise of the routes (of 2,000 pools at alpha 1, up to 5e-7)
+NOTICED = 1e-5  # relative: margins below are noise of the methods (of 2,000 pools at alpha 1, up to 5e-7)
 SHOWN = 1e-6  # inefficiency of a given instance: what a check shows, an audit has to show
 ENOUGH = 500  # instances that are tried even when the first breaks the property, so that rates mean something
 CHUNK = 0.25  # seconds between two looks at the clock

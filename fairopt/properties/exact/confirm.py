@@ -42,9 +42,9 @@ Row = list[Fraction]
 
 LEAST = 1e-9  # of a margin that is believed; those of exact fractions are exact
 ROOTS = Fraction(1, 10**25)  # error of what was computed to fifty digits
-SOLVERS = ("CLARABEL", "ECOS", "SCS")  # solvers of the general route, which must agree
-APART = 1e-3  # relative: two routes further apart than this do not confirm each other
-TIMES = 10  # a margin must be so many times what two routes differ by
+SOLVERS = ("CLARABEL", "ECOS", "SCS")  # solvers of the general method, which must agree
+APART = 1e-3  # relative: two methods further apart than this do not confirm each other
+TIMES = 10  # a margin must be so many times what two methods differ by
 AGAIN = Fraction(1, 10**6)  # error granted to mechanisms that cannot be computed in another way
 
 
@@ -185,7 +185,7 @@ def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
 
 
 def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
-    """By its definition, where that is one of those in `exact_pool`."""
+    """By its definition, where that is one of those in `exact.pool`."""
     pool, objective = ExactPool.of(instance), policy.objective
     if type(objective) is WeightedLog:
         return _of_bundles(policy, objective, pool, instance)
@@ -270,7 +270,7 @@ def _norm(row: Row, p: float) -> Fraction:
 
 
 def _by_second_way(mechanism: Any, instance: Instance) -> Recomputed:
-    """By solvers of the general route that agree, or simply again."""
+    """By solvers of the general method that agree, or simply again."""
     first = checked(mechanism, instance.replace())
     found = second_answer(mechanism, first)
     if found is None:

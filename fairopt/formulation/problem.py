@@ -9,11 +9,12 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import BundleModel
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Pairs
-from fairopt.blocks.objectives import Leximin, MaxMin, Tiers
+from fairopt.blocks.objectives import Leximin, MaxMin
 from fairopt.blocks.shares import asked_once
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.program import Program, checked_conditions, require_instance
@@ -79,7 +80,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
 
 def first_program(policy: Any, instance: Instance, constraints: Sequence[Constraint]) -> Program:
     """The first tier on the servers as given, of a leximin its first level: what a single problem can hold."""
-    first = policy.objective.tiers[0] if isinstance(policy.objective, Tiers) else policy.objective
+    first = tiers_of(policy.objective)[0]
     if decides_bundles(policy.objective):
         return BundleProgram(instance, first, constraints, merge=False)
     return Program(instance, MaxMin(first.share) if isinstance(first, Leximin) else first, constraints, merge=False)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from fairopt.blocks.algebra import AtLeast
+from fairopt.blocks.algebra import AtLeast, tiers_of
 from fairopt.blocks.base import Block, is_ours
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
@@ -324,5 +324,5 @@ def _touched(condition: cp.Constraint, cone: ConeModel) -> tuple[sp.csr_array, M
 
 def first_tier(allocation: Allocation) -> Any:
     """The objective of an allocation's policy, the first of tiers; None where it has none."""
-    objective = getattr(allocation.policy, "objective", None)
-    return objective.tiers[0] if isinstance(objective, Tiers) else objective
+    objective: Any = getattr(allocation.policy, "objective", None)
+    return tiers_of(objective)[0]

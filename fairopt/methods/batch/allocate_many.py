@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.efficiency import single_term
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
@@ -196,10 +196,7 @@ def _method_for(policy: Any) -> tuple[str, Objective, Share, SolveChunk]:
             f"allocate_many solves policies without constraints, not {policy.constraints[0]!r}; "
             "use task_limits for limits on tasks, or allocate one by one: policy.allocate(instance)"
         )
-    parts = [part for factor, part in objective.terms() if factor > 0]
-    single: Objective = parts[0] if len(parts) == 1 else objective
-    if isinstance(single, FairnessEfficiency):
-        single = single.alpha_fair() or (Total(single.share) if single.beta == 1 else single)
+    single = single_term(objective)
     share = next(iter(single.share_blocks()), None)
     if share is None or not (is_ours(single) and is_ours(share)):
         raise OutOfDomain(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.errors import FairoptError, InvalidBlock, nearest
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, nearest
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
@@ -295,9 +296,8 @@ def best_lies(
 
 
 def _user_index(instance: Instance, user: str | int) -> int:
-    """A user's place."""
-    if isinstance(user, str) and user in instance.users:
-        return instance.users.index(user)
-    if isinstance(user, (int, np.integer)) and not isinstance(user, bool) and 0 <= user < instance.n_users:
-        return int(user)
+    """`Instance.user_index`, with another error, and True is not a user."""
+    if not isinstance(user, bool):
+        with contextlib.suppress(InvalidInstance):
+            return instance.user_index(user)
     raise InvalidBlock(f"no user {user!r}; {nearest(user, instance.users)}")

@@ -270,8 +270,8 @@ class Allocation:
         room = instance.capacities * instance.counts[:, None]
 
         def part_of_total(used: Float) -> dict[str, float]:
-            units = zip(instance.resources, used.sum(axis=0).tolist(), instance.total_capacities.tolist(), strict=True)
-            return {r: u / c if c > 0 else float("nan") for r, u, c in units}
+            part = part_of_capacity(used.sum(axis=0), instance.total_capacities)
+            return dict(zip(instance.resources, part.tolist(), strict=True))
 
         return {
             "ntt": float(self.tasks.sum()),
@@ -405,6 +405,11 @@ def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> F
     if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:
         return allocation.instance.demands[rows] * allocation.tasks[rows, None]
     return allocation.bundles[rows].sum(axis=1)
+
+
+def part_of_capacity(units: Float, capacity: Float, of_nothing: float = np.nan) -> Float:
+    """Units as a part of the capacity; another number, by default NaN, where there is none."""
+    return np.divide(units, capacity, out=np.full(units.shape, of_nothing), where=capacity > 0)
 
 
 def feasibility(instance: Instance, tasks_by_server: Float) -> float:

@@ -110,7 +110,7 @@ class AuditSettings:
         faults: list[Fault] = []
         for shape in ((2, 2), (3, 3), (5, 4)):
             pools = random_pools(rng, "binding integers", shape, 4, positive=True)
-            places = differing(self.mechanism, pools.demands, pools.capacities)
+            places = differing(self.mechanism, pools)
             faults += [Fault(OTHERWISE, pools.instance(int(b))) for b in places]
         return tuple(faults)
 

@@ -246,10 +246,7 @@ def verified_misreport(
 
 def best_lies(
     mechanism: Any,
-    demands: ArrayLike,
-    capacities: ArrayLike,
-    weights: Any = None,
-    task_limits: Any = None,
+    pools: Batch,
     *,
     boosting: bool = False,
     positive: bool = False,
@@ -259,15 +256,14 @@ def best_lies(
 ) -> Lies:
     """Search for a lie that pays, for every user of many pools at once: what makes rare violations findable.
 
-    Pools are given as in `fairopt.properties.answers.outcomes`, the rest as in `best_misreport`. About so many
-    ``tries`` are made for each user: three quarters by the families in turn, and the last quarter by the climb from the
-    best of these.
+    Arguments are those of `best_misreport`. About so many ``tries`` are made for each user: three quarters by the
+    families in turn, and the last quarter by the climb from the best of these.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> from fairopt.properties.misreports.best import best_lies
-    >>> found = best_lies(fo.FDS(1), [[[1, 3], [3, 1]], [[1, 1], [1, 1]]], [2, 4])
+    >>> found = best_lies(fo.FDS(1), Batch.of([[[1, 3], [3, 1]], [[1, 1], [1, 1]]], [2, 4]))
     >>> (found.gain > 1e-5).any(axis=1)
     array([ True, False])
     """
@@ -276,7 +272,6 @@ def best_lies(
             raise InvalidBlock(f"no family of lies {family!r}; {nearest(family, FAMILIES)}")
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidBlock(f"tries is {tries!r}; give a whole number of reports to try for each user, 1 or more")
-    pools = Batch.of(demands, capacities, weights, task_limits)
     need, limits = pools.demands, pools.limits
     truth = outcomes_of(mechanism, pools)
     truthful = np.where(truth.ok[:, None], true_tasks(truth.received(need), need, limits), np.nan)

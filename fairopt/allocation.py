@@ -270,8 +270,8 @@ class Allocation:
         room = instance.capacities * instance.counts[:, None]
 
         def part_of_total(used: Float) -> dict[str, float]:
-            units = zip(instance.resources, used.sum(axis=0).tolist(), instance.total_capacities.tolist(), strict=True)
-            return {r: u / c if c > 0 else float("nan") for r, u, c in units}
+            part = part_of_capacity(used.sum(axis=0), instance.total_capacities)
+            return dict(zip(instance.resources, part.tolist(), strict=True))
 
         return {
             "ntt": float(self.tasks.sum()),
@@ -407,18 +407,22 @@ def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> F
     return allocation.bundles[rows].sum(axis=1)
 
 
-def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | float = 1.0) -> float:
+def part_of_capacity(units: Float, capacity: Float, of_nothing: float = np.nan) -> Float:
+    """Units as a part of the capacity; another number, by default NaN, where there is none."""
+    return np.divide(units, capacity, out=np.full(units.shape, of_nothing), where=capacity > 0)
+
+
+def feasibility(instance: Instance, tasks_by_server: Float) -> float:
     """Largest relative violation of capacities, task limits, eligibility and sign, on the instance's own data.
 
-    ``usable`` is the fraction of each capacity that may be used. 0 when everything holds; infinity where a number is
-    NaN.
+    0 when everything holds; infinity where a number is NaN.
     """
     if not np.isfinite(tasks_by_server).all():
         return float("inf")
     if instance.n_users == 0:
         return 0.0
     used = used_by(instance, tasks_by_server)
-    capacity = instance.capacities * instance.counts[:, None] * usable
+    capacity = instance.capacities * instance.counts[:, None]
     over = np.divide(used - capacity, capacity, out=np.where(used > 0, np.inf, 0.0), where=capacity > 0)
     worst = float(over.max(initial=0.0))
     total, limits = tasks_by_server.sum(axis=1), instance.task_limits

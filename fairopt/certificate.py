@@ -73,7 +73,7 @@ class Certificate:
     block_violation : float
         Largest relative violation of the policy's own constraints.
     method : str
-        The route: ``water-filling``, ``cone``, ``read``, ``empty``, ...
+        The method: ``water-filling``, ``cone``, ``read``, ``empty``, ...
     solver : str or None
         The solver, where one was used.
     seconds : float

@@ -55,7 +55,7 @@ class Unbounded(NoAnswer):
 
 
 class NotConcave(NoAnswer):
-    """The objective is not concave (or a constraint not convex), so no route can promise the optimum."""
+    """The objective is not concave (or a constraint not convex), so no method can promise the optimum."""
 
 
 class TryAnother(FairoptError):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.allocation import Allocation
+from fairopt.allocation import Allocation, part_of_capacity
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 
@@ -289,8 +289,8 @@ def utilisation(allocation: Allocation, of: str = "bundles") -> Utilisation:
     """
     instance = allocation.instance
     used = allocation.task_usage if _checked(of) == "tasks" else allocation.usage
-    by_server = _part(used, instance.capacities * instance.counts[:, None])
-    total = _part(used.sum(axis=0), instance.total_capacities)
+    by_server = part_of_capacity(used, instance.capacities * instance.counts[:, None], 0.0)
+    total = part_of_capacity(used.sum(axis=0), instance.total_capacities, 0.0)
     mean = _mean(np.where(instance.capacities > 0, by_server, np.nan), instance.counts)
     return Utilisation(by_server, _labelled(instance.resources, total), _labelled(instance.resources, mean))
 
@@ -302,10 +302,6 @@ def _checked(of: str) -> str:
     if of not in OF:
         raise InvalidBlock(f"of is {of!r}; {nearest(of, OF)}")
     return of
-
-
-def _part(used: Float, room: Float) -> Float:
-    return np.divide(used, room, out=np.zeros(room.shape), where=room > 0)
 
 
 def _labelled(resources: tuple[str, ...], values: Float) -> dict[str, float]:

@@ -86,12 +86,12 @@ class Policy:
         instance : Instance
             Users and servers.
         method : {"auto", "cone", "water-filling", "prices", "levels", "linear", "closed"}, default "auto"
-            ``auto`` takes the first route that is exact; ``cone`` forces the general one.
+            ``auto`` takes the first method that is exact; ``cone`` forces the general one.
         solver : str, optional
-            Any name in ``cvxpy.installed_solvers()``: forces the cone route with that solver, and never falls back.
+            Any name in ``cvxpy.installed_solvers()``: forces the cone method with that solver, and never falls back.
         solver_options : dict, optional
             The solver's own options, over the tight tolerances asked for by default: with ``solver="HIGHS"``, for
-            example, ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``. Faster routes than the
+            example, ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``. Faster methods than the
             general one do not ask a solver, so give one too, or ``method="cone"``.
         time_limit : float, optional
             Seconds for the whole call.

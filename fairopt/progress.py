@@ -1,4 +1,4 @@
-"""How far long work has come: said by whoever does it, heard by whoever listens, and nearly free when nobody does."""
+"""Progress callbacks for long computations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LISTENER: ContextVar[Listener | None] = ContextVar("fairopt.progress", default=
 
 @contextmanager
 def progress(callback: Listener) -> Iterator[None]:
-    """Have a function called with what is being done, while the block runs.
+    """Call a function with the progress of all work in the block.
 
     Parameters
     ----------
@@ -30,10 +30,10 @@ def progress(callback: Listener) -> Iterator[None]:
     ``KeyboardInterrupt`` does as Ctrl-C does: ``compare`` and ``audit`` return what they have. Only a `FairoptError`
     is taken for one of the policy that was at work.
 
-    Blocks may be nested; the innermost hears. The callback is called in the thread that works. As every context
-    variable, a listener is known to the thread and the asyncio task that it was set in and to tasks made there, not to
-    other threads (run these by ``contextvars.copy_context().run``) nor to other processes, as those of a Dask cluster,
-    whose work is told by the process that waits for them.
+    Blocks may be nested; only the innermost callback is called. The callback is called in the thread that works. As
+    every context variable, a listener is known to the thread and the asyncio task that it was set in and to tasks made
+    there, not to other threads (run these by ``contextvars.copy_context().run``) nor to other processes, as those of a
+    Dask cluster, whose work is told by the process that waits for them.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def progress(callback: Listener) -> Iterator[None]:
 
 
 def tell(what: str, done: int | None = None, total: int | None = None) -> None:
-    """Say what is being done. Nothing happens when nobody listens: 0.1 microseconds, and 0.3 for a text with numbers.
+    """Report progress to the callback, if there is one: 0.1 microseconds without, and 0.3 for a text with numbers.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def tell(what: str, done: int | None = None, total: int | None = None) -> None:
     >>> heard = []
     >>> with progress(lambda *said: heard.append(said)):
     ...     tell("levels", 3, 10)
-    >>> tell("nobody listens")
+    >>> tell("without a callback")
     >>> heard
     [('levels', 3, 10)]
     """
@@ -77,7 +77,7 @@ def tell(what: str, done: int | None = None, total: int | None = None) -> None:
 
 @contextmanager
 def within(name: str) -> Iterator[None]:
-    """What is told in the block is told of something: its text begins with the name.
+    """Put a name before the text of all progress reported in the block.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def within(name: str) -> Iterator[None]:
 
 @contextmanager
 def additional_listener(callback: Listener) -> Iterator[None]:
-    """What is told in the block is heard by a function first, then by the listener there is, if any.
+    """Call a second function, before the callback there is, with the progress of all work in the block.
 
     Parameters
     ----------
@@ -131,12 +131,7 @@ def additional_listener(callback: Listener) -> Iterator[None]:
 
 @contextmanager
 def by_itself() -> Iterator[Listener]:
-    """Work made of very many small calls, that tells of the whole: what the calls say is not heard.
-
-    Yields
-    ------
-    callable
-        To be called as `tell`; only this is heard.
+    """Silence the progress of many small calls in the block; the function it yields, as `tell`, reports that of all.
 
     Examples
     --------
@@ -150,7 +145,7 @@ def by_itself() -> Iterator[Listener]:
     """
     outer = _LISTENER.get()
     if outer is None:
-        yield tell  # nobody listens, so neither do these calls reach anybody
+        yield tell  # there is no callback for the calls either
         return
     before = _LISTENER.set(None)
     try:

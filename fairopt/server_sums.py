@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation
+from fairopt.allocation import Allocation, part_of_capacity
 from fairopt.instance import Instance
 
 __all__ = ["ByType", "by_type", "capacity_of", "part_of", "several_types", "sum_by"]
@@ -48,8 +48,7 @@ def part_of(instance: Instance, groups: NDArray[np.int64], units: Float) -> Floa
     >>> part_of(cluster, cluster.server_classes, np.array([[1.0, 1.0], [5.0, 5.0], [2.0, 0.0]])).tolist()
     [[0.5, 1.0], [0.25, nan]]
     """
-    capacity = capacity_of(instance, groups)
-    return np.divide(sum_by(groups, units), capacity, out=np.full(capacity.shape, np.nan), where=capacity > 0)
+    return part_of_capacity(sum_by(groups, units), capacity_of(instance, groups))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from fairopt.blocks.shares import Share, require_share
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 
-__all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Sum", "Tiers"]
+__all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Sum", "Tiers", "tiers_of"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -79,6 +79,7 @@ class Objective(Block):
             return float(expression)
         if expression.value is None:  # variables of its own: at their best for these tasks
             problem = cp.Problem(cp.Maximize(cp.sum(expression)), point.required[before:])
+            # not by `formulation.solvers`, which is above the blocks; Clarabel takes every cone and comes with CVXPY
             try:
                 problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
             except cp.error.SolverError:
@@ -197,7 +198,9 @@ class Objective(Block):
         >>> fo.MaxMin().then(fo.Total(fo.Tasks()))
         MaxMin().then(Total(Tasks()))
         """
-        return Tiers((*_tiers(self), *_tiers(other)))
+        if not isinstance(other, Objective):
+            raise InvalidBlock(f"then({other!r}): give an objective")
+        return Tiers((*tiers_of(self), *tiers_of(other)))
 
     def _refuse_arithmetic(self) -> None:
         """`Leximin` and tiers are orders, not numbers: they override this with the error."""
@@ -378,7 +381,6 @@ def _holds(condition: cp.Constraint) -> bool:
     return bool(np.max(condition.violation(), initial=0.0) <= 1e-7 * max(sizes))
 
 
-def _tiers(objective: Objective) -> tuple[Objective, ...]:
-    if not isinstance(objective, Objective):
-        raise InvalidBlock(f"then({objective!r}): give an objective")
+def tiers_of(objective: Objective) -> tuple[Objective, ...]:
+    """The tiers of an objective, the most important one first: itself, where it has no others."""
     return objective.tiers if isinstance(objective, Tiers) else (objective,)

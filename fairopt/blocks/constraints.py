@@ -42,7 +42,7 @@ class Constraint(Block):
     True
     """
 
-    added: ClassVar[bool] = False  # True where a route adds it to those of a policy: it is never what conflicts
+    added: ClassVar[bool] = False  # True where a method adds it to those of a policy: it is never what conflicts
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         """The conditions by name.

@@ -16,7 +16,7 @@ from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.instance import Instance
 
-__all__ = ["FairnessEfficiency"]
+__all__ = ["FairnessEfficiency", "single_term"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,3 +182,12 @@ class FairnessEfficiency(Objective):
         if self.beta == 1:
             return ratio_gap(bound, value)
         return (bound - value) / self.emphasis
+
+
+def single_term(objective: Objective) -> Objective:
+    """The only term of a sum, as `AlphaFair` or `Total` where its optimum is theirs; otherwise the objective itself."""
+    terms = [term for factor, term in objective.terms() if factor > 0]
+    single = terms[0] if len(terms) == 1 else objective
+    if type(single) is not FairnessEfficiency:
+        return single
+    return single.alpha_fair() or (Total(single.share) if single.beta == 1 else single)

@@ -255,31 +255,30 @@ class Batch:
         ratios = demands / capacities[:, None, :]
         _refuse(~(ratios < np.inf), demands, "demands", where.start,
                 "which is beyond the range of floats relative to the capacity: give other units")  # fmt: skip
-        per_task = np.ones(part.shape)
-        per_task[part] = self._coefficients(share, ratios, part, where.start)
+        per_task, defined = self.coefficients(share, ratios, part)
+        if not defined.all():
+            b, user = np.argwhere(~defined)[0].tolist()
+            c = per_task[b, user]
+            why = share.why_zero(self._labelled, user) if c == 0 else "give demands within the range of floats"
+            raise OutOfDomain(f"{_place((where.start + b, user))} has {share!r} = {c:g}: {why}")
         return BatchChunk(
             np.ascontiguousarray(demands.transpose(1, 2, 0)), np.ascontiguousarray(capacities.T),
             np.ascontiguousarray(weights.T), np.ascontiguousarray(limits.T), np.ascontiguousarray(per_task.T),
         )  # fmt: skip
 
-    def _coefficients(self, share: Share, ratios: Float, part: Bool, first: int) -> Float:
-        """What a task is worth of the share, by the share's own formula.
+    def coefficients(self, share: Share, ratios: Float, part: Bool) -> tuple[Float, Bool]:
+        """What a task is worth of a share of fairopt's, and where that is positive and finite: shape (size, n_users).
 
-        A share of fairopt's looks at one user's ratios at a time on one pool, so the users of all instances can
-        stand side by side in a single one whose capacities are 1.
+        1 for users who take no part. Such a share looks at one user's ratios at a time on one pool, so the users of all
+        instances can stand side by side in a single one whose capacities are 1.
         """
-        b, user = np.nonzero(part)
-        if not len(b):
-            return np.zeros(0)
-        together = Instance(ratios[part], np.ones(ratios.shape[2]))
-        together._parent = (self._labelled, user)  # numbers by user (rank weights) are given for one instance's users
-        c = np.asarray(share.per_task(together), dtype=float)
-        wrong = np.flatnonzero(~((c > 0) & (c < np.inf)))
-        if len(wrong):
-            r = int(wrong[0])
-            why = share.why_zero(together, r) if c[r] == 0 else "give demands within the range of floats"
-            raise OutOfDomain(f"{_place((first + int(b[r]), int(user[r])))} has {share!r} = {c[r]:g}: {why}")
-        return c
+        c = np.ones(part.shape)
+        if part.any():
+            together = Instance(ratios[part], np.ones(ratios.shape[2]))
+            if not share.by_row:  # rank weights by user are given for one instance's users
+                together._parent = (self._labelled, np.nonzero(part)[1])
+            c[part] = share.per_task(together)
+        return c, (c > 0) & (c < np.inf)
 
 
 def is_one_pool(instance: Instance) -> bool:

@@ -13,11 +13,12 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.bundle_model import BundleModel, BundlePoint, Triples, tasks_in_bundles
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, EnvyFree
 from fairopt.blocks.model import Model, Pairs
-from fairopt.blocks.objectives import Leximin, Objective, Tiers
+from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.division import Division, division
 from fairopt.formulation.program import ConeModel, Program
@@ -30,8 +31,7 @@ Float = NDArray[np.floating[Any]]
 
 def decides_bundles(objective: Objective) -> bool:
     """Whether a policy with this objective decides bundles, and not only tasks."""
-    tiers = objective.tiers if isinstance(objective, Tiers) else (objective,)
-    return any(part.of_bundles for tier in tiers for _, part in tier.terms())
+    return any(part.of_bundles for tier in tiers_of(objective) for _, part in tier.terms())
 
 
 def program_class(objective: Objective) -> type[Program]:

@@ -9,11 +9,12 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import BundleModel
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Pairs
-from fairopt.blocks.objectives import Leximin, MaxMin, Tiers
+from fairopt.blocks.objectives import Leximin, MaxMin
 from fairopt.blocks.shares import asked_once
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.program import Program, checked_conditions, require_instance
@@ -56,7 +57,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
     if not program.empty:
         part, rows = program.instance, program.capacity_rows
         model = view(part, program.pairs, program.active)
-        of_all = model if program.everybody else view(instance, Pairs(instance), np.arange(n))
+        of_all = model if program.all_take_part else view(instance, Pairs(instance), np.arange(n))
         of_all.required = model.required
         capacity = (instance.capacities * instance.counts[:, None]).ravel()[rows]
         used = cp.multiply(capacity, model.loads[rows]) if held is None else cp.sum(held, axis=0)[rows]
@@ -79,7 +80,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
 
 def first_program(policy: Any, instance: Instance, constraints: Sequence[Constraint]) -> Program:
     """The first tier on the servers as given, of a leximin its first level: what a single problem can hold."""
-    first = policy.objective.tiers[0] if isinstance(policy.objective, Tiers) else policy.objective
+    first = tiers_of(policy.objective)[0]
     if decides_bundles(policy.objective):
         return BundleProgram(instance, first, constraints, merge=False)
     return Program(instance, MaxMin(first.share) if isinstance(first, Leximin) else first, constraints, merge=False)

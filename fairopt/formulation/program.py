@@ -1,6 +1,6 @@
 """Blocks and an instance, made ready to solve: users who take part, servers merged, bounds gathered.
 
-Every route starts here. Constraints that are only bounds on each user's tasks, or only a reserve of a resource,
+Every method starts here. Constraints that are only bounds on each user's tasks, or only a reserve of a resource,
 are folded into `low`, `high` and `usable`; the others stay in `rest`.
 """
 
@@ -53,8 +53,8 @@ class Program:
     ) -> None:
         self.given, self.objective, self.constraints = instance, objective, tuple(constraints)
         takes_part = instance.task_limits > 0
-        self.everybody = bool(takes_part.all())
-        self.unmerged = instance if self.everybody else instance.taking_part(self.active)
+        self.all_take_part = bool(takes_part.all())
+        self.unmerged = instance if self.all_take_part else instance.taking_part(self.active)
         self.merge = merge and treats_alike(self.unmerged, (objective, *self.constraints))
         self.instance = self.unmerged.merged() if self.merge else self.unmerged
         self.low: Float = np.broadcast_to(np.float64(0.0), (self.instance.n_users,))
@@ -65,7 +65,7 @@ class Program:
 
     def read_blocks(self) -> None:
         """Check the blocks, and fold constraints that are only bounds into `low`, `high` and `usable`."""
-        idle = None if self.everybody else self.given.taking_part(self.given.task_limits <= 0)
+        idle = None if self.all_take_part else self.given.taking_part(self.given.task_limits <= 0)
         for constraint in self.constraints:
             constraint.check(self.instance)
             bounds, usable = constraint.bounds(self.instance), constraint.usable(self.instance)
@@ -100,7 +100,7 @@ class Program:
     def pool_share(self) -> Share | None:
         """The share that users of one pool are looked at by, if the objective is of one share and all else is bounds.
 
-        The routes for such programs go through the users in passes, and check the share as they go.
+        The methods for such programs go through the users in passes, and check the share as they go.
         """
         if not self.single or self.rest:
             return None
@@ -181,7 +181,7 @@ class Program:
             classes = self.unmerged.server_classes
             portion = self.unmerged.counts / self.instance.counts[classes]
             by_row = by_row[:, classes] * portion.reshape(-1, *[1] * (by_row.ndim - 2))
-        if self.everybody:
+        if self.all_take_part:
             return by_row
         out = np.zeros((self.given.n_users, *by_row.shape[1:]))
         out[self.active] = by_row
@@ -189,7 +189,7 @@ class Program:
 
     def gather_rows(self, values: Float) -> Float:
         """Values of shape (n_users, n_servers, ...) on the instance that is solved: what `expand_rows` spreads."""
-        values = values if self.everybody else values[self.active]
+        values = values if self.all_take_part else values[self.active]
         if self.instance.n_servers == self.unmerged.n_servers:
             return values
         out = np.zeros((len(values), self.instance.n_servers, *values.shape[2:]))
@@ -264,7 +264,7 @@ class ConeModel:
     def model_as_given(self) -> Model:
         """The model with all users in it, those with a task limit of 0 too (their tasks are zero)."""
         program, ours = self.program, self.model.pairs
-        if program.everybody:
+        if program.all_take_part:
             return self.model
         pairs = Pairs(program.given)
         place = pairs.index(program.active[ours.user], ours.server)

@@ -18,7 +18,7 @@ from fairopt.instances.random import _check
 __all__ = ["RequestRounds"]
 
 Float = NDArray[np.float64]
-Path = float | tuple[tuple[float, float], ...]
+DemandPath = float | tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,11 @@ class RequestRounds:
     n_classes: int | None = None
     by_server: bool = True
     dominant: tuple[float, ...] | None = None
-    load: Path | tuple[Path, ...] = 0.6
+    load: DemandPath | tuple[DemandPath, ...] = 0.6
     user_spread: float = 0.3
     noise: float = 0.2
     other: tuple[float, float] = (0.2, 1.0)
-    provisioned: Path | tuple[Path, ...] = 1.0
+    provisioned: DemandPath | tuple[DemandPath, ...] = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import Kept, KeptLevel, KeptShares
+from fairopt.blocks.algebra import Kept, KeptLevel, KeptShares, tiers_of
 from fairopt.blocks.base import ByUser, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Tiers, Total
+from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Total
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
@@ -111,7 +111,7 @@ def allocate(
 def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str) -> list[tuple[Program, Answer]]:
     """Tier after tier of a policy, as far as they are certified."""
     program_of = program_class(policy.objective)
-    tiers = policy.objective.tiers if isinstance(policy.objective, Tiers) else (policy.objective,)
+    tiers = tiers_of(policy.objective)
     if program_of is BundleProgram and method not in ("auto", "cone", "closed"):
         raise OutOfDomain(f"{method} is {EXACT_FOR[method]}; {policy.objective!r} decides bundles; use method='auto'")
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)

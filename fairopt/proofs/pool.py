@@ -89,8 +89,8 @@ class Bottlenecks(NamedTuple):
     lowest: float
 
     @classmethod
-    def of_nobody(cls, m: int) -> Bottlenecks:
-        """Where no user takes part."""
+    def empty(cls, m: int) -> Bottlenecks:
+        """Of no users."""
         nothing = Feasibility(np.zeros(m), 0.0, 0.0)
         return cls(nothing, np.zeros(m), np.full(m, np.inf), np.zeros(m), np.inf, 0.0)
 
@@ -192,8 +192,8 @@ class Worth(NamedTuple):
     gain: float
 
     @classmethod
-    def of_nobody(cls, m: int) -> Worth:
-        """Where no user takes part."""
+    def empty(cls, m: int) -> Worth:
+        """Of no users."""
         return cls(Feasibility(np.zeros(m), 0.0, 0.0), 0.0, 0.0, 0.0)
 
     @classmethod

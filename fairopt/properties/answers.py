@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility
 from fairopt.blocks.bundle_model import tasks_within
@@ -18,11 +18,11 @@ from fairopt.instance import Instance
 from fairopt.methods.batch.allocate_many import allocate_batch
 from fairopt.policy import Policy, label
 
-__all__ = ["Outcomes", "answers_otherwise", "checked", "differing", "outcomes", "outcomes_of"]
+__all__ = ["Outcomes", "answers_otherwise", "checked", "differing", "outcomes_of"]
 
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
-Fault = tuple[int, Exception]
+IndexedError = tuple[int, Exception]
 
 # Pools that stand side by side as servers of one instance. MLF-DRS took 1.9, 1.9, 2.5, 2.6 and 3.4 microseconds per
 # pool of 3 x 3 with 2**8, 2**10, 2**12, 2**14 and 2**17 of them.
@@ -52,37 +52,29 @@ class Outcomes:
     ok: Bool
     bundles: Float | None
     outside: Bool
-    faults: tuple[Fault, ...]
+    faults: tuple[IndexedError, ...]
 
     def received(self, demands: Float) -> Float:
         """What users hold if these are the demands they stated, shape (n_instances, n_users, n_resources)."""
         return self.tasks[:, :, None] * demands if self.bundles is None else self.bundles
 
 
-def outcomes(
-    mechanism: Any, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None
-) -> Outcomes:
-    """Run a mechanism on many pools of one shape, given as for `allocate_many`, and check what it answers.
+def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
+    """Run a mechanism on many pools of one shape, and check what it answers.
 
-    A mechanism that raises, answers NaN or takes more than there is is at fault there, and the others stand. Numbers
-    that are not those of instances raise `InvalidInstance`.
+    Policies that `allocate_many` takes are solved in step, those that decide bundles by bases side by side; anything
+    else, and a `Policy` with an ``allocate`` of its own, one by one. A mechanism that raises, answers NaN or takes more
+    than there is is at fault there, and the others stand. Numbers that are not those of instances raise
+    `InvalidInstance`.
 
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.answers import outcomes
-    >>> both = outcomes(fo.KDF(2), [[[40, 8, 8], [8, 5, 1]], [[1, 2, 0], [1, 0, 0]]], [200, 200, 200])
+    >>> from fairopt.properties.answers import outcomes_of
+    >>> pools = Batch.of([[[40, 8, 8], [8, 5, 1]], [[1, 2, 0], [1, 0, 0]]], [200, 200, 200])
+    >>> both = outcomes_of(fo.KDF(2), pools)
     >>> both.tasks[0].round(3), both.outside
     (array([ 1.923, 15.385]), array([False,  True]))
-    """
-    return outcomes_of(mechanism, Batch.of(demands, capacities, weights, task_limits))
-
-
-def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
-    """`outcomes`, for arrays that are read already.
-
-    Policies that `allocate_many` takes are solved in step, those that decide bundles by bases side by side; anything
-    else, and a `Policy` with an ``allocate`` of its own, one by one.
     """
     found = _PartialOutcomes(pools.demands.shape)
     left = np.arange(len(pools))
@@ -149,19 +141,16 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
     return answer
 
 
-def differing(
-    mechanism: Any, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None
-) -> NDArray[np.int64]:
-    """Instances, as in `outcomes`, on which a mechanism answers otherwise when asked again: it is random, or remembers.
+def differing(mechanism: Any, pools: Batch) -> NDArray[np.int64]:
+    """Pools on which a mechanism answers otherwise when asked again: it is random, or remembers.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> from fairopt.properties.answers import differing
-    >>> differing(fo.DRF(), [[[40, 8, 8], [8, 5, 1]]], [200, 200, 200])
+    >>> differing(fo.DRF(), Batch.of([[[40, 8, 8], [8, 5, 1]]], [200, 200, 200]))
     array([], dtype=int64)
     """
-    pools = Batch.of(demands, capacities, weights, task_limits)
     first, again = (outcomes_of(mechanism, pools) for _ in range(2))
     room = pools.capacities[:, None]
     alone = tasks_within(room, pools.demands)
@@ -181,7 +170,7 @@ def answers_otherwise(mechanism: Any, instance: Instance) -> bool:
     """
     try:
         first, again = (checked(mechanism, instance.replace()) for _ in range(2))
-    except Exception:  # whatever somebody's own mechanism raises is reported where it is needed
+    except Exception:  # whatever a mechanism raises is reported where it is needed
         return False
     alone = instance.tasks_alone.sum(axis=1)
     return bool((np.abs(first.tasks - again.tasks) > SAME * alone).any())
@@ -195,7 +184,7 @@ class _PartialOutcomes:
         self.tasks = np.full((size, n), np.nan)
         self.ok, self.outside = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
         self.bundles: Float | None = None
-        self.faults: list[Fault] = []
+        self.faults: list[IndexedError] = []
 
     def keep(self, where: Any, tasks: Float, bundles: Float | None = None) -> None:
         self.tasks[where], self.ok[where] = tasks, True
@@ -238,22 +227,15 @@ def _solve_in_step(policy: Policy, pools: Batch, found: _PartialOutcomes) -> NDA
 
 def _within_domain(policy: Policy, pools: Batch) -> Bool | None:
     """For which pools every share of the objective is defined; None where that is not known by row."""
-    inside = np.ones(len(pools), dtype=bool)
-    b, user = np.nonzero(pools.limits > 0)
-    if not len(b):
-        return inside
-    room = pools.capacities[:, None]
+    inside, part, room = np.ones(len(pools), dtype=bool), pools.limits > 0, pools.capacities[:, None]
     ratios = np.divide(pools.demands, room, out=np.zeros(pools.demands.shape), where=room > 0)
-    together = Instance(ratios[b, user], np.ones(ratios.shape[2]))
-    for share in policy.objective.share_blocks():
+    for share in policy.objective.share_blocks() if part.any() else ():
         if not share.by_row:
             return None
         try:
-            c = np.asarray(share.per_task(together), dtype=float)
+            inside &= pools.coefficients(share, ratios, part)[1].all(axis=1)
         except OutOfDomain:  # of none, as k beyond the number of resources
-            inside[:] = False
-            return inside
-        inside[b[~((c > 0) & (c < np.inf))]] = False
+            return np.zeros(len(pools), dtype=bool)
     return inside
 
 

@@ -1,26 +1,24 @@
-"""Monotonicity of a mechanism: nobody loses when another user leaves, or when there is more of something."""
+"""Monotonicity of a mechanism: no user loses when another user leaves, or when there is more of something."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fairopt.blocks.bundle_model import tasks_within
 from fairopt.errors import InvalidBlock, OutOfDomain
-from fairopt.formulation.batch import Batch
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.properties.answers import checked, outcomes_of
+from fairopt.properties.answers import checked
 from fairopt.properties.misreports.search import FLOOR
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
 
-__all__ = ["FACTORS", "Departure", "Growth", "departures", "growths", "population_monotone", "resource_monotone"]
+__all__ = ["FACTORS", "Departure", "Growth", "population_monotone", "resource_monotone"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -183,67 +181,6 @@ def resource_monotone(
     )  # fmt: skip
 
 
-def departures(
-    mechanism: Any, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None
-) -> Float:
-    """What every user of many pools loses when another leaves: to be verified by `population_monotone`.
-
-    Shape (n_instances, n_users, n_users), by the user who leaves and the user who is left: the part of its tasks that
-    is lost, negative for a gain; NaN for the user who leaves, and where there is no answer. Arguments are those of
-    `fairopt.properties.answers.outcomes`.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.properties.monotone import departures
-    >>> departures(fo.DRF(), [[[1, 4], [3, 1]]], [9, 18]).round(3)
-    array([[[ nan, -0.5],
-            [-0.5,  nan]]])
-    """
-    pools = Batch.of(demands, capacities, weights, task_limits)
-    size, n, _ = pools.demands.shape
-    lost = np.full((size, n, n), np.nan)
-    if n < 2:
-        return lost
-    before = outcomes_of(mechanism, pools).tasks
-    floor = FLOOR * tasks_within(pools.capacities[:, None], pools.demands)
-    for k in range(n):
-        rest = np.delete(np.arange(n), k)
-        after = outcomes_of(mechanism, pools.without_user(k)).tasks
-        lost[:, k, rest] = _relative_loss(before[:, rest], after, floor[:, rest])
-    return lost
-
-
-def growths(
-    mechanism: Any, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None,
-    factors: Iterable[float] = FACTORS,
-) -> Float:  # fmt: skip
-    """What every user of many pools loses when a capacity grows: to be verified by `resource_monotone`.
-
-    Shape (n_instances, n_resources, n_factors, n_users): the part of its tasks that each user loses, negative for a
-    gain; NaN where there is no answer. Arguments are those of `fairopt.properties.answers.outcomes`.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.properties.monotone import growths
-    >>> growths(fo.DRF(), [[[1, 1], [1, 1]]], [4, 4], factors=[2]).round(3)[0, :, 0]
-    array([[0., 0.],
-           [0., 0.]])
-    """
-    pools, grown = Batch.of(demands, capacities, weights, task_limits), tuple(factors)
-    size, n, m = pools.demands.shape
-    lost = np.full((size, m, len(grown), n), np.nan)
-    before = outcomes_of(mechanism, pools).tasks
-    floor = FLOOR * tasks_within(pools.capacities[:, None], pools.demands)
-    for i in range(m):
-        for f, factor in enumerate(grown):
-            more = np.array(pools.capacities, dtype=float)
-            more[:, i] *= factor
-            lost[:, i, f] = _relative_loss(before, outcomes_of(mechanism, replace(pools, capacities=more)).tasks, floor)
-    return lost
-
-
 def _tasks_of(mechanism: Any, instance: Instance) -> tuple[Float, Float]:
     """Tasks, and by how much of them they may be off."""
     require_instance(instance)
@@ -252,16 +189,13 @@ def _tasks_of(mechanism: Any, instance: Instance) -> tuple[Float, Float]:
 
 
 def _largest_loss(before: Float, after: Float, floor: Float, unsure: Float) -> tuple[int, float]:
-    """Who loses most, and how much beyond doubt; negative where all users gain."""
-    lost = _relative_loss(before, after, floor)
+    """Who loses most of its tasks, and how much beyond doubt; negative where all users gain.
+
+    A loss that is next to nothing beside what the user could run alone is none.
+    """
+    less = before - after
+    lost = np.divide(less, before, out=np.where(less < 0, -1.0, 0.0), where=before > 0)
+    lost = np.where((less > 0) & (less <= floor), 0.0, lost)
     sure = np.where(lost > unsure, lost, np.minimum(lost, 0.0))
     j = int(sure.argmax())
     return j, float(sure[j])
-
-
-def _relative_loss(before: Float, after: Float, floor: Float) -> Float:
-    """Relative loss of tasks; none where it is next to nothing beside what the user could run alone."""
-    less = before - after
-    relative = np.divide(less, before, out=np.where(less < 0, -1.0, 0.0), where=before > 0)
-    relative = np.where((less > 0) & (less <= floor), 0.0, relative)
-    return np.where(np.isnan(less), np.nan, relative)

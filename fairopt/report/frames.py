@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, held_units
+from fairopt.allocation import Allocation, held_units, part_of_capacity
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, MissingExtra, nearest
 from fairopt.report.tables import price_columns
@@ -76,7 +76,7 @@ def by_user(allocation: Allocation) -> dict[str, Any]:
     if allocation.given_bundles is not None:
         needed = np.einsum("js,jsi->ji", allocation.tasks_by_server, instance.per_server_demands)
         out.add_each([f"{r} of tasks" for r in instance.resource_titles], needed)
-    out.add_each([f"share of {r}" for r in instance.resources], _part(held, instance.total_capacities))
+    out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(held, instance.total_capacities))
     return out
 
 
@@ -92,7 +92,7 @@ def by_server(allocation: Allocation) -> dict[str, Any]:
     if allocation.given_bundles is not None:
         out.add_each([f"{r} of tasks" for r in instance.resource_titles], allocation.task_usage)
     out.add_each([f"capacity of {r}" for r in instance.resource_titles], capacity)
-    out.add_each([f"used {r}" for r in names], _part(allocation.usage, capacity))
+    out.add_each([f"used {r}" for r in names], part_of_capacity(allocation.usage, capacity))
     for prices, titles in price_columns(allocation, names):
         out.add_each(titles, prices)
     return out
@@ -114,11 +114,6 @@ def by_placement(allocation: Allocation) -> dict[str, Any]:
     if given is not None:
         out.add_each([f"{r} of tasks" for r in instance.resource_titles], needed)
     return out
-
-
-def _part(units: Float, whole: Float) -> Float:
-    """Of what there is; NaN where there is nothing."""
-    return np.divide(units, whole, out=np.full(units.shape, np.nan), where=whole > 0)
 
 
 _VIEWS: dict[str, Callable[[Allocation], dict[str, Any]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -200,8 +201,8 @@ def _changed(truth: Float, at: int, value: int, boosting: bool) -> Float:
 
 
 def _user_index(instance: Instance, user: str | int) -> int:
-    if isinstance(user, str) and user in instance.users:
-        return instance.users.index(user)
-    if isinstance(user, (int, np.integer)) and not isinstance(user, bool) and 0 <= user < instance.n_users:
-        return int(user)
+    """`Instance.user_index`, with an error that names the users, and True is not a user."""
+    if not isinstance(user, bool):
+        with contextlib.suppress(InvalidInstance):
+            return instance.user_index(user)
     raise InvalidInstance(f"no user {user!r} among {', '.join(instance.users[:10])}; give a label or an index")

@@ -36,7 +36,7 @@ def exactly(instance: fo.Instance) -> np.ndarray:
     return tasks * np.minimum(1.0, instance.task_limits / np.where(total > 0, total, 1.0))[:, None]
 
 
-def test_the_example_of_004() -> None:
+def test_the_example_of_hamzeh_et_al() -> None:
     a = NaivePerServer(fo.DRF()).allocate(fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]]))
     np.testing.assert_allclose(a.tasks, [3 + 20 / 9, 2 + 25 / 18], rtol=1e-12)
     assert (a.certificate.method, a.policy.name) == ("per server, water-filling", "DRF per server")

@@ -6,8 +6,8 @@ import textwrap
 import pytest
 
 import fairopt as fo
+from fairopt.policies import registry
 
-registry = sys.modules["fairopt.policies.registry"]  # `fairopt.notions`, the function, hides the package of this name
 TWO = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 
 

@@ -238,7 +238,8 @@ def test_feasibility_with_no_capacity_a_limit_of_zero_and_a_reserve() -> None:
     nothing = fo.Instance([[1, 0], [1, 0]], [4, 0], task_limits=[0, None])
     assert feasibility(nothing, np.array([[0.0], [4.0]])) == 0
     assert feasibility(nothing, np.array([[1e-12], [1.0]])) == np.inf
-    assert feasibility(nothing, np.array([[0.0], [4.0]]), usable=0.5) == pytest.approx(1.0)
+    half = fo.Instance([[1, 0], [1, 0]], [2, 0], task_limits=[0, None])
+    assert feasibility(half, np.array([[0.0], [4.0]])) == pytest.approx(1.0)
 
 
 @given(seed=st.integers(0, 2**16), by_server=st.booleans(), size=st.sampled_from([0.0, 0.5, 1.0, 1.5, 1e6]))

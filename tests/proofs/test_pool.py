@@ -337,8 +337,8 @@ def test_parts_judged_apart_and_put_together_are_the_whole(cut: int, limits: flo
     for rows in (slice(0, cut), slice(cut, 40)):
         n = rows.stop - rows.start
         if n == 0:
-            worths.append(Worth.of_nobody(3))
-            levels.append(Bottlenecks.of_nobody(3))
+            worths.append(Worth.empty(3))
+            levels.append(Bottlenecks.empty(3))
             continue
         part = Pool(Program(instance.window(rows), fo.AlphaFair(alpha, share), ()), share)
         worths.append(worth(part, case.tasks[rows], case.log_prices, alpha, case.level))

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.formulation.batch import Batch
 from fairopt.properties import answers as many
-from fairopt.properties.answers import checked, differing, outcomes
+from fairopt.properties.answers import checked, differing, outcomes_of
 from fairopt.properties.uncertainty import error_bound, left_open
 from tests.oracle import bundles as oracle_bundles
 from tests.oracle import fractions_waterfill as oracle
@@ -50,7 +51,7 @@ def test_answers_are_those_of_one_by_one(policy, entitled):
     rng, demands, capacities = pools(1)
     weights = rng.integers(1, 3, size=demands.shape[:2]).astype(float) if entitled else None
     limits = np.where(rng.random(demands.shape[:2]) < 0.3, rng.integers(0, 8, size=demands.shape[:2]) / 2, np.inf)
-    found = outcomes(policy, demands, capacities, weights, limits)
+    found = outcomes_of(policy, Batch.of(demands, capacities, weights, limits))
     assert found.faults == ()
     for b in range(len(demands)):
         one = fo.Instance(
@@ -70,7 +71,7 @@ def test_answers_are_those_of_one_by_one(policy, entitled):
 
 def test_tasks_of_drf_are_those_of_exact_fractions():
     _, demands, capacities = pools(2, least=0)
-    found = outcomes(fo.DRF(), demands, capacities)
+    found = outcomes_of(fo.DRF(), Batch.of(demands, capacities))
     for b in range(len(demands)):
         rows, room = demands[b].astype(int).tolist(), capacities[b].astype(int).tolist()
         exact = oracle.leximin(rows, room, oracle.dominant(rows, room))
@@ -79,7 +80,7 @@ def test_tasks_of_drf_are_those_of_exact_fractions():
 
 def test_bundles_side_by_side_are_those_of_exact_fractions():
     _, demands, capacities = pools(3)
-    found = outcomes(fo.MLFDRS(), demands, capacities)
+    found = outcomes_of(fo.MLFDRS(), Batch.of(demands, capacities))
     for b in range(len(demands)):
         rows = [[Fraction(int(v)) for v in row] for row in demands[b]]
         exact = oracle_bundles.mlf_drs(rows, [Fraction(int(c)) for c in capacities[b]])
@@ -87,25 +88,25 @@ def test_bundles_side_by_side_are_those_of_exact_fractions():
 
 
 def test_limits_cut_tasks_and_not_bundles():
-    found = outcomes(fo.MLFDRS(), [[[1, 1], [1, 1]]], [4, 4], task_limits=[1, np.inf])
+    found = outcomes_of(fo.MLFDRS(), Batch.of([[[1, 1], [1, 1]]], [4, 4], task_limits=[1, np.inf]))
     np.testing.assert_allclose(found.tasks, [[1, 2]])
     np.testing.assert_allclose(found.bundles, [[[2, 2], [2, 2]]])
 
 
 def test_only_undefined_instances_are_outside():
-    found = outcomes(fo.KDF(2), [[[1, 0], [1, 1]], [[1, 2], [1, 1]], [[0, 1], [0, 1]]], [4, 4])
+    found = outcomes_of(fo.KDF(2), Batch.of([[[1, 0], [1, 1]], [[1, 2], [1, 1]], [[0, 1], [0, 1]]], [4, 4]))
     assert found.outside.tolist() == [True, False, True]
     assert found.ok.tolist() == [False, True, False]
     assert found.faults == ()
 
 
 def test_all_are_outside_where_k_exceeds_the_resources():
-    found = outcomes(fo.KDF(3), np.ones((4, 2, 2)), [4, 4])
+    found = outcomes_of(fo.KDF(3), Batch.of(np.ones((4, 2, 2)), [4, 4]))
     assert found.outside.all() and not found.ok.any()
 
 
 def test_unequal_weights_are_outside_for_bundles_and_the_others_stand():
-    found = outcomes(fo.MLFDRS(), np.ones((2, 2, 2)), [4, 4], weights=[[1, 2], [3, 3]])
+    found = outcomes_of(fo.MLFDRS(), Batch.of(np.ones((2, 2, 2)), [4, 4], weights=[[1, 2], [3, 3]]))
     assert found.outside.tolist() == [True, False]
     np.testing.assert_allclose(found.tasks[1], [2, 2])
 
@@ -116,7 +117,7 @@ def test_a_policy_with_an_allocate_of_its_own_is_asked_itself():
             return super().allocate(instance.with_weights([2.0, 1.0]), **options)
 
     favoured = Favoured(fo.DRF().objective, name="favoured")
-    np.testing.assert_allclose(outcomes(favoured, [[[1, 1], [1, 1]]], [3, 3]).tasks, [[2, 1]])
+    np.testing.assert_allclose(outcomes_of(favoured, Batch.of([[[1, 1], [1, 1]]], [3, 3])).tasks, [[2, 1]])
 
 
 def test_a_share_of_somebodys_own_is_solved_one_by_one():
@@ -125,13 +126,13 @@ def test_a_share_of_somebodys_own_is_solved_one_by_one():
         def per_task(self, instance):
             return instance.ratios.mean(axis=-1)
 
-    found = outcomes(fo.Policy(fo.Leximin(Mean())), [[[1, 0], [1, 1]]], [2, 2])
+    found = outcomes_of(fo.Policy(fo.Leximin(Mean())), Batch.of([[[1, 0], [1, 1]]], [2, 2]))
     np.testing.assert_allclose(found.tasks, [[4 / 3, 2 / 3]])
 
 
 def test_a_policy_with_constraints_is_solved_one_by_one():
     held = fo.Policy(fo.NoFairness().objective, [fo.MinTasks(1)], name="at least one")
-    found = outcomes(held, [[[2.0], [1.0]]], [6.0])
+    found = outcomes_of(held, Batch.of([[[2.0], [1.0]]], [6.0]))
     np.testing.assert_allclose(found.tasks, [[1, 4]], rtol=1e-6)
 
 
@@ -142,7 +143,7 @@ def test_what_raises_is_reported_by_instance_and_the_others_stand():
                 raise ZeroDivisionError("no idea")
             return fo.DRF().allocate(instance)
 
-    found = outcomes(Fragile(), [[[1, 1], [1, 1]], [[3, 1], [1, 1]], [[2, 1], [1, 1]]], [4, 4])
+    found = outcomes_of(Fragile(), Batch.of([[[1, 1], [1, 1]], [[3, 1], [1, 1]], [[2, 1], [1, 1]]], [4, 4]))
     assert [(b, type(error)) for b, error in found.faults] == [(1, ZeroDivisionError)]
     assert found.ok.tolist() == [True, False, True]
     assert np.isnan(found.tasks[1]).all() and not found.outside.any()
@@ -172,7 +173,7 @@ def test_wrong_answers_are_faults(change, words, error):
     with pytest.raises(error) as caught:
         checked(Changed(change), instance)
     assert words in str(caught.value)
-    found = outcomes(Changed(change), [instance.demands], [4, 4])
+    found = outcomes_of(Changed(change), Batch.of([instance.demands], [4, 4]))
     assert [type(e) for _, e in found.faults] == [error]
     assert not found.ok.any() and np.isnan(found.tasks).all()
 
@@ -181,28 +182,29 @@ def test_a_task_limit_exceeded_is_a_fault():
     def to_two(answer):
         return with_tasks(answer, [[2.0], [2.0]])
 
-    found = outcomes(Changed(to_two), [[[1, 1], [1, 1]]], [4, 4], task_limits=[1, np.inf])
+    found = outcomes_of(Changed(to_two), Batch.of([[[1, 1], [1, 1]]], [4, 4], task_limits=[1, np.inf]))
     assert "task limit" in str(found.faults[0][1])
 
 
 def test_wasting_is_no_fault():
-    found = outcomes(Changed(lambda a: with_tasks(a, a.tasks_by_server * 0.99)), [[[1, 1], [1, 1]]], [4, 4])
+    wasting = Changed(lambda a: with_tasks(a, a.tasks_by_server * 0.99))
+    found = outcomes_of(wasting, Batch.of([[[1, 1], [1, 1]]], [4, 4]))
     np.testing.assert_allclose(found.tasks, [[1.98, 1.98]])
 
 
 def test_impossible_numbers_are_no_fault_of_the_mechanism():
     for mechanism in (fo.DRF(), fo.MLFDRS(), Changed(lambda a: a)):
         with pytest.raises(fo.InvalidInstance):
-            outcomes(mechanism, [[[1.0, -1.0]]], [4, 4])
+            outcomes_of(mechanism, Batch.of([[[1.0, -1.0]]], [4, 4]))
 
 
 def test_a_random_mechanism_is_found_out_and_others_are_not():
     rng = np.random.default_rng(0)
     random = Changed(lambda a: with_tasks(a, a.tasks_by_server * rng.uniform(0.5, 1.0)))
     _, demands, capacities = pools(4, size=5)
-    assert differing(random, demands, capacities).tolist() == [0, 1, 2, 3, 4]
+    assert differing(random, Batch.of(demands, capacities)).tolist() == [0, 1, 2, 3, 4]
     for policy in POLICIES:
-        assert len(differing(policy, demands, capacities)) == 0
+        assert len(differing(policy, Batch.of(demands, capacities))) == 0
 
 
 def test_a_mechanism_that_fails_every_other_time_differs():
@@ -215,7 +217,7 @@ def test_a_mechanism_that_fails_every_other_time_differs():
                 raise ValueError("enough")
             return fo.DRF().allocate(instance)
 
-    assert differing(Moody(), np.ones((2, 2, 2)), [4, 4]).tolist() == [0, 1]
+    assert differing(Moody(), Batch.of(np.ones((2, 2, 2)), [4, 4])).tolist() == [0, 1]
 
 
 def test_bundles_that_differ_are_enough_to_differ():
@@ -226,20 +228,20 @@ def test_bundles_that_differ_are_enough_to_differ():
             answer, given_bundles=np.full((1, 1, 2), next(held)), tasks_by_server=np.ones((1, 1))
         )
 
-    assert differing(Changed(give), [[[1.0, 1.0]]], [4, 4]).tolist() == [0]
+    assert differing(Changed(give), Batch.of([[[1.0, 1.0]]], [4, 4])).tolist() == [0]
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 2), (3, 0, 2)])
 def test_nothing_to_do_is_done(shape):
     for policy in (fo.DRF(), fo.MLFDRS()):
-        found = outcomes(policy, np.ones(shape), [4, 4])
+        found = outcomes_of(policy, Batch.of(np.ones(shape), [4, 4]))
         assert found.tasks.shape == shape[:2] and found.faults == ()
 
 
 def test_capacities_over_twelve_decades():
     demands = np.array([[[1e-6, 1e6], [2e-6, 1e6]]])
     for policy in (fo.DRF(), fo.MLFDRS(), fo.FDS(2)):
-        found = outcomes(policy, demands, [1e-6, 1e6])
+        found = outcomes_of(policy, Batch.of(demands, [1e-6, 1e6]))
         assert found.ok.all()
         np.testing.assert_allclose(
             found.tasks[0], policy.allocate(fo.Instance(demands[0], [1e-6, 1e6])).tasks, rtol=1e-6
@@ -248,9 +250,9 @@ def test_capacities_over_twelve_decades():
 
 def test_more_pools_than_stand_side_by_side(monkeypatch):
     _, demands, capacities = pools(5, size=11)
-    whole = outcomes(fo.FFMRA(), demands, capacities)
+    whole = outcomes_of(fo.FFMRA(), Batch.of(demands, capacities))
     monkeypatch.setattr(many, "SIDE_BY_SIDE", 3)
-    np.testing.assert_array_equal(outcomes(fo.FFMRA(), demands, capacities).bundles, whole.bundles)
+    np.testing.assert_array_equal(outcomes_of(fo.FFMRA(), Batch.of(demands, capacities)).bundles, whole.bundles)
 
 
 def test_doubt_grows_with_the_gap():

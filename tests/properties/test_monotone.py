@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 import fairopt as fo
-from fairopt.properties.monotone import (
-    FACTORS,
-    departures,
-    growths,
-    population_monotone,
-    resource_monotone,
-)
+from fairopt.formulation.batch import Batch
+from fairopt.properties.audit.measure import measure
+from fairopt.properties.monotone import population_monotone, resource_monotone
 from tests.oracle import fractions_waterfill as oracle
 from tests.oracle.instances import pools
 
@@ -130,21 +126,27 @@ def test_what_the_mechanism_raises_is_raised():
 def test_many_at_once_agree_with_one_at_a_time(policy):
     rng = np.random.default_rng(0)
     demands, capacities = rng.integers(1, 5, size=(12, 3, 2)), rng.integers(2, 10, size=(12, 2))
-    gone, grown = departures(policy, demands, capacities), growths(policy, demands, capacities)
-    assert gone.shape == (12, 3, 3) and grown.shape == (12, 2, len(FACTORS), 3)
-    assert np.isnan(gone[:, range(3), range(3)]).all() and np.isfinite(grown).all()
+    batch = Batch.of(demands, capacities)
+    gone = measure(policy, "population-monotone", batch, rng, True)
+    grown = measure(policy, "resource-monotone", batch, rng, True)
+    assert grown.room is not None and (grown.room >= capacities).all()
     for b in range(12):
         instance = fo.Instance(demands[b], capacities[b])
-        left, more = population_monotone(policy, instance), resource_monotone(policy, instance)
-        for verdict, losses in ((left, gone[b]), (more, grown[b])):
-            most = float(np.nanmax(losses))
-            if most > 1e-4:
-                assert verdict.margin == pytest.approx(most, rel=1e-4) and not verdict.holds
-            else:
-                assert verdict.holds
+        left = population_monotone(policy, instance)
+        if gone.margin[b] > 1e-4:
+            assert left.margin == pytest.approx(gone.margin[b], rel=1e-4) and not left.holds
+        else:
+            assert left.holds
+        if grown.margin[b] > 1e-4:
+            factor = float((grown.room[b] / capacities[b]).max())
+            assert resource_monotone(policy, instance, factors=[factor]).margin >= grown.margin[b] * (1 - 1e-4)
+            asked = (instance, instance.with_capacities(grown.room[b]))
+            before, after = (policy.allocate(x).tasks[grown.user[b]] for x in asked)
+            assert grown.margin[b] == pytest.approx(1 - after / before, rel=1e-4)
 
 
-def test_instances_without_an_answer_are_nan():
-    assert np.isnan(departures(fo.KDF(2), [[[1, 0], [1, 1], [2, 1]]], [4, 4])[0][1:]).all()
-    assert np.isnan(growths(fo.KDF(2), [[[1, 0], [1, 1]]], [4, 4])).all()
-    assert departures(fo.DRF(), [[[1, 1]]], [4, 4]).shape == (1, 1, 1)
+@pytest.mark.parametrize("name", ["population-monotone", "resource-monotone"])
+def test_pools_without_an_answer_have_no_margin(name):
+    batch = Batch.of([[[1, 0], [1, 1], [2, 1]], [[1, 1], [2, 1], [1, 2]]], [4, 4])
+    found = measure(fo.KDF(2), name, batch, np.random.default_rng(0), False)
+    assert found.outside.tolist() == [True, False] and found.margin[0] == 0 and not found.faults

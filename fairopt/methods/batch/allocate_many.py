@@ -13,16 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.efficiency import single_term
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.batch import Batch, BatchChunk, wrong_shape
 from fairopt.methods import dispatch
-from fairopt.methods.batch.alpha_fair import solve_alpha_fair
-from fairopt.methods.batch.max_sum import solve_max_sum
-from fairopt.methods.batch.waterfilling import solve_leximin
+from fairopt.methods.batch.alpha_fair import alpha_fair_of_chunk
+from fairopt.methods.batch.max_sum import max_sum_of_chunk
+from fairopt.methods.batch.waterfilling import leximin_of_chunk
 from fairopt.progress import by_itself
 from fairopt.proofs import gate
 from fairopt.proofs.batch import judge_batch
@@ -196,10 +196,7 @@ def _method_for(policy: Any) -> tuple[str, Objective, Share, SolveChunk]:
             f"allocate_many solves policies without constraints, not {policy.constraints[0]!r}; "
             "use task_limits for limits on tasks, or allocate one by one: policy.allocate(instance)"
         )
-    parts = [part for factor, part in objective.terms() if factor > 0]
-    single: Objective = parts[0] if len(parts) == 1 else objective
-    if isinstance(single, FairnessEfficiency):
-        single = single.alpha_fair() or (Total(single.share) if single.beta == 1 else single)
+    single = single_term(objective)
     share = next(iter(single.share_blocks()), None)
     if share is None or not (is_ours(single) and is_ours(share)):
         raise OutOfDomain(
@@ -207,11 +204,11 @@ def _method_for(policy: Any) -> tuple[str, Objective, Share, SolveChunk]:
             "allocate one by one: policy.allocate(instance)"
         )
     if isinstance(single, (Leximin, MaxMin)):
-        return "water-filling", single, share, solve_leximin
+        return "water-filling", single, share, leximin_of_chunk
     if isinstance(single, Total) or (isinstance(single, AlphaFair) and single.alpha == 0):
-        return "simplex", single, share, solve_max_sum
+        return "simplex", single, share, max_sum_of_chunk
     if isinstance(single, AlphaFair):
-        return "prices", single, share, partial(solve_alpha_fair, alpha=single.alpha)
+        return "prices", single, share, partial(alpha_fair_of_chunk, alpha=single.alpha)
     raise OutOfDomain(
         f"allocate_many solves Leximin, MaxMin, AlphaFair and Total of one share, not {objective!r}; "
         "allocate one by one: policy.allocate(instance)"

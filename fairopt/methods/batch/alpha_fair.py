@@ -31,7 +31,7 @@ DEPENDENT = 1e-11
 BOUNDARY = 0.995  # part of the way to where a number would become negative
 
 
-def solve_alpha_fair(chunk: BatchChunk, alpha: float) -> tuple[Float, Float]:
+def alpha_fair_of_chunk(chunk: BatchChunk, alpha: float) -> tuple[Float, Float]:
     """Tasks of weighted alpha-fairness for alpha > 0, (n_users, size), and logarithms of prices, (n_resources, size).
 
     Prices are those in the chunk's `FairUnits`, and NaN where the method did not end.

@@ -18,7 +18,7 @@ PATIENCE = 3  # pivots per row and column before Bland's rule takes over, which 
 GIVE_UP = 30  # pivots per row and column
 
 
-def solve_max_sum(chunk: BatchChunk) -> tuple[Float, Float]:
+def max_sum_of_chunk(chunk: BatchChunk) -> tuple[Float, Float]:
     """A vertex with the largest sum of shares, (n_users, size), and its prices per whole capacity, (n_resources, size).
 
     Weights play no part.

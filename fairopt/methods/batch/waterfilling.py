@@ -12,7 +12,7 @@ from fairopt.formulation.batch import BatchChunk
 Float = NDArray[np.floating[Any]]
 
 
-def solve_leximin(chunk: BatchChunk) -> tuple[Float, None]:
+def leximin_of_chunk(chunk: BatchChunk) -> tuple[Float, None]:
     """Leximin of ``s_j / w_j``: tasks of shape (n_users, size), which need no evidence."""
     return chunk.tasks_at(_levels(chunk.rates, chunk.tops)), None
 

@@ -1,6 +1,6 @@
 """Alpha-fairness and max-min on several different servers, by prices per server and resource.
 
-Tasks and prices come from Newton's method on a softened minimum over servers (`soft_minimum`). The bound that judges
+Tasks and prices come from Newton's method on a softened minimum over servers (`interior_point`). The bound that judges
 them (`fairopt.proofs.servers`) uses the true minimum.
 """
 

@@ -241,7 +241,7 @@ def _solve_in_shards(users: ShardedUsers) -> tuple[tuple[Any, ...], PoolProof]:
     """Events, or level and prices, from which all tasks follow; and what is proved of these."""
     start, m = users.started, len(users.usable)
     if start is None:
-        return (), PoolProof(1.0, users.measure.of_nobody(m), 0.0, 0.0, np.zeros(m))
+        return (), PoolProof(1.0, users.measure.empty(m), 0.0, 0.0, np.zeros(m))
     if not bounds_fit(start.low, start.crossed, users.usable):
         raise Infeasible(
             "the lower bounds of all users together do not fit into the capacities; lower them, or give more capacity",

@@ -129,7 +129,7 @@ class LoadedShard:
         if self.users is None:
             return out, np.zeros(len(self.problem.resources))
         tasks, found = self._settled(answer)
-        out[slice(None) if self.program.everybody else self.program.active] = tasks * factor
+        out[slice(None) if self.program.all_take_part else self.program.active] = tasks * factor
         return out, found.feasible.load * factor
 
     def _write(self, answer: tuple[Any, ...], factor: float, path: str) -> Float:

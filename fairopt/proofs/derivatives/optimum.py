@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from fairopt.blocks.algebra import AtLeast
+from fairopt.blocks.algebra import AtLeast, tiers_of
 from fairopt.blocks.base import Block, is_ours
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
@@ -33,7 +33,7 @@ Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 # What is left of a capacity that counts as full, and of a task limit that counts as reached. In 600 answers of every
-# route full rows had 1e-16 to 1e-6 left (interior points on servers), others 1e-4 and more; limits 1e-16 to 1e-7.
+# method full rows had 1e-16 to 1e-6 left (interior points on servers), others 1e-4 and more; limits 1e-16 to 1e-7.
 FULL = 1e-6
 # The part of a user's tasks that is none: where prices make a server too dear by r, interior points leave 1e-10 / r.
 USED = 1e-6
@@ -324,5 +324,5 @@ def _touched(condition: cp.Constraint, cone: ConeModel) -> tuple[sp.csr_array, M
 
 def first_tier(allocation: Allocation) -> Any:
     """The objective of an allocation's policy, the first of tiers; None where it has none."""
-    objective = getattr(allocation.policy, "objective", None)
-    return objective.tiers[0] if isinstance(objective, Tiers) else objective
+    objective: Any = getattr(allocation.policy, "objective", None)
+    return tiers_of(objective)[0]

@@ -23,7 +23,7 @@ Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
 Rng = np.random.Generator
 
-NEARLY_FULL = 1e-4  # relative: bottlenecks may be less than full by what numerical routes leave
+NEARLY_FULL = 1e-4  # relative: bottlenecks may be less than full by what numerical methods leave
 
 
 # -- properties -------------------------------------------------------------------------------------------------------
@@ -158,8 +158,7 @@ def measure(mechanism: Any, name: str, pools: Batch, rng: Rng, positive: bool, t
 def _measure_lies(mechanism: Any, pools: Batch, rng: Rng, positive: bool, boosting: bool, tries: int) -> Measurement:
     """The best lie of any user on each pool."""
     found = best_lies(
-        mechanism, pools.demands, pools.capacities, pools.weights, pools.limits, boosting=boosting, positive=positive,
-        tries=tries, seed=int(rng.integers(2**32)),
+        mechanism, pools, boosting=boosting, positive=positive, tries=tries, seed=int(rng.integers(2**32))
     )  # fmt: skip
     gain = np.nan_to_num(found.gain, nan=0.0, posinf=np.inf)
     rows, user = np.arange(len(pools)), gain.argmax(axis=1)
@@ -178,7 +177,7 @@ def _measure_departures(mechanism: Any, pools: Batch, truth: Float) -> Measureme
         fewer = pools.without_user(k)
         found = outcomes_of(mechanism, fewer)
         faults += [(fewer[b : b + 1], error) for b, error in found.faults]
-        loss, who = _largest_loss(np.delete(truth, k, axis=1), found)
+        loss, who = _largest_losses(np.delete(truth, k, axis=1), found)
         better = loss > best
         best[better], user[better], leaver[better] = loss[better], (who + (who >= k))[better], k
     return Measurement(pools, np.maximum(best, 0.0), user, np.zeros(size, bool), tuple(faults), leaver=leaver)
@@ -196,14 +195,14 @@ def _measure_growth(mechanism: Any, pools: Batch, truth: Float, rng: Rng) -> Mea
         larger = replace(pools, capacities=grown)
         found = outcomes_of(mechanism, larger)
         faults += [(larger[b : b + 1], error) for b, error in found.faults]
-        loss, who = _largest_loss(truth, found)
+        loss, who = _largest_losses(truth, found)
         better = loss > best
         best[better], user[better], room[better] = loss[better], who[better], grown[better]
     return Measurement(pools, np.maximum(best, 0.0), user, np.zeros(size, bool), tuple(faults), room=room)
 
 
-def _largest_loss(before: Float, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
-    """The largest part of its tasks that a user loses, and which user."""
+def _largest_losses(before: Float, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
+    """The largest part of its tasks that a user loses on each pool, and which user."""
     loss = np.where(before > 0, 1.0 - found.tasks / np.where(before > 0, before, 1.0), 0.0)
     loss = np.where(found.ok[:, None], np.nan_to_num(loss, nan=0.0), -np.inf)
     who = loss.argmax(axis=1)

@@ -32,7 +32,7 @@ from fairopt.properties.exact.margins import Counterexample
 
 __all__ = ["AuditSettings", "PropertySearch"]
 
-NOTICED = 1e-5  # relative: margins below are noise of the routes (of 2,000 pools at alpha 1, up to 5e-7)
+NOTICED = 1e-5  # relative: margins below are noise of the methods (of 2,000 pools at alpha 1, up to 5e-7)
 SHOWN = 1e-6  # inefficiency of a given instance: what a check shows, an audit has to show
 ENOUGH = 500  # instances that are tried even when the first breaks the property, so that rates mean something
 CHUNK = 0.25  # seconds between two looks at the clock
@@ -110,7 +110,7 @@ class AuditSettings:
         faults: list[Fault] = []
         for shape in ((2, 2), (3, 3), (5, 4)):
             pools = random_pools(rng, "binding integers", shape, 4, positive=True)
-            places = differing(self.mechanism, pools.demands, pools.capacities)
+            places = differing(self.mechanism, pools)
             faults += [Fault(OTHERWISE, pools.instance(int(b))) for b in places]
         return tuple(faults)
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
+from fairopt.blocks.efficiency import single_term
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import (
     DominantShare,
     KDominantShare,
@@ -25,7 +25,7 @@ from fairopt.blocks.shares import (
     Tasks,
 )
 from fairopt.errors import FairoptError, OutOfDomain
-from fairopt.formulation.solvers import installed
+from fairopt.formulation.solvers import CONE_CHAIN, installed
 from fairopt.instance import Instance
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.tradeoff import NashWelfare
@@ -42,9 +42,8 @@ Row = list[Fraction]
 
 LEAST = 1e-9  # of a margin that is believed; those of exact fractions are exact
 ROOTS = Fraction(1, 10**25)  # error of what was computed to fifty digits
-SOLVERS = ("CLARABEL", "ECOS", "SCS")  # solvers of the general route, which must agree
-APART = 1e-3  # relative: two routes further apart than this do not confirm each other
-TIMES = 10  # a margin must be so many times what two routes differ by
+APART = 1e-3  # relative: two methods further apart than this do not confirm each other
+TIMES = 10  # a margin must be so many times what two methods differ by
 AGAIN = Fraction(1, 10**6)  # error granted to mechanisms that cannot be computed in another way
 
 
@@ -185,16 +184,13 @@ def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
 
 
 def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
-    """By its definition, where that is one of those in `exact_pool`."""
+    """By its definition, where that is one of those in `exact.pool`."""
     pool, objective = ExactPool.of(instance), policy.objective
     if type(objective) is WeightedLog:
         return _of_bundles(policy, objective, pool, instance)
     if policy.constraints:
         return None
-    parts = [part for factor, part in objective.terms() if factor > 0]
-    single: Objective = parts[0] if len(parts) == 1 else objective
-    if type(single) is FairnessEfficiency:
-        single = single.alpha_fair() or (Total(single.share) if single.beta == 1 else single)
+    single = single_term(objective)
     if type(single) not in (Leximin, MaxMin, Total, AlphaFair):
         return None
     assert isinstance(single, (Leximin, MaxMin, Total, AlphaFair))
@@ -270,7 +266,7 @@ def _norm(row: Row, p: float) -> Fraction:
 
 
 def _by_second_way(mechanism: Any, instance: Instance) -> Recomputed:
-    """By solvers of the general route that agree, or simply again."""
+    """By solvers of the general method that agree, or simply again."""
     first = checked(mechanism, instance.replace())
     found = second_answer(mechanism, first)
     if found is None:
@@ -311,7 +307,7 @@ def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] |
     if not isinstance(mechanism, Policy) or "solver" not in inspect.signature(mechanism.allocate).parameters:
         return None
     here = set(installed())
-    for solver in (s for s in SOLVERS if s in here and s != first.certificate.solver):
+    for solver in (s for s in CONE_CHAIN if s in here and s != first.certificate.solver):
         with contextlib.suppress(FairoptError):  # the next solver may do
             second = mechanism.allocate(first.instance, method="cone", solver=solver)
             return second, f"two routes ({first.certificate.method}, {solver}) agree"

@@ -1,7 +1,7 @@
-"""One pool computed again without the routes: in exact fractions, or to fifty digits where roots are in the way.
+"""One pool computed again without `fairopt.methods`: in exact fractions, or to fifty digits where roots are in the way.
 
-Written from the definitions, for the few users and resources of a witness: slow, short, and
-sharing nothing with the routes whose answers it is held against.
+Written from the definitions, for the few users and resources of a witness: slow, short, and sharing nothing with the
+methods whose answers it is held against.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.errors import FairoptError, InvalidBlock, nearest
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, nearest
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
@@ -245,10 +246,7 @@ def verified_misreport(
 
 def best_lies(
     mechanism: Any,
-    demands: ArrayLike,
-    capacities: ArrayLike,
-    weights: Any = None,
-    task_limits: Any = None,
+    pools: Batch,
     *,
     boosting: bool = False,
     positive: bool = False,
@@ -258,15 +256,14 @@ def best_lies(
 ) -> Lies:
     """Search for a lie that pays, for every user of many pools at once: what makes rare violations findable.
 
-    Pools are given as in `fairopt.properties.answers.outcomes`, the rest as in `best_misreport`. About so many
-    ``tries`` are made for each user: three quarters by the families in turn, and the last quarter by the climb from the
-    best of these.
+    Arguments are those of `best_misreport`. About so many ``tries`` are made for each user: three quarters by the
+    families in turn, and the last quarter by the climb from the best of these.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> from fairopt.properties.misreports.best import best_lies
-    >>> found = best_lies(fo.FDS(1), [[[1, 3], [3, 1]], [[1, 1], [1, 1]]], [2, 4])
+    >>> found = best_lies(fo.FDS(1), Batch.of([[[1, 3], [3, 1]], [[1, 1], [1, 1]]], [2, 4]))
     >>> (found.gain > 1e-5).any(axis=1)
     array([ True, False])
     """
@@ -275,7 +272,6 @@ def best_lies(
             raise InvalidBlock(f"no family of lies {family!r}; {nearest(family, FAMILIES)}")
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidBlock(f"tries is {tries!r}; give a whole number of reports to try for each user, 1 or more")
-    pools = Batch.of(demands, capacities, weights, task_limits)
     need, limits = pools.demands, pools.limits
     truth = outcomes_of(mechanism, pools)
     truthful = np.where(truth.ok[:, None], true_tasks(truth.received(need), need, limits), np.nan)
@@ -295,9 +291,8 @@ def best_lies(
 
 
 def _user_index(instance: Instance, user: str | int) -> int:
-    """A user's place."""
-    if isinstance(user, str) and user in instance.users:
-        return instance.users.index(user)
-    if isinstance(user, (int, np.integer)) and not isinstance(user, bool) and 0 <= user < instance.n_users:
-        return int(user)
+    """`Instance.user_index`, with another error, and True is not a user."""
+    if not isinstance(user, bool):
+        with contextlib.suppress(InvalidInstance):
+            return instance.user_index(user)
     raise InvalidBlock(f"no user {user!r}; {nearest(user, instance.users)}")

@@ -24,7 +24,7 @@ __all__ = ["FLOOR", "NOISE", "MisreportSearch", "Tally", "search_on_pools", "sea
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
 
-# Relative gains below are noise: prices in step are right to 1.6e-6 of the tasks (against the route for one pool, on
+# Relative gains below are noise: prices in step are right to 1.6e-6 of the tasks (against the method for one pool, on
 # 700 pools of 3 x 3 at each of alpha = 0.1 to 20), water-filling and closed forms to 1e-14.
 NOISE = 1e-5
 FLOOR = 1e-7  # and gains below this part of what the user could run alone: those who truthfully get next to nothing
@@ -69,14 +69,14 @@ def true_tasks(received: ArrayLike, demands: ArrayLike, limit: ArrayLike = np.in
 
 
 # Tries reports (n_rows, M), each of a case (n_rows,): true tasks of who lies, NaN where there is no answer, and faults.
-Try = Callable[[Float, NDArray[np.int64]], tuple[Float, tuple[tuple[int, Exception], ...]]]
+TryReports = Callable[[Float, NDArray[np.int64]], tuple[Float, tuple[tuple[int, Exception], ...]]]
 
 
 @dataclass
 class MisreportSearch:
     """The best lie so far of each case, which is one user of one instance; see `families`."""
 
-    attempt: Try
+    attempt: TryReports
     truth: Float
     room: Float
     truthful: Float

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairopt as fo
+from fairopt.formulation.batch import Batch
 from fairopt.progress import progress
 from fairopt.properties.misreports import families as lie_families
 from fairopt.properties.misreports.best import FAMILIES, best_lies, best_misreport, true_tasks, verified_misreport
@@ -48,7 +49,7 @@ def test_true_tasks_are_the_least_that_the_bundle_has_room_for():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gains_of_2df_are_those_of_exact_fractions(family):
     demands, capacities = small(1, size=12)
-    found = best_lies(SHORT_2DF, demands, capacities, families=(family,), tries=60)
+    found = best_lies(SHORT_2DF, Batch.of(demands, capacities), families=(family,), tries=60)
     for b, j in np.argwhere(found.gain > 0):
         stated = demands[b].copy()
         stated[j] = found.demands[b, j]
@@ -114,7 +115,7 @@ def test_a_lie_about_more_than_ones_limit_brings_nothing():
 )  # fmt: skip
 def test_every_family_finds_lies_that_pay_and_that_hold_when_solved_again(family, policy, least):
     demands, capacities = small(7, least=least)
-    found = best_lies(policy, demands, capacities, families=(family,), tries=80)
+    found = best_lies(policy, Batch.of(demands, capacities), families=(family,), tries=80)
     tally = found.tallies[family]
     assert 0 < tally.hits <= found.gain.size and tally.first is not None and tally.tried > 0
     b, j = np.argwhere(found.gain > 0)[0]
@@ -126,23 +127,23 @@ def test_every_family_finds_lies_that_pay_and_that_hold_when_solved_again(family
 def test_rare_lies_against_fds_are_found_by_every_seed(alpha):
     for seed in range(3):
         demands, capacities = small(seed, size=30, n=2)
-        assert (best_lies(fo.FDS(alpha), demands, capacities, tries=200, seed=seed).gain > 1e-3).any()
+        assert (best_lies(fo.FDS(alpha), Batch.of(demands, capacities), tries=200, seed=seed).gain > 1e-3).any()
 
 
 def test_the_climb_improves_on_the_families():
     demands, capacities = small(3, size=20)
-    found = best_lies(fo.FDS(0.5), demands, capacities, families=("scale",), tries=200)
+    found = best_lies(fo.FDS(0.5), Batch.of(demands, capacities), families=("scale",), tries=200)
     assert found.tallies["scale"].hits == 0  # dominant shares do not change when all is scaled
     assert found.tallies["climb"].hits == (found.family == "climb").sum() > 0
 
 
 def test_zeros_stay_out_of_positive_reports_and_truths_out_of_boosts():
     demands, capacities = small(4, least=0)
-    boosted = best_lies(fo.FDS(1), demands, capacities, boosting=True, tries=100)
+    boosted = best_lies(fo.FDS(1), Batch.of(demands, capacities), boosting=True, tries=100)
     assert (boosted.gain > 0).any()
     assert (boosted.demands >= demands).all()
     for policy in (fo.MLFDRS(), fo.NoFairness()):
-        positive = best_lies(policy, demands, capacities, positive=True, tries=100)
+        positive = best_lies(policy, Batch.of(demands, capacities), positive=True, tries=100)
         assert (positive.gain > 0).any()
         assert (positive.demands[demands > 0] > 0).all()
 
@@ -150,8 +151,8 @@ def test_zeros_stay_out_of_positive_reports_and_truths_out_of_boosts():
 def test_boosting_does_not_pay_under_2df_on_positive_demands():
     """Theorem 4 of Jiang and Wu, as far as it goes; any other lie pays at once."""
     demands, capacities = small(5)
-    assert best_lies(fo.KDF(2), demands, capacities, boosting=True, tries=150).gain.max() == 0
-    assert best_lies(fo.KDF(2), demands, capacities, tries=50).gain.max() > 0.1
+    assert best_lies(fo.KDF(2), Batch.of(demands, capacities), boosting=True, tries=150).gain.max() == 0
+    assert best_lies(fo.KDF(2), Batch.of(demands, capacities), tries=50).gain.max() > 0.1
 
 
 # -- who is not accused -----------------------------------------------------------------------------------------
@@ -169,7 +170,7 @@ def test_no_lie_pays_under_drf_on_thousands_of_users():
     rng = np.random.default_rng(0)
     demands, capacities = small(9, size=400, least=0)
     weights = rng.integers(1, 5, size=demands.shape[:2])
-    found = best_lies(fo.DRF(), demands, capacities, weights, tries=100)
+    found = best_lies(fo.DRF(), Batch.of(demands, capacities, weights), tries=100)
     assert found.gain.max() == 0 and found.faults == ()
     assert (found.family == "").all() and (found.demands == demands).all()
 
@@ -258,7 +259,7 @@ def test_faults_under_a_lie_are_reported_with_the_demands_stated():
             return fo.DRF().allocate(instance)
 
     truth = np.array([[[2.0, 1.0], [1.0, 1.0]], [[6.0, 1.0], [1.0, 1.0]]])
-    found = best_lies(Fragile(), truth, [8, 8], tries=60)
+    found = best_lies(Fragile(), Batch.of(truth, [8, 8]), tries=60)
     assert np.isnan(found.gain[1]).all() and (found.gain[0] == 0).all()
     assert {b for b, _, _ in found.faults} == {0, 1}
     for b, stated, error in found.faults:
@@ -270,7 +271,7 @@ def test_faults_under_a_lie_are_reported_with_the_demands_stated():
 
 
 def test_undefined_truths_are_outside_and_undefined_lies_passed_over():
-    found = best_lies(fo.KDF(2), [[[1, 0], [1, 1]], [[1, 2], [2, 1]]], [6, 6], tries=100)
+    found = best_lies(fo.KDF(2), Batch.of([[[1, 0], [1, 1]], [[1, 2], [2, 1]]], [6, 6]), tries=100)
     assert found.outside.tolist() == [True, False]
     assert np.isnan(found.gain[0]).all() and (found.gain[1] > 0).all() and found.faults == ()
     with pytest.raises(fo.OutOfDomain):
@@ -278,17 +279,17 @@ def test_undefined_truths_are_outside_and_undefined_lies_passed_over():
 
 
 def test_users_who_take_no_part_and_no_users_at_all():
-    found = best_lies(fo.FDS(1), [[[1, 3], [3, 1]]], [2, 4], task_limits=[np.inf, 0], tries=60)
+    found = best_lies(fo.FDS(1), Batch.of([[[1, 3], [3, 1]]], [2, 4], task_limits=[np.inf, 0]), tries=60)
     assert found.gain.tolist() == [[0, 0]]
-    assert best_lies(fo.DRF(), np.ones((0, 2, 2)), [1, 1]).gain.shape == (0, 2)
-    assert best_lies(fo.DRF(), np.ones((2, 0, 2)), [1, 1]).gain.shape == (2, 0)
+    assert best_lies(fo.DRF(), Batch.of(np.ones((0, 2, 2)), [1, 1])).gain.shape == (0, 2)
+    assert best_lies(fo.DRF(), Batch.of(np.ones((2, 0, 2)), [1, 1])).gain.shape == (2, 0)
     alone = fo.Instance([[3]], [7])
     assert best_misreport(fo.FDS(1), alone, 0, budget=100) is None
 
 
 def test_the_same_seed_gives_the_same_lies():
     demands, capacities = small(8, size=10)
-    first, again, other = (best_lies(fo.FDS(2), demands, capacities, tries=80, seed=s) for s in (1, 1, 2))
+    first, again, other = (best_lies(fo.FDS(2), Batch.of(demands, capacities), tries=80, seed=s) for s in (1, 1, 2))
     np.testing.assert_array_equal(first.demands, again.demands)
     assert (first.demands != other.demands).any()
 
@@ -296,7 +297,7 @@ def test_the_same_seed_gives_the_same_lies():
 def test_progress_names_each_family():
     said = []
     with progress(lambda what, done, of: said.append(what)):
-        best_lies(fo.DRF(), [[[1, 1]]], [1, 1], tries=20)
+        best_lies(fo.DRF(), Batch.of([[[1, 1]]], [1, 1]), tries=20)
     assert list(dict.fromkeys(said)) == ["instances", *(f"lies: {family}, users" for family in (*FAMILIES, "climb"))]
 
 
@@ -311,12 +312,12 @@ def test_impossible_numbers_of_tries_are_refused(tries):
     with pytest.raises(fo.InvalidBlock, match="whole number"):
         best_misreport(fo.DRF(), fo.Instance([[1], [1]], [1]), 0, budget=tries)
     with pytest.raises(fo.InvalidBlock, match="whole number"):
-        best_lies(fo.DRF(), [[[1], [1]]], [1], tries=tries)
+        best_lies(fo.DRF(), Batch.of([[[1], [1]]], [1]), tries=tries)
 
 
 def test_an_unknown_family_is_refused_with_the_nearest():
     with pytest.raises(fo.InvalidBlock, match="did you mean 'single'"):
-        best_lies(fo.DRF(), [[[1], [1]]], [1], families=("singles",))
+        best_lies(fo.DRF(), Batch.of([[[1], [1]]], [1]), families=("singles",))
 
 
 # -- the families themselves ------------------------------------------------------------------------------------

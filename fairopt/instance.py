@@ -440,7 +440,7 @@ class Instance:
         return self._parent
 
     @property
-    def is_window(self) -> bool:
+    def _is_window(self) -> bool:
         """Whether it is a `window` of another instance."""
         return self._parent is not None and isinstance(self._parent[1], slice)
 

@@ -101,7 +101,7 @@ class Share(Block):
     def _asked(self, instance: Instance) -> Float:
         """What `per_task` says; within `asked_once` what it said before."""
         answers = _ANSWERS.get()
-        if answers is None or instance.is_window:  # windows are many
+        if answers is None or instance._is_window:  # windows are many
             return self._asked_anew(instance)
         key = id(self), id(instance)
         if key not in answers:

@@ -119,7 +119,7 @@ def test_agrees_with_the_general_route_on_larger_clusters(seed: int) -> None:
         assert_same(a.shares, b.shares)
 
 
-def test_row_11_of_math_md() -> None:
+def test_worked_example_of_drfh_and_tsf() -> None:
     instance = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
     for policy, level in ((fo.DRFH(), 5 / 7), (fo.TSF(), 5 / 6)):
         a = policy.allocate(instance)

@@ -96,9 +96,9 @@ def test_they_agree_over_four_decades_with_limits(seed: int, share: fo.Share) ->
         ([[2, 3], [2, 1]], [6, 4], None, fo.DominantShare(), [16 / 21, 12 / 7]),
         ([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]], None, fo.DominantShare(), [10, 10]),
     ],
-    ids=["row 1", "row 1, 2-DF", "row 2", "row 3", "row 5", "row 11"],
+    ids=["DRF", "2-DF", "zeros", "limits", "Joe-Wong et al.", "two servers"],
 )
-def test_rows_of_math_md_by_each_solver(
+def test_worked_examples_by_each_solver(
     solver: str, demands: list, capacities: list, limits: list | None, share: fo.Share, tasks: Sequence[float]
 ) -> None:
     instance = fo.Instance(demands, capacities, task_limits=limits)

@@ -152,9 +152,9 @@ def test_alpha_fair_over_four_decades_by_each_solver(solver: str, alpha: float, 
         (fo.GFJ(np.log(3) / np.log(1.5)), [[1, 4], [3, 1]], [9, 18], [3, 2]),
         (fo.PNormFairness(1, 0.5), [[2, 3], [2, 1]], [6, 4], [26 / 51, 42 / 17]),
     ],
-    ids=["5 alpha 1/2", "5 alpha 1", "6 FDS 1", "6 FDS 2", "6 GFJ 2", "6 GFJ crossing", "7"],
+    ids=["intro, alpha 1/2", "intro, alpha 1", "FDS 1", "FDS 2", "GFJ 2", "GFJ crossing", "p-norm"],
 )
-def test_rows_5_to_7_of_math_md(
+def test_examples_of_joe_wong_et_al(
     solver: str, policy: fo.Policy, demands: list, capacities: list, tasks: list[float]
 ) -> None:
     a = policy.allocate(fo.Instance(demands, capacities), solver=solver)

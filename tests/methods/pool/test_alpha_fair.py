@@ -205,7 +205,7 @@ def test_few_instances_are_left_to_the_cone_route(alpha: float, most: int) -> No
         (fair(0.5, fo.PNormShare(1)), [[2, 3], [2, 1]], [6, 4], [26 / 51, 42 / 17]),
     ],
 )
-def test_rows_5_to_7_of_math_md(policy: fo.Policy, demands: Any, capacities: Any, tasks: Any) -> None:
+def test_examples_of_joe_wong_et_al(policy: fo.Policy, demands: Any, capacities: Any, tasks: Any) -> None:
     a = policy.allocate(fo.Instance(demands, capacities))
     assert_by_prices(a, 1e-12)
     np.testing.assert_allclose(a.tasks, tasks, rtol=1e-11)

@@ -169,7 +169,7 @@ def test_limits_equal_to_the_bottleneck_level() -> None:
     np.testing.assert_allclose(fo.DRF().allocate(instance).tasks, [2, 2, 6], rtol=ROUNDED)
 
 
-def test_rows_3_and_2_of_math_md() -> None:
+def test_worked_examples_with_limits_and_with_zeros() -> None:
     limited = fo.Instance([[1, 4], [3, 1], [1, 1]], [9, 18], task_limits=[1.5, None, 1])
     np.testing.assert_allclose(fo.DRF().allocate(limited).tasks, [3 / 2, 13 / 6, 1], rtol=1e-12)
     zeros = fo.Instance([[2, 0, 1], [1, 3, 0], [0, 2, 0], [0, 0, 1]], [12, 18, 10])

@@ -5,7 +5,7 @@ several without walls between them; a *tier* an objective that is maximised amon
 *bundle* what a user holds of each resource on each server; a *witness* an instance or a pair of users that shows that a
 property fails.
 
-* `errors`: the exceptions (their texts stand where they are raised; that of `Infeasible` in `methods.infeasible`).
+* `errors`: the exceptions (texts stand where they are raised; that of most `Infeasible` in `methods.infeasible`).
 * `progress`: callbacks for long computations. `display`: text made safe for terminals.
 * `accessor`: the table by which methods such as `Allocation.plot` reach modules that come later.
 * `io`: readers and writers of files, data frames, and output of ``kubectl`` and ``scontrol``.
@@ -176,3 +176,8 @@ __all__ = [
     "replay",
     "resource_monotone",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted([*__all__, "__doc__", "__version__"])

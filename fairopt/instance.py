@@ -808,6 +808,9 @@ class Instance:
 
     __hash__ = None  # type: ignore[assignment]  # compared by content; too large to hash
 
+    def _repr_html_(self) -> str:
+        return later("Instance._repr_html_")(self)
+
     def __repr__(self) -> str:
         total = int(self.counts.sum())
         classes = f" in {self.n_servers} rows" if total != self.n_servers else ""

@@ -160,6 +160,36 @@ class Policy:
         """
         return Prepared(self, instance, solver=solver, solver_options=solver_options)
 
+    def with_constraints(self, *constraints: Constraint) -> Policy:
+        """The same policy under further constraints.
+
+        Parameters
+        ----------
+        *constraints : Constraint
+            Beside those that it has.
+
+        Returns
+        -------
+        Policy
+            Named after this one, if that has a name, and the further constraints.
+
+        Raises
+        ------
+        InvalidBlock
+            If one is not a constraint.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> most = fo.NoFairness().with_constraints(fo.SharingIncentive())
+        >>> most.name
+        'Most tasks under SharingIncentive()'
+        >>> most.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
+        array([ 2.5, 12.5])
+        """
+        name = self.name and f"{self.name} under {', '.join(map(repr, constraints))}"
+        return Policy(self.objective, (*self.constraints, *constraints), name)
+
     def problem(self, instance: Instance) -> cp.Problem:
         """The policy as a CVXPY problem in natural units, to read, change and solve.
 

@@ -91,7 +91,7 @@ def test_solve_prints_json_and_nothing_else(run: Any) -> None:
 
 
 def test_what_solvers_print_never_reaches_stdout(tmp_path: Path, run: Any) -> None:
-    command = ["-m", "fairopt.cli", "solve", "cluster", "-p", "fds:alpha=1", "--solver", "clarabel"]
+    command = ["-m", "fairopt", "solve", "cluster", "-p", "fds:alpha=1", "--solver", "clarabel"]
     done = forked.run(*command, "--verbose", "--json", folder=tmp_path)
     assert json.loads(done.stdout)["certificate"]["solver"] == "CLARABEL"
     assert "Clarabel" in done.stderr
@@ -477,7 +477,7 @@ def test_work_outside_the_main_thread_needs_no_signals() -> None:
 
 
 def test_the_program_runs_as_a_module_and_pipes_plain_text(tmp_path: Path, run: Any) -> None:
-    command = [sys.executable, "-m", "fairopt.cli", "compare", "cluster", "-p", "drf", "-p", "fds:alpha=1"]
+    command = [sys.executable, "-m", "fairopt", "compare", "cluster", "-p", "drf", "-p", "fds:alpha=1"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
@@ -485,7 +485,7 @@ def test_the_program_runs_as_a_module_and_pipes_plain_text(tmp_path: Path, run: 
 
 
 def test_a_reader_that_stops_early_sees_no_traceback(tmp_path: Path, run: Any) -> None:
-    command = f"{sys.executable} -m fairopt.cli policies | head -1"
+    command = f"{sys.executable} -m fairopt policies | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.startswith("policy")
     assert "Traceback" not in done.stderr

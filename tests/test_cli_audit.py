@@ -126,7 +126,7 @@ def test_what_is_found_is_kept_when_a_mechanism_does_not_come_back(tmp_path: Pat
         "SLOW = Slow()\n"
     )
     command = ["audit", "slow.py:SLOW", "--property", "si", "--property", "pe", "--max-examples", "200"]
-    program = forked.Program("-m", "fairopt.cli", *command, "--save", "known.json", folder=tmp_path)
+    program = forked.Program("-m", "fairopt", *command, "--save", "known.json", folder=tmp_path)
     program.wait_for("here", program.err)
     program.interrupt()
     done = program.done()

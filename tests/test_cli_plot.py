@@ -184,7 +184,7 @@ def test_ctrl_c_in_compiled_code_draws_the_policies_that_are_done(
     run: Any, kind: str, first: str, written: bool
 ) -> None:
     Path("stuck.py").write_text(STUCK)
-    command = ["-m", "fairopt.cli", "plot", "cluster", "-p", first, "-p", "stuck.py:STUCK"]
+    command = ["-m", "fairopt", "plot", "cluster", "-p", first, "-p", "stuck.py:STUCK"]
     done = forked.run(*command, "--kind", kind, "--out", "a.png")
     assert done.returncode == 130, done.stderr
     assert done.stdout == ("written: a.png\n" if written else "")

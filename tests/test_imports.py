@@ -25,7 +25,7 @@ ORDER = (
     ("metrics", "server_sums", "properties"),
     ("testing", "plots", "reading"),
     ("report",),
-    ("cli",),
+    ("cli", "__main__"),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 OPTIONAL = {

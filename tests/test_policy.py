@@ -536,3 +536,24 @@ def test_a_problem_without_its_capacities_is_not_feasible_and_cannot_be_read():
 def test_what_is_no_problem_cannot_be_read(problem):
     with pytest.raises(fo.InvalidBlock, match=r"policy\.problem\(instance\)"):
         fo.DRF().read(problem, TWO)
+
+
+# -- further constraints ---------------------------------------------------------------------------------------------
+
+
+def test_further_constraints_are_added_and_named():
+    base = fo.Policy(fo.Total(fo.Tasks()), [fo.MaxTasks(9)], name="most")
+    more = base.with_constraints(fo.MinTasks(1), fo.SharingIncentive())
+    assert more == fo.Policy(fo.Total(fo.Tasks()), [fo.MaxTasks(9), fo.MinTasks(1), fo.SharingIncentive()])
+    assert more.name == "most under MinTasks(1), SharingIncentive()" and base.constraints == (fo.MaxTasks(9),)
+    assert fo.Policy(fo.MaxMin()).with_constraints(fo.MinTasks(1)).name is None
+
+
+def test_a_further_constraint_that_is_none_is_refused():
+    with pytest.raises(fo.InvalidBlock, match="DominantShare"):
+        fo.DRF().with_constraints(fo.DominantShare())
+
+
+def test_dir_shows_the_public_names_only():
+    assert set(dir(fo)) == {*fo.__all__, "__doc__", "__version__"}
+    assert fo.Policy.with_constraints.__doc__ and all(hasattr(fo, name) for name in dir(fo))

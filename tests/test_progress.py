@@ -353,7 +353,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 def test_a_real_sigint_on_the_command_line_writes_what_is_known(folder: Path) -> None:
-    command = ["-m", "fairopt.cli", "compare", "pool.json", "-p", "drf", "-p", "notion.py:WAITS"]
+    command = ["-m", "fairopt", "compare", "pool.json", "-p", "drf", "-p", "notion.py:WAITS"]
     done = forked.run(*command, "-p", "2df", "--out", "t.json", folder=folder)
     assert done.returncode == 130
     assert done.stderr == "stopped by Ctrl-C after 1 of 3 policies\n"
@@ -363,7 +363,7 @@ def test_a_real_sigint_on_the_command_line_writes_what_is_known(folder: Path) ->
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 def test_a_real_sigint_while_solving_is_one_line_and_130(folder: Path) -> None:
-    done = forked.run("-m", "fairopt.cli", "solve", "pool.json", "-p", "notion.py:WAITS", folder=folder)
+    done = forked.run("-m", "fairopt", "solve", "pool.json", "-p", "notion.py:WAITS", folder=folder)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped by Ctrl-C\n")
 
 

@@ -860,3 +860,34 @@ def test_a_part_of_nothing_is_no_number_everywhere():
 def test_what_is_left_over_by_rounding_is_nothing():
     cluster = fo.Instance([[0.1, 0.3], [0.3, 0.1]], [[0.7, 0.7], [0.9, 1.1]])
     assert fo.HFFMRA().allocate(cluster).metrics()["aur"] == 0
+
+
+# -- as text and in notebooks ----------------------------------------------------------------------------------------
+
+
+def test_a_printed_comparison_shows_its_table():
+    instance = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    shown = str(fo.compare([fo.DRF(), fo.NoFairness()], instance))
+    assert "policy" in shown and "least share" in shown and "most tasks     25  250" in shown and "\x1b" not in shown
+
+
+def test_an_instance_in_a_notebook_shows_users_and_servers_with_names_escaped():
+    instance = fo.Instance(
+        [[1, 4], [2, 2]], [[10, 16], [10, 16], [4, 64]], weights=[1, 3], task_limits=[None, 5], users=["<i>", "web"],
+        eligible=[[True, True, True], [False, True, True]], server_types=["T4", "T4", "A10"], units=["core", "GiB"],
+        notes=["1 & 2"],
+    )  # fmt: skip
+    page = instance._repr_html_()
+    for word in ("&lt;i&gt;", "(GiB)", "weight", "limit", "servers", "T4", "A10", "One task of each user", "1 &amp; 2"):
+        assert word in page
+    assert "<i>" not in page
+
+
+def test_an_instance_of_many_users_and_servers_shows_the_first_of_them():
+    page = fo.datasets.log_uniform(5_000, 3, n_servers=100, different_servers=True, seed=1)._repr_html_()
+    assert "(the first 20 of 5,000)" in page and "(the first 20 of 100 classes)" in page and len(page) < 12_000
+
+
+def test_an_instance_without_users_or_with_demands_by_server_has_a_page():
+    assert "0 users" in fo.Instance([], [3])._repr_html_()
+    assert "on its first server" in fo.Instance([[[1, 2], [2, 1]]], [[3, 4], [5, 6]])._repr_html_()

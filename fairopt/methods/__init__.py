@@ -4,7 +4,7 @@
 * `settings`: solver, options and time limit of one call.
 * `pool`: one pool. `cluster`: several servers. `bundles`: policies that decide bundles.
 * `cone`: any convex policy, by CVXPY.
-* `infeasible`: a smallest set of constraints that conflict, and the text of `Infeasible`.
+* `infeasible`: a smallest set of constraints that conflict, and the general text of `Infeasible`.
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.
 * `prepared`: solving again when capacities, weights or limits change.
 * `saved`: the certificate of a saved allocation, made again.

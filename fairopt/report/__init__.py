@@ -1,7 +1,7 @@
 """Comparisons of policies and tables of allocations, as data and for `rich`; nothing here prints.
 
-* `comparison`: several policies on one instance: what tables, CSV and JSON show.
-* `outcomes`: one row of a comparison: a policy's allocation, or why it has none.
+* `comparison`: several policies on one instance: what tables, CSV and JSON show, of the rows in `outcomes`.
+* `outcomes`: one row of a comparison: a policy's allocation and its numbers, or why it has none.
 * `layout`: a comparison for a terminal, Markdown, LaTeX and HTML. `markup`: columns in these formats.
 * `tables`: tables for `rich`, and those of one allocation. `server_types`: tables by type of server.
 * `frames`: an allocation as a data frame. `views`: an allocation as HTML for notebooks.

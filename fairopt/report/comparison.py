@@ -310,6 +310,15 @@ class Comparison:
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         yield from layout.console(self)
 
+    def __str__(self) -> str:
+        """The table as text, as wide as the terminal and without colours."""
+        from rich.console import Console
+
+        text = Console(file=io.StringIO(), color_system=None, width=None)
+        with text.capture() as shown:
+            text.print(self)
+        return shown.get().rstrip("\n")
+
     def __repr__(self) -> str:
         stopped = f", interrupted: {len(self.unanswered)} more not answered" if self.interrupted else ""
         return f"<Comparison of {layout.listed([o.policy for o in self.outcomes])} on {self.instance!r}{stopped}>"

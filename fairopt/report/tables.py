@@ -19,7 +19,7 @@ from fairopt.proofs.derivatives.optimum import first_tier
 from fairopt.server_sums import part_of
 
 __all__ = [
-    "Column", "Table", "allocation_tables", "both_ends", "describe", "numbers", "percents",
+    "Column", "Table", "allocation_tables", "both_ends", "describe", "instance_tables", "numbers", "percents",
     "price_columns", "short", "shortened", "users_column",
 ]  # fmt: skip
 
@@ -122,6 +122,33 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
         done = int((allocation.tasks >= limits * (1 - 1e-6)).sum())
         title += f"; {done:,} of {instance.n_users:,} run all their tasks"
     return [Table(title, users_column(instance, chosen), [about, units]), _servers_table(allocation)]
+
+
+def instance_tables(instance: Instance) -> list[Table]:
+    """What each user's task takes, and what there is on each class of servers; the first of many of either."""
+    users, alike = list(range(min(instance.n_users, MOST))), instance.merged()
+    rows = list(range(min(alike.n_servers, MOST)))
+    first = instance.eligible[users].argmax(axis=1)
+    demands = instance.per_server_demands[users, first]
+    titles = shortened(instance.resource_titles)
+    about = [Column("weight", numbers(instance.weights[users]))] if (instance.weights != 1).any() else []
+    if np.isfinite(instance.task_limits).any():
+        about.append(Column("limit", numbers(instance.task_limits[users])))
+    if not instance.everywhere:
+        about.append(Column("servers", [f"{n:,}" for n in (instance.eligible[users] @ instance.counts).tolist()]))
+    title = "One task of each user" + (", on its first server" if instance.demands.ndim == 3 else "")
+    if len(users) < instance.n_users:
+        title += f" (the first {len(users)} of {instance.n_users:,})"
+    needed = [Column(t, numbers(demands[:, i])) for i, t in enumerate(titles)]
+    needs = Table(title, users_column(instance, users), [needed, about])
+    kinds = [] if alike.server_types is None else [Column("type", [alike.server_types[s] for s in rows], right=False)]
+    kinds.append(Column("servers", [f"{alike.counts[s]:,}" for s in rows]))
+    title = "Capacities of one server" if alike.counts.max() > 1 else "Capacities"
+    if len(rows) < alike.n_servers:
+        title += f" (the first {len(rows)} of {alike.n_servers:,} classes)"
+    names = Column("server", shortened([alike.servers[s] for s in rows]), right=False)
+    there = [Column(t, numbers(alike.capacities[rows, i])) for i, t in enumerate(titles)]
+    return [needs, Table(title, names, [kinds, there])]
 
 
 def _servers_table(allocation: Allocation) -> Table:

@@ -6,6 +6,7 @@
 * `max_sum`: the largest sum of any linear share, a linear program in the prices of resources.
 
 Each of the last three has a protocol of what it asks of all users together (`WaterfillingUsers`), and users in memory
-that implement it (`WaterfillingPool`); users in shards are in `methods.sharded`.
+that implement it (`WaterfillingPool`); users in shards are in `methods.sharded`. `methods.batch` has the same three
+methods for many small instances at once.
 """
 

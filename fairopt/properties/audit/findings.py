@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import html
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -269,6 +270,22 @@ class AuditReport(ByProperty[Finding]):
         words = ", ".join(f"{f.property}: {f.verdict}" for f in self.findings)
         return f"<AuditReport of {self.mechanism}; {words or 'nothing audited'}>"
 
+    def _repr_html_(self) -> str:
+        lines = "".join(
+            f"<tr><td>{f.property}</td><td>{f'<b>{f.verdict}</b>' if f.refuted else f.verdict}</td>"
+            f"<td>{'<br>'.join(map(html.escape, self._shown(f)))}</td></tr>"
+            for f in self.findings
+        )
+        head = "<tr><th>property</th><th>verdict</th><th>what shows it</th></tr>"
+        return f"<b>{html.escape(self._title)}</b><table>{head}{lines}</table>"
+
+    @staticmethod
+    def _shown(finding: Finding) -> list[str]:
+        """What shows a finding, in lines."""
+        witness = finding.witness
+        lines = [] if witness is None else [witness.sentence, numbers(witness.instance), witness.verified]
+        return lines + finding.remarks()
+
     @property
     def _title(self) -> str:
         under = f" under {', '.join(self.conditions)}" if self.conditions else ""
@@ -284,12 +301,10 @@ class AuditReport(ByProperty[Finding]):
         for header in ("property", "verdict", "by", "what shows it"):
             table.add_column(Text(header), no_wrap=header in ("property", "by"))
         for f in self.findings:
-            lines = [] if f.witness is None else [f.witness.sentence, numbers(f.witness.instance), f.witness.verified]
-            lines += f.remarks()
             by = "" if f.witness is None else percent(f.witness.margin)
             table.add_row(
                 Text(f.property), Text(f.verdict, style="bold red" if f.refuted else ""), Text(by),
-                Text("\n".join(lines)),
+                Text("\n".join(self._shown(f))),
             )  # fmt: skip
         yield table
 

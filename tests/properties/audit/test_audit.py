@@ -1,5 +1,6 @@
 """The audit: what is false is refuted with a proof, what is true is never accused, what is broken is reported."""
 
+import html
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -631,3 +632,10 @@ def test_a_notion_that_is_defined_nowhere_was_not_tried() -> None:
     assert finding.instances == 0 and not finding.refuted
     assert finding.verdict == "no instance was answered"
     assert finding.skipped < 500  # it is given up, shape by shape
+
+
+def test_an_audit_in_a_notebook_shows_what_it_found_with_names_escaped():
+    report = audit(fo.KDF(2), ["ef", "pe"], max_examples=60)
+    page = report._repr_html_()
+    assert "<b>refuted</b>" in page and "envy-free" in page and "pareto" in page
+    assert html.escape(report["ef"].witness.sentence) in page

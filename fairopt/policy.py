@@ -183,7 +183,7 @@ class Policy:
         >>> import fairopt as fo
         >>> most = fo.NoFairness().with_constraints(fo.SharingIncentive())
         >>> most.name
-        'Most tasks under SharingIncentive()'
+        'most tasks under SharingIncentive()'
         >>> most.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
         array([ 2.5, 12.5])
         """

@@ -72,6 +72,36 @@ def one_line(result: Result) -> str:
 # -- solve ----------------------------------------------------------------------------------------------------
 
 
+def test_weights_and_constraints_are_options(run: Any) -> None:
+    told = json.loads(run("solve", "cluster", "--weight", "web=3", "--json").stdout)
+    cluster = fo.read("cluster")
+    tasks = fo.DRF().allocate(cluster.with_weights({"web": 3})).tasks
+    assert told["tasks"] == dict(zip(cluster.users, tasks, strict=True))
+    told = json.loads(run("solve", "cluster", "-p", "most-tasks", "-c", "SharingIncentive()", "--json").stdout)
+    assert told["policy"] == "most tasks under SharingIncentive()"
+    assert told["tasks"] == pytest.approx({"batch": 2.5, "web": 12.5})
+    both = json.loads(run("compare", "cluster", "-p", "drf", "-p", "most-tasks", "-c", "MaxTasks(2)", "--json").stdout)
+    assert [row["ntt"] for row in both["findings"]] == pytest.approx([4, 4])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--weight", "wob=2"], "unknown user 'wob'; did you mean 'web'"), (["--weight", "web"], "as web=2"),
+        (["--weight", "web=-1"], "'web'"), (["-c", "Tasks()"], "'Tasks()' is not a constraint"),
+        (["-p", "ps-dsf", "-c", "MaxTasks(2)"], "PS-DSF is not a policy of blocks"), (["-c", "MaxTasks("], "MaxTasks("),
+    ],
+)  # fmt: skip
+def test_weights_and_constraints_that_are_none_are_refused(run: Any, options: list[str], told: str) -> None:
+    refused = run("solve", "cluster", *options)
+    assert refused.exit_code == 2 and told in one_line(refused)
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "fairopt", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"fairopt {fo.__version__}"
+
+
 @pytest.mark.parametrize("path", ["cluster", "cluster.json"])
 def test_solve_shows_tasks_and_the_certificate(run: Any, path: str) -> None:
     result = run("solve", path, "--policy", "drf")

@@ -15,8 +15,9 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, stoppable, working
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
 from fairopt.formulation import solvers
+from fairopt.policies.parse import parse_constraint
 from fairopt.policies.registry import named_policy
-from fairopt.policy import accepted, label
+from fairopt.policy import Policy, accepted, label
 from fairopt.report import (
     PLACEMENT,
     Comparison,
@@ -51,6 +52,7 @@ SOLVE = """Find the best allocation under one policy, and prove it.
   fairopt solve cluster.json --policy kdf:k=2 --out answer.json
   fairopt solve cluster/ --policy "AlphaFair(1, KDominantShare(2))" --json
   fairopt solve cluster/ --policy my_notions.py:MINE --solver SCS
+  fairopt solve cluster/ -p most-tasks --constraint "SharingIncentive()" --weight web=2
   fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
 COMPARE = """Put policies side by side on one cluster.
 
@@ -82,7 +84,7 @@ WHICH_SOLVER = (
 )
 
 app = typer.Typer(
-    name="fairopt", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False,
+    name="fairopt", no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES,
     help="Fair shares of a cluster: certified allocations under any fairness notion, and how notions compare.",
 )  # fmt: skip
@@ -92,6 +94,8 @@ Solver = Annotated[str | None, typer.Option(help="Solve by cones with this solve
 Method = Annotated[str, typer.Option(help="'auto' takes the first exact route, 'cone' the general one.")]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for each policy.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what solvers say (on stderr).")]
+Constraints = Annotated[list[str] | None, typer.Option(
+    "--constraint", "-c", metavar="BLOCK", help="A further constraint of every policy, as 'MaxShare(0.3)'; repeat it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
 
 
@@ -117,6 +121,15 @@ def guarded(command: _Command) -> _Command:
     return run  # type: ignore[return-value]
 
 
+def constrained(mechanism: Any, constraints: Sequence[str] | None) -> Any:
+    """A policy under further constraints, given as text."""
+    if not constraints:
+        return mechanism
+    if not isinstance(mechanism, Policy):
+        raise InvalidBlock(f"{label(mechanism)} is not a policy of blocks and takes no --constraint; leave one out")
+    return mechanism.with_constraints(*map(parse_constraint, constraints))
+
+
 def _version(asked: bool) -> None:
     if asked:
         from fairopt import __version__
@@ -139,14 +152,14 @@ def _options(
 def solve(
     source: Source,
     policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
-    solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None,
+    constraint: Constraints = None, solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None,
     out: Annotated[Path | None, typer.Option(
         help="Write the allocation: .json or .parquet with everything, .csv by user.")] = None,
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Find the best allocation under one policy, and prove it."""
     files.check(out, files.ALLOCATIONS)
-    mechanism = named_policy(policy)
+    mechanism = constrained(named_policy(policy), constraint)
     instance = source.read()
     with working(label(mechanism), verbose):
         options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
@@ -172,7 +185,7 @@ def solve(
 def compare(
     source: Source,
     policy: Annotated[list[str], typer.Option("--policy", "-p", help="One to compare; repeat it.")],
-    solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None,
+    constraint: Constraints = None, solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None,
     plot: Annotated[Path | None, typer.Option(
         help="Draw who holds how much of each resource, as .png, .pdf or .svg.")] = None,
     plot_types: Annotated[Path | None, typer.Option(
@@ -188,7 +201,7 @@ def compare(
             _need_matplotlib(option)
     if plot is not None and plot == plot_types:
         raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two names")
-    chosen = mechanisms(policy)
+    chosen = mechanisms([constrained(named_policy(name), constraint) for name in policy] if constraint else policy)
     if solver is not None:
         solvers.named(solver)
     instance = source.read()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -12,6 +12,7 @@ import typer
 
 from fairopt import datasets
 from fairopt.cli.progress import console_for, working
+from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 
 __all__ = ["Source", "reading"]
@@ -39,6 +40,8 @@ _OPTIONS: dict[str, Any] = {
     "pods": Annotated[str | None, _option("--pods", "openb: which list of tasks, as 'gpuspec33'.", "NAME")],
     "capacity_scale": Annotated[float | None, _option("--capacity-scale", "openb: factor on all capacities.", "X")],
     "backlog": Annotated[bool | None, _option("--backlog", "openb: no task limits.")],
+    "weight": Annotated[list[str] | None, _option(
+        "--weight", "Another entitlement for one user, as web=2; repeat it.", "USER=NUMBER")],
     "equal_weights": Annotated[bool | None, _option(
         "--equal-weights", "Give everybody the same entitlement; h-ffmra and mlf-drs know no other.")],
     "pooled": Annotated[bool | None, _option("--pooled", "Take the walls between servers away: one pool.")],
@@ -53,6 +56,7 @@ class Source:
     options: dict[str, Any]
     equal_weights: bool = False
     pooled: bool = False
+    weight: Sequence[str] | None = None
 
     def read(self) -> Instance:
         """The instance; what its reader left out or assumed is told on stderr."""
@@ -60,6 +64,8 @@ class Source:
             instance = datasets.read(self.path, **self.options)
         _tell(instance.notes)
         instance = instance.with_weights(1) if self.equal_weights else instance
+        if self.weight:
+            instance = instance.with_weights(dict(map(_weight, self.weight)))
         return instance.pooled() if self.pooled else instance
 
 
@@ -74,7 +80,7 @@ def reading(command: _Command) -> _Command:
     @functools.wraps(command)
     def run(input: str, **given: Any) -> Any:
         options = {name: given.pop(name) for name in _OPTIONS}
-        changes = {name: options.pop(name) for name in ("equal_weights", "pooled")}
+        changes = {name: options.pop(name) for name in ("equal_weights", "pooled", "weight")}
         asked = {name: value for name, value in options.items() if value is not None and value is not False}
         return command(Source(input, asked, **changes), **given)
 
@@ -86,6 +92,15 @@ def reading(command: _Command) -> _Command:
     kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in others]
     run.__signature__ = signature.replace(parameters=[path, *kept, *added])  # type: ignore[attr-defined]
     return run  # type: ignore[return-value]
+
+
+def _weight(text: str) -> tuple[str, float]:
+    """The user and the number of ``web=2``."""
+    user, _, number = text.rpartition("=")
+    try:
+        return user, float(number)
+    except ValueError:
+        raise InvalidInstance(f"--weight {text!r}: give the user, = and a number, as web=2") from None
 
 
 def _tell(notes: tuple[str, ...]) -> None:

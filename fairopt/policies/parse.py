@@ -42,6 +42,20 @@ def parse_policy(text: str) -> Policy:
     return value
 
 
+def parse_constraint(text: str) -> constraints.Constraint:
+    """A constraint from text such as ``MaxShare(0.3)``; `InvalidBlock` for anything else.
+
+    Examples
+    --------
+    >>> parse_constraint("MinTasks({'web': 2})")
+    MinTasks({'web': 2.0})
+    """
+    value = _read(text)
+    if not isinstance(value, constraints.Constraint):
+        raise InvalidBlock(f"{_cut(text)!r} is not a constraint; write one such as SharingIncentive() or MaxShare(0.3)")
+    return value
+
+
 def mechanism_or_text(text: str) -> Any:
     """The policy or other mechanism that a repr names, or the text itself where it holds what is not fairopt's."""
     try:

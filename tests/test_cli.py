@@ -81,7 +81,7 @@ def test_weights_and_constraints_are_options(run: Any) -> None:
     assert told["policy"] == "most tasks under SharingIncentive()"
     assert told["tasks"] == pytest.approx({"batch": 2.5, "web": 12.5})
     both = json.loads(run("compare", "cluster", "-p", "drf", "-p", "most-tasks", "-c", "MaxTasks(2)", "--json").stdout)
-    assert [row["ntt"] for row in both["findings"]] == pytest.approx([4, 4])
+    assert [row["ntt"] for row in both["rows"]] == pytest.approx([4, 4])
 
 
 @pytest.mark.parametrize(

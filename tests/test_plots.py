@@ -276,6 +276,22 @@ def test_drawing_leaves_pyplot_alone() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_where_pyplot_is_in_use_pictures_are_its_current_figure(tmp_path: Any) -> None:
+    code = (
+        "import matplotlib.pyplot as plt, fairopt as fo\n"
+        "two = fo.Instance([[1, 2], [2, 1]], [6, 6])\n"
+        "ax = fo.DRF().allocate(two).plot()\n"
+        "assert plt.gcf() is ax.figure\n"
+        "plt.savefig('one.png')\n"
+        "panels = fo.compare(['drf', 'nash'], two).plot()\n"
+        "assert plt.gcf() is panels[0].figure and panels[0].figure is not ax.figure\n"
+        "plt.savefig('two.png')\n"
+        "assert min(plt.imread(name)[..., :3].min() for name in ('one.png', 'two.png')) < 0.5\n"
+    )
+    done = forked.run("-c", code, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     "draw", [plots.stacked_shares, plots.dominant_shares, plots.utilisation, plots.prices, plots.feasible_region]
 )

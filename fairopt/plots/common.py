@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,8 +51,17 @@ def matplotlib_or_missing() -> Any:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """A figure of so many inches that no screen knows of, with room made for what stands beside its axes."""
-    return matplotlib_or_missing().figure.Figure(figsize=(width, height), layout="constrained")
+    """A figure of so many inches, with room made for what stands beside its axes.
+
+    Where pyplot is in use, and in notebooks, it is the current figure of pyplot, which ``plt.savefig`` writes;
+    elsewhere no screen knows of it.
+    """
+    figure = matplotlib_or_missing().figure.Figure
+    if "matplotlib.pyplot" in sys.modules or "ipykernel" in sys.modules:
+        import matplotlib.pyplot as plt
+
+        figure = plt.figure
+    return figure(figsize=(width, height), layout="constrained")
 
 
 def plain(ax: Any) -> None:

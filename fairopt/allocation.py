@@ -139,7 +139,7 @@ class Allocation:
 
     @cached_property
     def _taking_part(self) -> NDArray[np.intp]:
-        """Users who may have tasks: the others have no share, whatever a block says of them."""
+        """Users with a task limit above 0; the shares of the others are 0."""
         return np.flatnonzero(self.instance.task_limits > 0)
 
     def _shares_of(self, per_task: Float) -> Float:

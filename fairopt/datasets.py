@@ -69,7 +69,7 @@ def read(
     path: str | os.PathLike[str], *, users: str | None = None, tasks: str | None = None, at: int | None = None,
     pods: str | None = None, capacity_scale: float | None = None, backlog: bool | None = None,
 ) -> Instance:  # fmt: skip
-    """Read an instance from a file or a folder, whatever kind it is.
+    """Read an instance from a file or a folder of any supported kind.
 
     Parameters
     ----------
@@ -270,9 +270,9 @@ def slurm(
     ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and ``tres_per_socket``. Jobs on
     hold, finished ones and those that another cluster of a federation runs are left out; those that wait for a time, a
     licence or another job count. Jobs that ask for all the memory of a server count without memory. As in Slurm,
-    ``gpu:4090`` asks for 4090 GPUs, of whatever type; one of the type ``4090`` is ``gpu:4090:1``.
+    ``gpu:4090`` asks for 4090 GPUs of any type; one of the type ``4090`` is ``gpu:4090:1``.
 
-    **GPUs** are the resource ``gpu`` whatever their type; any fits a request without a type. Where jobs ask for a type
+    **GPUs** are the resource ``gpu`` (all types); any fits a request without a type. Where jobs ask for a type
     that is not the only one, it is a resource of its own besides, as ``gpu:a100``, of which such jobs need as many:
     what fits by these numbers fits in truth. So too for other generic resources.
 
@@ -390,8 +390,8 @@ def openb(
     -------
     Instance
         Resources ``cpu_milli`` and ``gpu_milli`` (thousandths of a core and of a GPU) and ``memory_mib`` (MiB), as in
-        the files. A user is called after its request, as ``12cpu/16GiB/1gpu@P100|T4``; users are sorted by request,
-        whatever the order of the file. Each of the 1,523 servers has its row; `Instance.merged` makes 27 of them. Its
+        the files. A user is called after its request, as ``12cpu/16GiB/1gpu@P100|T4``; users are sorted by request.
+        Each of the 1,523 servers has its row; `Instance.merged` makes 27 of them. Its
         type is the model of its GPUs, or ``no GPU``: 8 types.
 
     Raises

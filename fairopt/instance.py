@@ -586,15 +586,39 @@ class Instance:
 
         Parameters
         ----------
-        tasks_by_class : ndarray of shape (n_users, n_classes)
+        tasks_by_class : ndarray of shape (n_users, n_classes, ...)
+            Tasks, or what else is held on server rows, as bundles.
 
         Returns
         -------
-        ndarray of shape (n_users, n_servers)
+        ndarray of shape (n_users, n_servers, ...)
         """
         classes = self.server_classes
         portion = self.counts / np.bincount(classes, weights=self.counts)[classes]
-        return tasks_by_class[:, classes] * portion
+        return tasks_by_class[:, classes] * portion.reshape(-1, *[1] * (tasks_by_class.ndim - 2))
+
+    def sum_by_class(self, by_row: Float) -> Float:
+        """Tasks on server rows summed over identical servers: what `spread` spreads.
+
+        Parameters
+        ----------
+        by_row : ndarray of shape (n_users, n_servers, ...)
+            Tasks, or what else is held on server rows, as bundles.
+
+        Returns
+        -------
+        ndarray of shape (n_users, n_classes, ...)
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> import numpy as np
+        >>> fo.Instance([[1]], [[4], [4], [8]]).sum_by_class(np.array([[1.0, 2.0, 5.0]]))
+        array([[3., 5.]])
+        """
+        out = np.zeros((len(by_row), int(self.server_classes.max()) + 1, *by_row.shape[2:]))
+        np.add.at(out.swapaxes(0, 1), self.server_classes, by_row.swapaxes(0, 1))
+        return out
 
     # -- values by user ---------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,8 @@ def labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...]
     if len(names) != size:
         raise InvalidInstance(f"{len(names)} {kind} labels for {size} {kind}s; give one each")
     if len(set(names)) != size:
-        seen: set[str] = set()
-        twice = next(x for x in names if x in seen or seen.add(x))  # type: ignore[func-returns-value]
+        counts = Counter(names)
+        twice = next(name for name in names if counts[name] > 1)
         raise InvalidInstance(f"the {kind} label {twice!r} is given twice; labels must differ")
     return names
 

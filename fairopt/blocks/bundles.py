@@ -354,7 +354,7 @@ class GlobalAggregateResource(Constraint):
 class AtMostRequested(Constraint):
     """Where requests exceed a server's capacity, no user holds more than it requested there.
 
-    Definition 5 of Hamzeh et al. (2020). Requests are the demand rows: one task of everybody who may run there.
+    Definition 5 of Hamzeh et al. (2020). Requests are the demand rows: one task of each user who may run there.
 
     Examples
     --------
@@ -365,7 +365,7 @@ class AtMostRequested(Constraint):
     """
 
     def short(self, instance: Instance) -> NDArray[np.bool_]:
-        """Where one task of everybody asks for more than there is: (n_servers, n_resources)."""
+        """Where one task of each user asks for more than there is: (n_servers, n_resources)."""
         return instance.dominance.short(instance.capacities)
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:

@@ -236,7 +236,7 @@ class MaxShare(_ShareBound):
 
 @dataclass(frozen=True, repr=False)
 class SharingIncentive(_Bound):
-    """Nobody is worse off than with its own slice, ``w_j / sum w`` of every server.
+    """Every user is at least as well off as with its own slice, ``w_j / sum w`` of every server.
 
     At least ``sum_s min_i (w_j / sum w) C_si / d_jsi`` tasks over eligible servers, cut at the task limit. Always
     feasible by itself.
@@ -255,7 +255,7 @@ class SharingIncentive(_Bound):
 
 @dataclass(frozen=True, repr=False)
 class EnvyFree(Constraint):
-    """Nobody could run more tasks on another's bundle, at its own weight.
+    """No user could run more tasks on the bundle of another, at its own weight.
 
     ``x_j >= (w_j / w_k) sum_s E_js x_ks min_i {d_ksi / d_jsi}`` for all users j and k. With task limits this asks the
     stricter, uncut form (a user at its limit must not envy either), since the cut form is not convex.

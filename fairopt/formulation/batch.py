@@ -124,7 +124,7 @@ class BatchChunk:
         return np.einsum("jib,jb->ib", self.demands, tasks) / self.capacities
 
     def tasks_at(self, levels: Float) -> Float:
-        """Tasks at these ``s_j / w_j`` >= 0, within every limit and capacity, whatever the order of summation."""
+        """Tasks at these ``s_j / w_j`` >= 0, within every limit and capacity in any order of summation."""
         tasks = np.where(levels >= self.tops, self.limits, np.minimum(levels * self.per_level, self.limits))
         load = self.loads(tasks).max(axis=0)
         rounding = 1.0 + (self.shape[0] + 2) * EPS

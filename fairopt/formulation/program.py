@@ -116,7 +116,7 @@ class Program:
         return objective if isinstance(objective, AlphaFair) else None
 
     def refuse_hopeless(self) -> None:
-        """`OutOfDomain` where the objective is minus infinity whatever is done: somebody may run nothing at all."""
+        """`OutOfDomain` where the objective is minus infinity for every allocation: a user may run no tasks at all."""
         objective = self.alpha_fair
         if objective is None or objective.alpha < 1:
             return
@@ -134,7 +134,7 @@ class Program:
 
     @property
     def empty(self) -> bool:
-        """Whether nobody takes part."""
+        """Whether no user takes part."""
         return self.instance.n_users == 0
 
     @cached_property
@@ -158,7 +158,7 @@ class Program:
 
     @cached_property
     def capacity_rows(self) -> NDArray[np.int64]:
-        """Rows of `Pairs.loads` that anybody loads."""
+        """Rows of `Pairs.loads` that some user loads."""
         loads = self.pairs.loads
         return np.flatnonzero(loads.max(axis=1) > 0 if self.single else np.diff(loads.indptr) > 0)
 
@@ -168,7 +168,7 @@ class Program:
         return np.tile(self.usable, self.instance.n_servers)
 
     def expand(self, by_pair: Float) -> Float:
-        """Tasks by pair as (n_users, n_servers) of the instance given: spread, and zero for who takes no part."""
+        """Tasks by pair as (n_users, n_servers) of the instance given: spread, and zero for idle users."""
         return self.expand_rows(by_pair[:, None] if self.single else self.pairs.table(by_pair))
 
     def gather(self, table: Float) -> Float:
@@ -178,9 +178,7 @@ class Program:
     def expand_rows(self, by_row: Float) -> Float:
         """Values of shape (n_users, n_servers, ...) on the instance given: spread over identical servers."""
         if self.merge and self.unmerged.n_servers > 1:
-            classes = self.unmerged.server_classes
-            portion = self.unmerged.counts / self.instance.counts[classes]
-            by_row = by_row[:, classes] * portion.reshape(-1, *[1] * (by_row.ndim - 2))
+            by_row = self.unmerged.spread(by_row)
         if self.all_take_part:
             return by_row
         out = np.zeros((self.given.n_users, *by_row.shape[1:]))
@@ -190,11 +188,8 @@ class Program:
     def gather_rows(self, values: Float) -> Float:
         """Values of shape (n_users, n_servers, ...) on the instance that is solved: what `expand_rows` spreads."""
         values = values if self.all_take_part else values[self.active]
-        if self.instance.n_servers == self.unmerged.n_servers:
-            return values
-        out = np.zeros((len(values), self.instance.n_servers, *values.shape[2:]))
-        np.add.at(out.swapaxes(0, 1), self.unmerged.server_classes, values.swapaxes(0, 1))
-        return out
+        merged = self.instance.n_servers < self.unmerged.n_servers
+        return self.unmerged.sum_by_class(values) if merged else values
 
     def expand_prices(self, by_row: Float) -> Float:
         """Prices by row of `Pairs.loads` (per whole capacity) as (n_servers, n_resources) per natural unit."""

@@ -91,7 +91,7 @@ def read_path(
     path: str | os.PathLike[str], *, users: str | None = None, tasks: str | None = None, at: int | None = None,
     pods: str | None = None, capacity_scale: float | None = None, backlog: bool | None = None,
 ) -> Arguments:  # fmt: skip
-    """Read an instance from a file or a folder, whatever kind it is; see `fairopt.datasets.read`."""
+    """Read an instance from a file or a folder of any supported kind; see `fairopt.datasets.read`."""
     options = {"users": users, "tasks": tasks, "at": at,
                "pods": pods, "capacity_scale": capacity_scale, "backlog": backlog}  # fmt: skip
     given = {key: value for key, value in options.items() if value is not None}

@@ -55,7 +55,7 @@ class Feasibility(NamedTuple):
         return cls(load, max(p.beyond for p in parts), max(p.short for p in parts), floored)
 
     def factor(self, usable: Float, n_users: int) -> float:
-        """What to multiply all tasks by so that capacities hold to the last digit, whatever the order of summing."""
+        """What to multiply all tasks by so that capacities hold to the last digit in any order of summation."""
         used, top = self.load > 0, 1.0 - min(1e-17 * n_users, 1e-14)  # sums of a million loads differed by 3e-15
         worst = float(np.max(self.load / np.where(used, usable, 1.0), initial=0.0, where=used))
         return top / worst if worst > top else 1.0

@@ -163,9 +163,7 @@ def _gain_problem(allocation: Allocation) -> _GainProblem:
     instance = given.merged()
     tasks = np.maximum(allocation.tasks_by_server, 0.0)
     if instance.n_servers < given.n_servers:
-        together = np.zeros((given.n_users, instance.n_servers))
-        np.add.at(together.T, given.server_classes, tasks.T)
-        tasks = together
+        tasks = given.sum_by_class(tasks)
     total = tasks.sum(axis=1)
     used = np.einsum("jsi,js->si", instance.per_server_demands, tasks)
     capacities = instance.capacities * instance.counts[:, None]

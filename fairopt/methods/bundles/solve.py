@@ -1,8 +1,7 @@
 """Policies that decide bundles: what each user holds of each resource on each server; tasks are what fits in them.
 
-Where everything falls apart by server, resource and group, the answer comes in closed form (`closed`); any solver of
-CVXPY can be asked as well, and has to be when the policy speaks of tasks too. The closed form's prices prove all
-answers of the first kind; the others are judged by the cone program's own dual.
+Where the problem separates by server, resource and group, the closed form of `formulation.division` is the answer, and
+its prices prove that of any solver too. Policies that also speak of tasks are cone programs, and proved by their duals.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
     Raises
     ------
     OutOfDomain
-        If the closed form is asked for where there is none, or somebody with a base can hold nothing.
+        If the closed form is asked for where there is none, or a user with a base can hold nothing.
     Infeasible, Unbounded, NotConcave, SolverUnavailable
     """
     division = program.division

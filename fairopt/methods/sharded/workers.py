@@ -285,7 +285,7 @@ class DaskWorkers:
             ) from error
 
     def close(self) -> None:
-        """Let the workers forget them, whatever else still refers to a future."""
+        """Release the shards on the workers, also where another object still refers to a future."""
         _release(self.loaded)
 
 

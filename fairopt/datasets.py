@@ -391,8 +391,8 @@ def openb(
     Instance
         Resources ``cpu_milli`` and ``gpu_milli`` (thousandths of a core and of a GPU) and ``memory_mib`` (MiB), as in
         the files. A user is called after its request, as ``12cpu/16GiB/1gpu@P100|T4``; users are sorted by request.
-        Each of the 1,523 servers has its row; `Instance.merged` makes 27 of them. Its
-        type is the model of its GPUs, or ``no GPU``: 8 types.
+        Each of the 1,523 servers has its row; `Instance.merged` makes 27 of them. Its type is the model of its GPUs, or
+        ``no GPU``: 8 types.
 
     Raises
     ------

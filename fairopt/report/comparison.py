@@ -314,10 +314,9 @@ class Comparison:
         """The table as text, as wide as the terminal and without colours."""
         from rich.console import Console
 
-        text = Console(file=io.StringIO(), color_system=None, width=None)
-        with text.capture() as shown:
-            text.print(self)
-        return shown.get().rstrip("\n")
+        text = io.StringIO()
+        Console(file=text, color_system=None).print(self)
+        return text.getvalue().rstrip("\n")
 
     def __repr__(self) -> str:
         stopped = f", interrupted: {len(self.unanswered)} more not answered" if self.interrupted else ""

@@ -14,11 +14,11 @@ from fairopt.blocks.base import Block
 project = "fairopt"
 author = "the fairopt authors"
 version = release = fo.__version__
-html_title = f"fairopt {version}"
+html_title = "fairopt"
 
 extensions = [
-    "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "sphinx.ext.mathjax", "sphinx_copybutton",
-    "matplotlib.sphinxext.plot_directive",
+    "myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline", "sphinx_copybutton", "matplotlib.sphinxext.plot_directive",
 ]  # fmt: skip
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
@@ -26,9 +26,11 @@ html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {
-    "navigation_with_keys": False, "show_prev_next": True, "footer_start": ["sphinx-version"],
-    "footer_end": ["theme-version"], "header_links_before_dropdown": 8,
+    "navbar_align": "left", "header_links_before_dropdown": 7, "navigation_with_keys": False, "show_nav_level": 2,
+    "footer_start": ["sphinx-version"], "footer_end": ["theme-version"],
 }  # fmt: skip
+WITHOUT_PAGES_BELOW = ("index", "start", "notions", "properties", "files", "large", "code", "bibliography")
+html_sidebars: dict[str, list[str]] = {page: [] for page in WITHOUT_PAGES_BELOW}
 html_show_sourcelink = False
 nitpicky = True
 
@@ -66,14 +68,11 @@ def defaults_of_blocks(_app: Any, what: str, _name: str, obj: Any, _options: Any
     return str(inspect.Signature(parameters)), returns
 
 
-def skip_what_the_base_documents(_app: Any, _what: str, _name: str, obj: Any, skip: bool, _options: Any) -> Any:
-    """Leave out methods of a block that its base class, `Share` or another, documents."""
+def skip_methods_of_blocks(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _options: Any) -> Any:
+    """Leave out methods of blocks: their base classes, `Share` and the others, document what they answer."""
     function = getattr(obj, "fget", None) or getattr(obj, "func", None) or obj
-    owner, _, method = getattr(function, "__qualname__", "").rpartition(".")
-    kind = getattr(fo, owner, None)
-    if isinstance(kind, type) and issubclass(kind, Block) and kind not in BASES and any(hasattr(b, method) for b in BASES):
-        return True
-    return None
+    kind = getattr(fo, getattr(function, "__qualname__", "").partition(".")[0], None)
+    return True if isinstance(kind, type) and issubclass(kind, Block) and kind not in BASES else None
 
 
 def resolve_from_the_top(app: Any, _env: Any, node: Any, contnode: Any) -> Any:
@@ -92,4 +91,4 @@ def setup(app: Any) -> None:
     """Connect the hooks above."""
     app.connect("missing-reference", resolve_from_the_top)
     app.connect("autodoc-process-signature", defaults_of_blocks)
-    app.connect("autodoc-skip-member", skip_what_the_base_documents)
+    app.connect("autodoc-skip-member", skip_methods_of_blocks)

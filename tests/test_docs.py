@@ -1,4 +1,4 @@
-"""README and documentation tell the truth: their Python runs as it stands, their commands are commands, their links lead.
+"""README and documentation tell the truth: their Python runs as it stands, their commands and links are right.
 
 Each page by itself, from its top, in one namespace, in an empty folder:
 
@@ -177,6 +177,13 @@ def test_a_page_names_no_path_of_a_machine(page: Path) -> None:
     assert not re.search(r"(^|[^a-zA-Z.])/(work|root|tmp|home)/", text_of(page))
 
 
+def test_the_citation_names_this_version() -> None:
+    yaml = pytest.importorskip("yaml")
+    cited = yaml.safe_load(text_of(ROOT / "CITATION.cff"))
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    assert str(cited["version"]) == fo.__version__
+
+
 def test_the_api_lists_every_public_name_once() -> None:
     listed: dict[str, list[str]] = {}
     module = ""
@@ -188,7 +195,7 @@ def test_the_api_lists_every_public_name_once() -> None:
     assert sorted(listed["fairopt"]) == sorted(set(fo.__all__) - {"datasets", "metrics"})
     for room in (fo.metrics, fairopt.testing):
         assert sorted(listed[room.__name__]) == sorted(room.__all__)
-    assert sorted([*listed["fairopt.datasets"], "REQUEST_TYPES"]) == sorted(fo.datasets.__all__)
+    assert sorted([*listed["fairopt.datasets"], "read", "REQUEST_TYPES"]) == sorted(fo.datasets.__all__)
     assert set(listed["fairopt.plots"]) <= set(fo.plots.__all__)  # type: ignore[attr-defined]
 
 
@@ -245,7 +252,7 @@ def assigned(node: ast.stmt) -> set[str]:
 
 
 def missing_code(text: str) -> list[str]:
-    """Files of {file} roles that are not there, and names after them on lines ``Code: ...`` that are not in the file."""
+    """Files of {file} roles that are not there, and names after them on lines ``Code: ...`` that they do not hold."""
     wrong = [name for name in re.findall(r"\{file\}`([^`]+)`", text) if not (ROOT / name).exists()]
     for line in re.findall(r"^\W*Code: .*(?:\n(?!\s*\n).+)*", text, re.MULTILINE):
         file: Path | None = None

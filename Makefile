@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTHON ?=
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help demo test lint docs pictures notebooks bench clean
+.PHONY: help demo test lint docs refresh notebooks bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -35,8 +35,8 @@ docs: $(DOCS_STAMP) ## build the documentation (docs/_build/html; warnings are e
 	@$(BIN)/python -m pytest -q tests/test_docs.py
 	@echo "open docs/_build/html/index.html"
 
-pictures: $(STAMP) ## draw the README's picture again
-	@$(BIN)/python docs/pictures.py
+refresh: $(STAMP) ## draw the README's picture, and write the documentation's table of claims, again
+	@$(BIN)/python docs/refresh.py
 
 notebooks: $(STAMP) ## run the notebooks, and keep what they print and draw in them
 	@$(BIN)/python notebooks/run.py

@@ -6,6 +6,8 @@ import dataclasses
 import inspect
 from typing import Any
 
+from docutils import nodes
+from sphinx.addnodes import pending_xref
 from sphinx.util.nodes import make_refnode
 
 import fairopt as fo
@@ -87,8 +89,24 @@ def resolve_from_the_top(app: Any, _env: Any, node: Any, contnode: Any) -> Any:
     return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, node["reftarget"])
 
 
+def link_public_names(app: Any, doctree: nodes.document) -> None:
+    """Link public names that pages write as code, such as ``Instance``, ``fo.check`` or ``Leximin(share)``."""
+    if app.env.docname.startswith("generated/"):
+        return
+    for node in list(doctree.findall(nodes.literal)):
+        text = node.astext()
+        name = text.removeprefix("fo.").partition("(")[0]
+        if name in fo.__all__ and (text[0].isupper() or text.startswith("fo.")) and isinstance(node.parent, (nodes.paragraph, nodes.entry, nodes.strong)):
+            link = pending_xref(
+                "", node.deepcopy(), refdomain="py", reftype="obj", reftarget=f"fairopt.{name}",
+                refdoc=app.env.docname, refexplicit=True,
+            )  # fmt: skip
+            node.replace_self(link)
+
+
 def setup(app: Any) -> None:
     """Connect the hooks above."""
+    app.connect("doctree-read", link_public_names)
     app.connect("missing-reference", resolve_from_the_top)
     app.connect("autodoc-process-signature", defaults_of_blocks)
     app.connect("autodoc-skip-member", skip_methods_of_blocks)

@@ -96,7 +96,8 @@ def link_public_names(app: Any, doctree: nodes.document) -> None:
     for node in list(doctree.findall(nodes.literal)):
         text = node.astext()
         name = text.removeprefix("fo.").partition("(")[0]
-        if name in fo.__all__ and (text[0].isupper() or text.startswith("fo.")) and isinstance(node.parent, (nodes.paragraph, nodes.entry, nodes.strong)):
+        in_text = isinstance(node.parent, (nodes.paragraph, nodes.entry, nodes.strong))
+        if in_text and name in fo.__all__ and (text[0].isupper() or text.startswith("fo.")):
             link = pending_xref(
                 "", node.deepcopy(), refdomain="py", reftype="obj", reftarget=f"fairopt.{name}",
                 refdoc=app.env.docname, refexplicit=True,

@@ -4,11 +4,12 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.fairopt-installed
+DOCS_STAMP := $(VENV)/.fairopt-docs-installed
 WORKERS ?= 2
 PYTHON ?=
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help demo test lint notebooks bench clean
+.PHONY: help demo test lint docs refresh notebooks bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -17,7 +18,7 @@ help: ## this list
 demo: $(STAMP) ## compare policies on a small cluster; pictures go to demo-out/
 	@$(BIN)/fairopt demo
 
-test: lint ## lint, then all tests: the package's, the docstrings', the README's and the notebooks'
+test: lint ## lint, then all tests: the package's, the docstrings', the documentation's and the notebooks'
 	@echo "== tests (pytest, $(WORKERS) workers)"
 	@$(BIN)/python -m pytest -q -n $(WORKERS)
 
@@ -26,6 +27,16 @@ lint: $(STAMP) ## style (ruff) and types (mypy)
 	@$(BIN)/ruff check .
 	@echo "== types (mypy)"
 	@$(BIN)/mypy fairopt
+
+docs: $(DOCS_STAMP) ## build the documentation (docs/_build/html; warnings are errors), and run its examples
+	@rm -rf docs/generated
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "== examples of README.md and docs/"
+	@$(BIN)/python -m pytest -q tests/test_docs.py
+	@echo "open docs/_build/html/index.html"
+
+refresh: $(STAMP) ## draw the README's picture, and write the documentation's table of claims, again
+	@$(BIN)/python docs/refresh.py
 
 notebooks: $(STAMP) ## run the notebooks, and keep what they print and draw in them
 	@$(BIN)/python notebooks/run.py
@@ -36,7 +47,7 @@ bench: $(STAMP) ## run every script in benchmarks/ and benchmarks/papers/
 	done
 
 clean: ## remove .venv and what tools left behind
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out docs/_build docs/generated
 
 # A stamp, so that nothing is installed twice; a new pyproject.toml or a Python that went away installs again.
 $(STAMP): pyproject.toml
@@ -54,4 +65,10 @@ $(STAMP): pyproject.toml
 	fi
 	@echo "== installing fairopt and its tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
+	@touch $@
+
+# What builds the documentation, beside all the rest.
+$(DOCS_STAMP): $(STAMP)
+	@echo "== installing what builds the documentation into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@

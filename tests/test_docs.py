@@ -1,0 +1,286 @@
+"""README and documentation tell the truth: their Python runs as it stands, their commands and links are right.
+
+Each page by itself, from its top, in one namespace, in an empty folder:
+
+* Every ```python block runs. Every ```pycon block runs as a doctest: what it shows is what comes out.
+* Every ``.. plot::`` of an ```{eval-rst} block runs in a namespace of its own, as Sphinx runs it.
+* Every line ``fairopt ...`` of a ```console or ```bash block (after ``$`` in a console) is understood by the program.
+* Where ``<!-- run -->`` stands before such a block, its commands also run there, and must succeed.
+* A block after ``<!-- file: NAME -->`` is also written to that file, so that later blocks can use it.
+"""
+
+import ast
+import doctest
+import re
+import shlex
+import textwrap
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import fairopt as fo
+import fairopt.testing
+from fairopt.cli import app
+from fairopt.properties.literature.claims import claims, markdown
+
+ROOT = Path(__file__).parents[1]
+README, DOCS = ROOT / "README.md", ROOT / "docs"
+PAGES = [README, *(page for page in sorted(DOCS.rglob("*.md")) if page.relative_to(DOCS).parts[0] != "_build")]
+BLOCK = re.compile(r"^```(\w+|\{eval-rst\})[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+MARK = re.compile(r"<!--\s*(run|file:\s*(?P<name>\S+))\s*-->\s*$")
+OUTPUT = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+    line: int
+    run: bool
+    file: str | None
+
+
+def blocks(markdown: str) -> list[Block]:
+    found = []
+    for match in BLOCK.finditer(markdown):
+        mark = MARK.search(markdown[: match.start()])
+        found.append(Block(
+            match[1], match[2], markdown.count("\n", 0, match.start()) + 1,
+            run=bool(mark and mark[1] == "run"), file=mark["name"] if mark else None,
+        ))  # fmt: skip
+    return found
+
+
+def commands(block: Block) -> list[list[str]]:
+    if block.language not in ("console", "bash", "sh"):
+        return []
+    text = block.text.replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines()]
+    if block.language == "console":
+        lines = [line.removeprefix("$").strip() for line in lines if line.startswith("$")]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("fairopt ")]
+
+
+@cache
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def run_python(block: Block, text: str, page: Path, namespace: dict[str, object]) -> None:
+    lines_above = "\n" * block.line  # so that a traceback names the page's line
+    exec(compile(lines_above + text, str(page), "exec"), namespace)
+
+
+def run_session(block: Block, page: Path, namespace: dict[str, object]) -> None:
+    """A block with prompts; names stay for later blocks."""
+    test = doctest.DocTestParser().get_doctest(block.text, namespace, name_of(page), str(page), block.line)
+    said: list[str] = []
+    doctest.DocTestRunner(optionflags=OUTPUT).run(test, out=said.append, clear_globs=False)
+    assert not said, "".join(said)
+    namespace.update(test.globs)
+
+
+def run_page(page: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": page.stem}
+    for block in blocks(text_of(page)):
+        if block.file:
+            Path(block.file).parent.mkdir(parents=True, exist_ok=True)
+            Path(block.file).write_text(block.text, encoding="utf-8")
+        if block.language == "python":
+            run_python(block, block.text, page, namespace)
+        elif block.language == "pycon":
+            run_session(block, page, namespace)
+        elif ".. plot::" in block.text:
+            code = textwrap.dedent(re.sub(r"^\.\. plot::.*|^ +:\w+:.*", "", block.text, flags=re.MULTILINE))
+            run_python(block, code, page, {"__name__": "plot"})
+        elif block.run:
+            for command in commands(block):
+                result = CliRunner().invoke(app, command)
+                assert result.exit_code == 0, f"line {block.line}: fairopt {shlex.join(command)}\n{result.output}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(text_of(page))], ids=name_of)
+def test_a_page_runs_from_the_top(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.chdir(tmp_path)
+    run_page(page)
+    plt.close("all")
+
+
+COMMANDS = [
+    pytest.param(command, id=f"{name_of(page)}: {shlex.join(command)}")
+    for page in PAGES
+    for block in blocks(text_of(page))
+    for command in commands(block)
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_understood(command: list[str]) -> None:
+    group = typer.main.get_command(app)
+    name, *arguments = command
+    if name.startswith("-"):
+        assert CliRunner().invoke(app, command).exit_code == 0
+        return
+    assert name in group.commands  # type: ignore[attr-defined]
+    if not {"-h", "--help"} & set(arguments):
+        group.commands[name].make_context(name, list(arguments))  # type: ignore[attr-defined]
+
+
+def test_blocks_marks_and_commands_are_found() -> None:
+    text = (
+        "# Title\n```python\nx = 1\n```\n<!-- file: notions.py -->\n```python\ny = 2\n```\n"
+        "<!-- run -->\n```console\n$ fairopt solve here \\\n    -p 'a b'  # why\nDRF: 3 tasks\n$ ls\n```\n"
+        "```bash\nfairopt demo\npip install fairopt\n```\n```{eval-rst}\n.. plot::\n\n   z = 3\n```\n"
+    )
+    found = blocks(text)
+    assert [(b.language, b.line, b.run, b.file) for b in found] == [
+        ("python", 2, False, None), ("python", 6, False, "notions.py"), ("console", 10, True, None),
+        ("bash", 16, False, None), ("{eval-rst}", 20, False, None),
+    ]  # fmt: skip
+    assert [commands(b) for b in found] == [[], [], [["solve", "here", "-p", "a b"]], [["demo"]], []]
+
+
+def test_a_session_that_shows_something_else_is_found() -> None:
+    with pytest.raises(AssertionError, match="Expected"):
+        run_session(blocks("```pycon\n>>> 1 + 1\n3\n```\n")[0], README, {})
+
+
+# -- what pages say of the project ----------------------------------------------------------------------------
+
+
+def test_the_readme_is_short_and_shows_python() -> None:
+    assert 150 <= len(text_of(README).splitlines()) <= 200
+    assert any(block.language == "python" for block in blocks(text_of(README)))
+
+
+def test_the_documentation_shows_the_claims_as_they_stand() -> None:
+    text = text_of(DOCS / "properties.md")
+    assert markdown() in text
+    total, refuted = len(claims()), sum(c.verdict == "refuted" for c in claims())
+    for page in (README, DOCS / "properties.md"):
+        assert f"Of {total} claims {refuted} are refuted" in " ".join(text_of(page).split()), page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_names_no_path_of_a_machine(page: Path) -> None:
+    assert not re.search(r"(^|[^a-zA-Z.])/(work|root|tmp|home)/", text_of(page))
+
+
+def test_the_citation_names_this_version() -> None:
+    yaml = pytest.importorskip("yaml")
+    cited = yaml.safe_load(text_of(ROOT / "CITATION.cff"))
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    assert str(cited["version"]) == fo.__version__
+
+
+def test_the_api_lists_every_public_name_once() -> None:
+    listed: dict[str, list[str]] = {}
+    module = ""
+    for line in text_of(DOCS / "api.md").splitlines():
+        if line.startswith(".. currentmodule:: "):
+            module = line.removeprefix(".. currentmodule:: ")
+        elif re.fullmatch(r"   \w+", line):
+            listed.setdefault(module, []).append(line.strip())
+    assert sorted(listed["fairopt"]) == sorted(set(fo.__all__) - {"datasets", "metrics"})
+    for room in (fo.metrics, fairopt.testing):
+        assert sorted(listed[room.__name__]) == sorted(room.__all__)
+    assert sorted([*listed["fairopt.datasets"], "read", "REQUEST_TYPES"]) == sorted(fo.datasets.__all__)
+    assert set(listed["fairopt.plots"]) <= set(fo.plots.__all__)  # type: ignore[attr-defined]
+
+
+def test_the_map_of_the_code_names_every_room() -> None:
+    text = text_of(DOCS / "code.md")
+    package = ROOT / "fairopt"
+    rooms = [path for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    missing = [path.name for path in rooms if f"`{path.stem}" not in text and not path.stem.startswith("__")]
+    assert not missing
+
+
+# -- links, files and names -----------------------------------------------------------------------------------
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as code hosts and MyST make them."""
+    bare = BLOCK.sub("", text_of(page))
+    headings = re.findall(r"^#+ +(.*)$", bare, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", h).lower()).replace(" ", "-") for h in headings}
+
+
+@cache
+def targets() -> set[str]:
+    """Names that pages give to places, as ``(bound-4-5)=``: links find them from any page."""
+    return {name for page in PAGES for name in re.findall(r"^\(([\w-]+)\)=$", text_of(page), re.MULTILINE)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_to_a_file_or_heading_leads_there(page: Path) -> None:
+    wrong = []
+    for link in LINK.findall(BLOCK.sub("", text_of(page))):
+        if re.match(r"\w+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        if anchor in targets():
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            wrong.append(link)
+    assert not wrong
+
+
+@cache
+def names_in(path: Path) -> set[str]:
+    """What is defined at the top of a file, or in a class there: ``Class.method``, and ``method`` by itself."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+            for inner in node.body if isinstance(node, ast.ClassDef) else ():
+                held = {inner.name} if isinstance(inner, (ast.FunctionDef, ast.ClassDef)) else assigned(inner)
+                found |= held | {f"{node.name}.{name}" for name in held}
+        found |= assigned(node)
+    return found
+
+
+def assigned(node: ast.stmt) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+
+
+def missing_code(text: str) -> list[str]:
+    """Files of {file} roles that are not there, and names after them on lines ``Code: ...`` that they do not hold."""
+    wrong = [name for name in re.findall(r"\{file\}`([^`]+)`", text) if not (ROOT / name).exists()]
+    for line in re.findall(r"^\W*Code: .*(?:\n(?!\s*\n).+)*", text, re.MULTILINE):
+        file: Path | None = None
+        for is_file, name in re.findall(r"(\{file\})?`([^`]+)`", line):
+            if is_file:
+                file = ROOT / name
+            elif file is not None and file.suffix == ".py" and file.exists() and name not in names_in(file):
+                wrong.append(f"{name} in {file.relative_to(ROOT)}")
+    return wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_file_and_name_of_the_code_is_there(page: Path) -> None:
+    assert not missing_code(text_of(page))
+
+
+def test_a_file_or_name_that_is_gone_is_found() -> None:
+    text = (
+        "See {file}`fairopt/nothing.py`.\n\nCode: {file}`fairopt/instance.py`, `Instance`, `Instance.pooled`,\n"
+        "`Instance.walls`; {file}`fairopt/errors.py`, `nearest`, `Instance`.\n\n`Other` text.\n"
+    )
+    assert missing_code(text) == [
+        "fairopt/nothing.py", "Instance.walls in fairopt/instance.py", "Instance in fairopt/errors.py"
+    ]  # fmt: skip

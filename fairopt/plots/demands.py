@@ -1,7 +1,4 @@
-"""Users' demands as lines in the plane of two resources, and what an allocation makes of them.
-
-As in Fig. 2 (top) of Joe-Wong et al. (2013).
-"""
+"""Users' demands as lines in the plane of two resources, and what an allocation makes of them."""
 
 from __future__ import annotations
 
@@ -13,10 +10,9 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, held_units
 from fairopt.instance import Instance
-from fairopt.plots.chosen import two_of
-from fairopt.plots.common import HATCHES, cut, numbered
+from fairopt.plots.common import HATCHES, cut, plain
 from fairopt.plots.layers import Layer, by_largest
-from fairopt.plots.panels import Inches, Picture, one
+from fairopt.plots.panels import Picture, one, two_of
 
 __all__ = ["DemandLines", "demand_lines"]
 
@@ -29,6 +25,9 @@ STROKES = ("-", (0, (6, 2)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))  # as hatches, 
 class DemandLines(Picture):
     """The box of capacities, a line for each user, and the path of what users hold, one after the other."""
 
+    what = "demands and what users hold"
+    size = (2.9, 2.7)
+
     def __init__(
         self, instance: Instance, allocations: Sequence[Allocation], resources: Sequence[str] | None = None
     ) -> None:
@@ -36,7 +35,6 @@ class DemandLines(Picture):
         self.two = list(two_of(instance.resources, resources, "resources"))
         self.layers = by_largest(instance, allocations)
         self.path = bool(allocations)
-        self.size = (2.9, 2.7)
         self.box = instance.total_capacities[self.two]
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
@@ -73,19 +71,16 @@ class DemandLines(Picture):
         names = [cut(instance.resource_titles[i], 36) for i in self.two]
         ax.set_xlim(0, 1.06 * box[0] or 1.0)
         ax.set_ylim(0, 1.06 * box[1] or 1.0)
-        ax.set_xlabel(names[0], fontsize=9)
-        ax.set_ylabel(names[1], fontsize=9)
-
-    def fit(self, ax: Any, size: Inches, names: Inches) -> None:
-        """Numbers at the axes."""
-        numbered(ax, size)
+        ax.set_xlabel(names[0])
+        ax.set_ylabel(names[1])
+        plain(ax)
 
     def _slopes(self, allocation: Allocation | None) -> Float:
         """Units of the two resources in the proportion of each user's line."""
         if self.instance.demands.ndim == 3 and allocation is not None:
             return np.asarray(held_units(allocation)[:, self.two])
         units = self.instance.cheapest_ratios[:, self.two] * self.box
-        return np.where(np.isfinite(units), units, 0.0)  # infinite for who may run nowhere
+        return np.where(np.isfinite(units), units, 0.0)  # infinite for users that may run nowhere
 
     def handles(self) -> list[Any]:
         """Users, the box and the path."""
@@ -106,31 +101,14 @@ class DemandLines(Picture):
 def demand_lines(subject: Allocation | Instance, ax: Any = None, resources: Sequence[str] | None = None) -> Any:
     """Demands in the plane of two resources: the wider the fan, the more users differ.
 
-    As in Fig. 2 (top) of Joe-Wong et al. (2013).
+    As in Fig. 2 (top) of Joe-Wong et al. (2013). The subject is an allocation or an instance, and ``resources`` names
+    the two at the axes where there are more.
 
-    Parameters
-    ----------
-    subject : Allocation or Instance
-        The box is the capacity of all servers together. Each user's line has the ratio of its demands for the two
-        resources as its slope and ends where the user alone would fill the box. The dashed path adds up what an
-        allocation gives, users with the flattest lines first: it is straight where all users are alike, and ends at
-        what is in use. Where demands differ by server, slopes are those of what users hold in the allocation, or of
-        the tasks that take the least if there is none.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; the legend goes beside it. Default: the only axes of a new figure, ``ax.figure``.
-    resources : (str, str), optional
-        Those at the axes; needed where there are more than two.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    MissingExtra
-        Without matplotlib.
-    InvalidBlock
-        If it is not clear which two resources are meant, or there is one only.
+    The box is the capacity of all servers together. Each user's line has the ratio of its demands for the two resources
+    as its slope and ends where the user alone would fill the box. The dashed path adds up what an allocation gives,
+    users with the flattest lines first: it is straight where all users are alike, and ends at what is in use. Where
+    demands differ by server, slopes are those of what users hold in the allocation, or of the tasks that take the least
+    if there is none.
 
     Examples
     --------

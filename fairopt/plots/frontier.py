@@ -1,4 +1,4 @@
-"""How many tasks of two users fit beside each other: the corners of the region, exactly, without a program."""
+"""Corners of the region of tasks that two users can run together, exactly and without a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of pictures by name, for one allocation, for an instance and for policies side by side."""
+"""The kinds of pictures by name: of one allocation, of an instance, of policies side by side."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.instance import Instance
-from fairopt.plots.chosen import two_of
 from fairopt.plots.demands import DemandLines
 from fairopt.plots.dominant import DominantShares
 from fairopt.plots.envy import EnvyMatrix, check_users
-from fairopt.plots.panels import Picture, Size, many, one
+from fairopt.plots.panels import Picture, Size, many, one, two_of
 from fairopt.plots.price_bars import PriceBars
 from fairopt.plots.region import Region
 from fairopt.plots.shares import StackedShares
@@ -23,10 +22,10 @@ from fairopt.properties.envy import envy
 __all__ = ["KINDS", "PLANES", "check", "comparison", "draw"]
 
 KINDS = {
-    "shares": "who holds how much of each resource, stacked",
+    "shares": "shares of each resource by user, stacked",
     "dominant": "dominant shares of users, sorted",
     "utilisation": "the part of each resource in use, by class of servers",
-    "prices": "what one more unit of each resource is worth, by class of servers",
+    "prices": "what more of each resource is worth, by class of servers",
     "demands": "the plane of two resources: users' demands as lines, and how the allocation fills the box",
     "region": "the plane of two users: the tasks that fit beside each other, and where policies put them",
     "envy": "how many more tasks each user would run on what each other user holds",
@@ -41,23 +40,9 @@ def check(
     resources: Sequence[str] | None = None,
     how: Callable[[str, str], str] | None = None,
 ) -> None:
-    """Refuse what cannot be drawn before anything is solved.
+    """Refuse what cannot be drawn before anything is solved; arguments are those of `draw`.
 
-    Parameters
-    ----------
-    instance : Instance
-        What allocations will be of.
-    kind : str
-        One of `KINDS`.
-    users, resources : (str, str), optional
-        The two at the axes of ``region`` and of ``demands``.
-    how : callable, optional
-        How two names are chosen where this is asked, as an error says it. Default: ``users=('a', 'b')``.
-
-    Raises
-    ------
-    InvalidBlock
-        If the kind is unknown, it is not clear what stands at its axes, or there are too many users for a matrix.
+    ``how`` writes how two names are chosen, as an error says it.
 
     Examples
     --------
@@ -87,29 +72,7 @@ def draw(
     users: Sequence[str] | None = None,
     resources: Sequence[str] | None = None,
 ) -> Any:
-    """A picture of one allocation, or (``demands`` and ``region``) of an instance that nobody has shared out yet.
-
-    Parameters
-    ----------
-    subject : Allocation or Instance
-        What to draw.
-    kind : str
-        One of `KINDS`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw. Default: the only axes of a new figure, ``ax.figure``.
-    users, resources : (str, str), optional
-        The two at the axes of ``region`` and of ``demands``.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    MissingExtra
-        Without matplotlib.
-    InvalidBlock
-        If there is no such picture of it.
+    """A picture of one allocation, or (``demands`` and ``region``) of an instance without one; see `Allocation.plot`.
 
     Examples
     --------
@@ -135,31 +98,9 @@ def comparison(
     resources: Sequence[str] | None = None,
     size: Size = None,
 ) -> list[Any]:
-    r"""A panel for each policy, with the same scales and colours and one legend.
+    r"""A panel for each policy, with the same scales and colours and one legend; see `Comparison.plot`.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        What `compare` returns. Policies without an answer are left out.
-    axes : Axes or sequence of Axes, optional
-        One per policy with an answer; the legend goes beside the last. Default: panels of a new figure.
-    kind : str
-        One of `KINDS`. ``region`` of two users is one panel with a point for each policy.
-    users, resources : (str, str), optional
-        The two at the axes of ``region`` and of ``demands``.
-    size : (float or None, float or None), optional
-        Inches of the new figure; None for what its panels need.
-
-    Returns
-    -------
-    list of matplotlib.axes.Axes
-
-    Raises
-    ------
-    MissingExtra
-        Without matplotlib.
-    InvalidBlock
-        If there is nothing to draw, no such kind, or not enough axes to draw it on.
+    ``size`` is that of a new figure in inches, (width, height), None for what its panels need.
 
     Examples
     --------

@@ -20,8 +20,7 @@ from fairopt.instance import Instance
 from fairopt.report import layout
 from fairopt.report.frames import FrameColumns
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
-from fairopt.report.server_types import type_tables
-from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, users_column
+from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, type_tables, users_column
 from fairopt.server_sums import ByType, by_type, several_types
 
 __all__ = ["Comparison", "compare"]
@@ -243,7 +242,7 @@ class Comparison:
         --------
         >>> import fairopt as fo
         >>> print(fo.compare("drf", fo.Instance([[2, 3], [2, 1]], [6, 4])).to_latex().splitlines()[1])
-        \begin{tabular}{lrrrrrrlrr}
+        \begin{tabular}{lrrrrrlrrr}
         """
         return layout.latex(self)
 

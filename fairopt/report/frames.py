@@ -47,16 +47,7 @@ def frame(allocation: Allocation, by: str) -> Any:
 
 
 def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
-    """One dict per user, with the columns of ``allocation.to_frame()``.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> a = fo.DRF().allocate(fo.Instance([[40], [8]], [200], resources=["memory"], units=["GiB"]))
-    >>> user_rows(a)[0]
-    {'user': 'user1', 'weight': 1.0, 'task limit': inf, 'tasks': 2.5, 'share': 0.5, 'dominant share': 0.5, \
-'memory (GiB)': 100.0, 'share of memory': 0.5}
-    """
+    """One dict per user, with the columns of ``allocation.to_frame()``."""
     columns = by_user(allocation)
     lists = [c.tolist() if isinstance(c, np.ndarray) else c for c in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]

@@ -1,4 +1,4 @@
-"""Tables that `rich` draws without ever wrapping a number, and the tables of one allocation."""
+"""Tables that `rich` draws without ever wrapping a number: of allocations, instances, and types of server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 
 from fairopt.allocation import Allocation, held_units
 from fairopt.blocks.objectives import Leximin
@@ -16,11 +17,11 @@ from fairopt.display import visible
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.proofs.derivatives.optimum import first_tier
-from fairopt.server_sums import part_of
+from fairopt.server_sums import ByType, part_of
 
 __all__ = [
-    "Column", "Table", "allocation_tables", "both_ends", "describe", "instance_tables", "numbers", "percents",
-    "price_columns", "short", "shortened", "users_column",
+    "PLACEMENT", "Column", "Table", "allocation_tables", "both_ends", "describe", "instance_tables", "numbers",
+    "percents", "price_columns", "short", "shortened", "type_tables", "users_column",
 ]  # fmt: skip
 
 FORMAT = "fairopt.answer/1"
@@ -28,6 +29,13 @@ MOST = 20  # rows of a table by user or server; of more users, both ends are sho
 NAME = 24  # characters of a name that leave room for numbers beside it on 80 columns
 SIDES = 1e-6  # relative difference of prices of one more and one less that is not shown: linear programs leave 1e-9
 LEAST = 6  # that a name keeps, however narrow the terminal
+ROOM = 12  # characters of a type's name above a column of numbers
+NOISE = 1e-9  # of the largest number of a column: what certificates cannot tell from zero
+GAP = 1e-6  # of the dearest: what certificates cannot tell from a price of zero
+PLACEMENT = (
+    "Users that may run on several types can often be placed otherwise with as many tasks for every user; shown is the "
+    "placement found."
+)
 
 
 @dataclass(frozen=True)
@@ -41,8 +49,6 @@ class Column:
     @property
     def width(self) -> int:
         """Places that the widest cell takes; some letters take two."""
-        from rich.cells import cell_len
-
         return max(cell_len(visible(text)) for text in (self.header, *self.cells))
 
     def within(self, most: int) -> Column:
@@ -59,23 +65,24 @@ class Table:
     first: Column
     groups: Sequence[Sequence[Column]]
 
+    @property
+    def columns(self) -> list[Column]:
+        """All columns beside each other."""
+        return [self.first, *(column for group in self.groups for column in group)]
+
     def packed(self, width: int) -> list[list[Column]]:
         """Columns by table of so many characters: groups stay whole unless one alone is wider."""
         first, groups = self._fitted(width)
-        room = width - first.width
-        pieces = [
-            piece for group in groups
-            for piece in ([group] if sum(c.width + 2 for c in group) <= room else [[c] for c in group]) if piece
-        ]  # fmt: skip
+        room, left = width - first.width, -1
         tables: list[list[Column]] = []
-        left = -1
-        for piece in pieces:
-            needed = sum(c.width + 2 for c in piece)
-            if needed > left:
-                tables.append([first])
-                left = room
-            tables[-1].extend(piece)
-            left -= needed
+        for group in filter(None, groups):
+            for piece in [group] if sum(c.width + 2 for c in group) <= room else [[c] for c in group]:
+                needed = sum(c.width + 2 for c in piece)
+                if needed > left:
+                    tables.append([first])
+                    left = room
+                tables[-1].extend(piece)
+                left -= needed
         return tables or [[first]]
 
     def _fitted(self, width: int) -> tuple[Column, list[list[Column]]]:
@@ -103,7 +110,7 @@ class Table:
 
 
 def allocation_tables(allocation: Allocation) -> list[Table]:
-    """Who got what, and what is in use on each class of servers; of many users both ends of the dominant shares."""
+    """Tasks and units by user (of many, both ends of the dominant shares), and use by class of servers."""
     instance, dominant = allocation.instance, allocation.share(DominantShare())
     limits = instance.task_limits
     chosen = both_ends(dominant / instance.weights)
@@ -125,7 +132,7 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
 
 
 def instance_tables(instance: Instance) -> list[Table]:
-    """What each user's task takes, and what there is on each class of servers; the first of many of either."""
+    """Demands of each user, and capacities of each class of servers; the first of many of either."""
     users, alike = list(range(min(instance.n_users, MOST))), instance.merged()
     rows = list(range(min(alike.n_servers, MOST)))
     first = instance.eligible[users].argmax(axis=1)
@@ -152,7 +159,7 @@ def instance_tables(instance: Instance) -> list[Table]:
 
 
 def _servers_table(allocation: Allocation) -> Table:
-    """What is held, where bundles were decided what tasks use of it, and prices; servers that are alike in one row."""
+    """Use, where bundles were decided that by tasks, and prices; servers that are alike in one row."""
     instance = allocation.instance
     alike = instance.merged()
     used = part_of(instance, instance.server_classes, allocation.usage)
@@ -167,6 +174,8 @@ def _servers_table(allocation: Allocation) -> Table:
     title = "In use on each class of servers" if alike.n_servers > 1 else "In use"
     first = np.unique(instance.server_classes, return_index=True)[1]  # prices of identical servers are the same
     for prices, titles in price_columns(allocation, resources):
+        worth = np.abs(prices) * instance.total_capacities
+        prices = np.where(worth > GAP * worth.max(initial=0.0), prices, 0.0)
         if prices.any():
             groups.append([Column(t, numbers(prices[first][busiest, i])) for i, t in enumerate(titles)])
             if isinstance(first_tier(allocation), Leximin):
@@ -179,17 +188,9 @@ def _servers_table(allocation: Allocation) -> Table:
 def describe(allocation: Allocation) -> dict[str, Any]:
     """An allocation as plain data with labels, to be read by other programs; `Allocation.save` keeps everything.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-
-    Returns
-    -------
-    dict
-        ``policy``, ``objective``, ``tasks`` by user, ``placement`` (tasks by user and server, zeros left out),
-        ``metrics``, ``prices`` and ``prices_left`` by server and resource or None (None too for an infinite one),
-        ``certificate``, ``units`` by resource or None, and the ``notes`` of the instance's reader.
+    Keys are ``policy``, ``objective``, ``tasks`` by user, ``placement`` (tasks by user and server, zeros left out),
+    ``metrics``, ``prices`` and ``prices_left`` by server and resource or None (None too for an infinite one),
+    ``certificate``, ``units`` by resource or None, and the ``notes`` of the instance's reader.
     """
     instance = allocation.instance
     placement = {
@@ -216,6 +217,33 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
         "notes": list(instance.notes),
     }
+
+
+def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
+    """Policies down, types across: one table of tasks, and one of each resource."""
+    shown, policies = found.most(), list(found.tasks)
+    kinds = [found.names[t] for t in shown]
+    names = policies if whole_names else shortened(policies)
+    headers = kinds if whole_names else shortened(kinds, ROOM)
+
+    def table(title: str, rows: list[str], columns: list[list[str]]) -> Table:
+        group = [Column(h, cells) for h, cells in zip(headers, columns, strict=True)]
+        return Table(title, Column("policy", rows, right=False), [group])
+
+    counts = ", ".join(f"{found.names[t]} x {found.servers[t]:,}" for t in shown)
+    fewer = f" ({len(shown)} largest of {len(found.names)})" if len(shown) < len(found.names) else ""
+    tasks = [numbers([found.tasks[p][t] for p in policies]) for t in shown]
+    out = [table(f"Tasks on each type of server{fewer}: {counts}", list(names), tasks)]
+    lines: list[tuple[str, NDArray[np.floating[Any]]]] = []
+    for p, name in zip(policies, names, strict=True):
+        lines.append((name, found.used[p]))
+        if p in found.bundles:
+            lines.append(("  held", found.held[p]))
+    for i, resource in enumerate(found.resources):
+        title = f"{resource}: the part in use by tasks" + (", and the part held" if found.bundles else "")
+        cells = [percents(parts[t, i] for _, parts in lines) for t in shown]
+        out.append(table(title, [name for name, _ in lines], cells))
+    return out
 
 
 def both_ends(values: NDArray[np.floating[Any]]) -> list[int]:
@@ -250,9 +278,7 @@ def price_columns(
 
 
 def short(name: str, most: int = NAME) -> str:
-    """A name that leaves room for numbers beside it: long names may differ at either end, so the middle is left out."""
-    from rich.cells import cell_len
-
+    """A name that leaves room for numbers beside it; names may differ at either end, so the middle is left out."""
     name = visible(name)
     if cell_len(name) <= most:
         return name
@@ -275,8 +301,6 @@ def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
 
 def _cut(text: str, places: int) -> str:
     """As much from the beginning as fits."""
-    from rich.cells import cell_len
-
     while cell_len(text) > places:
         text = text[: min(places, len(text) - 1)]
     return text
@@ -288,7 +312,10 @@ def percents(parts: Iterable[float | None]) -> list[str]:
 
 
 def numbers(values: Any) -> list[str]:
-    """Numbers of one column, with as many decimals as the largest leaves room for; "-" for what is not finite."""
+    """Numbers of one column, with as many decimals as the largest leaves room for.
+
+    What is less than 1e-9 of the largest is 0; "-" is for numbers that are not finite.
+    """
     array = np.asarray(values, dtype=float)
     finite = np.abs(array[np.isfinite(array)])
     top = float(finite.max(initial=0.0))
@@ -298,7 +325,7 @@ def numbers(values: Any) -> list[str]:
     def text(value: float) -> str:
         if not np.isfinite(value):
             return "-"
-        if value == 0:
+        if abs(value) <= NOISE * top:
             return "0"
         if top >= 1e7:
             return f"{value:.3e}"

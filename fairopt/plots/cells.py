@@ -38,7 +38,7 @@ class Classes:
         return sum_by(self.instance.server_classes, by_row)[self.shown]
 
     def part(self, units: Float) -> Float:
-        """Percent of each shown class's capacity that units by server row are, NaN where there is none."""
+        """Units by server row in percent of each shown class's capacity, NaN for zero capacity."""
         return 100 * part_of(self.instance, self.instance.server_classes, units)[self.shown]
 
     def labels(self, between: str = " ", most: int = 30) -> list[str]:
@@ -46,17 +46,17 @@ class Classes:
         return [f"{shorter(n, most)}{between}({q:,})" for n, q in zip(self.names, self.counts.tolist(), strict=True)]
 
     def size(self, n_columns: int, wide: float = 0.42) -> Inches:
-        """Inches that cells want."""
+        """Preferred size of the axes."""
         rows = len(self.names)
         return max(1.8, wide * n_columns), max(rows * (0.2 if rows <= 30 else 0.16), 1.6)  # the colour bar has a title
 
     def room(self, size: Inches, n_columns: int) -> Inches:
-        """Inches of each cell."""
+        """Size of each cell."""
         return size[0] / n_columns, size[1] / len(self.names)
 
 
 def classes_of(instance: Instance) -> Classes:
-    """Classes of identical servers, those of a type beside each other."""
+    """Classes of identical servers, grouped by type; of more than 60, those with the most servers."""
     alike = instance.merged()
     shown = np.sort(np.argsort(-alike.counts, kind="stable")[:MOST])
     names, types = list(alike.servers), alike.server_types
@@ -69,7 +69,7 @@ def classes_of(instance: Instance) -> Classes:
 
 
 def cells(ax: Any, percent: Float, texts: Sequence[Sequence[str]], classes: Classes) -> Any:
-    """A row of cells for each class, coloured from 0 to 100 percent; grey where there is none of the resource."""
+    """A row of cells for each class, coloured from 0 to 100 percent; grey for zero capacity."""
     from matplotlib import colormaps
 
     shades = colormaps[COLOUR_MAP].with_extremes(bad=NONE_THERE)

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, numbers, names cut to the room there is, fonts that have their letters."""
+"""Colours, sizes, numbers, names and fonts that all pictures share."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = [
 
 Inches: TypeAlias = tuple[float, float]  # width and height
 
-# Okabe and Ito's palette, told apart with any colour vision; black is for text, and repeats get a hatch.
+# The palette of Okabe and Ito, distinct for any colour vision; black is for text, and repeated colours get a hatch.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 HATCHES = ("", "////", "....", "xxxx")
 GREYS = ("#5A5A5A", "#8C8C8C", "#B4B4B4", "#D2D2D2")
-GROUP = 0.84  # of the room of a group of bars, what its bars take
+GROUP = 0.84  # part of a group's width that its bars take
 HELD = 0.35  # opacity of what is held beyond what tasks use
-NOISE = 1e-6  # of the largest: what a certificate (relative gap 1e-6) cannot tell from zero
-NUMBER = "number"  # gid of texts in cells and above bars: these get smaller or are left out where there is no room
+NOISE = 1e-6  # relative to the largest: zero within the gap of a certificate (1e-6)
+NUMBER = "number"  # gid of texts in cells and above bars, which get smaller or are hidden where they do not fit
 SIZES = (8.0, 7.0, 6.0, 5.0)  # points of names and numbers; smaller ones cannot be read on paper
 ASLANT = 35  # degrees
 FEWEST = 5  # letters that a name keeps
-BOX = "\u25a1"  # in the place of a letter that no font has
+BOX = "\u25a1"  # replaces a letter that no font has
 PREFERRED = ("Noto Sans", "Source Han Sans", "WenQuanYi", "Microsoft YaHei", "SimHei", "PingFang", "Hiragino", "Arial")
 _LOST: ContextVar[set[str]] = ContextVar("letters that no font has")
 
 
 def matplotlib_or_missing() -> Any:
-    """Matplotlib with its figures, or `MissingExtra`."""
+    """The matplotlib package; raises `MissingExtra` without it."""
     try:
         import matplotlib.figure
     except ImportError as error:
@@ -47,10 +47,10 @@ def matplotlib_or_missing() -> Any:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """A figure of this many inches with constrained layout.
+    """A figure of this size in inches, with constrained layout.
 
     Where pyplot is in use, and in notebooks, it is the current figure of pyplot, which ``plt.savefig`` writes;
-    elsewhere it needs no screen.
+    elsewhere it is not registered with pyplot.
     """
     figure = matplotlib_or_missing().figure.Figure
     if "matplotlib.pyplot" in sys.modules or "ipykernel" in sys.modules:
@@ -70,7 +70,7 @@ def lay_out(figure: Any) -> None:
 
 
 def measured(ax: Any) -> Inches:
-    """Inches between the axes."""
+    """Width and height of axes in inches."""
     if not hasattr(ax, "get_window_extent"):
         raise InvalidBlock(f"{ax!r} given as axes; give matplotlib Axes, or none; what to draw is kind=...")
     box = ax.get_window_extent()
@@ -81,13 +81,13 @@ def measured(ax: Any) -> Inches:
 
 
 def plain(ax: Any) -> None:
-    """Axes without a box around them."""
+    """Remove the box around axes and shorten their ticks."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=2, labelsize=8)
 
 
 def colour(k: int) -> str:
-    """Colour of the k-th thing; see `look` for a hatch that tells repeats apart."""
+    """The k-th colour; see `look` for a hatch that separates repeated colours."""
     return COLOURS[k % len(COLOURS)]
 
 
@@ -98,14 +98,14 @@ def look(k: int) -> dict[str, Any]:
 
 
 def lighter() -> Any:
-    """The entry of a legend that says what lighter parts of bars are."""
+    """The legend entry for lighter parts of bars."""
     from matplotlib.patches import Patch
 
     return Patch(color=GREYS[0], alpha=HELD, linewidth=0, label="lighter: held, but not\nused by tasks")
 
 
 def label_bars(ax: Any, bars: Any, percents: Iterable[float]) -> None:
-    """Numbers above bars; "none" where there is nothing to hold (NaN)."""
+    """Write numbers above bars, and "none" for NaN."""
     words = ["none" if math.isnan(x) else f"{x:.0f}" for x in percents]
     for text in ax.bar_label(bars, words, padding=1, fontsize=7, color="#505050", gid=NUMBER):
         if text.get_text() == "none":
@@ -113,7 +113,7 @@ def label_bars(ax: Any, bars: Any, percents: Iterable[float]) -> None:
 
 
 def amount(value: float, digits: int = 3) -> str:
-    """A number in few letters, as ``330``, ``0.0045`` or ``2.1e-5``."""
+    """A number as short text, as ``330``, ``0.0045`` or ``2.1e-5``."""
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
@@ -121,7 +121,7 @@ def amount(value: float, digits: int = 3) -> str:
 
 
 def fit_numbers(ax: Any, room: Inches) -> None:
-    """Numbers as large as the room of each; none where they cannot be read."""
+    """Set the largest font size at which all numbers fit, or hide them."""
     numbers = [text for text in ax.texts if text.get_gid() == NUMBER]
     shown = {text.get_text() for text in numbers}
     sizes = (p for p in SIZES if _high(1, p) <= room[1] and all(inches(text, p) + 0.03 <= room[0] for text in shown))
@@ -135,7 +135,7 @@ def fit_numbers(ax: Any, room: Inches) -> None:
 
 
 def shorter(name: str, most: int = 26) -> str:
-    """A name on one line that leaves room for the picture; long ones lose their middle."""
+    """A name on one line; a long one loses its middle."""
     shown = "".join(c if c.isprintable() else " " for c in name)
     if len(shown) > most:  # names that begin alike often end differently
         end = (most - 1) // 2
@@ -144,19 +144,19 @@ def shorter(name: str, most: int = 26) -> str:
 
 
 def escaped(name: str) -> str:
-    """A name that matplotlib takes literally, and not for mathematics; boxes for letters that no font has."""
+    """A name that matplotlib does not read as mathematics, with boxes for letters that no font has."""
     lost = _LOST.get(set())
     return "".join(BOX if c in lost else c for c in name).replace("$", r"\$")
 
 
 def cut(name: str, most: int = 26) -> str:
-    """A name on one line that leaves room for the picture, taken literally."""
+    """A name on one line, shortened and escaped."""
     return escaped(shorter(name, most))
 
 
 @lru_cache(maxsize=10_000)
 def inches(text: str, points: float = 8.0) -> float:
-    """Width of the widest line of a text (not escaped), as the font has it."""
+    """Width in inches of the widest line of a text (not escaped)."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -164,16 +164,16 @@ def inches(text: str, points: float = 8.0) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of letters that the font lacks: they are boxes
         lines = [text_to_path.get_text_width_height_descent(x, font, False)[0] for x in text.split("\n") if x]
-    return 1.05 * max(lines, default=0.0) / 72  # on whole pixels letters were up to 6 % wider
+    return 1.05 * max(lines, default=0.0) / 72  # letters on whole pixels were up to 6 % wider
 
 
 def _high(lines: int, points: float) -> float:
-    """Inches that lines take on top of each other."""
+    """Height in inches of lines of text."""
     return 1.25 * lines * points / 72
 
 
 def fitted(name: str, most: float, points: float) -> str:
-    """A name, on one line or several, of which each is no wider than so many inches."""
+    """A name whose lines are at most ``most`` inches wide, escaped."""
     lines = []
     for line in name.split("\n"):
         shown, letters = shorter(line, len(line)), len(line)
@@ -185,7 +185,7 @@ def fitted(name: str, most: float, points: float) -> str:
 
 
 def ticks_below(ax: Any, names: Sequence[str], width: float, most: float = math.inf) -> None:
-    """Names below axes of this width, no higher than ``most``: level, aslant, or upright, then with gaps."""
+    """Write names below axes of this width, at most ``most`` high: level, aslant, upright, or not all."""
     each, lines = width / max(len(names), 1), 1 + max((name.count("\n") for name in names), default=0)
     slope, across = math.sin(math.radians(ASLANT)), math.cos(math.radians(ASLANT))
     widest, step = max(map(inches, names), default=0.0), 1
@@ -204,13 +204,13 @@ def ticks_below(ax: Any, names: Sequence[str], width: float, most: float = math.
 
 
 def ticks_beside(ax: Any, names: Sequence[str], height: float, most: float = math.inf) -> None:
-    """Names left of axes of this height, no wider than ``most``; where there is no room some are left out."""
+    """Write names left of axes of this height, at most ``most`` wide, or not all."""
     points, step = _column(height / max(len(names), 1))
     ax.set_yticks(range(0, len(names), step), [fitted(x, most, points) for x in names[::step]], fontsize=points)
 
 
 def _column(each: float) -> tuple[float, int]:
-    """Points of names of which each line has so many inches, and every how many-th is shown."""
+    """Font size of lines of text at this distance, and the step between lines that are shown."""
     points = next((p for p in SIZES if _high(1, p) <= each), SIZES[-1])
     return points, max(1, math.ceil(_high(1, points) / max(each, 1e-9)))
 
@@ -220,7 +220,7 @@ def _column(each: float) -> tuple[float, int]:
 
 @contextmanager
 def lettering(words: Iterable[str]) -> Iterator[None]:
-    """Draw with installed fonts that have the letters of these words; one warning names letters that none has."""
+    """Draw with installed fonts that have the letters of these words; warn once of letters that no font has."""
     rc = matplotlib_or_missing().rcParams
     letters = set().union(*words)
     families = list(rc["font.family"])
@@ -245,13 +245,13 @@ def _foreign(letter: str) -> bool:
 
 
 def _fonts_with(letters: set[str], families: Sequence[str]) -> tuple[list[str], set[str]]:
-    """Families that add letters which those given lack, and the letters that none has."""
+    """Font families for letters that the given families lack, and the letters that no font has."""
     from matplotlib.font_manager import FontProperties, findfont, fontManager
 
     for family in families:
         letters = letters - _letters_of(findfont(FontProperties(family=[family])))
     rank = {name: k for k, name in enumerate(PREFERRED)}
-    known = [e for e in fontManager.ttflist if "Last Resort" not in e.name]  # which has a box for every letter
+    known = [e for e in fontManager.ttflist if "Last Resort" not in e.name]  # a font with a box for every letter
     known.sort(key=lambda e: (min((k for name, k in rank.items() if e.name.startswith(name)), default=99), e.name))
     more: list[str] = []
     for entry in known:
@@ -264,7 +264,7 @@ def _fonts_with(letters: set[str], families: Sequence[str]) -> tuple[list[str], 
 
 @lru_cache(maxsize=10_000)
 def _letters_of(path: str) -> frozenset[str]:
-    """The letters that a font file has; none where matplotlib cannot draw it, as fonts of coloured pictures."""
+    """The letters of a font file; none if matplotlib cannot draw it, as colour emoji."""
     from matplotlib.font_manager import get_font
 
     try:

@@ -1,4 +1,4 @@
-"""Users' demands as lines in the plane of two resources, and what an allocation makes of them."""
+"""Demands as lines in the plane of two resources, and the path of an allocation."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class DemandLines(Picture):
         if self.instance.demands.ndim == 3 and allocation is not None:
             return np.asarray(held_units(allocation)[:, self.two])
         units = self.instance.cheapest_ratios[:, self.two] * self.box
-        return np.where(np.isfinite(units), units, 0.0)  # infinite for users that may run nowhere
+        return np.where(np.isfinite(units), units, 0.0)  # infinite for a user without an eligible server
 
     def handles(self) -> list[Any]:
         """Users, the box and the path."""
@@ -127,7 +127,7 @@ def _stroke(layer: Layer) -> Any:
 
 
 def _to_the_box(slopes: Float, box: Float) -> Float:
-    """Where rays from the origin leave the box; the origin for users who need neither resource."""
+    """Points where rays from the origin leave the box; the origin for users that need neither resource."""
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(slopes > 0, box / slopes, np.inf).min(axis=1, initial=np.inf)
     return slopes * np.where(np.isfinite(reach), reach, 0.0)[:, None]

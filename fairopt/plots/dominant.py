@@ -17,7 +17,7 @@ from fairopt.plots.panels import Picture, one
 __all__ = ["DominantShares", "dominant_shares"]
 
 NAMED = 30  # users up to whom each has a bar and its name
-DECADES = 100.0  # how often the smallest positive share fits into the largest before the axis is logarithmic
+DECADES = 100.0  # ratio of the largest to the smallest positive share above which the axis is logarithmic
 TITLE = "dominant share per weight (%)"
 
 
@@ -65,7 +65,7 @@ class DominantShares(Picture):
         plain(ax)
 
     def room(self, size: Inches) -> Inches:
-        """Beside each bar."""
+        """Room beside each bar."""
         return size[0], size[1] / max(len(self.beside), 1)
 
     def handles(self) -> list[Any]:

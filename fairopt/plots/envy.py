@@ -17,7 +17,7 @@ __all__ = ["EnvyMatrix", "check_users", "envy_matrix"]
 
 NAMED = 30  # users up to whom each has its name at the axes, and 12 its number in the cell
 NUMBERED = 12
-MOST = 100.0  # percent at an end of the scale: wanting a bundle less ends at 100, and wanting it more was seen at 6,000
+MOST = 100.0  # percent at the ends of the scale; no entry is below -100, and 6,000 was seen
 SHADES = ((0.0, "#DCE6EE"), (0.5, "#FFFFFF"), (0.6, "#FDD0A2"), (0.8, "#E6700F"), (1.0, "#8C2D04"))
 
 
@@ -70,11 +70,11 @@ class EnvyMatrix(Picture):
         return list(self.users)
 
     def finding(self, allocation: Allocation | None) -> str:
-        """That no user envies another."""
+        """Whether no user envies another."""
         return "" if self._of[id(allocation)].pairs(NOISE) else "no user envies another"
 
     def room(self, size: Inches) -> Inches:
-        """In each cell."""
+        """Room in each cell."""
         return size[0] / len(self.users), size[1] / len(self.users)
 
 

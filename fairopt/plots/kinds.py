@@ -30,7 +30,7 @@ KINDS = {
     "region": "the plane of two users: the tasks that fit beside each other, and where policies put them",
     "envy": "how many more tasks each user would run on what each other user holds",
 }
-PLANES = {"demands": "resources", "region": "users"}  # what stands at the axes
+PLANES = {"demands": "resources", "region": "users"}  # what the axes are
 
 
 def check(

@@ -1,4 +1,4 @@
-"""Which users have a colour of their own, and how the others are added up: the same in all panels of a picture."""
+"""Colours of users, and sums over the users without a colour: the same in all panels of a picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = 10  # users with a colour of their own; the others share greys
 
 @dataclass(frozen=True)
 class Layer:
-    """Some users together, how they look and what the legend says."""
+    """A group of users with its colour, hatch and legend entry."""
 
     name: str
     users: NDArray[np.int64]
@@ -29,7 +29,7 @@ class Layer:
 
     @property
     def label(self) -> str:
-        """The name, taken literally."""
+        """The name in the legend."""
         return escaped(self.name)
 
 

@@ -1,4 +1,4 @@
-"""Whether the words of a picture can be read: measured as they are drawn."""
+"""Labels that overlap or leave the picture, measured as they are drawn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEAST = 0.3  # inches of axes below which nothing can be seen in them
 
 
 def unreadable(figure: Any) -> list[str]:
-    """Words over each other, words and legends that leave the picture, axes too small to show anything: a phrase each.
+    """A phrase for each label that overlaps another or leaves the picture, and for axes that are too small.
 
     The figure is laid out, and not changed.
 

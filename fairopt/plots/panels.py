@@ -34,15 +34,15 @@ __all__ = ["Picture", "Size", "grow", "labels_of", "many", "one", "two_of"]
 Size: TypeAlias = "tuple[float | None, float | None] | None"
 
 PER_ROW = 4  # panels beside each other
-WIDEST = 14.5  # inches that panels beside each other take: with a legend, what a screen shows
-AROUND = (0.3, 0.9)  # inches that a panel needs for its words, at least
-SENTENCE = "sentence"  # gid of texts that get as many lines as they need
+WIDEST = 14.5  # inches of panels beside each other, so that they fit a screen with a legend
+AROUND = (0.3, 0.9)  # least width and height of the labels of a panel
+SENTENCE = "sentence"  # gid of texts that are wrapped to the width of the axes
 LEAST = 0.3  # inches of axes below which a sentence cannot be read
-NAMES = 0.3, 0.4  # of a figure's width and a panel's height, what names take at most
+NAMES = 0.3, 0.4  # largest part of a figure's width and of a panel's height that names take
 
 
 class Picture(ABC):
-    """What is drawn of an allocation, with everything that panels have in common decided beforehand."""
+    """A kind of picture, with the sizes, colours and scales that its panels share."""
 
     instance: Instance
     size: Inches  # between the axes of one panel
@@ -55,14 +55,14 @@ class Picture(ABC):
 
     @abstractmethod
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
-        """Draw on the axes; gives what a colour bar explains, if anything."""
+        """Draw on the axes; return the image that a colour bar explains, if any."""
 
     def room(self, size: Inches) -> Inches:
-        """Inches for a number in a cell or above a bar, of axes of this size."""
+        """Room for a number in a cell or above a bar of axes of this size."""
         return size
 
     def labels(self) -> list[str]:
-        """Names that may be shown."""
+        """All names that the picture may show."""
         return labels_of(self.instance)
 
     def finding(self, allocation: Allocation | None) -> str:
@@ -75,7 +75,7 @@ class Picture(ABC):
 
 
 def one(picture: Picture, allocation: Allocation | None, ax: Any = None) -> Any:
-    """Draw one allocation, on given axes or on the only ones of a new figure."""
+    """Draw one allocation on the given axes, or on a new figure."""
     name = "" if allocation is None else label(allocation.policy)
     with lettering([*picture.labels(), name]):
         given = ax is not None
@@ -93,9 +93,9 @@ def one(picture: Picture, allocation: Allocation | None, ax: Any = None) -> Any:
 
 
 def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, size: Size = None) -> list[Any]:
-    """Draw each allocation on a panel of its own, or all on one where the picture says so.
+    """Draw each allocation on its own panel, or all on one if the picture is ``together``.
 
-    The legend goes beside the last of given axes. ``size`` is in inches, None for what the picture needs.
+    The legend goes beside the last of given axes. ``size`` is in inches, None for the preferred size.
     """
     matplotlib_or_missing()
     count = 1 if picture.together else len(found)
@@ -127,7 +127,7 @@ def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, si
 
 
 def labels_of(instance: Instance) -> list[str]:
-    """Everything that an instance names."""
+    """All names in an instance."""
     return [*instance.users, *instance.resources, *instance.servers, *(instance.server_types or ()),
             *(unit or "" for unit in instance.units or ())]  # fmt: skip
 
@@ -167,7 +167,7 @@ def two_of(
 
 
 def _columns(picture: Picture, count: int, size: tuple[float | None, float | None]) -> int:
-    """How many panels stand beside each other: in a given size, so that they come nearest to what they want."""
+    """Number of panels in a row, for a given figure size the one that leaves them the most room."""
     (width, height), (wide, high) = picture.size, size
     if wide is None and high is None:
         most = min(max(int(WIDEST / (width + AROUND[0])), 1), PER_ROW)
@@ -181,7 +181,7 @@ def _columns(picture: Picture, count: int, size: tuple[float | None, float | Non
 
 
 def _new_panels(picture: Picture, count: int, columns: int, size: tuple[float | None, float | None]) -> list[Any]:
-    """Panels of a new figure, which is large enough to be laid out."""
+    """Panels of a new figure that is large enough for its layout."""
     rows = math.ceil(count / columns)
     width, height = size[0] or columns * (picture.size[0] + 1) + 3, size[1] or rows * (picture.size[1] + 2)
     grid = new_figure(width, height).subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
@@ -194,10 +194,10 @@ def _finish(
     picture: Picture, titles: Mapping[Any, list[str]], panels: Sequence[Any],
     size: tuple[float | None, float | None] | None, columns: int = 0,
 ) -> None:  # fmt: skip
-    """Words as there is room for them, and a new figure (a size is not None) as large as its panels want."""
-    figure = panels[0].figure.canvas.figure  # that of a subfigure too
+    """Fit all labels to the panels; a new figure (``size`` is not None) gets the size that its panels need."""
+    figure = panels[0].figure.canvas.figure  # also for axes of a subfigure
     free = size == (None, None)
-    for _ in range(1 if free else 2):  # words take room from axes, and axes give room to words
+    for _ in range(1 if free else 2):  # the size of axes depends on that of labels, and the reverse
         if not free:
             lay_out(figure)
         for ax in panels:
@@ -223,8 +223,8 @@ def _finish(
 
 
 def grow(figure: Any, ax: Any, wanted: tuple[float | None, float | None], columns: int, rows: int) -> None:
-    """Give a figure the size at which each panel has the inches that it wants; None leaves a side as it is."""
-    for _ in range(2):  # a colour bar takes a part of the panels
+    """Resize a figure so that its panels have the wanted size; None keeps a side."""
+    for _ in range(2):  # the width of a colour bar depends on that of the panels
         lay_out(figure)
         sides = zip(figure.get_size_inches(), measured(ax), wanted, (columns, rows), strict=True)
         legends = [legend.get_window_extent().height / figure.dpi + 0.1 for legend in figure.legends]
@@ -233,7 +233,7 @@ def grow(figure: Any, ax: Any, wanted: tuple[float | None, float | None], column
 
 
 def _numeric_ticks(ax: Any, picture: Picture, room: Inches) -> None:
-    """No more ticks than there is room for; axes with names keep theirs."""
+    """Limit the number of ticks to the room, except on axes with names."""
     from matplotlib.ticker import MaxNLocator
 
     for axis, names, there in zip((ax.xaxis, ax.yaxis), (picture.below, picture.beside), room, strict=True):
@@ -248,7 +248,7 @@ def _wrap(text: Any, room: Inches) -> None:
 
 
 def _title(ax: Any, words: Sequence[str], room: float) -> None:
-    """Sentences on a line or a few each, no wider than so many inches."""
+    """Set a title of some sentences, wrapped to this many inches."""
     letters, lines = max(int(room / inches("n", 9.0)), 8), []
     for x in (shorter(x, 2 * letters) for x in words):
         lines += [x] * bool(x) if inches(x, 9.0) <= room else textwrap.wrap(x, letters)[:3]
@@ -263,7 +263,7 @@ def _tasks(allocation: Allocation) -> str:
 
 
 def _labels_at_the_edge(panels: Sequence[Any], columns: int) -> None:
-    """Names of axes at the left and at the bottom only, where a column may end early."""
+    """Keep axis labels at the left and at the bottom of a grid, whose last row may be shorter."""
     for k, ax in enumerate(panels):
         if k % columns:
             ax.set_ylabel("")
@@ -274,7 +274,7 @@ def _labels_at_the_edge(panels: Sequence[Any], columns: int) -> None:
 
 
 def _axis_labels(panels: Sequence[Any], room: Inches, columns: int) -> None:
-    """Names of axes of up to 9 points; one for all panels where they have no room beside each other."""
+    """Shrink axis labels to the panels, or write one for all panels where they would overlap."""
     figure, several = panels[0].figure, (columns > 1, len(panels) > columns > 0)
     names = panels[-1].get_xlabel(), panels[0].get_ylabel()
     together = figure.supxlabel, figure.supylabel
@@ -295,7 +295,7 @@ def _legend(ax: Any, handles: list[Any]) -> None:
 
 
 def _figure_legend(figure: Any, handles: list[Any], size: tuple[float | None, float | None]) -> None:
-    """A legend at the right, or above panels that are higher than wide; smaller where a given size has no room."""
+    """A legend at the right, or on top of a portrait figure; smaller where a given size requires it."""
     width, height = figure.get_size_inches()
     where = {"handles": handles, "frameon": False, "loc": "outside right center"}
     legend = figure.legend(fontsize=8, **where)

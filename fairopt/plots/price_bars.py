@@ -1,4 +1,4 @@
-"""What more of each resource is worth, and where."""
+"""Prices of resources by class of servers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PriceBars(Picture):
             self.beside = self.classes.labels()
             return
         self.size = (max(1.8, 0.6 * instance.n_resources), 2.4)
-        if len(allocations) == 1:  # else each panel has prices of its own
+        if len(allocations) == 1:  # panels have different prices
             self.size = (max(1.8, 0.85 * instance.n_resources), 2.4)
             each = self._of_classes(np.asarray(allocations[0].prices))[0]
             worth = np.nan_to_num(each) * instance.total_capacities
@@ -56,7 +56,7 @@ class PriceBars(Picture):
                           for name, price, unit in zip(self.below, each.tolist(), units, strict=True)]  # fmt: skip
 
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
-        """Bars or cells with their percent, or a sentence where there are no prices or all are zero."""
+        """Bars or cells with numbers, or a sentence if there are no prices or all are zero."""
         assert allocation is not None
         right = left = np.full(self.classes.capacities.shape, np.nan)
         if allocation.prices is not None and allocation.prices_left is not None:
@@ -77,7 +77,7 @@ class PriceBars(Picture):
         return image
 
     def _text(self, low: float, high: float, explained: bool) -> str:
-        """Percent of one more unit, and of one unit less where it differs; nothing that a sentence covers."""
+        """Percent for one more unit, and for one unit less where it differs; empty where a sentence explains it."""
         if explained and (np.isnan(low) or not self.bars):
             return ""
         if np.isnan(low):
@@ -86,11 +86,11 @@ class PriceBars(Picture):
         return f"{least} to {high:.0f}" if high - low > 0.5 else least
 
     def room(self, size: Inches) -> Inches:
-        """Above each bar, or in each cell."""
+        """Room above each bar, or in each cell."""
         return (size[0] / len(self.below), size[1]) if self.bars else self.classes.room(size, len(self.below))
 
     def _of_classes(self, by_row: Float) -> Float:
-        """Prices of each class, by the number of servers where rows differ; NaN where there is none of a resource."""
+        """Mean prices of each class over its servers; NaN for zero capacity."""
         counts = self.instance.counts[:, None].astype(float)
         mean = self.classes.add_up(by_row * counts) / self.classes.counts[:, None]
         return np.where(self.classes.capacities > 0, mean, np.nan)
@@ -130,7 +130,7 @@ def prices(allocation: Allocation, ax: Any = None) -> Any:
 
 
 def _why_zero(allocation: Allocation) -> str:
-    """What it means that no resource has a price: more of one alone raises nothing."""
+    """A sentence on why all prices are zero."""
     limits, objective = allocation.instance.task_limits, getattr(allocation.policy, "objective", None)
     done = allocation.tasks >= limits * (1 - NOISE)
     if done.all():

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
-from fairopt.plots.common import colour, cut, plain
+from fairopt.plots.common import NOISE, colour, cut, plain
 from fairopt.plots.frontier import frontier
 from fairopt.plots.panels import Picture, one, two_of
 from fairopt.policy import label
@@ -23,7 +23,7 @@ Float = NDArray[np.floating[Any]]
 STROKES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (4, 1.2, 1.2, 1.2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SAME = 1e-4  # of the picture: points that cannot be told apart share a marker
-BEYOND = 1.7  # how much further than the region the picture goes, to show where lines meet the axes
+BEYOND = 1.7  # limits of the axes relative to the region, so that lines are seen to meet the axes
 
 
 class Region(Picture):
@@ -38,7 +38,7 @@ class Region(Picture):
         self.instance = instance
         self.two = list(two_of(instance.users, users, "users"))
         self.found = dict(allocations)
-        self.together = instance.n_users == 2  # others would hold something else under each policy
+        self.together = instance.n_users == 2  # with more users, what the others hold depends on the policy
         capacity = instance.capacities * instance.counts[:, None]
         demands = np.where(instance.eligible[self.two, :, None], instance.per_server_demands[self.two], np.inf)
         shown = list(self.found.values())[: 1 if self.together else None]
@@ -83,9 +83,8 @@ class Region(Picture):
         from matplotlib.patches import Patch
 
         several = self.instance.n_servers > 1
-        words = "possible on these servers" if several else "possible"
+        words, full = ("possible on these servers", "full everywhere") if several else ("possible", "full")
         made: list[Any] = [Patch(facecolor="#DCE9F2", edgecolor="#7F9DB5", label=words)]
-        full = "full everywhere" if several else "full"
         for i, _ in self._lines[0]:
             seen = any(self._in_view(ends) for lines in self._lines for k, ends in lines if k == i)
             words = f"{cut(self.instance.resources[i], 16)} {full}" + ("" if seen else ":\nfurther out")
@@ -95,7 +94,7 @@ class Region(Picture):
             made.append(Line2D([], [], color="#8C8C8C", linestyle=(0, (1, 1)), label="task limit"))
         if self.together or not self.found:
             for n, (names, point) in enumerate(self._points()):
-                at = ", ".join(f"{x:.4g}" for x in point)
+                at = ", ".join(f"{x:.4g}" for x in np.where(point > NOISE * self.reach, point, 0.0))
                 made.append(Line2D([], [], marker=MARKERS[n % len(MARKERS)], color=colour(n + 5), linestyle="",
                                    markersize=6, label="\n= ".join(map(cut, names)) + f"\n({at})"))  # fmt: skip
         else:
@@ -103,7 +102,7 @@ class Region(Picture):
         return made
 
     def _points(self) -> list[tuple[list[str], Float]]:
-        """Where allocations lie, with the names of all that lie there."""
+        """Points of allocations, each with the names of all policies there."""
         out: list[tuple[list[str], Float]] = []
         for name, allocation in self.found.items():
             point = allocation.tasks[self.two]
@@ -116,26 +115,22 @@ class Region(Picture):
 
     def _in_view(self, ends: Float) -> bool:
         """Whether a line passes through the picture."""
-        across, up = ends.max(axis=0)
-        upright, level = (ends[0] == ends[1]).tolist()
-        if upright or level:
-            return bool((across <= self.view[0] or level) and (up <= self.view[1] or upright))
-        return bool(self.view[0] / across + self.view[1] / up > 1)  # the far corner lies beyond it
+        from matplotlib.path import Path
+        from matplotlib.transforms import Bbox
+
+        return bool(Path(ends).intersects_bbox(Bbox([[0.0, 0.0], self.view]), filled=False))
 
     def _full_lines(self, left: Float) -> list[tuple[int, Float]]:
-        """Resources with the ends of the line on which their units on all servers together are gone."""
-        if self.instance.demands.ndim == 3:  # what a task takes depends on the server, so there is no such line
+        """Each resource with the ends of the line on which all of its units are in use."""
+        if self.instance.demands.ndim == 3:  # demands depend on the server, so that there is no line
             return []
         usable = self.instance.eligible[self.two].any(axis=0)
         room = left[usable].sum(axis=0)
-        out = []
+        far, out = 2 * np.maximum(self.reach, 1.0), []
         for i, (a, b) in enumerate(self.instance.demands[self.two].T.tolist()):
-            if a > 0 and b > 0:
-                out.append((i, np.array([[0.0, room[i] / b], [room[i] / a, 0.0]])))
-            elif a > 0:
-                out.append((i, np.array([[room[i] / a, 0.0], [room[i] / a, 2 * max(self.reach[1], 1.0)]])))
-            elif b > 0:
-                out.append((i, np.array([[0.0, room[i] / b], [2 * max(self.reach[0], 1.0), room[i] / b]])))
+            if a > 0 or b > 0:
+                start = [0.0, room[i] / b] if b > 0 else [room[i] / a, far[1]]
+                out.append((i, np.array([start, [room[i] / a, 0.0] if a > 0 else [far[0], room[i] / b]])))
         return out
 
     def _by_others(self, allocation: Allocation) -> Float:

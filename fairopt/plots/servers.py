@@ -31,7 +31,7 @@ __all__ = ["server_types"]
 
 Float = NDArray[np.floating[Any]]
 
-BAR = 0.11  # inches that a bar takes
+BAR = 0.11  # inches of a bar
 NARROWEST = 0.55  # inches for the bars of one type, so that most names fit under them
 
 

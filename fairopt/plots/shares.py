@@ -49,7 +49,7 @@ class StackedShares(Picture):
         plain(ax)
 
     def room(self, size: Inches) -> Inches:
-        """Above each bar."""
+        """Room above each bar."""
         return size[0] / len(self.below), size[1]
 
     def handles(self) -> list[Any]:

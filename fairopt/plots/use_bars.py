@@ -29,7 +29,7 @@ class UseBars(Picture):
         self.bundles = any(a.given_bundles is not None for a in allocations)
         n_classes, m = len(self.classes.names), instance.n_resources
         self.bars = n_classes * m <= BARS
-        self.by_resource = n_classes == 1  # one class: resources stand at the axis, and need no legend
+        self.by_resource = n_classes == 1  # of one class resources are at the axis, without a legend
         self.below = [shorter(r, 18) for r in instance.resources]
         if self.bars:
             self.size = (max(1.8, 0.25 * n_classes * m, 0.62 * max(n_classes, m * self.by_resource)), 2.4)
@@ -42,7 +42,7 @@ class UseBars(Picture):
             self.beside = self.classes.labels()
 
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
-        """What tasks use, and lighter (or in columns of its own) what is held beyond that."""
+        """Use by tasks, and what is held beyond it as lighter bars or in separate columns."""
         assert allocation is not None
         used, held = self.classes.part(allocation.task_usage), self.classes.part(allocation.usage)
         if self.bars:
@@ -77,13 +77,13 @@ class UseBars(Picture):
         plain(ax)
 
     def room(self, size: Inches) -> Inches:
-        """Above each bar, or in each cell."""
+        """Room above each bar, or in each cell."""
         if not self.bars:
             return self.classes.room(size, len(self.below))
         return size[0] / len(self.below) * (1.0 if self.by_resource else GROUP / self.instance.n_resources), size[1]
 
     def handles(self) -> list[Any]:
-        """Resources, and what lighter means."""
+        """Resources, and the entry for lighter bars."""
         from matplotlib.patches import Patch
 
         if not self.bars:

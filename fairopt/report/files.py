@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from pydantic_core import to_json
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
 from fairopt.report.comparison import Comparison
-from fairopt.report.frames import user_rows
+from fairopt.report.frames import csv_text, user_rows
 
 __all__ = ["ALLOCATIONS", "COMPARISONS", "PICTURES", "as_json", "check", "write_allocation", "write_comparison"]
 
@@ -43,14 +42,10 @@ def as_json(data: Any) -> str:
 
 def write_allocation(allocation: Allocation, path: Path) -> None:
     """Write everything (``.json``, ``.parquet``, as `Allocation.save` does) or a table by user (``.csv``)."""
-    if path.suffix.lower() != ".csv":
+    if path.suffix.lower() == ".csv":
+        path.write_text(csv_text(user_rows(allocation)), encoding="utf-8", newline="")
+    else:
         allocation.save(path)
-        return
-    rows = user_rows(allocation)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def write_comparison(comparison: Comparison, path: Path) -> None:

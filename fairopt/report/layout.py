@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["allocation_page", "console", "groups", "instance_page", "latex", "listed", "markdown", "page"]
 
-EXACT = 1e-12  # a gap below it is rounding, and shown as 0
+EXACT = 1e-12  # a smaller gap is rounding, and shown as 0
 LEGEND = (
     "tasks: NTT, all users together. Jain: index of dominant shares. least share: smallest dominant share per weight. "
     "Of each resource: the part in use"
@@ -40,7 +40,7 @@ MIXED = " though their units may differ, as Jiang and Wu (2021) do"
 
 
 def groups(comparison: Comparison, whole_names: bool = False) -> list[list[Column]]:
-    """The columns, those together that belong together; the first group is the policies' names."""
+    """The columns in groups that a table keeps together; the first group is the policies' names."""
     rows, instance = comparison.rows(), comparison.instance
     resources = instance.resources if whole_names else shortened(instance.resources)
     names = [r["policy"] for r in rows]
@@ -68,7 +68,7 @@ def groups(comparison: Comparison, whole_names: bool = False) -> list[list[Colum
 
 
 def console(comparison: Comparison) -> Iterator[Any]:
-    """What `rich` prints."""
+    """The parts of a comparison for `rich` to print."""
     from rich.text import Text
 
     first, *others = groups(comparison)
@@ -122,12 +122,12 @@ def instance_page(instance: Instance) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as a sentence has them."""
+    """Names as a list in a sentence."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "nothing"
 
 
 def _unit(instance: Instance) -> str | None:
-    """The unit that all resources have."""
+    """The common unit of all resources, if they have one."""
     units = set(instance.units or ())
     return units.pop() if len(units) == 1 else None
 
@@ -141,7 +141,7 @@ def _all(comparison: Comparison) -> list[Column]:
 
 
 def _failures(comparison: Comparison) -> list[str]:
-    """Why there are fewer answers than policies."""
+    """Lines on policies without an answer."""
     lines = [f"{short(name)}: {type(error).__name__}: {error}" for name, error in comparison.errors.items()]
     if comparison.interrupted:
         lines.append(f"interrupted: {len(comparison.unanswered)} more policies were asked for and not answered")

@@ -65,7 +65,7 @@ def mechanisms(policies: Any) -> dict[str, Any]:
 
 
 def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Outcome:
-    """Ask one mechanism; an error of fairopt becomes part of the answer.
+    """Ask one mechanism; an error of fairopt is part of the outcome.
 
     Options are for ``allocate``; those left at their defaults are not passed on, so that any mechanism can be asked.
     """
@@ -80,7 +80,7 @@ def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Ou
 def ask_all(
     mechanisms: Mapping[str, Any], instance: Instance, outcomes: list[Outcome], **options: Any
 ) -> tuple[str, ...]:
-    """Add the outcome of each to ``outcomes``, until Ctrl-C is pressed; gives the names of those not asked.
+    """Append the outcome of each mechanism to ``outcomes`` until Ctrl-C; return the names of the others.
 
     Options are as for `outcome`.
     """

@@ -27,11 +27,11 @@ __all__ = [
 FORMAT = "fairopt.answer/1"
 MOST = 20  # rows of a table by user or server; of more users, both ends are shown
 NAME = 24  # characters of a name that leave room for numbers beside it on 80 columns
-SIDES = 1e-6  # relative difference of prices of one more and one less that is not shown: linear programs leave 1e-9
-LEAST = 6  # that a name keeps, however narrow the terminal
+SIDES = 1e-6  # relative difference of prices for one unit more and less below which one is shown; programs leave 1e-9
+LEAST = 6  # characters that a name keeps on a narrow terminal
 ROOM = 12  # characters of a type's name above a column of numbers
-NOISE = 1e-9  # of the largest number of a column: what certificates cannot tell from zero
-GAP = 1e-6  # of the dearest: what certificates cannot tell from a price of zero
+NOISE = 1e-9  # relative to the largest number of a column: shown as 0
+GAP = 1e-6  # relative to the dearest resource: zero within the gap of a certificate
 PLACEMENT = (
     "Users that may run on several types can often be placed otherwise with as many tasks for every user; shown is the "
     "placement found."
@@ -48,11 +48,11 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Places that the widest cell takes; some letters take two."""
+        """Terminal cells of the widest text; some letters take two."""
         return max(cell_len(visible(text)) for text in (self.header, *self.cells))
 
     def within(self, most: int) -> Column:
-        """No wider than so many places, as far as that can be had by cutting names; numbers are never cut."""
+        """The column with names cut to a width; numbers are never cut."""
         bare = replace(self, header="", cells=self.cells if self.right else shortened(self.cells, most))
         return replace(bare, header=short(self.header, max(most, bare.width)))
 
@@ -71,7 +71,7 @@ class Table:
         return [self.first, *(column for group in self.groups for column in group)]
 
     def packed(self, width: int) -> list[list[Column]]:
-        """Columns by table of so many characters: groups stay whole unless one alone is wider."""
+        """Columns of each table of this width; a group stays whole unless it alone is wider."""
         first, groups = self._fitted(width)
         room, left = width - first.width, -1
         tables: list[list[Column]] = []
@@ -86,7 +86,7 @@ class Table:
         return tables or [[first]]
 
     def _fitted(self, width: int) -> tuple[Column, list[list[Column]]]:
-        """Names cut where lines are too short for them beside a column of numbers."""
+        """Columns with names cut so that a column of numbers fits beside them."""
         widest = max((replace(c, header="").width for group in self.groups for c in group if c.right), default=0)
         first = self.first.within(max(width - widest - 2, LEAST))
         room = max(width - first.width - 2, LEAST)
@@ -159,7 +159,7 @@ def instance_tables(instance: Instance) -> list[Table]:
 
 
 def _servers_table(allocation: Allocation) -> Table:
-    """Use, where bundles were decided that by tasks, and prices; servers that are alike in one row."""
+    """Use (also by tasks where the policy decides bundles) and prices of each class of identical servers."""
     instance = allocation.instance
     alike = instance.merged()
     used = part_of(instance, instance.server_classes, allocation.usage)
@@ -186,7 +186,7 @@ def _servers_table(allocation: Allocation) -> Table:
 
 
 def describe(allocation: Allocation) -> dict[str, Any]:
-    """An allocation as plain data with labels, to be read by other programs; `Allocation.save` keeps everything.
+    """An allocation as plain data with labels, for other programs; `Allocation.save` keeps everything.
 
     Keys are ``policy``, ``objective``, ``tasks`` by user, ``placement`` (tasks by user and server, zeros left out),
     ``metrics``, ``prices`` and ``prices_left`` by server and resource or None (None too for an infinite one),
@@ -220,7 +220,7 @@ def describe(allocation: Allocation) -> dict[str, Any]:
 
 
 def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
-    """Policies down, types across: one table of tasks, and one of each resource."""
+    """A table of tasks and one of each resource, with policies as rows and types as columns."""
     shown, policies = found.most(), list(found.tasks)
     kinds = [found.names[t] for t in shown]
     names = policies if whole_names else shortened(policies)
@@ -247,7 +247,7 @@ def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
 
 
 def both_ends(values: NDArray[np.floating[Any]]) -> list[int]:
-    """All users in their order, or where there are many those with the smallest and the largest values."""
+    """Indices of all users, or of many users those with the smallest and the largest values."""
     if len(values) <= MOST:
         return list(range(len(values)))
     order = np.argsort(values, kind="stable").tolist()
@@ -255,7 +255,7 @@ def both_ends(values: NDArray[np.floating[Any]]) -> list[int]:
 
 
 def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
-    """The names of the chosen users, with a header that says how many there are."""
+    """The names of the chosen users."""
     header = "user" if len(chosen) == instance.n_users else f"user ({len(chosen)} of {instance.n_users})"
     return Column(header, shortened([instance.users[j] for j in chosen]), right=False)
 
@@ -263,7 +263,7 @@ def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
 def price_columns(
     allocation: Allocation, names: Sequence[str]
 ) -> list[tuple[NDArray[np.floating[Any]], list[str]]]:
-    """Prices by server row and the titles of their columns; those of one unit less too, where they differ.
+    """Prices by server row and the titles of their columns; also those for one unit less where they differ.
 
     None, one or two. A title says that prices are in the objective's units per unit of the resource.
     """
@@ -278,7 +278,7 @@ def price_columns(
 
 
 def short(name: str, most: int = NAME) -> str:
-    """A name that leaves room for numbers beside it; names may differ at either end, so the middle is left out."""
+    """A name cut in the middle to a width, since names may differ at either end."""
     name = visible(name)
     if cell_len(name) <= most:
         return name
@@ -287,7 +287,7 @@ def short(name: str, most: int = NAME) -> str:
 
 
 def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
-    """Names cut by `short`; of different names that are then alike, the later ones get a number."""
+    """Names cut by `short`; different names stay different by a number."""
     taken: dict[str, str] = {}
     out = []
     for name in names:
@@ -300,21 +300,21 @@ def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
 
 
 def _cut(text: str, places: int) -> str:
-    """As much from the beginning as fits."""
+    """The beginning of a text, cut to a width."""
     while cell_len(text) > places:
         text = text[: min(places, len(text) - 1)]
     return text
 
 
 def percents(parts: Iterable[float | None]) -> list[str]:
-    """Parts of a whole in percent; "-" for None and NaN: there is no whole."""
+    """Parts of a whole in percent; "-" for None and NaN."""
     return ["-" if x is None or np.isnan(x) else f"{100 * x:.1f}%" for x in parts]
 
 
 def numbers(values: Any) -> list[str]:
-    """Numbers of one column, with as many decimals as the largest leaves room for.
+    """Numbers of one column with the same decimals, fewer for large numbers.
 
-    What is less than 1e-9 of the largest is 0; "-" is for numbers that are not finite.
+    A number below 1e-9 of the largest is 0; "-" stands for numbers that are not finite.
     """
     array = np.asarray(values, dtype=float)
     finite = np.abs(array[np.isfinite(array)])

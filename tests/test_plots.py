@@ -53,7 +53,7 @@ def test_a_single_picture_says_which_policy_it_is_of_and_what_it_shows() -> None
     titles = {kind: a.plot(kind=kind, **axes.get(kind, {})).get_title().replace("\n", " ") for kind in plots.KINDS}
     assert all(title.startswith("Nash welfare: ") for title in titles.values())
     assert len(set(titles.values())) == len(titles)
-    assert TWO.plot(resources=("cpu", "memory")).get_title() == "Demands and what users hold"
+    assert TWO.plot(resources=("cpu", "memory")).get_title() == "Demands"
     assert fo.check(a)["ef"].plot().get_title().startswith("Envy")
     given = new_figure(4, 3).subplots()
     given.set_title("mine")

@@ -25,7 +25,6 @@ STROKES = ("-", (0, (6, 2)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))  # as hatches, 
 class DemandLines(Picture):
     """The box of capacities, a line for each user, and the path of what users hold, one after the other."""
 
-    what = "demands and what users hold"
     size = (2.9, 2.7)
 
     def __init__(
@@ -35,6 +34,7 @@ class DemandLines(Picture):
         self.two = list(two_of(instance.resources, resources, "resources"))
         self.layers = by_largest(instance, allocations)
         self.path = bool(allocations)
+        self.what = "demands and what users hold" if allocations else "demands"
         self.box = instance.total_capacities[self.two]
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:

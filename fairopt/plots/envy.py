@@ -36,7 +36,8 @@ class EnvyMatrix(Picture):
             raise InvalidBlock(f"no envy matrix of {len(self.users):,} users to draw; who envies whom most is in .whom")
         largest = max(float(p.max(initial=0.0)) for p in percents)
         smallest = min(float(p.min(initial=0.0)) for p in percents)
-        self.widest = max(min(max(largest, -smallest), MOST), 1e-4)
+        widest = max(largest, -smallest)
+        self.widest = min(widest, MOST) if widest > 100 * NOISE else 1.0
         self.scale_beyond = largest > MOST
         n = len(self.users)
         side = 0.32 * max(n, 5) if n <= NUMBERED else 0.2 * n if n <= NAMED else 3.6

@@ -29,7 +29,7 @@ from fairopt.plots.common import (
 )
 from fairopt.policy import label
 
-__all__ = ["Picture", "Size", "grow", "labels_of", "many", "one", "two_of"]
+__all__ = ["LEGEND", "Picture", "Size", "given", "grow", "labels_of", "many", "one", "two_of"]
 
 Size: TypeAlias = "tuple[float | None, float | None] | None"
 
@@ -37,6 +37,7 @@ PER_ROW = 4  # panels beside each other
 WIDEST = 14.5  # inches of panels beside each other, so that they fit a screen with a legend
 AROUND = (0.3, 0.9)  # least width and height of the labels of a panel
 SENTENCE = "sentence"  # gid of texts that are wrapped to the width of the axes
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8}
 LEAST = 0.3  # inches of axes below which a sentence cannot be read
 NAMES = 0.3, 0.4  # largest part of a figure's width and of a panel's height that names take
 
@@ -77,19 +78,8 @@ class Picture(ABC):
 def one(picture: Picture, allocation: Allocation | None, ax: Any = None) -> Any:
     """Draw one allocation on the given axes, or on a new figure."""
     name = "" if allocation is None else label(allocation.policy)
-    with lettering([*picture.labels(), name]):
-        given = ax is not None
-        if given:
-            measured(ax)
-        else:
-            ax = new_figure(picture.size[0] + 3, picture.size[1] + 2).subplots()
-        image = picture.draw(ax, allocation)
-        _legend(ax, picture.handles())
-        _scale(picture, image, [ax])
-        what = picture.what if name else picture.what[0].upper() + picture.what[1:]
-        titles = {ax: [f"{name}: {what}" if name else what, picture.finding(allocation)]}
-        _finish(picture, {} if given and ax.get_title() else titles, [ax], None if given else (None, None))
-    return ax
+    title = [f"{name}: {picture.what}" if name else _sentence(picture.what), picture.finding(allocation)]
+    return _drawn(picture, [(allocation, title)], [name], None if ax is None else [ax], alone=True)[0]
 
 
 def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, size: Size = None) -> list[Any]:
@@ -97,33 +87,20 @@ def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, si
 
     The legend goes beside the last of given axes. ``size`` is in inches, None for the preferred size.
     """
-    matplotlib_or_missing()
-    count = 1 if picture.together else len(found)
-    with lettering([*picture.labels(), *found]):
-        handles, columns, size = picture.handles(), 0, size or (None, None)
-        if axes is not None:
-            panels = list(np.asarray(axes, dtype=object).ravel())
-            if len(panels) < count:
-                raise InvalidBlock(f"{len(panels)} axes for {count} policies with an answer; give one each")
-            panels = panels[:count]
-            list(map(measured, panels))
-        else:
-            columns = _columns(picture, count, size)
-            panels = _new_panels(picture, count, columns, size)
-        shown = {panels[0]: ("", None)} if picture.together else dict(zip(panels, found.items(), strict=True))
-        images = [picture.draw(panel, allocation) for panel, (_, allocation) in shown.items()]
-        if axes is not None:
-            _legend(panels[-1], handles)
-        elif handles:
-            _figure_legend(panels[0].figure, handles, size)
-        _scale(picture, next((image for image in images if image is not None), None), panels)
-        titles = {p: [name, _tasks(a), picture.finding(a)] for p, (name, a) in shown.items() if a is not None}
-        if picture.together:
-            titles = {panels[0]: [picture.what[0].upper() + picture.what[1:]]}
-        if columns:
-            _labels_at_the_edge(panels, columns)
-        _finish(picture, titles, panels, size if columns else None, columns)
-    return panels
+    shown: list[tuple[Allocation | None, list[str]]] = [(None, [_sentence(picture.what)])]
+    if not picture.together:
+        shown = [(a, [name, _tasks(a), picture.finding(a)]) for name, a in found.items()]
+    return _drawn(picture, shown, list(found), axes, size or (None, None))
+
+
+def given(axes: Any, count: int, panels: str) -> list[Any]:
+    """The first ``count`` of some axes, or an error that says for which panels they are too few."""
+    out = list(np.asarray(axes, dtype=object).ravel())
+    if len(out) < count:
+        raise InvalidBlock(f"{len(out)} axes for {panels}; give one each")
+    for ax in out[:count]:
+        measured(ax)
+    return out[:count]
 
 
 def labels_of(instance: Instance) -> list[str]:
@@ -164,6 +141,33 @@ def two_of(
 
 
 # -- pieces ---------------------------------------------------------------------------------------------------
+
+
+def _drawn(
+    picture: Picture, shown: Sequence[tuple[Allocation | None, list[str]]], names: Sequence[str], axes: Any,
+    size: tuple[float | None, float | None] = (None, None), alone: bool = False,
+) -> list[Any]:  # fmt: skip
+    """Draw allocations below their titles, on the given axes or on panels of a new figure."""
+    matplotlib_or_missing()
+    with lettering([*picture.labels(), *names]):
+        handles, count, columns = picture.handles(), len(shown), 0
+        if axes is None:
+            columns = _columns(picture, count, size)
+            panels = _new_panels(picture, count, columns, size)
+        else:
+            panels = given(axes, count, f"{count} policies with an answer")
+        images = [picture.draw(ax, allocation) for ax, (allocation, _) in zip(panels, shown, strict=True)]
+        if handles and columns and not alone:
+            _figure_legend(panels[0].figure, handles, size)
+        elif handles:
+            panels[-1].legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5), **LEGEND)
+        _scale(picture, next((image for image in images if image is not None), None), panels)
+        if columns:
+            _labels_at_the_edge(panels, columns)
+        kept = alone and panels[0].get_title()  # a title of given axes
+        titles = {} if kept else {ax: title for ax, (_, title) in zip(panels, shown, strict=True)}
+        _finish(picture, titles, panels, size if columns else None, columns)
+    return panels
 
 
 def _columns(picture: Picture, count: int, size: tuple[float | None, float | None]) -> int:
@@ -257,6 +261,10 @@ def _title(ax: Any, words: Sequence[str], room: float) -> None:
     ax.set_title(escaped("\n".join(lines)), fontsize=min(max(points, 5.0), 9.0))
 
 
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
 def _tasks(allocation: Allocation) -> str:
     tasks = allocation.tasks.sum()
     return f"{tasks:{',.0f' if tasks >= 100 else '.4g'}} tasks"
@@ -289,16 +297,11 @@ def _axis_labels(panels: Sequence[Any], room: Inches, columns: int) -> None:
                 label.set_text("")
 
 
-def _legend(ax: Any, handles: list[Any]) -> None:
-    if handles:
-        ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
-
-
 def _figure_legend(figure: Any, handles: list[Any], size: tuple[float | None, float | None]) -> None:
     """A legend at the right, or on top of a portrait figure; smaller where a given size requires it."""
     width, height = figure.get_size_inches()
-    where = {"handles": handles, "frameon": False, "loc": "outside right center"}
-    legend = figure.legend(fontsize=8, **where)
+    where: dict[str, Any] = {"handles": handles, "loc": "outside right center"}
+    legend = figure.legend(**where, **LEGEND)
     if size == (None, None):
         return
     box = legend.get_window_extent()
@@ -309,7 +312,7 @@ def _figure_legend(figure: Any, handles: list[Any], size: tuple[float | None, fl
         high = high / where["ncols"] * 3  # a third of the picture
         wide = 0.0
     part = min(1.0, 0.95 * height / high, 0.4 * width / max(wide, 1e-9))
-    figure.legend(fontsize=max(8 * part, 5.0), **where)
+    figure.legend(**where, **LEGEND | {"fontsize": max(8 * part, 5.0)})
 
 
 def _scale(picture: Picture, image: Any, panels: Sequence[Any]) -> None:

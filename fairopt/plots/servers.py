@@ -24,7 +24,7 @@ from fairopt.plots.common import (
     shorter,
     ticks_below,
 )
-from fairopt.plots.panels import grow, labels_of
+from fairopt.plots.panels import LEGEND, given, grow, labels_of
 from fairopt.server_sums import by_type
 
 __all__ = ["server_types"]
@@ -60,10 +60,7 @@ def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any
             figure = new_figure(width + 3, 2 * count)
             panels = list(figure.subplots(count, 1, sharex=True, squeeze=False).ravel())
         else:
-            panels = list(np.asarray(axes, dtype=object).ravel())
-            if len(panels) < count:
-                raise InvalidBlock(f"{len(panels)} axes for tasks and {count - 1} resources; give one each")
-            panels = panels[:count]
+            panels = given(axes, count, f"tasks and {count - 1} resources")
         per_server = {p: (tasks / found.servers)[shown] for p, tasks in found.tasks.items()}
         _bars(panels[0], per_server, per_server)
         panels[0].set_ylabel("tasks per server", fontsize=8)
@@ -73,16 +70,15 @@ def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any
             ax.set_yticks(range(0, 101, 25))
             ax.set_ylabel(textwrap.fill(f"{cut(resource, 20)} in use (%)", 20), fontsize=8)
         panels[-1].set_xlabel("type of server (number of servers)", fontsize=8)
-        options: dict[str, Any] = {"handles": _handles(found), "frameon": False, "fontsize": 8}
         names = [f"{shorter(found.names[t], 14)}\n({found.servers[t]:,})" for t in shown]
         if axes is None:
-            figure.legend(loc="outside right upper", **options)
+            figure.legend(handles=_handles(found), loc="outside right upper", **LEGEND)
             figure.align_ylabels(panels)
             panels[0].set_title("Tasks and use by type of server", fontsize=9)
             ticks_below(panels[-1], names, width)
             grow(figure, panels[0], (width, 1.3), 1, count)
         else:
-            panels[0].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), **options)
+            panels[0].legend(handles=_handles(found), loc="upper left", bbox_to_anchor=(1.01, 1.0), **LEGEND)
             lay_out(panels[0].figure.canvas.figure)
             ticks_below(panels[-1], names, measured(panels[-1])[0])
     return panels

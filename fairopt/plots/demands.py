@@ -12,7 +12,7 @@ from fairopt.allocation import Allocation, held_units
 from fairopt.instance import Instance
 from fairopt.plots.common import HATCHES, cut, plain
 from fairopt.plots.layers import Layer, by_largest
-from fairopt.plots.panels import Picture, one, two_of
+from fairopt.plots.panels import Picture, Two, one, two_of
 
 __all__ = ["DemandLines", "demand_lines"]
 
@@ -27,9 +27,7 @@ class DemandLines(Picture):
 
     size = (2.9, 2.7)
 
-    def __init__(
-        self, instance: Instance, allocations: Sequence[Allocation], resources: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, instance: Instance, allocations: Sequence[Allocation], resources: Two = None) -> None:
         self.instance = instance
         self.two = list(two_of(instance.resources, resources, "resources"))
         self.layers = by_largest(instance, allocations)
@@ -98,7 +96,7 @@ class DemandLines(Picture):
         return made
 
 
-def demand_lines(subject: Allocation | Instance, ax: Any = None, resources: Sequence[str] | None = None) -> Any:
+def demand_lines(subject: Allocation | Instance, ax: Any = None, resources: Two = None) -> Any:
     """Demands in the plane of two resources: the wider the fan, the more users differ.
 
     As in Fig. 2 (top) of Joe-Wong et al. (2013). The subject is an allocation or an instance, and ``resources`` names

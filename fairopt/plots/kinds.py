@@ -11,7 +11,7 @@ from fairopt.instance import Instance
 from fairopt.plots.demands import DemandLines
 from fairopt.plots.dominant import DominantShares
 from fairopt.plots.envy import EnvyMatrix, check_users
-from fairopt.plots.panels import Picture, Size, many, one, two_of
+from fairopt.plots.panels import Picture, Size, Two, many, one, two_of
 from fairopt.plots.price_bars import PriceBars
 from fairopt.plots.region import Region
 from fairopt.plots.shares import StackedShares
@@ -34,12 +34,9 @@ PLANES = {"demands": "resources", "region": "users"}  # what the axes are
 
 
 def check(
-    instance: Instance,
-    kind: str,
-    users: Sequence[str] | None = None,
-    resources: Sequence[str] | None = None,
+    instance: Instance, kind: str, users: Two = None, resources: Two = None,
     how: Callable[[str, str], str] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Refuse what cannot be drawn before anything is solved; arguments are those of `draw`.
 
     ``how`` writes how two names are chosen, as an error says it.
@@ -66,11 +63,7 @@ def check(
 
 
 def draw(
-    subject: Allocation | Instance,
-    kind: str = "shares",
-    ax: Any = None,
-    users: Sequence[str] | None = None,
-    resources: Sequence[str] | None = None,
+    subject: Allocation | Instance, kind: str = "shares", ax: Any = None, users: Two = None, resources: Two = None
 ) -> Any:
     """A picture of one allocation, or (``demands`` and ``region``) of an instance without one; see `Allocation.plot`.
 
@@ -91,13 +84,9 @@ def draw(
 
 
 def comparison(
-    comparison: Any,
-    axes: Any = None,
-    kind: str = "shares",
-    users: Sequence[str] | None = None,
-    resources: Sequence[str] | None = None,
-    size: Size = None,
-) -> list[Any]:
+    comparison: Any, axes: Any = None, kind: str = "shares", users: Two = None, resources: Two = None,
+    size: Size | None = None,
+) -> list[Any]:  # fmt: skip
     r"""A panel for each policy, with the same scales and colours and one legend; see `Comparison.plot`.
 
     ``size`` is that of a new figure in inches, (width, height), None for what its panels need.
@@ -117,13 +106,7 @@ def comparison(
     return many(_picture(comparison.instance, kind, found, users, resources), found, axes, size)
 
 
-def _picture(
-    instance: Instance,
-    kind: str,
-    found: Mapping[str, Allocation],
-    users: Sequence[str] | None,
-    resources: Sequence[str] | None,
-) -> Picture:
+def _picture(instance: Instance, kind: str, found: Mapping[str, Allocation], users: Two, resources: Two) -> Picture:
     allocations = list(found.values())
     if kind == "demands":
         return DemandLines(instance, allocations, resources)
@@ -131,8 +114,7 @@ def _picture(
         return Region(instance, found, users)
     if kind == "envy":
         return EnvyMatrix([envy(a) for a in allocations], allocations)
-    usual: dict[str, Any] = {
+    usual: dict[str, Callable[[Instance, Sequence[Allocation]], Picture]] = {
         "shares": StackedShares, "dominant": DominantShares, "utilisation": UseBars, "prices": PriceBars,
     }  # fmt: skip
-    made: Picture = usual[kind](instance, allocations)
-    return made
+    return usual[kind](instance, allocations)

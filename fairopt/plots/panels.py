@@ -29,9 +29,10 @@ from fairopt.plots.common import (
 )
 from fairopt.policy import label
 
-__all__ = ["LEGEND", "Picture", "Size", "given", "grow", "labels_of", "many", "one", "two_of"]
+__all__ = ["LEGEND", "Picture", "Size", "Two", "given", "grow", "labels_of", "many", "one", "two_of"]
 
-Size: TypeAlias = "tuple[float | None, float | None] | None"
+Size: TypeAlias = tuple[float | None, float | None]  # inches of a figure, None for what its panels need
+Two: TypeAlias = "Sequence[str] | None"  # names of the two users or resources at the axes
 
 PER_ROW = 4  # panels beside each other
 WIDEST = 14.5  # inches of panels beside each other, so that they fit a screen with a legend
@@ -82,7 +83,7 @@ def one(picture: Picture, allocation: Allocation | None, ax: Any = None) -> Any:
     return _drawn(picture, [(allocation, title)], [name], None if ax is None else [ax], alone=True)[0]
 
 
-def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, size: Size = None) -> list[Any]:
+def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, size: Size | None = None) -> list[Any]:
     """Draw each allocation on its own panel, or all on one if the picture is ``together``.
 
     The legend goes beside the last of given axes. ``size`` is in inches, None for the preferred size.
@@ -145,7 +146,7 @@ def two_of(
 
 def _drawn(
     picture: Picture, shown: Sequence[tuple[Allocation | None, list[str]]], names: Sequence[str], axes: Any,
-    size: tuple[float | None, float | None] = (None, None), alone: bool = False,
+    size: Size = (None, None), alone: bool = False,
 ) -> list[Any]:  # fmt: skip
     """Draw allocations below their titles, on the given axes or on panels of a new figure."""
     matplotlib_or_missing()
@@ -170,7 +171,7 @@ def _drawn(
     return panels
 
 
-def _columns(picture: Picture, count: int, size: tuple[float | None, float | None]) -> int:
+def _columns(picture: Picture, count: int, size: Size) -> int:
     """Number of panels in a row, for a given figure size the one that leaves them the most room."""
     (width, height), (wide, high) = picture.size, size
     if wide is None and high is None:
@@ -184,7 +185,7 @@ def _columns(picture: Picture, count: int, size: tuple[float | None, float | Non
     return max(dict.fromkeys(math.ceil(count / rows) for rows in range(1, count + 1)), key=fit)
 
 
-def _new_panels(picture: Picture, count: int, columns: int, size: tuple[float | None, float | None]) -> list[Any]:
+def _new_panels(picture: Picture, count: int, columns: int, size: Size) -> list[Any]:
     """Panels of a new figure that is large enough for its layout."""
     rows = math.ceil(count / columns)
     width, height = size[0] or columns * (picture.size[0] + 1) + 3, size[1] or rows * (picture.size[1] + 2)
@@ -195,9 +196,8 @@ def _new_panels(picture: Picture, count: int, columns: int, size: tuple[float | 
 
 
 def _finish(
-    picture: Picture, titles: Mapping[Any, list[str]], panels: Sequence[Any],
-    size: tuple[float | None, float | None] | None, columns: int = 0,
-) -> None:  # fmt: skip
+    picture: Picture, titles: Mapping[Any, list[str]], panels: Sequence[Any], size: Size | None, columns: int
+) -> None:
     """Fit all labels to the panels; a new figure (``size`` is not None) gets the size that its panels need."""
     figure = panels[0].figure.canvas.figure  # also for axes of a subfigure
     free = size == (None, None)
@@ -226,7 +226,7 @@ def _finish(
         grow(figure, panels[0], wanted, max(columns, 1), math.ceil(len(panels) / max(columns, 1)))
 
 
-def grow(figure: Any, ax: Any, wanted: tuple[float | None, float | None], columns: int, rows: int) -> None:
+def grow(figure: Any, ax: Any, wanted: Size, columns: int, rows: int) -> None:
     """Resize a figure so that its panels have the wanted size; None keeps a side."""
     for _ in range(2):  # the width of a colour bar depends on that of the panels
         lay_out(figure)
@@ -297,7 +297,7 @@ def _axis_labels(panels: Sequence[Any], room: Inches, columns: int) -> None:
                 label.set_text("")
 
 
-def _figure_legend(figure: Any, handles: list[Any], size: tuple[float | None, float | None]) -> None:
+def _figure_legend(figure: Any, handles: list[Any], size: Size) -> None:
     """A legend at the right, or on top of a portrait figure; smaller where a given size requires it."""
     width, height = figure.get_size_inches()
     where: dict[str, Any] = {"handles": handles, "loc": "outside right center"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.plots.common import NOISE, colour, cut, plain
 from fairopt.plots.frontier import frontier
-from fairopt.plots.panels import Picture, one, two_of
+from fairopt.plots.panels import Picture, Two, one, two_of
 from fairopt.policy import label
 
 __all__ = ["Region", "feasible_region"]
@@ -32,9 +32,7 @@ class Region(Picture):
     what = "what two users can run"
     size = (2.9, 2.7)
 
-    def __init__(
-        self, instance: Instance, allocations: Mapping[str, Allocation], users: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, instance: Instance, allocations: Mapping[str, Allocation], users: Two = None) -> None:
         self.instance = instance
         self.two = list(two_of(instance.users, users, "users"))
         self.found = dict(allocations)
@@ -143,7 +141,7 @@ class Region(Picture):
         return np.zeros_like(own) if self.instance.n_users == 2 else np.maximum(allocation.usage - own, 0.0)
 
 
-def feasible_region(subject: Allocation | Instance, ax: Any = None, users: Sequence[str] | None = None) -> Any:
+def feasible_region(subject: Allocation | Instance, ax: Any = None, users: Two = None) -> Any:
     """The tasks that two users can run beside each other, and where an allocation lies.
 
     As in Fig. 2 (bottom) of Joe-Wong et al. (2013). The subject is an allocation or an instance, and ``users`` names

@@ -346,6 +346,11 @@ def test_letters_that_the_usual_font_lacks_are_drawn_with_another_installed_one(
     name = ax.get_yticklabels()[0]
     assert name.get_text() == letter and name.get_fontfamily()[0] == before[0] and len(name.get_fontfamily()) == 2
     assert said == [] and list(rcParams["font.family"]) == before
+    given = new_figure(4, 3).subplots()
+    given.set_yticks([0, 1])  # which makes labels in the usual font
+    of_users(letter, "web").plot(given, "dominant")
+    assert all(len(label.get_fontfamily()) == 2 for label in given.get_yticklabels())
+    given.figure.draw_without_rendering()
 
 
 def test_letters_that_no_font_has_are_named_once_and_drawn_as_boxes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,21 +219,29 @@ def _column(each: float) -> tuple[float, int]:
 
 
 @contextmanager
-def lettering(words: Iterable[str]) -> Iterator[None]:
-    """Draw with installed fonts that have the letters of these words; warn once of letters that no font has."""
-    rc = matplotlib_or_missing().rcParams
+def lettering(words: Iterable[str], axes: Iterable[Any]) -> Iterator[None]:
+    """Draw with installed fonts that have the letters of these words, on axes that may have labels already.
+
+    One warning names the letters that no font has.
+    """
+    matplotlib = matplotlib_or_missing()
     letters = set().union(*words)
-    families = list(rc["font.family"])
+    families: list[str] = list(matplotlib.rcParams["font.family"])
+    more: list[str] = []
     lost = {c for c in letters if c.isprintable() and not c.isspace()} if any(map(_foreign, letters)) else set()
     if lost:
         more, lost = _fonts_with(lost, families)
-        families += more
     token = _LOST.set(lost)
     try:
-        with matplotlib_or_missing().rc_context({"font.family": families}):
+        with matplotlib.rc_context({"font.family": [*families, *more]}):
             yield
     finally:
         _LOST.reset(token)
+    if more:
+        from matplotlib.text import Text
+
+        for text in (text for ax in axes for text in ax.findobj(Text)):
+            text.set_fontfamily(list(dict.fromkeys([*text.get_fontfamily(), *more])))
     if lost:
         some = " ".join(sorted(lost)[:20]) + (f" and {len(lost) - 20} more" if len(lost) > 20 else "")
         warnings.warn(f"no installed font has the letters {some}: names show {BOX} in their place; install a font that "

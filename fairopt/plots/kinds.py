@@ -46,7 +46,7 @@ def check(
     >>> import fairopt as fo
     >>> check(fo.Instance([[1]], [2]), "demands")
     Traceback (most recent call last):
-    fairopt.errors.InvalidBlock: this picture has two resources at its axes, and there is 1 of them
+    fairopt.errors.InvalidBlock: this picture has two resources at its axes, and the instance has 1
     """
     if kind not in KINDS:
         raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, KINDS)}")
@@ -54,7 +54,7 @@ def check(
     for what, names in asked.items():
         if names is not None and PLANES.get(kind) != what:
             right = next(k for k, w in PLANES.items() if w == what)
-            raise InvalidBlock(f"a picture of {kind!r} has no two {what} to choose; {what}= goes with kind={right!r}")
+            raise InvalidBlock(f"kind={kind!r} takes no {what}=, which goes with kind={right!r}; leave it out")
     if kind in PLANES:
         what = PLANES[kind]
         two_of(instance.users if what == "users" else instance.resources, asked[what], what, how)
@@ -76,7 +76,7 @@ def draw(
     if isinstance(subject, Instance):
         check(subject, kind, users, resources)
         if kind not in PLANES:
-            raise InvalidBlock(f"{kind!r} is a picture of an allocation; of an instance there are {', '.join(PLANES)}")
+            raise InvalidBlock(f"{kind!r} is a picture of an allocation; those of an instance are {', '.join(PLANES)}")
         return one(_picture(subject, kind, {}, users, resources), None, ax)
     check(subject.instance, kind, users, resources)
     name = label(subject.policy)

@@ -123,7 +123,7 @@ def two_of(
     (2, 0)
     """
     if len(names) < 2:
-        raise InvalidBlock(f"this picture has two {what} at its axes, and there is {len(names) or 'none'} of them")
+        raise InvalidBlock(f"this picture has two {what} at its axes, and the instance has {len(names)}")
     example = f"{what}=({names[0]!r}, {names[1]!r})" if how is None else how(names[0], names[1])
     if asked is None:
         if len(names) > 2:
@@ -149,14 +149,17 @@ def _drawn(
     size: Size = (None, None), alone: bool = False,
 ) -> list[Any]:  # fmt: skip
     """Draw allocations below their titles, on the given axes or on panels of a new figure."""
-    matplotlib_or_missing()
-    with lettering([*picture.labels(), *names]):
-        handles, count, columns = picture.handles(), len(shown), 0
-        if axes is None:
-            columns = _columns(picture, count, size)
-            panels = _new_panels(picture, count, columns, size)
-        else:
-            panels = given(axes, count, f"{count} policies with an answer")
+    count, columns, panels = len(shown), 0, []
+    if axes is None:  # the figure first: the inline backend of notebooks sets rcParams with the first one
+        columns = _columns(picture, count, size)
+        figure = _new_figure(picture, count, columns, size)
+    else:
+        matplotlib_or_missing()
+        panels = given(axes, count, f"{count} policies with an answer")
+    with lettering([*picture.labels(), *names], panels):
+        handles = picture.handles()
+        if columns:
+            panels = _new_panels(figure, count, columns)
         images = [picture.draw(ax, allocation) for ax, (allocation, _) in zip(panels, shown, strict=True)]
         if handles and columns and not alone:
             _figure_legend(panels[0].figure, handles, size)
@@ -185,11 +188,14 @@ def _columns(picture: Picture, count: int, size: Size) -> int:
     return max(dict.fromkeys(math.ceil(count / rows) for rows in range(1, count + 1)), key=fit)
 
 
-def _new_panels(picture: Picture, count: int, columns: int, size: Size) -> list[Any]:
-    """Panels of a new figure that is large enough for its layout."""
-    rows = math.ceil(count / columns)
-    width, height = size[0] or columns * (picture.size[0] + 1) + 3, size[1] or rows * (picture.size[1] + 2)
-    grid = new_figure(width, height).subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+def _new_figure(picture: Picture, count: int, columns: int, size: Size) -> Any:
+    """A figure that is large enough for the layout of its panels."""
+    width, height = columns * (picture.size[0] + 1) + 3, math.ceil(count / columns) * (picture.size[1] + 2)
+    return new_figure(size[0] or width, size[1] or height)
+
+
+def _new_panels(figure: Any, count: int, columns: int) -> list[Any]:
+    grid = figure.subplots(math.ceil(count / columns), columns, sharex=True, sharey=True, squeeze=False).ravel()
     for unused in grid[count:]:
         unused.set_axis_off()
     return list(grid[:count])

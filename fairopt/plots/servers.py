@@ -54,13 +54,12 @@ def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any
     found = by_type(comparison.instance, comparison.allocations)
     shown = found.most()
     count = 1 + len(found.resources)
-    with lettering([*labels_of(comparison.instance), *found.tasks]):
-        width = max(max(BAR * len(found.tasks) / GROUP, NARROWEST) * len(shown), 3.0)
+    width = max(max(BAR * len(found.tasks) / GROUP, NARROWEST) * len(shown), 3.0)
+    panels = [] if axes is None else given(axes, count, f"tasks and {count - 1} resources")
+    figure = new_figure(width + 3, 2 * count) if axes is None else panels[0].figure
+    with lettering([*labels_of(comparison.instance), *found.tasks], panels):
         if axes is None:
-            figure = new_figure(width + 3, 2 * count)
             panels = list(figure.subplots(count, 1, sharex=True, squeeze=False).ravel())
-        else:
-            panels = given(axes, count, f"tasks and {count - 1} resources")
         per_server = {p: (tasks / found.servers)[shown] for p, tasks in found.tasks.items()}
         _bars(panels[0], per_server, per_server)
         panels[0].set_ylabel("tasks per server", fontsize=8)
@@ -79,7 +78,7 @@ def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any
             grow(figure, panels[0], (width, 1.3), 1, count)
         else:
             panels[0].legend(handles=_handles(found), loc="upper left", bbox_to_anchor=(1.01, 1.0), **LEGEND)
-            lay_out(panels[0].figure.canvas.figure)
+            lay_out(figure.canvas.figure)
             ticks_below(panels[-1], names, measured(panels[-1])[0])
     return panels
 

@@ -334,6 +334,7 @@ def drawn_quietly(a: fo.Allocation, kind: str = "dominant") -> tuple[Any, list[s
         warnings.simplefilter("always")
         ax = a.plot(kind=kind)
         ax.figure.draw_without_rendering()
+    assert all(w.filename == __file__ for w in said)  # the caller's line
     return ax, [str(w.message) for w in said]
 
 

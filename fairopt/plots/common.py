@@ -34,6 +34,7 @@ ASLANT = 35  # degrees
 FEWEST = 5  # letters that a name keeps
 BOX = "\u25a1"  # replaces a letter that no font has
 PREFERRED = ("Noto Sans", "Source Han Sans", "WenQuanYi", "Microsoft YaHei", "SimHei", "PingFang", "Hiragino", "Arial")
+INSIDE = ("fairopt", "contextlib")  # modules between a picture and the code that asked for it
 _LOST: ContextVar[set[str]] = ContextVar("letters that no font has")
 
 
@@ -245,7 +246,15 @@ def lettering(words: Iterable[str], axes: Iterable[Any]) -> Iterator[None]:
     if lost:
         some = " ".join(sorted(lost)[:20]) + (f" and {len(lost) - 20} more" if len(lost) > 20 else "")
         warnings.warn(f"no installed font has the letters {some}: names show {BOX} in their place; install a font that "
-                      "has them, as Noto Sans CJK", stacklevel=2)  # fmt: skip
+                      "has them, as Noto Sans CJK", stacklevel=_depth())  # fmt: skip
+
+
+def _depth() -> int:
+    """The stack level of the code that asked for a picture."""
+    frame, depth = sys._getframe(), 0
+    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] in INSIDE:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def _foreign(letter: str) -> bool:

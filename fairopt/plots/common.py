@@ -32,6 +32,7 @@ NUMBER = "number"  # gid of texts in cells and above bars, which get smaller or 
 SIZES = (8.0, 7.0, 6.0, 5.0)  # points of names and numbers; smaller ones cannot be read on paper
 ASLANT = 35  # degrees
 FEWEST = 5  # letters that a name keeps
+LATIN = 0x17F  # the last of the letters that every font has
 BOX = "\u25a1"  # replaces a letter that no font has
 PREFERRED = ("Noto Sans", "Source Han Sans", "WenQuanYi", "Microsoft YaHei", "SimHei", "PingFang", "Hiragino", "Arial")
 INSIDE = ("fairopt", "contextlib")  # modules between a picture and the code that asked for it
@@ -229,7 +230,7 @@ def lettering(words: Iterable[str], axes: Iterable[Any]) -> Iterator[None]:
     letters = set().union(*words)
     families: list[str] = list(matplotlib.rcParams["font.family"])
     more: list[str] = []
-    lost = {c for c in letters if c.isprintable() and not c.isspace()} if any(map(_foreign, letters)) else set()
+    lost = {c for c in letters if ord(c) > LATIN and c.isprintable() and not c.isspace()}
     if lost:
         more, lost = _fonts_with(lost, families)
     token = _LOST.set(lost)
@@ -255,10 +256,6 @@ def _depth() -> int:
     while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] in INSIDE:
         frame, depth = frame.f_back, depth + 1
     return depth
-
-
-def _foreign(letter: str) -> bool:
-    return ord(letter) > 0x17F  # what every font has: Latin letters with their accents
 
 
 def _fonts_with(letters: set[str], families: Sequence[str]) -> tuple[list[str], set[str]]:

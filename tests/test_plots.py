@@ -1,6 +1,7 @@
 """Pictures: what is drawn, not how its pixels look."""
 
 import sys
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -44,6 +45,20 @@ def test_axes_say_what_they_show() -> None:
     assert [t.get_text() for t in ax.get_xticklabels()] == ["bandwidth", "memory", "cpu"]
     assert ax.get_ylabel() == "share of capacity (%)"
     assert [t.get_text() for t in ax.texts] == ["100", "41", "16"]
+
+
+def test_a_single_picture_says_which_policy_it_is_of_and_what_it_shows() -> None:
+    a = fo.NashWelfare().allocate(TWO)
+    axes = {"demands": {"resources": ("cpu", "memory")}}
+    titles = {kind: a.plot(kind=kind, **axes.get(kind, {})).get_title().replace("\n", " ") for kind in plots.KINDS}
+    assert all(title.startswith("Nash welfare: ") for title in titles.values())
+    assert len(set(titles.values())) == len(titles)
+    assert TWO.plot(resources=("cpu", "memory")).get_title() == "Demands"
+    assert fo.check(a)["ef"].plot().get_title().startswith("Envy")
+    given = new_figure(4, 3).subplots()
+    given.set_title("mine")
+    assert a.plot(given).get_title() == "mine"
+    assert compare(["drf", "nash"], TWO).plot(kind="region")[0].get_title() == "What two users can run"
 
 
 def test_the_legend_reads_from_the_top_down() -> None:
@@ -136,7 +151,7 @@ def test_dominant_shares_of_many_users_span_decades_and_keep_zeros_in_sight() ->
     assert heights[0] == 0
 
 
-def test_a_resource_that_nobody_has_is_none_and_not_left_over() -> None:
+def test_a_resource_that_no_server_has_is_none_and_not_left_over() -> None:
     ax = plots.stacked_shares(fo.DRF().allocate(fo.Instance([[2, 0], [1, 0]], [400, 0])))
     assert [t.get_text() for t in ax.texts] == ["100", "none"]
     assert bars(ax)["left over"] == pytest.approx([0, 0])
@@ -305,3 +320,47 @@ def test_without_matplotlib_the_pip_line_is_named(draw: Any, monkeypatch: pytest
         compare(["drf"], TWO).plot()
     with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[plots\]'"):
         compare(["drf"], TYPED).plot_server_types()
+
+
+# -- letters of other scripts -----------------------------------------------------------------------------------------
+
+
+def of_users(*users: str) -> fo.Allocation:
+    return fo.DRF().allocate(fo.Instance(np.ones((len(users), 1)), [6], users=users))
+
+
+def drawn_quietly(a: fo.Allocation, kind: str = "dominant") -> tuple[Any, list[str]]:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ax = a.plot(kind=kind)
+        ax.figure.draw_without_rendering()
+    assert all(w.filename == __file__ for w in said)  # the caller's line
+    return ax, [str(w.message) for w in said]
+
+
+def test_letters_that_the_usual_font_lacks_are_drawn_with_another_installed_one() -> None:
+    from matplotlib import rcParams
+
+    letter = "\u2316"  # which STIXGeneral has, the font of symbols that comes with matplotlib, and DejaVu Sans has not
+    before = list(rcParams["font.family"])
+    ax, said = drawn_quietly(of_users(letter, "web"))
+    name = ax.get_yticklabels()[0]
+    assert name.get_text() == letter and name.get_fontfamily()[0] == before[0] and len(name.get_fontfamily()) == 2
+    assert said == [] and list(rcParams["font.family"]) == before
+    given = new_figure(4, 3).subplots()
+    given.set_yticks([0, 1])  # which makes labels in the usual font
+    of_users(letter, "web").plot(given, "dominant")
+    assert all(len(label.get_fontfamily()) == 2 for label in given.get_yticklabels())
+    given.figure.draw_without_rendering()
+
+
+def test_letters_that_no_font_has_are_named_once_and_drawn_as_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.font_manager import fontManager
+
+    monkeypatch.setattr(fontManager, "ttflist", [e for e in fontManager.ttflist if e.name.startswith("DejaVu")])
+    for kind in ("dominant", "shares", "envy"):
+        ax, said = drawn_quietly(of_users("用户-a", "web"), kind)
+        (only,) = said
+        assert only.startswith("no installed font has the letters 户 用: names show \u25a1 in their place")
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["\u25a1\u25a1-a", "web"]
+    assert drawn_quietly(of_users("é ß ł", "web"))[1] == []

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def drawn(thing: Any, width: int = 80) -> list[str]:
 
 
 class Equal:
-    """A mechanism that is no policy: the same number of tasks for all, without any option."""
+    """A mechanism that is not a policy: the same number of tasks for all, without any option."""
 
     name = "equal tasks"
 
@@ -133,7 +134,7 @@ def test_errors_that_are_not_of_fairopt_are_not_hidden() -> None:
         compare([Broken()], TWO)
 
 
-def test_a_mechanism_that_is_no_policy_can_be_compared() -> None:
+def test_a_mechanism_that_is_not_a_policy_can_be_compared() -> None:
     row = compare([Equal(), "drf"], TWO).rows()[0]
     assert (row["policy"], row["method"]) == ("equal tasks", "closed")
     assert row["ntt"] == pytest.approx(2 * 200 / 48)
@@ -170,12 +171,12 @@ def test_a_policy_without_a_name_is_called_by_its_blocks() -> None:
     ("policies", "words"),
     [
         (["drf", "drff"], "no policy 'drff'; did you mean 'drf'"),
-        (3, "no list of policies"),
+        (3, "not a list of policies"),
         ([fo.AlphaFair(1)], "AlphaFair.* has no allocate"),
         ([fo.Policy], "has no allocate"),
     ],
 )
-def test_what_is_no_policy_is_refused_before_anything_is_solved(policies: Any, words: str) -> None:
+def test_what_is_not_a_policy_is_refused_before_anything_is_solved(policies: Any, words: str) -> None:
     with pytest.raises(fo.InvalidBlock, match=words):
         compare(policies, TWO)
 
@@ -278,7 +279,7 @@ def test_a_policy_without_an_answer_has_no_rows_by_type() -> None:
     assert compare(["2df"], TYPED).server_type_tables() == []
 
 
-def test_nobody_has_tasks_on_no_type() -> None:
+def test_without_users_there_are_no_tasks_on_any_type() -> None:
     rows = compare(["drf"], TYPED.select_users([False, False])).by_server_type()
     assert [r["tasks"] for r in rows] == [0, 0]
 
@@ -409,7 +410,8 @@ def test_a_frame_without_pandas_names_the_pip_line(monkeypatch: pytest.MonkeyPat
 
 def test_markdown_is_one_table_with_findings_under_it() -> None:
     lines = compare(["drf", "drfh", "2df"], TWO).to_markdown().splitlines()
-    assert lines[0].startswith("| policy | tasks | AUR | Jain | least share | bandwidth | memory | cpu | solved by |")
+    assert lines[0].startswith("| policy | tasks | Jain | least share | bandwidth | memory | cpu | solved by | gap |")
+    assert lines[0].endswith("| AUR (units added) |")
     assert {line.count("|") for line in lines[:5]} == {12}
     assert lines[-1] == "DRF and DRFH give every user the same tasks (to 4 digits)"
 
@@ -428,6 +430,31 @@ def test_repr_names_the_policies() -> None:
     assert repr(compare(["drf", "2df", "tsf"], TWO)) == (
         "<Comparison of DRF, 2-DF and TSF on Instance(2 users x 3 resources on 1 server)>"
     )
+
+
+def test_aur_is_the_last_column_with_its_unit_or_that_units_are_added() -> None:
+    for units, header, words in (
+        (None, "AUR (units added)", "though their units may differ"),
+        (["core", "GiB", "GPU"], "AUR (units added)", "though their units may differ, as Jiang and Wu (2021) do."),
+        (["GiB"] * 3, "AUR (GiB)", "AUR: units left over, resources added up."),
+    ):
+        result = compare(["drf"], TWO.replace(units=units))
+        assert layout.groups(result)[-1][-1].header == header
+        assert words in " ".join(drawn(result, 400))
+    assert result.rows()[0]["aur"] == pytest.approx(285)
+
+
+def test_gaps_and_prices_that_are_rounding_are_zero() -> None:
+    def allocate(instance: fo.Instance) -> fo.Allocation:
+        right = fo.DRF().allocate(instance)
+        return fo.Allocation(instance, SimpleNamespace(name="by hand"), right.tasks[:, None],
+                             fo.Certificate(0.0, 1.0e-14, "closed"), 0.0, np.array([[0.25, 1e-14, 0.0]]))  # fmt: skip
+
+    a = allocate(TWO)
+    gap = layout.groups(compare([SimpleNamespace(name="by hand", allocate=allocate)], TWO))[-2][1]
+    assert (gap.header, gap.cells) == ("gap", ["0"])
+    servers = allocation_tables(a)[1]
+    assert [c.cells for c in servers.groups[-1]] == [["0.2500"], ["0"], ["0"]]
 
 
 # -- tables ---------------------------------------------------------------------------------------------------
@@ -457,8 +484,8 @@ def test_a_wide_terminal_shows_one_table() -> None:
 def test_80_columns_show_what_belongs_together_in_one_table() -> None:
     headers = [line.split() for line in drawn(compare(["drf", "2df"], TWO)) if line.startswith("policy")]
     assert headers == [
-        ["policy", "tasks", "AUR", "Jain", "least", "share", "bandwidth", "memory", "cpu"],
-        ["policy", "solved", "by", "gap", "seconds"],
+        ["policy", "tasks", "Jain", "least", "share", "bandwidth", "memory", "cpu"],
+        ["policy", "solved", "by", "gap", "seconds", "AUR", "(units", "added)"],
     ]
 
 
@@ -512,6 +539,8 @@ def test_servers_that_are_alike_share_a_row() -> None:
         ([1.188e8, 2.0], ["1.188e+08", "2.000e+00"]),
         ([15088.1, 21438.3], ["15,088", "21,438"]),
         ([math.nan], ["-"]),
+        ([560.27, 1e-14], ["560.27", "0"]),
+        ([3.0, -2e-10], ["3.0000", "0"]),
         ([], []),
     ],
 )
@@ -630,7 +659,7 @@ def test_html_of_strange_names_holds_no_tag_of_theirs() -> None:
 def test_latex_is_a_tabular_of_booktabs_with_as_many_cells_in_each_line() -> None:
     text = strange().to_latex()
     lines = text.splitlines()
-    assert lines[1] == r"\begin{tabular}{lrrrrrrrlrr}"
+    assert lines[1] == r"\begin{tabular}{lrrrrrrlrrr}"
     assert [lines[k] for k in (2, 4)] == [r"\toprule", r"\midrule"]
     assert text.count(r"\begin{tabular}") == text.count(r"\bottomrule") == text.count(r"\end{tabular}") == 5
     rows = [line for line in lines if line.endswith(r" \\")]
@@ -701,7 +730,7 @@ def test_the_frame_by_server_has_what_is_held_of_what_and_prices() -> None:
     assert "price of gpu" not in Bundles().allocate(UNITS).to_frame("server")
 
 
-def test_the_frame_of_placement_has_a_line_where_somebody_has_something() -> None:
+def test_the_frame_of_placement_has_a_line_where_a_user_has_something() -> None:
     pytest.importorskip("pandas", reason="pandas is in the extra parquet")
     a = fo.DRFH().allocate(UNITS)
     frame = a.to_frame(by="placement")
@@ -733,7 +762,7 @@ def test_resources_named_like_columns_hide_none() -> None:
 
 
 @pytest.mark.parametrize("by", ["user", "server", "placement"])
-def test_frames_of_nobody_are_empty(by: str) -> None:
+def test_frames_without_users_are_empty(by: str) -> None:
     pytest.importorskip("pandas", reason="pandas is in the extra parquet")
     frame = fo.DRF().allocate(fo.Instance(np.zeros((0, 2)), [1, 1])).to_frame(by)
     assert len(frame) == (by == "server")
@@ -868,7 +897,7 @@ def test_what_is_left_over_by_rounding_is_nothing():
 def test_a_printed_comparison_shows_its_table():
     instance = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
     shown = str(fo.compare([fo.DRF(), fo.NoFairness()], instance))
-    assert "policy" in shown and "least share" in shown and "most tasks     25  250" in shown and "\x1b" not in shown
+    assert "policy" in shown and "least share" in shown and "most tasks     25  0.5000" in shown and "\x1b" not in shown
 
 
 def test_an_instance_in_a_notebook_shows_users_and_servers_with_names_escaped():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,10 +34,10 @@ PLOT = """Draw what policies give: one picture, with a panel for each policy.
 
 \b
 [bold]Kinds[/]
-  shares       who holds how much of each resource, stacked
+  shares       shares of each resource by user, stacked
   dominant     dominant shares of users, sorted
   utilisation  the part of each resource in use, by class of servers
-  prices       what one more unit of each resource is worth
+  prices       what more of each resource is worth, in % of the dearest
   demands      the plane of two resources: users' demands as lines, and how
                the allocation fills the box of capacities
   region       the plane of two users: the tasks that fit beside each other,
@@ -80,8 +80,7 @@ def plot(
         result = Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :])
         if result.allocations:
             with working(f"drawing {path}"):
-                panels = plots.comparison(result, kind=kind, size=size, **two)
-                complaints = _save(panels[0].figure, path, dpi)
+                complaints = _save(lambda: plots.comparison(result, kind=kind, size=size, **two)[0].figure, path, dpi)
             for line in complaints:
                 console_for(stderr=True).print(f"note: {line}", markup=False, style="dim", soft_wrap=True)
             console_for().print(f"written: {path}", markup=False, soft_wrap=True)
@@ -148,18 +147,16 @@ def _how(one: str, other: str) -> str:
     return f"--axis {shlex.quote(one)} --axis {shlex.quote(other)}"
 
 
-def _save(figure: Any, path: Path, dpi: int) -> list[str]:
-    """Write the picture; what cannot be read in it, or matplotlib would have warned of, comes back as sentences."""
-    inches = figure.get_size_inches()
-    dpi = min(dpi, int(MOST_PIXELS / max(inches)))  # a picture of very many panels
+def _save(draw: Callable[[], Any], path: Path, dpi: int) -> list[str]:
+    """Write the picture; what cannot be read in it, and what is warned of, comes back as sentences."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
+        figure = draw()
+        dpi = min(dpi, int(MOST_PIXELS / max(figure.get_size_inches())))  # a picture of very many panels
         figure.savefig(path, dpi=dpi)
         found = plots.unreadable(figure)
-    words = {str(w.message) for w in said}
-    out = []
-    if any("missing from font" in w for w in words):
-        out.append("the font has no sign for some letters of the labels, so they are drawn as boxes")
+    words = list(dict.fromkeys(str(w.message) for w in said))
+    out = [w for w in words if w.startswith("no installed font")]
     if found or any("layout not applied" in w for w in words):
         said_of = "; ".join(found[:SHOWN]) + ("; ..." if len(found) > SHOWN else "")
         about = f" ({said_of})" if found else ""

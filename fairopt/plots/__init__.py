@@ -1,16 +1,13 @@
-"""Pictures of allocations, by matplotlib (the extra ``plots``); no screen is needed.
+"""Pictures of allocations with matplotlib (the extra ``plots``); no screen is needed.
 
 * `kinds`: the pictures by name, of an allocation, an instance, or several policies.
-* `shares`: stacked shares by resource. `dominant`: dominant shares, sorted.
+* `shares`: stacked shares by resource. `dominant`: dominant shares, sorted. `envy`: the envy matrix.
 * `use_bars`: utilisation by class of servers. `price_bars`: prices of resources. `servers`: tasks and use by type.
-* `envy`: the envy matrix.
-* `demands`: demands in the plane of two resources. `region`: what two users can run, and where notions are in it.
+* `demands`: demands in the plane of two resources. `region`: what two users can run, and where policies put them.
 * `frontier`: the corners of that region.
-* `panels`: one axes, or a panel for each policy. `arrange`: rows of panels, and the legend.
+* `panels`: one axes, or a panel for each policy: sizes, titles, legends, and names that fit.
 * `cells`: tables of coloured cells by class of servers. `layers`: which users have a colour of their own.
-* `chosen`: the two users or resources at the axes.
-* `common`: colours, sizes, numbers. `words`: labels cut to the room. `measure`: the size of axes.
-* `legible`: whether labels overlap or are cut off.
+* `common`: colours, numbers, shortened names, fonts. `legible`: whether labels overlap or are cut off.
 """
 
 from fairopt.plots.demands import demand_lines

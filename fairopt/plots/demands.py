@@ -1,7 +1,4 @@
-"""Users' demands as lines in the plane of two resources, and what an allocation makes of them.
-
-As in Fig. 2 (top) of Joe-Wong et al. (2013).
-"""
+"""Demands as lines in the plane of two resources, and the path of an allocation."""
 
 from __future__ import annotations
 
@@ -13,10 +10,9 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, held_units
 from fairopt.instance import Instance
-from fairopt.plots.chosen import two_of
-from fairopt.plots.common import HATCHES, cut, numbered
+from fairopt.plots.common import HATCHES, cut, plain
 from fairopt.plots.layers import Layer, by_largest
-from fairopt.plots.panels import Inches, Picture, one
+from fairopt.plots.panels import Picture, Two, one, two_of
 
 __all__ = ["DemandLines", "demand_lines"]
 
@@ -29,14 +25,14 @@ STROKES = ("-", (0, (6, 2)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))  # as hatches, 
 class DemandLines(Picture):
     """The box of capacities, a line for each user, and the path of what users hold, one after the other."""
 
-    def __init__(
-        self, instance: Instance, allocations: Sequence[Allocation], resources: Sequence[str] | None = None
-    ) -> None:
+    size = (2.9, 2.7)
+
+    def __init__(self, instance: Instance, allocations: Sequence[Allocation], resources: Two = None) -> None:
         self.instance = instance
         self.two = list(two_of(instance.resources, resources, "resources"))
         self.layers = by_largest(instance, allocations)
         self.path = bool(allocations)
-        self.size = (2.9, 2.7)
+        self.what = "demands and what users hold" if allocations else "demands"
         self.box = instance.total_capacities[self.two]
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
@@ -73,19 +69,16 @@ class DemandLines(Picture):
         names = [cut(instance.resource_titles[i], 36) for i in self.two]
         ax.set_xlim(0, 1.06 * box[0] or 1.0)
         ax.set_ylim(0, 1.06 * box[1] or 1.0)
-        ax.set_xlabel(names[0], fontsize=9)
-        ax.set_ylabel(names[1], fontsize=9)
-
-    def fit(self, ax: Any, size: Inches, names: Inches) -> None:
-        """Numbers at the axes."""
-        numbered(ax, size)
+        ax.set_xlabel(names[0])
+        ax.set_ylabel(names[1])
+        plain(ax)
 
     def _slopes(self, allocation: Allocation | None) -> Float:
         """Units of the two resources in the proportion of each user's line."""
         if self.instance.demands.ndim == 3 and allocation is not None:
             return np.asarray(held_units(allocation)[:, self.two])
         units = self.instance.cheapest_ratios[:, self.two] * self.box
-        return np.where(np.isfinite(units), units, 0.0)  # infinite for who may run nowhere
+        return np.where(np.isfinite(units), units, 0.0)  # infinite for a user without an eligible server
 
     def handles(self) -> list[Any]:
         """Users, the box and the path."""
@@ -103,34 +96,17 @@ class DemandLines(Picture):
         return made
 
 
-def demand_lines(subject: Allocation | Instance, ax: Any = None, resources: Sequence[str] | None = None) -> Any:
+def demand_lines(subject: Allocation | Instance, ax: Any = None, resources: Two = None) -> Any:
     """Demands in the plane of two resources: the wider the fan, the more users differ.
 
-    As in Fig. 2 (top) of Joe-Wong et al. (2013).
+    As in Fig. 2 (top) of Joe-Wong et al. (2013). The subject is an allocation or an instance, and ``resources`` names
+    the two at the axes where there are more.
 
-    Parameters
-    ----------
-    subject : Allocation or Instance
-        The box is the capacity of all servers together. Each user's line has the ratio of its demands for the two
-        resources as its slope and ends where the user alone would fill the box. The dashed path adds up what an
-        allocation gives, users with the flattest lines first: it is straight where all users are alike, and ends at
-        what is in use. Where demands differ by server, slopes are those of what users hold in the allocation, or of
-        the tasks that take the least if there is none.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; the legend goes beside it. Default: the only axes of a new figure, ``ax.figure``.
-    resources : (str, str), optional
-        Those at the axes; needed where there are more than two.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    MissingExtra
-        Without matplotlib.
-    InvalidBlock
-        If it is not clear which two resources are meant, or there is one only.
+    The box is the capacity of all servers together. Each user's line has the ratio of its demands for the two resources
+    as its slope and ends where the user alone would fill the box. The dashed path adds up what an allocation gives,
+    users with the flattest lines first: it is straight where all users are alike, and ends at what is in use. Where
+    demands differ by server, slopes are those of what users hold in the allocation, or of the tasks that take the least
+    if there is none.
 
     Examples
     --------
@@ -149,7 +125,7 @@ def _stroke(layer: Layer) -> Any:
 
 
 def _to_the_box(slopes: Float, box: Float) -> Float:
-    """Where rays from the origin leave the box; the origin for users who need neither resource."""
+    """Points where rays from the origin leave the box; the origin for users that need neither resource."""
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(slopes > 0, box / slopes, np.inf).min(axis=1, initial=np.inf)
     return slopes * np.where(np.isfinite(reach), reach, 0.0)[:, None]

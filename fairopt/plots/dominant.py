@@ -11,77 +11,65 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
-from fairopt.plots.common import COLOURS, NOISE, plain, room_for
-from fairopt.plots.panels import Inches, Picture, one
-from fairopt.plots.words import lines_high, shorter, ticks_beside
+from fairopt.plots.common import COLOURS, NOISE, NUMBER, Inches, plain, shorter
+from fairopt.plots.panels import Picture, one
 
 __all__ = ["DominantShares", "dominant_shares"]
 
 NAMED = 30  # users up to whom each has a bar and its name
-DECADES = 100.0  # how often the smallest positive share fits into the largest before the axis is logarithmic
-NUMBERS = (7.0, 6.0, 5.0)  # points of numbers beside bars
+DECADES = 100.0  # ratio of the largest to the smallest positive share above which the axis is logarithmic
 TITLE = "dominant share per weight (%)"
 
 
 class DominantShares(Picture):
     """Bars by name for up to 30 users, a curve for more; the order of names is that of the first allocation."""
 
+    what = "dominant shares"
+
     def __init__(self, instance: Instance, allocations: Sequence[Allocation]) -> None:
         self.instance = instance
         shares = [_shares(a) for a in allocations]
         self.few = instance.n_users <= NAMED
         self.order = np.argsort(shares[0], kind="stable")
-        self.largest = max((float(s.max(initial=0.0)) for s in shares), default=0.0)
-        smallest = min((float(s[s > NOISE * self.largest].min(initial=np.inf)) for s in shares), default=np.inf)
+        self.largest = max(float(s.max(initial=0.0)) for s in shares)
+        smallest = min(float(s[s > NOISE * self.largest].min(initial=np.inf)) for s in shares)
         self.from_log = smallest if self.largest > DECADES * smallest else None
         self.limited = any(_done(a).any() for a in allocations)
-        self.size = (2.4, 0.2 * max(instance.n_users, 4)) if self.few else (2.9, 2.7)
-        if self.few:
-            self.users = [shorter(instance.users[j]) for j in self.order]
-            self.left = room_for(self.users)
+        self.size = (2.6, 0.2 * max(instance.n_users, 4)) if self.few else (2.9, 2.7)
+        self.beside = [shorter(instance.users[j], 30) for j in self.order] if self.few else ()
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
         """The bars with their numbers, or the curve."""
         assert allocation is not None
         shares = _shares(allocation)
+        shares[shares <= NOISE * self.largest] = 0.0
         order = self.order if self.few else np.argsort(shares, kind="stable")
         colours = np.where(_done(allocation)[order], COLOURS[4], COLOURS[0])
         at = np.arange(self.instance.n_users)
         if self.few:
-            ax.barh(at, shares[order], color=colours, height=0.75)
-            for y, share in zip(at, shares[order].tolist(), strict=True):
-                ax.annotate(f"{share:.3g}", (share, y), xytext=(2, 0), textcoords="offset points",
-                            va="center", fontsize=7, color="#404040")  # fmt: skip
-            ax.set_xlabel(TITLE, fontsize=9)
-            ax.set_xlim(0, 1.18 * self.largest or 1.0)  # with room for the numbers
+            bars = ax.barh(at, shares[order], color=colours, height=0.75)
+            ax.bar_label(bars, fmt="{:.3g}", padding=2, fontsize=7, color="#404040", gid=NUMBER)
+            ax.set_xlabel(TITLE)
+            ax.set_xlim(0, 1.2 * self.largest or 1.0)  # with room for the numbers
             ax.set_ylim(-0.6, max(len(at), 1) - 0.4)
         else:
             ax.scatter(at, shares[order], c=colours, s=5, linewidths=0)
-            ax.set_xlabel(f"{self.instance.n_users:,} users, smallest first", fontsize=9)
-            ax.set_ylabel(TITLE, fontsize=9)
+            ax.set_xlabel(f"{self.instance.n_users:,} users, smallest first")
+            ax.set_ylabel(TITLE)
             ax.margins(x=0.01)
             if self.from_log is not None:  # zeros stay in sight, unlike on a "log" scale
                 ax.set_yscale("symlog", linthresh=self.from_log)
                 ax.yaxis.set_major_formatter("{x:g}")
             ax.set_ylim(bottom=0 if self.from_log is None else -self.from_log / 4)
             ax.set_ylim(top=self.largest * (1.05 if self.from_log is None else 1.5) or 1.0)
-        ax.tick_params(labelsize=8)
         plain(ax)
 
-    def fit(self, ax: Any, size: Inches, names: Inches) -> None:
-        """Names of users, and numbers beside bars that have room for them."""
-        if not self.few:
-            ax.locator_params(axis="x", nbins=min(max(int(size[0] / 0.4), 1), 5))
-            return
-        ax.locator_params(axis="x", nbins=min(max(int(size[0] / 0.4), 1), 9))
-        points = next((p for p in NUMBERS if lines_high(1, p) <= size[1] / max(len(self.users), 1)), 0.0)
-        for text in ax.texts:
-            text.set_visible(points > 0)
-            text.set_fontsize(points or NUMBERS[-1])
-        ticks_beside(ax, self.users, size[1], names[0])
+    def room(self, size: Inches) -> Inches:
+        """Room beside each bar."""
+        return size[0], size[1] / max(len(self.beside), 1)
 
     def handles(self) -> list[Any]:
-        """Who wants more and who does not, where somebody does not."""
+        """Users that want more and users that run all their tasks, where there are any."""
         from matplotlib.patches import Patch
 
         words = ("wants more", "runs all its tasks")
@@ -92,21 +80,7 @@ class DominantShares(Picture):
 def dominant_shares(allocation: Allocation, ax: Any = None) -> Any:
     """Dominant shares per weight, from the smallest to the largest; users that run all their tasks are lighter.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Any. Up to 30 users have a bar and a name each.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw. Default: the only axes of a new figure, ``ax.figure``.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    MissingExtra
-        Without matplotlib.
+    Up to 30 users have a bar and a name each.
 
     Examples
     --------
@@ -119,8 +93,8 @@ def dominant_shares(allocation: Allocation, ax: Any = None) -> Any:
 
 
 def _shares(allocation: Allocation) -> NDArray[np.floating[Any]]:
-    return np.asarray(100 * allocation.share(DominantShare()) / allocation.instance.weights)
+    return np.array(100 * allocation.share(DominantShare()) / allocation.instance.weights)
 
 
 def _done(allocation: Allocation) -> NDArray[np.bool_]:
-    return np.asarray(allocation.tasks >= allocation.instance.task_limits * (1 - 1e-6))
+    return np.asarray(allocation.tasks >= allocation.instance.task_limits * (1 - NOISE))

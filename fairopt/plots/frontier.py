@@ -1,4 +1,4 @@
-"""How many tasks of two users fit beside each other: the corners of the region, exactly, without a program."""
+"""Corners of the region of tasks that two users can run together, exactly and without a program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def frontier(demands: Float, left: Float, limits: Float) -> Float:
     parts = [_of_server(demands[:, s], left[s]) for s in range(len(left))]
     start = np.array([0.0, sum(p[0, 1] for p in parts)])
     steps = np.vstack([np.diff(p, axis=0) for p in parts] or [np.zeros((0, 2))])
-    steps = steps[np.argsort(np.arctan2(steps[:, 1], steps[:, 0]), kind="stable")[::-1]]  # flat ones first
+    steps = steps[np.argsort(np.arctan2(steps[:, 1], steps[:, 0]), kind="stable")[::-1]]  # flat edges first
     return _cut_at(np.vstack([start, start + np.cumsum(steps, axis=0)]), limits)
 
 

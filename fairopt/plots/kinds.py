@@ -1,4 +1,4 @@
-"""The kinds of pictures by name, for one allocation, for an instance and for policies side by side."""
+"""The kinds of pictures by name: of one allocation, of an instance, of policies side by side."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.instance import Instance
-from fairopt.plots.chosen import two_of
 from fairopt.plots.demands import DemandLines
 from fairopt.plots.dominant import DominantShares
 from fairopt.plots.envy import EnvyMatrix, check_users
-from fairopt.plots.panels import Picture, Size, many, one
+from fairopt.plots.panels import Picture, Size, Two, many, one, two_of
 from fairopt.plots.price_bars import PriceBars
 from fairopt.plots.region import Region
 from fairopt.plots.shares import StackedShares
@@ -23,48 +22,31 @@ from fairopt.properties.envy import envy
 __all__ = ["KINDS", "PLANES", "check", "comparison", "draw"]
 
 KINDS = {
-    "shares": "who holds how much of each resource, stacked",
+    "shares": "shares of each resource by user, stacked",
     "dominant": "dominant shares of users, sorted",
     "utilisation": "the part of each resource in use, by class of servers",
-    "prices": "what one more unit of each resource is worth, by class of servers",
+    "prices": "what more of each resource is worth, by class of servers",
     "demands": "the plane of two resources: users' demands as lines, and how the allocation fills the box",
     "region": "the plane of two users: the tasks that fit beside each other, and where policies put them",
     "envy": "how many more tasks each user would run on what each other user holds",
 }
-PLANES = {"demands": "resources", "region": "users"}  # what stands at the axes
+PLANES = {"demands": "resources", "region": "users"}  # what the axes are
 
 
 def check(
-    instance: Instance,
-    kind: str,
-    users: Sequence[str] | None = None,
-    resources: Sequence[str] | None = None,
+    instance: Instance, kind: str, users: Two = None, resources: Two = None,
     how: Callable[[str, str], str] | None = None,
-) -> None:
-    """Refuse what cannot be drawn before anything is solved.
+) -> None:  # fmt: skip
+    """Refuse what cannot be drawn before anything is solved; arguments are those of `draw`.
 
-    Parameters
-    ----------
-    instance : Instance
-        What allocations will be of.
-    kind : str
-        One of `KINDS`.
-    users, resources : (str, str), optional
-        The two at the axes of ``region`` and of ``demands``.
-    how : callable, optional
-        How two names are chosen where this is asked, as an error says it. Default: ``users=('a', 'b')``.
-
-    Raises
-    ------
-    InvalidBlock
-        If the kind is unknown, it is not clear what stands at its axes, or there are too many users for a matrix.
+    ``how`` writes how two names are chosen, as an error says it.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> check(fo.Instance([[1]], [2]), "demands")
     Traceback (most recent call last):
-    fairopt.errors.InvalidBlock: this picture has two resources at its axes, and there is 1 of them
+    fairopt.errors.InvalidBlock: this picture has two resources at its axes, and the instance has 1
     """
     if kind not in KINDS:
         raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, KINDS)}")
@@ -72,7 +54,7 @@ def check(
     for what, names in asked.items():
         if names is not None and PLANES.get(kind) != what:
             right = next(k for k, w in PLANES.items() if w == what)
-            raise InvalidBlock(f"a picture of {kind!r} has no two {what} to choose; {what}= goes with kind={right!r}")
+            raise InvalidBlock(f"kind={kind!r} takes no {what}=, which goes with kind={right!r}; leave it out")
     if kind in PLANES:
         what = PLANES[kind]
         two_of(instance.users if what == "users" else instance.resources, asked[what], what, how)
@@ -81,35 +63,9 @@ def check(
 
 
 def draw(
-    subject: Allocation | Instance,
-    kind: str = "shares",
-    ax: Any = None,
-    users: Sequence[str] | None = None,
-    resources: Sequence[str] | None = None,
+    subject: Allocation | Instance, kind: str = "shares", ax: Any = None, users: Two = None, resources: Two = None
 ) -> Any:
-    """A picture of one allocation, or (``demands`` and ``region``) of an instance that nobody has shared out yet.
-
-    Parameters
-    ----------
-    subject : Allocation or Instance
-        What to draw.
-    kind : str
-        One of `KINDS`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw. Default: the only axes of a new figure, ``ax.figure``.
-    users, resources : (str, str), optional
-        The two at the axes of ``region`` and of ``demands``.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    MissingExtra
-        Without matplotlib.
-    InvalidBlock
-        If there is no such picture of it.
+    """A picture of one allocation, or (``demands`` and ``region``) of an instance without one; see `Allocation.plot`.
 
     Examples
     --------
@@ -120,7 +76,7 @@ def draw(
     if isinstance(subject, Instance):
         check(subject, kind, users, resources)
         if kind not in PLANES:
-            raise InvalidBlock(f"{kind!r} is a picture of an allocation; of an instance there are {', '.join(PLANES)}")
+            raise InvalidBlock(f"{kind!r} is a picture of an allocation; those of an instance are {', '.join(PLANES)}")
         return one(_picture(subject, kind, {}, users, resources), None, ax)
     check(subject.instance, kind, users, resources)
     name = label(subject.policy)
@@ -128,38 +84,12 @@ def draw(
 
 
 def comparison(
-    comparison: Any,
-    axes: Any = None,
-    kind: str = "shares",
-    users: Sequence[str] | None = None,
-    resources: Sequence[str] | None = None,
-    size: Size = None,
-) -> list[Any]:
-    r"""A panel for each policy, with the same scales and colours and one legend.
+    comparison: Any, axes: Any = None, kind: str = "shares", users: Two = None, resources: Two = None,
+    size: Size | None = None,
+) -> list[Any]:  # fmt: skip
+    r"""A panel for each policy, with the same scales and colours and one legend; see `Comparison.plot`.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        What `compare` returns. Policies without an answer are left out.
-    axes : Axes or sequence of Axes, optional
-        One per policy with an answer; the legend goes beside the last. Default: panels of a new figure.
-    kind : str
-        One of `KINDS`. ``region`` of two users is one panel with a point for each policy.
-    users, resources : (str, str), optional
-        The two at the axes of ``region`` and of ``demands``.
-    size : (float or None, float or None), optional
-        Inches of the new figure; None for what its panels need.
-
-    Returns
-    -------
-    list of matplotlib.axes.Axes
-
-    Raises
-    ------
-    MissingExtra
-        Without matplotlib.
-    InvalidBlock
-        If there is nothing to draw, no such kind, or not enough axes to draw it on.
+    ``size`` is that of a new figure in inches, (width, height), None for what its panels need.
 
     Examples
     --------
@@ -176,13 +106,7 @@ def comparison(
     return many(_picture(comparison.instance, kind, found, users, resources), found, axes, size)
 
 
-def _picture(
-    instance: Instance,
-    kind: str,
-    found: Mapping[str, Allocation],
-    users: Sequence[str] | None,
-    resources: Sequence[str] | None,
-) -> Picture:
+def _picture(instance: Instance, kind: str, found: Mapping[str, Allocation], users: Two, resources: Two) -> Picture:
     allocations = list(found.values())
     if kind == "demands":
         return DemandLines(instance, allocations, resources)
@@ -190,8 +114,7 @@ def _picture(
         return Region(instance, found, users)
     if kind == "envy":
         return EnvyMatrix([envy(a) for a in allocations], allocations)
-    usual: dict[str, Any] = {
+    usual: dict[str, Callable[[Instance, Sequence[Allocation]], Picture]] = {
         "shares": StackedShares, "dominant": DominantShares, "utilisation": UseBars, "prices": PriceBars,
     }  # fmt: skip
-    made: Picture = usual[kind](instance, allocations)
-    return made
+    return usual[kind](instance, allocations)

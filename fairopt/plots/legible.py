@@ -1,4 +1,4 @@
-"""Whether the words of a picture can be read: measured as they are drawn."""
+"""Labels that overlap or leave the picture, measured as they are drawn."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 __all__ = ["unreadable"]
-
-Float = NDArray[np.floating[Any]]
 
 SPARE = 0.75  # points by which the box of a word is larger than its letters, to a side
 LEAST = 0.3  # inches of axes below which nothing can be seen in them
 
 
 def unreadable(figure: Any) -> list[str]:
-    """Words over each other, words and legends that leave the picture, axes too small to show anything: a phrase each.
+    """A phrase for each label that overlaps another or leaves the picture, and for axes that are too small.
 
     The figure is laid out, and not changed.
 
@@ -28,23 +25,22 @@ def unreadable(figure: Any) -> list[str]:
     []
     """
     figure.draw_without_rendering()
-    words = list(_words(figure))
-    boxes = [_box(text, figure.dpi) for text in words]
-    names = [repr(" ".join(text.get_text().split())) for text in words]
-    out = [f"{name} leaves the picture" for name, box in zip(names, boxes, strict=True) if not _inside(figure, box)]
-    out += [f"{names[a]} lies over {names[b]}" for a, b in _pairs(boxes)]
+    pixel, spare = figure.bbox.padded(1), SPARE / 72 * figure.dpi
+    words = [(repr(" ".join(text.get_text().split())), _box(text, spare)) for text in _words(figure)]
+    out = [f"{name} leaves the picture" for name, box in words if not all(pixel.contains(*p) for p in box.vertices)]
+    bounds = np.array([box.get_extents().extents for _, box in words]).reshape(-1, 4)
+    for k, (name, box) in enumerate(words):
+        near = (bounds[:k, :2] < bounds[k, 2:]).all(axis=1) & (bounds[k, :2] < bounds[:k, 2:]).all(axis=1)
+        out += [f"{name} lies over {words[j][0]}" for j in np.flatnonzero(near) if box.intersects_path(words[j][1])]
     panels = [ax for ax in figure.axes if ax.get_visible() and ax.axison and ax.get_label() != "<colorbar>"]
-    legends = [*figure.legends, *(found for ax in panels if (found := ax.get_legend()) is not None)]
-    for legend in legends:
+    for legend in [*figure.legends, *(found for ax in panels if (found := ax.get_legend()) is not None)]:
         frame = legend.get_window_extent()
-        if not _inside(figure, frame.padded(-SPARE / 72 * figure.dpi).corners()):
+        if not all(pixel.contains(*p) for p in frame.padded(-spare).corners()):
             out.append("the legend leaves the picture")
         if any(frame.overlaps(ax.get_window_extent()) for ax in panels if ax is not legend.axes):
             out.append("the legend lies over a panel")
     least = min((min(ax.get_window_extent().size) / figure.dpi for ax in panels), default=LEAST)
-    if least < LEAST:
-        out.append(f"a panel is {least:.2f} inches small")
-    return out
+    return [*out, f"a panel is {least:.2f} inches small"] if least < LEAST else out
 
 
 def _words(figure: Any) -> Iterator[Any]:
@@ -65,42 +61,16 @@ def _words(figure: Any) -> Iterator[Any]:
             yield text
 
 
-def _box(text: Any, dpi: float) -> Float:
-    """Corners of the box of a text, turned with it, shape (4, 2)."""
-    spare, angle = SPARE / 72 * dpi, text.get_rotation() % 360
-    around = text.get_window_extent()
-    if angle % 90 == 0:
-        return np.asarray(around.padded(-spare).corners())[[0, 1, 3, 2]]
+def _box(text: Any, spare: float) -> Any:
+    """The box of a text, turned with it, as a closed path."""
+    from matplotlib.path import Path
+    from matplotlib.transforms import Affine2D
+
+    middle, angle = text.get_window_extent(), text.get_rotation()
     text.set_rotation(0)
     level = text.get_window_extent()
     text.set_rotation(angle)
     half = np.array([level.width, level.height]) / 2 - spare
-    corners = half * [[-1, -1], [-1, 1], [1, 1], [1, -1]]
-    turn = np.radians(angle)
-    middle = (np.asarray(around.p0) + np.asarray(around.p1)) / 2
-    return np.asarray(corners @ [[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]] + middle)
-
-
-def _inside(figure: Any, corners: Float) -> bool:
-    low, high = np.asarray(figure.bbox.p0) - 1, np.asarray(figure.bbox.p1) + 1  # a pixel
-    return bool((corners >= low).all() and (corners <= high).all())
-
-
-def _pairs(boxes: list[Float]) -> Iterator[tuple[int, int]]:
-    """Boxes that overlap."""
-    if not boxes:
-        return
-    low, high = np.min(boxes, axis=1), np.max(boxes, axis=1)
-    for k in range(1, len(boxes)):
-        near = ((low[:k] < high[k]) & (low[k] < high[:k])).all(axis=1)
-        yield from ((k, int(j)) for j in np.flatnonzero(near) if _overlap(boxes[k], boxes[j]))
-
-
-def _overlap(one: Float, other: Float) -> bool:
-    """Whether two rectangles do: no side of either lies between them."""
-    for box in (one, other):
-        for side in (box[1] - box[0], box[2] - box[1]):
-            a, b = one @ side, other @ side
-            if a.max() <= b.min() or b.max() <= a.min():
-                return False
-    return True
+    corners = half * [[-1, -1], [-1, 1], [1, 1], [1, -1], [-1, -1]]
+    centre = (np.asarray(middle.p0) + np.asarray(middle.p1)) / 2
+    return Path(corners, closed=True).transformed(Affine2D().rotate_deg(angle).translate(*centre))

@@ -1,8 +1,8 @@
-"""What two users can run beside each other, and where notions put them (Joe-Wong et al. 2013, Fig. 2, bottom)."""
+"""The tasks that two users can run beside each other, and where policies put them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,32 +10,33 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
-from fairopt.plots.chosen import two_of
-from fairopt.plots.common import colour, cut, numbered
+from fairopt.plots.common import NOISE, colour, cut, plain
 from fairopt.plots.frontier import frontier
-from fairopt.plots.panels import Inches, Picture, one
+from fairopt.plots.panels import Picture, Two, one, two_of
 from fairopt.policy import label
 
 __all__ = ["Region", "feasible_region"]
 
 Float = NDArray[np.floating[Any]]
 
-STROKES = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (4, 1.2, 1.2, 1.2)))  # lines that coincide are both seen
+# dashed, so that lines which coincide are both seen
+STROKES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (4, 1.2, 1.2, 1.2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SAME = 1e-4  # of the picture: points that nobody can tell apart share a marker
-BEYOND = 1.7  # how much further than the region the picture goes, to show where lines meet the axes
+SAME = 1e-4  # of the picture: points that cannot be told apart share a marker
+BEYOND = 1.7  # limits of the axes relative to the region, so that lines are seen to meet the axes
 
 
 class Region(Picture):
     """Lines of full resources, the region between them, and a point for each allocation."""
 
-    def __init__(
-        self, instance: Instance, allocations: Mapping[str, Allocation], users: Sequence[str] | None = None
-    ) -> None:
+    what = "what two users can run"
+    size = (2.9, 2.7)
+
+    def __init__(self, instance: Instance, allocations: Mapping[str, Allocation], users: Two = None) -> None:
         self.instance = instance
         self.two = list(two_of(instance.users, users, "users"))
         self.found = dict(allocations)
-        self.together = instance.n_users == 2  # others would hold something else under each policy
+        self.together = instance.n_users == 2  # with more users, what the others hold depends on the policy
         capacity = instance.capacities * instance.counts[:, None]
         demands = np.where(instance.eligible[self.two, :, None], instance.per_server_demands[self.two], np.inf)
         shown = list(self.found.values())[: 1 if self.together else None]
@@ -47,7 +48,6 @@ class Region(Picture):
         self._lines = [self._full_lines(left) for left in remaining]
         meets = np.array([ends.max(axis=0) for lines in self._lines for _, ends in lines] or [self.reach])
         self.view = 1.04 * np.where(meets <= BEYOND * self.reach, meets, 0.0).max(axis=0).clip(self.reach)
-        self.size = (2.9, 2.7)
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
         """The region, its lines, and the points."""
@@ -57,26 +57,23 @@ class Region(Picture):
         ax.fill(*corners.T, facecolor="#DCE9F2", edgecolor="none", zorder=0.5)
         ax.plot(*edge.T, color="#7F9DB5", linewidth=0.8, zorder=1)
         for i, ends in self._lines[k]:
-            ax.plot(*ends.T, color=colour(i), linestyle=self._stroke(i), linewidth=1.6, zorder=2)
+            ax.plot(*ends.T, color=colour(i), linestyle=STROKES[i % len(STROKES)], linewidth=1.6, zorder=2)
         limits = self.instance.task_limits[self.two]
         for limit, line, most in zip(limits.tolist(), (ax.axvline, ax.axhline), self.view.tolist(), strict=True):
             if limit <= most:
                 line(limit, color="#8C8C8C", linewidth=1.0, linestyle=(0, (1, 1)), zorder=1.5)
         if allocation is None or self.together:
             for n, (_, point) in enumerate(self._points()):
-                ax.plot(*point, MARKERS[n % len(MARKERS)], color=self._shade(n), markersize=7, markeredgecolor="white",
+                ax.plot(*point, MARKERS[n % len(MARKERS)], color=colour(n + 5), markersize=7, markeredgecolor="white",
                         zorder=4, clip_on=False)  # fmt: skip
         else:
             ax.plot(*allocation.tasks[self.two], MARKERS[0], color="black", markersize=6, zorder=4, clip_on=False)
         ax.set_xlim(0, self.view[0])
         ax.set_ylim(0, self.view[1])
         names = [cut(self.instance.users[j], 30) for j in self.two]
-        ax.set_xlabel(f"tasks of {names[0]}", fontsize=9)
-        ax.set_ylabel(f"tasks of {names[1]}", fontsize=9)
-
-    def fit(self, ax: Any, size: Inches, names: Inches) -> None:
-        """Numbers at the axes."""
-        numbered(ax, size)
+        ax.set_xlabel(f"tasks of {names[0]}")
+        ax.set_ylabel(f"tasks of {names[1]}")
+        plain(ax)
 
     def handles(self) -> list[Any]:
         """Resources, the region, limits and points."""
@@ -84,26 +81,26 @@ class Region(Picture):
         from matplotlib.patches import Patch
 
         several = self.instance.n_servers > 1
-        words = "possible on these servers" if several else "possible"
+        words, full = ("possible on these servers", "full everywhere") if several else ("possible", "full")
         made: list[Any] = [Patch(facecolor="#DCE9F2", edgecolor="#7F9DB5", label=words)]
-        full = "full everywhere" if several else "full"
         for i, _ in self._lines[0]:
             seen = any(self._in_view(ends) for lines in self._lines for k, ends in lines if k == i)
             words = f"{cut(self.instance.resources[i], 16)} {full}" + ("" if seen else ":\nfurther out")
-            made.append(Line2D([], [], color=colour(i), linestyle=self._stroke(i), linewidth=1.6, label=words))
+            stroke = STROKES[i % len(STROKES)]
+            made.append(Line2D([], [], color=colour(i), linestyle=stroke, linewidth=1.6, label=words))
         if (self.instance.task_limits[self.two] <= self.view).any():
             made.append(Line2D([], [], color="#8C8C8C", linestyle=(0, (1, 1)), label="task limit"))
         if self.together or not self.found:
             for n, (names, point) in enumerate(self._points()):
-                at = ", ".join(f"{x:.4g}" for x in point)
-                made.append(Line2D([], [], marker=MARKERS[n % len(MARKERS)], color=self._shade(n), linestyle="",
+                at = ", ".join(f"{x:.4g}" for x in np.where(point > NOISE * self.reach, point, 0.0))
+                made.append(Line2D([], [], marker=MARKERS[n % len(MARKERS)], color=colour(n + 5), linestyle="",
                                    markersize=6, label="\n= ".join(map(cut, names)) + f"\n({at})"))  # fmt: skip
         else:
             made.append(Line2D([], [], marker="o", color="black", linestyle="", label="the allocation"))
         return made
 
     def _points(self) -> list[tuple[list[str], Float]]:
-        """Where allocations lie, with the names of all that lie there."""
+        """Points of allocations, each with the names of all policies there."""
         out: list[tuple[list[str], Float]] = []
         for name, allocation in self.found.items():
             point = allocation.tasks[self.two]
@@ -116,26 +113,22 @@ class Region(Picture):
 
     def _in_view(self, ends: Float) -> bool:
         """Whether a line passes through the picture."""
-        across, up = ends.max(axis=0)
-        upright, level = (ends[0] == ends[1]).tolist()
-        if upright or level:
-            return bool((across <= self.view[0] or level) and (up <= self.view[1] or upright))
-        return bool(self.view[0] / across + self.view[1] / up > 1)  # the far corner lies beyond it
+        from matplotlib.path import Path
+        from matplotlib.transforms import Bbox
+
+        return bool(Path(ends).intersects_bbox(Bbox([[0.0, 0.0], self.view]), filled=False))
 
     def _full_lines(self, left: Float) -> list[tuple[int, Float]]:
-        """Resources with the ends of the line on which their units on all servers together are gone."""
-        if self.instance.demands.ndim == 3:  # what a task takes depends on the server, so there is no such line
+        """Each resource with the ends of the line on which all of its units are in use."""
+        if self.instance.demands.ndim == 3:  # demands depend on the server, so that there is no line
             return []
         usable = self.instance.eligible[self.two].any(axis=0)
         room = left[usable].sum(axis=0)
-        out = []
+        far, out = 2 * np.maximum(self.reach, 1.0), []
         for i, (a, b) in enumerate(self.instance.demands[self.two].T.tolist()):
-            if a > 0 and b > 0:
-                out.append((i, np.array([[0.0, room[i] / b], [room[i] / a, 0.0]])))
-            elif a > 0:
-                out.append((i, np.array([[room[i] / a, 0.0], [room[i] / a, 2 * max(self.reach[1], 1.0)]])))
-            elif b > 0:
-                out.append((i, np.array([[0.0, room[i] / b], [2 * max(self.reach[0], 1.0), room[i] / b]])))
+            if a > 0 or b > 0:
+                start = [0.0, room[i] / b] if b > 0 else [room[i] / a, far[1]]
+                out.append((i, np.array([start, [room[i] / a, 0.0] if a > 0 else [far[0], room[i] / b]])))
         return out
 
     def _by_others(self, allocation: Allocation) -> Float:
@@ -147,43 +140,18 @@ class Region(Picture):
             own = (self.instance.per_server_demands[self.two] * tasks).sum(axis=0)
         return np.zeros_like(own) if self.instance.n_users == 2 else np.maximum(allocation.usage - own, 0.0)
 
-    @staticmethod
-    def _stroke(i: int) -> Any:
-        return STROKES[i % len(STROKES)]
 
-    @staticmethod
-    def _shade(n: int) -> str:
-        return colour(n + 5)  # not those of the first lines
-
-
-def feasible_region(subject: Allocation | Instance, ax: Any = None, users: Sequence[str] | None = None) -> Any:
+def feasible_region(subject: Allocation | Instance, ax: Any = None, users: Two = None) -> Any:
     """The tasks that two users can run beside each other, and where an allocation lies.
 
-    As in Fig. 2 (bottom) of Joe-Wong et al. (2013).
+    As in Fig. 2 (bottom) of Joe-Wong et al. (2013). The subject is an allocation or an instance, and ``users`` names
+    the two at the axes where there are more.
 
-    Parameters
-    ----------
-    subject : Allocation or Instance
-        Each resource is a line on which its units on all servers together are used up; the more these lines differ in
-        slope, the more the two users differ. The shaded region is exact: on several servers it can be smaller than the
-        lines say, since tasks do not spread over servers; it keeps within task limits. With more than two users the
-        others hold on each server what they hold in the allocation (of an Instance: nothing). Where demands differ by
-        server there are no such lines.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; the legend goes beside it. Default: the only axes of a new figure, ``ax.figure``.
-    users : (str, str), optional
-        Those at the axes; needed where there are more than two.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    MissingExtra
-        Without matplotlib.
-    InvalidBlock
-        If it is not clear which two users are meant, or there is one only.
+    Each resource is a line on which its units on all servers together are used up; the more these lines differ in
+    slope, the more the two users differ. The shaded region is exact: on several servers it can be smaller than the
+    lines say, since tasks do not spread over servers; it keeps within task limits. With more than two users the others
+    hold on each server what they hold in the allocation (of an Instance: nothing). Where demands differ by server
+    there are no such lines.
 
     Examples
     --------

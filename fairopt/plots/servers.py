@@ -1,7 +1,8 @@
-"""What runs on each type of server, and what of it is in use, policy beside policy."""
+"""Tasks and use of each type of server, policy beside policy."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,40 +10,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock
-from fairopt.plots.common import GROUP, HELD, cut, lighter, look, matplotlib_or_missing, new_figure, plain
-from fairopt.plots.measure import measured, settled
-from fairopt.plots.words import shorter, ticks_below
-from fairopt.server_sums import ByType, by_type
+from fairopt.plots.common import (
+    GROUP,
+    HELD,
+    cut,
+    lay_out,
+    lettering,
+    lighter,
+    look,
+    measured,
+    new_figure,
+    plain,
+    shorter,
+    ticks_below,
+)
+from fairopt.plots.panels import LEGEND, given, grow, labels_of
+from fairopt.server_sums import by_type
 
 __all__ = ["server_types"]
 
 Float = NDArray[np.floating[Any]]
 
-BAR = 0.11  # inches that a bar takes
+BAR = 0.11  # inches of a bar
 NARROWEST = 0.55  # inches for the bars of one type, so that most names fit under them
 
 
 def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any]:
-    """Tasks per server, and the part of each resource in use, by type of server: one panel each, one bar per policy.
+    """Tasks per server, and the part of each resource in use, by type of server; see `Comparison.plot_server_types`.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        What `compare` returns. Policies without an answer are left out; of more than 20 types, those with the most
-        servers are drawn. Where a policy decides bundles, what is held beyond what tasks use is lighter.
-    axes : sequence of matplotlib.axes.Axes, optional
-        One for the tasks and one for each resource; the legend goes beside the first. Default: panels of a new figure.
-
-    Returns
-    -------
-    list of matplotlib.axes.Axes
-
-    Raises
-    ------
-    MissingExtra
-        Without matplotlib.
-    InvalidBlock
-        If there is nothing to draw, or not enough axes to draw it on.
+    Policies without an answer are left out; of more than 20 types, those with the most servers are drawn. Where a
+    policy decides bundles, what is held beyond what tasks use is lighter.
 
     Examples
     --------
@@ -57,39 +54,33 @@ def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any
     found = by_type(comparison.instance, comparison.allocations)
     shown = found.most()
     count = 1 + len(found.resources)
-    width = max(BAR * len(found.tasks) / GROUP, NARROWEST) * len(shown)
-    width = max(width, 3.0)  # inches, of all bars
-    if axes is None:
-        figure = new_figure(width + 2.6, 0.5 + 1.7 * count)
-        panels = list(figure.subplots(count, 1, sharex=True, squeeze=False).ravel())
-    else:
-        matplotlib_or_missing()
-        panels = list(np.asarray(axes, dtype=object).ravel())
-        if len(panels) < count:
-            raise InvalidBlock(f"{len(panels)} axes for tasks and {count - 1} resources; give one each")
-        panels = panels[:count]
-    per_server = {p: (tasks / found.servers)[shown] for p, tasks in found.tasks.items()}
-    _bars(panels[0], per_server, per_server)
-    panels[0].set_ylabel("tasks per server", fontsize=8)
-    for i, (ax, resource) in enumerate(zip(panels[1:], found.resources, strict=True)):
-        _bars(ax, *({p: 100 * parts[shown, i] for p, parts in of.items()} for of in (found.used, found.held)))
-        ax.set_ylim(0, 104)
-        ax.set_yticks(range(0, 101, 25))
-        ax.set_ylabel(f"{cut(resource, 16)} in use (%)", fontsize=8)
-    names = [f"{shorter(found.names[t], 14)}\n({found.servers[t]:,})" for t in shown]
-    panels[-1].set_xlabel("type of server (number of servers)", fontsize=8)
-    options: dict[str, Any] = {"handles": _handles(found), "frameon": False, "fontsize": 8}
-    if axes is None:
-        figure.align_ylabels(panels)
-        figure.legend(loc="outside right upper", **options)
-    else:
-        panels[0].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), **options)
-    for _ in settled(panels):
-        ticks_below(panels[-1], names, measured(panels[-1])[0])
+    width = max(max(BAR * len(found.tasks) / GROUP, NARROWEST) * len(shown), 3.0)
+    panels = [] if axes is None else given(axes, count, f"tasks and {count - 1} resources")
+    figure = new_figure(width + 3, 2 * count) if axes is None else panels[0].figure
+    with lettering([*labels_of(comparison.instance), *found.tasks], panels):
+        if axes is None:
+            panels = list(figure.subplots(count, 1, sharex=True, squeeze=False).ravel())
+        per_server = {p: (tasks / found.servers)[shown] for p, tasks in found.tasks.items()}
+        _bars(panels[0], per_server, per_server)
+        panels[0].set_ylabel("tasks per server", fontsize=8)
+        for i, (ax, resource) in enumerate(zip(panels[1:], found.resources, strict=True)):
+            _bars(ax, *({p: 100 * parts[shown, i] for p, parts in of.items()} for of in (found.used, found.held)))
+            ax.set_ylim(0, 104)
+            ax.set_yticks(range(0, 101, 25))
+            ax.set_ylabel(textwrap.fill(f"{cut(resource, 20)} in use (%)", 20), fontsize=8)
+        panels[-1].set_xlabel("type of server (number of servers)", fontsize=8)
+        names = [f"{shorter(found.names[t], 14)}\n({found.servers[t]:,})" for t in shown]
+        if axes is None:
+            figure.legend(handles=_handles(found), loc="outside right upper", **LEGEND)
+            figure.align_ylabels(panels)
+            panels[0].set_title("Tasks and use by type of server", fontsize=9)
+            ticks_below(panels[-1], names, width)
+            grow(figure, panels[0], (width, 1.3), 1, count)
+        else:
+            panels[0].legend(handles=_handles(found), loc="upper left", bbox_to_anchor=(1.01, 1.0), **LEGEND)
+            lay_out(figure.canvas.figure)
+            ticks_below(panels[-1], names, measured(panels[-1])[0])
     return panels
-
-
-# -- pieces ---------------------------------------------------------------------------------------------------
 
 
 def _bars(ax: Any, used: Mapping[str, Float], held: Mapping[str, Float]) -> None:
@@ -97,11 +88,11 @@ def _bars(ax: Any, used: Mapping[str, Float], held: Mapping[str, Float]) -> None
     width = GROUP / len(used)
     at = np.arange(len(next(iter(used.values()))))
     for k, policy in enumerate(used):
-        x = at + (k - (len(used) - 1) / 2) * width
-        ax.bar(x, np.nan_to_num(used[policy]), width=0.9 * width, label=policy, **look(k))
-        more = np.maximum(np.nan_to_num(held[policy] - used[policy]), 0.0)
+        x, low = at + (k - (len(used) - 1) / 2) * width, np.nan_to_num(used[policy])
+        ax.bar(x, low, width=0.9 * width, label=policy, **look(k))
+        more = np.maximum(np.nan_to_num(held[policy]) - low, 0.0)
         if more.any():
-            ax.bar(x, more, bottom=np.nan_to_num(used[policy]), width=0.9 * width, alpha=HELD, **look(k))
+            ax.bar(x, more, bottom=low, width=0.9 * width, alpha=HELD, **look(k))
     for t in np.flatnonzero(np.isnan(next(iter(used.values())))):
         ax.text(t, 2, "none there", ha="center", va="bottom", fontsize=7, color="#8C8C8C")
     ax.set_xlim(-0.5, len(at) - 0.5)
@@ -109,15 +100,11 @@ def _bars(ax: Any, used: Mapping[str, Float], held: Mapping[str, Float]) -> None
     ax.grid(axis="y", color="#E6E6E6", linewidth=0.6)
     for t in at[1:]:
         ax.axvline(t - 0.5, color="#E6E6E6", linewidth=0.6)
-    ax.tick_params(axis="y", labelsize=8)
     plain(ax)
     ax.tick_params(axis="x", length=0)
 
 
-def _handles(found: ByType) -> list[Any]:
+def _handles(found: Any) -> list[Any]:
     from matplotlib.patches import Patch
 
-    handles = [Patch(label=cut(policy), **look(k)) for k, policy in enumerate(found.tasks)]
-    if found.bundles:
-        handles.append(lighter())
-    return handles
+    return [Patch(label=cut(p), **look(k)) for k, p in enumerate(found.tasks)] + [lighter()] * bool(found.bundles)

@@ -2,11 +2,10 @@
 
 * `comparison`: several policies on one instance: what tables, CSV and JSON show, of the rows in `outcomes`.
 * `outcomes`: one row of a comparison: a policy's allocation and its numbers, or why it has none.
-* `layout`: a comparison for a terminal, Markdown, LaTeX and HTML. `markup`: columns in these formats.
-* `tables`: tables for `rich`, and those of one allocation. `server_types`: tables by type of server.
-* `frames`: an allocation as a data frame. `views`: an allocation as HTML for notebooks.
-* `files`: output files, and values as JSON.
-* `catalogue`: tables of the policies and solvers that there are. `demonstration`: what ``fairopt demo`` shows.
+* `tables`: tables for `rich`: of an allocation, an instance, types of server. `markup`: these in other formats.
+* `layout`: comparisons for a terminal, Markdown, LaTeX and HTML; allocations and instances as HTML.
+* `frames`: an allocation as a data frame. `files`: output files, and values as JSON.
+* `catalogue`: the policies and solvers that there are. `demonstration`: what ``fairopt demo`` shows.
 """
 
 from fairopt.report import files
@@ -14,8 +13,7 @@ from fairopt.report.catalogue import policy_rows, solver_rows
 from fairopt.report.comparison import Comparison, compare
 from fairopt.report.frames import user_rows
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms, outcome
-from fairopt.report.server_types import PLACEMENT
-from fairopt.report.tables import Table, allocation_tables, describe
+from fairopt.report.tables import PLACEMENT, Table, allocation_tables, describe
 
 __all__ = [
     "PLACEMENT", "Comparison", "Outcome", "Table", "allocation_tables", "ask_all", "compare", "describe", "files",

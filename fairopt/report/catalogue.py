@@ -1,4 +1,4 @@
-"""What there is to choose from: the policies known by name, and the solvers."""
+"""The policies known by name, and the solvers."""
 
 from __future__ import annotations
 
@@ -14,29 +14,15 @@ _SHOWN_ONLY_WHEN_LOADED = {"MOSEK": {"ExpCone", "PowCone3D"}}  # cvxpy adds thes
 
 
 def policy_rows() -> list[dict[str, str]]:
-    """One dict per named policy: ``name``, ``parameters`` and ``summary``.
-
-    Examples
-    --------
-    >>> policy_rows()[0]["name"]
-    'drf'
-    """
+    """One dict per named policy: ``name``, ``parameters`` and ``summary``."""
     return [{"name": n.name, "parameters": n.parameters, "summary": n.summary} for n in known_policies().values()]
 
 
 def solver_rows() -> list[dict[str, Any]]:
     """One dict per solver that CVXPY knows, those installed here first.
 
-    Returns
-    -------
-    list of dict
-        ``name``, ``installed``, whether it takes ``linear`` programs and ``exponential`` and ``power`` cones, and
-        ``install``, the pip line where CVXPY has one.
-
-    Examples
-    --------
-    >>> [row["power"] for row in solver_rows() if row["name"] == "CLARABEL"]
-    [True]
+    Keys are ``name``, ``installed``, whether it takes ``linear`` programs and ``exponential`` and ``power`` cones, and
+    ``install``, the pip line where CVXPY has one.
     """
     from cvxpy.reductions.solvers import defines
 

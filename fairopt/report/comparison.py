@@ -1,8 +1,7 @@
-"""Several policies side by side on one instance: as data, and as tables for `rich`."""
+"""Several policies side by side on one instance: as data and as tables."""
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt import plots
 from fairopt.allocation import Allocation
@@ -18,10 +16,9 @@ from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.report import layout
-from fairopt.report.frames import FrameColumns
+from fairopt.report.frames import FrameColumns, csv_text
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
-from fairopt.report.server_types import type_tables
-from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, users_column
+from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, type_tables, users_column
 from fairopt.server_sums import ByType, by_type, several_types
 
 __all__ = ["Comparison", "compare"]
@@ -60,7 +57,7 @@ class Comparison:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C stopped it before all policies were asked."""
+        """Whether Ctrl-C stopped the comparison before all policies were asked."""
         return bool(self.unanswered)
 
     @property
@@ -70,7 +67,7 @@ class Comparison:
 
     @property
     def errors(self) -> dict[str, FairoptError]:
-        """Why there is no answer, by the policy's name."""
+        """The errors of policies without an answer, by the policy's name."""
         return {o.policy: o.error for o in self.outcomes if o.error is not None}
 
     def rows(self) -> list[dict[str, Any]]:
@@ -117,12 +114,7 @@ class Comparison:
         return by_type(self.instance, self.allocations)
 
     def findings(self) -> list[str]:
-        """What the comparison shows at a glance, in sentences: that everything fits, or which policies agree.
-
-        Returns
-        -------
-        list of str
-        """
+        """Sentences on what the comparison shows at a glance: that everything fits, or which policies agree."""
         found = self.allocations
         if not found:
             return []
@@ -133,18 +125,20 @@ class Comparison:
             return [f"everything fits: every user runs all its tasks under {each}"]
         groups: list[list[str]] = []
         for name, allocation in found.items():
-            same = next((g for g in groups if _alike(found[g[0]].tasks, allocation.tasks)), None)
-            if same is None:
+            tasks, zero = allocation.tasks, SAME * 1e-3 * float(allocation.tasks.max(initial=0.0))
+            same = (g for g in groups if np.allclose(found[g[0]].tasks, tasks, rtol=SAME, atol=zero))
+            if (group := next(same, None)) is None:
                 groups.append([name])
             else:
-                same.append(name)
+                group.append(name)
         return [f"{layout.listed(g)} give every user the same tasks (to 4 digits)" for g in groups if len(g) > 1]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data for ``json.dumps``: the rows, each with ``tasks`` by user, and the findings.
 
         Where the instance names more than one type of server, `by_server_type` too, else an empty list. ``notes`` are
-        those of the instance's reader, ``units`` by resource, or None; ``unanswered`` names who Ctrl-C came before.
+        those of the instance's reader, ``units`` by resource, or None; ``unanswered`` names the policies that were not
+        asked before Ctrl-C.
         """
         instance = self.instance
         rows = self.rows()
@@ -185,18 +179,8 @@ class Comparison:
         return pd.DataFrame(rows, columns=None if rows else ["policy"]).set_index("policy")
 
     def to_csv(self) -> str:
-        """`flat_rows` as CSV with a header, every number in full, and nothing where there is none.
-
-        Returns
-        -------
-        str
-        """
-        rows = self.flat_rows()
-        file = io.StringIO()
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else ["policy"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return file.getvalue()
+        """`flat_rows` as CSV with a header, every number in full, and nothing where there is none."""
+        return csv_text(self.flat_rows(), ["policy"])
 
     def flat_rows(self) -> list[dict[str, Any]]:
         """`rows` with a column for each utilisation, as tables want it.
@@ -222,12 +206,7 @@ class Comparison:
         return flat
 
     def to_markdown(self) -> str:
-        """A table in Markdown, and under it the findings, errors, notes of the reader, and tables by type of server.
-
-        Returns
-        -------
-        str
-        """
+        """A table in Markdown, and under it the findings, errors, notes of the reader, and tables by type of server."""
         return layout.markdown(self)
 
     def to_latex(self) -> str:
@@ -243,7 +222,7 @@ class Comparison:
         --------
         >>> import fairopt as fo
         >>> print(fo.compare("drf", fo.Instance([[2, 3], [2, 1]], [6, 4])).to_latex().splitlines()[1])
-        \begin{tabular}{lrrrrrrlrr}
+        \begin{tabular}{lrrrrrlrrr}
         """
         return layout.latex(self)
 
@@ -295,12 +274,7 @@ class Comparison:
         return type_tables(self.by_type, whole_names) if several_types(self.instance) and self.allocations else []
 
     def tasks_table(self) -> Table:
-        """Tasks of each user under each policy, for `rich`.
-
-        Returns
-        -------
-        Table
-        """
+        """Tasks of each user under each policy, for `rich`."""
         tasks = np.array([a.tasks for a in self.allocations.values()])
         spread = np.ptp(tasks, axis=0) if len(tasks) else np.zeros(self.instance.n_users)
         names, chosen = shortened(list(self.allocations)), both_ends(spread)
@@ -346,13 +320,13 @@ def compare(
         Users and servers.
     method, solver, solver_options, time_limit, verbose
         For each ``allocate``; see `Policy.allocate`. What is left at its default is not passed on, so that any
-        mechanism will do.
+        mechanism can be asked.
 
     Returns
     -------
     Comparison
-        A policy without an answer (as 2-DF where a user needs one resource only) is a row with the reason. Ctrl-C
-        returns what is answered by then: ``interrupted`` is True, and ``unanswered`` names the rest.
+        A policy without an answer (as 2-DF where a user needs one resource only) is a row with its error. Ctrl-C
+        returns the answers so far: ``interrupted`` is True, and ``unanswered`` names the rest.
 
     Raises
     ------
@@ -378,8 +352,3 @@ def compare(
     outcomes: list[Outcome] = []
     left = ask_all(mechanisms(policies), instance, outcomes, **options)
     return Comparison(instance, tuple(outcomes), left)
-
-
-def _alike(one: NDArray[np.floating[Any]], other: NDArray[np.floating[Any]]) -> bool:
-    largest = float(np.max(one, initial=0.0))
-    return bool(np.allclose(one, other, rtol=SAME, atol=SAME * 1e-3 * largest))

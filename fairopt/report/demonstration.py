@@ -1,4 +1,4 @@
-"""What ``fairopt demo`` shows: policies on the small cluster that ships, and in plain words what is to be seen."""
+"""The story of ``fairopt demo``: policies on the small example cluster, with what their numbers show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fairopt import datasets, plots
+from fairopt import datasets
 from fairopt.blocks.shares import DominantShare
 from fairopt.report.comparison import Comparison
 from fairopt.report.tables import allocation_tables
@@ -23,12 +23,13 @@ def story(result: Comparison) -> Iterator[Any]:
     cluster = result.instance
     yield (
         f"{cluster.n_users} users share {int(cluster.counts.sum())} servers of {cluster.n_servers} classes, with "
-        f"{', '.join(cluster.resources[:-1])} and {cluster.resources[-1]}. Together they want more than there is, some "
-        f"may only run on some servers, and {int((cluster.weights > 1).sum())} are entitled to twice as much as the "
-        "others. Who should run how much? That depends on what you call fair:\n"
+        f"{', '.join(cluster.resources[:-1])} and {cluster.resources[-1]}. Together they want more than the capacity, "
+        "some may only run on some servers, and "
+        f"{int((cluster.weights > 1).sum())} are entitled to twice as much as the others. The policies below answer "
+        "differently how many tasks each should run:\n"
     )
     yield result
-    yield "\nWhat is to be seen:\n"
+    yield "\nFindings:\n"
     points = Table.grid(padding=(0, 1))
     for sentence in findings(result):
         points.add_row(" *", sentence)
@@ -44,7 +45,7 @@ def story(result: Comparison) -> Iterator[Any]:
 
 
 def findings(result: Comparison) -> list[str]:
-    """What the numbers of the demonstration say, as sentences made from them."""
+    """Sentences on the numbers of the demonstration, made from these numbers."""
     found, instance = result.allocations, result.instance
     tasks = {name: a.tasks for name, a in found.items()}
     metrics = {name: a.metrics() for name, a in found.items()}
@@ -73,15 +74,12 @@ def findings(result: Comparison) -> list[str]:
 
 
 def save(result: Comparison, folder: Path, picture: bool) -> list[Path]:
-    """Write the cluster as CSV files, and pictures of what came out; gives what was written."""
+    """Write the cluster as CSV files, and pictures of the answers; return the paths."""
     datasets.write(result.instance, folder / "cluster")
-    written = [folder / "cluster"]
+    pictures: dict[str, Any] = {}
     if picture:
-        axes = {
-            "shares.png": result.plot()[0],
-            "dominant-shares.png": plots.dominant_shares(result.allocations["DRF"]),
-        }
-        for name, ax in axes.items():
-            ax.figure.savefig(folder / name, dpi=150)
-            written.append(folder / name)
-    return written
+        drf = result.allocations["DRF"]
+        pictures = {"shares.png": result.plot()[0], "dominant-shares.png": drf.plot(kind="dominant")}
+    for name, ax in pictures.items():
+        ax.figure.savefig(folder / name, dpi=150)
+    return [folder / "cluster", *(folder / name for name in pictures)]

@@ -1,19 +1,18 @@
-"""Answers as files and as JSON: what the command line writes."""
+"""Output files of the command line, and values as JSON."""
 
 from __future__ import annotations
 
-import csv
-import json
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_json
+
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
 from fairopt.report.comparison import Comparison
-from fairopt.report.frames import user_rows
+from fairopt.report.frames import csv_text, user_rows
 
 __all__ = ["ALLOCATIONS", "COMPARISONS", "PICTURES", "as_json", "check", "write_allocation", "write_comparison"]
 
@@ -23,14 +22,7 @@ PICTURES = (".png", ".pdf", ".svg")
 
 
 def check(path: Path | None, endings: tuple[str, ...]) -> None:
-    """Refuse a file name (None is fine) before anything is solved: it must not cost an hour.
-
-    Examples
-    --------
-    >>> check(Path("answer.xls"), ALLOCATIONS)
-    Traceback (most recent call last):
-    fairopt.errors.InvalidBlock: cannot write answer.xls; give a name that ends in .json or .parquet or .csv
-    """
+    """Refuse a file name (None is fine) that cannot be written, before anything is solved."""
     if path is None:
         return
     if path.suffix.lower() not in endings:
@@ -44,22 +36,14 @@ def check(path: Path | None, endings: tuple[str, ...]) -> None:
 
 
 def as_json(data: Any) -> str:
-    """Plain data as JSON, with null for infinity and NaN, which JSON does not have.
-
-    Examples
-    --------
-    >>> print(as_json({"task limit": math.inf}))
-    {
-      "task limit": null
-    }
-    """
-    return json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False)
+    """Plain data as JSON, with null for infinity and NaN, which JSON does not have."""
+    return to_json(data, indent=2, inf_nan_mode="null").decode()
 
 
 def write_allocation(allocation: Allocation, path: Path) -> None:
     """Write everything (``.json``, ``.parquet``, as `Allocation.save` does) or a table by user (``.csv``)."""
     if path.suffix.lower() == ".csv":
-        _write_csv(user_rows(allocation), path)
+        path.write_text(csv_text(user_rows(allocation)), encoding="utf-8", newline="")
     else:
         allocation.save(path)
 
@@ -71,18 +55,3 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
         ".md": lambda: comparison.to_markdown() + "\n", ".tex": lambda: comparison.to_latex() + "\n",
     }  # fmt: skip
     path.write_text(texts[path.suffix.lower()](), encoding="utf-8", newline="")
-
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
-def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)

@@ -1,7 +1,9 @@
-"""One allocation as data with a line per user, per server, or per user and server."""
+"""An allocation as data with a row per user, per server, or per user and server."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,22 +15,22 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, MissingExtra, nearest
 from fairopt.report.tables import price_columns
 
-__all__ = ["frame", "user_rows"]
+__all__ = ["FrameColumns", "csv_text", "frame", "user_rows"]
 
 Float = NDArray[np.floating[Any]]
 
 
 class FrameColumns(dict[str, Any]):
-    """Columns by name; a resource whose name is that of another column is told apart."""
+    """Columns by name; " (resource)" follows a resource whose name is taken."""
 
     def add(self, name: str, values: Any) -> None:
-        """One more, after those that are there."""
+        """Append a column."""
         while name in self:
             name += " (resource)"
         self[name] = values
 
     def add_each(self, names: Sequence[str], values: Float) -> None:
-        """One for each resource, of an array whose last axis they are."""
+        """Append a column for each resource, the last axis of an array."""
         for i, name in enumerate(names):
             self.add(name, values[..., i])
 
@@ -47,23 +49,23 @@ def frame(allocation: Allocation, by: str) -> Any:
 
 
 def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
-    """One dict per user, with the columns of ``allocation.to_frame()``.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> a = fo.DRF().allocate(fo.Instance([[40], [8]], [200], resources=["memory"], units=["GiB"]))
-    >>> user_rows(a)[0]
-    {'user': 'user1', 'weight': 1.0, 'task limit': inf, 'tasks': 2.5, 'share': 0.5, 'dominant share': 0.5, \
-'memory (GiB)': 100.0, 'share of memory': 0.5}
-    """
+    """One dict per user, with the columns of ``allocation.to_frame()``."""
     columns = by_user(allocation)
     lists = [c.tolist() if isinstance(c, np.ndarray) else c for c in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
+def csv_text(rows: list[dict[str, Any]], names: Sequence[str] = ()) -> str:
+    """Rows as CSV with a header; of no rows, the names alone."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
 def by_user(allocation: Allocation) -> dict[str, Any]:
-    """Columns with a line per user; see `Allocation.to_frame`."""
+    """Columns with a row per user; see `Allocation.to_frame`."""
     instance, held = allocation.instance, held_units(allocation)
     out = FrameColumns(
         {
@@ -81,7 +83,7 @@ def by_user(allocation: Allocation) -> dict[str, Any]:
 
 
 def by_server(allocation: Allocation) -> dict[str, Any]:
-    """Columns with a line per server row; see `Allocation.to_frame`."""
+    """Columns with a row per server row; see `Allocation.to_frame`."""
     instance, names = allocation.instance, allocation.instance.resources
     capacity = instance.capacities * instance.counts[:, None]
     out = FrameColumns({"server": instance.servers})
@@ -99,7 +101,7 @@ def by_server(allocation: Allocation) -> dict[str, Any]:
 
 
 def by_placement(allocation: Allocation) -> dict[str, Any]:
-    """Columns with a line per user and server row where it has something; see `Allocation.to_frame`."""
+    """Columns with a row per user and server row on which it holds something; see `Allocation.to_frame`."""
     instance, tasks, given = allocation.instance, allocation.tasks_by_server, allocation.given_bundles
     users, servers = np.nonzero(tasks if given is None else (tasks > 0) | (given > 0).any(axis=2))
     out = FrameColumns(

@@ -1,4 +1,4 @@
-"""Asking one mechanism after another: what each gave, or why it gave nothing."""
+"""One row of a comparison: the allocation of a policy, or why it has none."""
 
 from __future__ import annotations
 
@@ -19,19 +19,7 @@ __all__ = ["Outcome", "ask_all", "mechanisms", "outcome"]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one policy gave: an allocation, or the reason why there is none.
-
-    Attributes
-    ----------
-    policy : str
-        Its name.
-    allocation : Allocation or None
-        Certified, as every allocation is.
-    error : FairoptError or None
-        Why there is no allocation.
-    seconds : float
-        The whole call.
-    """
+    """A policy by its name, its certified allocation or the reason why it has none, and the seconds of the call."""
 
     policy: str
     allocation: Allocation | None
@@ -62,7 +50,7 @@ def mechanisms(policies: Any) -> dict[str, Any]:
     if isinstance(policies, str) or hasattr(policies, "allocate"):
         policies = [policies]
     if not isinstance(policies, Iterable):
-        raise InvalidBlock(f"{policies!r} is no list of policies; give some, as [fo.DRF(), 'kdf:k=2']")
+        raise InvalidBlock(f"{policies!r} is not a list of policies; give some, as [fo.DRF(), 'kdf:k=2']")
     given: Iterable[tuple[str | None, Any]]
     given = policies.items() if isinstance(policies, Mapping) else ((None, p) for p in policies)
     out: dict[str, Any] = {}
@@ -77,15 +65,9 @@ def mechanisms(policies: Any) -> dict[str, Any]:
 
 
 def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Outcome:
-    """Ask one mechanism; an error of fairopt becomes part of the answer.
+    """Ask one mechanism; an error of fairopt is part of the outcome.
 
-    Options are for ``allocate``; those left at their defaults are not passed on, so that any mechanism will do.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> outcome("2-DF", fo.KDF(2), fo.Instance([[1, 0], [1, 1]], [2, 2])).error
-    OutOfDomain("user 'user1' has a zero KDominantShare(2): it demands fewer than k = 2 resources; use ...")
+    Options are for ``allocate``; those left at their defaults are not passed on, so that any mechanism can be asked.
     """
     start = time.perf_counter()
     try:
@@ -98,9 +80,9 @@ def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Ou
 def ask_all(
     mechanisms: Mapping[str, Any], instance: Instance, outcomes: list[Outcome], **options: Any
 ) -> tuple[str, ...]:
-    """Ask one after the other, until all have answered or Ctrl-C is pressed; gives the names of the others.
+    """Append the outcome of each mechanism to ``outcomes`` until Ctrl-C; return the names of the others.
 
-    What each gave is added to ``outcomes`` as soon as it is there. Options are as for `outcome`.
+    Options are as for `outcome`.
     """
     try:
         for k, (name, mechanism) in enumerate(mechanisms.items()):

@@ -1,4 +1,4 @@
-"""Tables that `rich` draws without ever wrapping a number, and the tables of one allocation."""
+"""Tables that `rich` draws without ever wrapping a number: of allocations, instances, and types of server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 
 from fairopt.allocation import Allocation, held_units
 from fairopt.blocks.objectives import Leximin
@@ -16,18 +17,25 @@ from fairopt.display import visible
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.proofs.derivatives.optimum import first_tier
-from fairopt.server_sums import part_of
+from fairopt.server_sums import ByType, part_of
 
 __all__ = [
-    "Column", "Table", "allocation_tables", "both_ends", "describe", "instance_tables", "numbers", "percents",
-    "price_columns", "short", "shortened", "users_column",
+    "PLACEMENT", "Column", "Table", "allocation_tables", "both_ends", "describe", "instance_tables", "numbers",
+    "percents", "price_columns", "short", "shortened", "type_tables", "users_column",
 ]  # fmt: skip
 
 FORMAT = "fairopt.answer/1"
 MOST = 20  # rows of a table by user or server; of more users, both ends are shown
 NAME = 24  # characters of a name that leave room for numbers beside it on 80 columns
-SIDES = 1e-6  # relative difference of prices of one more and one less that is not shown: linear programs leave 1e-9
-LEAST = 6  # that a name keeps, however narrow the terminal
+SIDES = 1e-6  # relative difference of prices for one unit more and less below which one is shown; programs leave 1e-9
+LEAST = 6  # characters that a name keeps on a narrow terminal
+ROOM = 12  # characters of a type's name above a column of numbers
+NOISE = 1e-9  # relative to the largest number of a column: shown as 0
+GAP = 1e-6  # relative to the dearest resource: zero within the gap of a certificate
+PLACEMENT = (
+    "Users that may run on several types can often be placed otherwise with as many tasks for every user; shown is the "
+    "placement found."
+)
 
 
 @dataclass(frozen=True)
@@ -40,13 +48,11 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Places that the widest cell takes; some letters take two."""
-        from rich.cells import cell_len
-
+        """Terminal cells of the widest text; some letters take two."""
         return max(cell_len(visible(text)) for text in (self.header, *self.cells))
 
     def within(self, most: int) -> Column:
-        """No wider than so many places, as far as that can be had by cutting names; numbers are never cut."""
+        """The column with names cut to a width; numbers are never cut."""
         bare = replace(self, header="", cells=self.cells if self.right else shortened(self.cells, most))
         return replace(bare, header=short(self.header, max(most, bare.width)))
 
@@ -59,27 +65,28 @@ class Table:
     first: Column
     groups: Sequence[Sequence[Column]]
 
+    @property
+    def columns(self) -> list[Column]:
+        """All columns beside each other."""
+        return [self.first, *(column for group in self.groups for column in group)]
+
     def packed(self, width: int) -> list[list[Column]]:
-        """Columns by table of so many characters: groups stay whole unless one alone is wider."""
+        """Columns of each table of this width; a group stays whole unless it alone is wider."""
         first, groups = self._fitted(width)
-        room = width - first.width
-        pieces = [
-            piece for group in groups
-            for piece in ([group] if sum(c.width + 2 for c in group) <= room else [[c] for c in group]) if piece
-        ]  # fmt: skip
+        room, left = width - first.width, -1
         tables: list[list[Column]] = []
-        left = -1
-        for piece in pieces:
-            needed = sum(c.width + 2 for c in piece)
-            if needed > left:
-                tables.append([first])
-                left = room
-            tables[-1].extend(piece)
-            left -= needed
+        for group in filter(None, groups):
+            for piece in [group] if sum(c.width + 2 for c in group) <= room else [[c] for c in group]:
+                needed = sum(c.width + 2 for c in piece)
+                if needed > left:
+                    tables.append([first])
+                    left = room
+                tables[-1].extend(piece)
+                left -= needed
         return tables or [[first]]
 
     def _fitted(self, width: int) -> tuple[Column, list[list[Column]]]:
-        """Names cut where lines are too short for them beside a column of numbers."""
+        """Columns with names cut so that a column of numbers fits beside them."""
         widest = max((replace(c, header="").width for group in self.groups for c in group if c.right), default=0)
         first = self.first.within(max(width - widest - 2, LEAST))
         room = max(width - first.width - 2, LEAST)
@@ -103,7 +110,7 @@ class Table:
 
 
 def allocation_tables(allocation: Allocation) -> list[Table]:
-    """Who got what, and what is in use on each class of servers; of many users both ends of the dominant shares."""
+    """Tasks and units by user (of many, both ends of the dominant shares), and use by class of servers."""
     instance, dominant = allocation.instance, allocation.share(DominantShare())
     limits = instance.task_limits
     chosen = both_ends(dominant / instance.weights)
@@ -125,7 +132,7 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
 
 
 def instance_tables(instance: Instance) -> list[Table]:
-    """What each user's task takes, and what there is on each class of servers; the first of many of either."""
+    """Demands of each user, and capacities of each class of servers; the first of many of either."""
     users, alike = list(range(min(instance.n_users, MOST))), instance.merged()
     rows = list(range(min(alike.n_servers, MOST)))
     first = instance.eligible[users].argmax(axis=1)
@@ -152,7 +159,7 @@ def instance_tables(instance: Instance) -> list[Table]:
 
 
 def _servers_table(allocation: Allocation) -> Table:
-    """What is held, where bundles were decided what tasks use of it, and prices; servers that are alike in one row."""
+    """Use (also by tasks where the policy decides bundles) and prices of each class of identical servers."""
     instance = allocation.instance
     alike = instance.merged()
     used = part_of(instance, instance.server_classes, allocation.usage)
@@ -167,6 +174,8 @@ def _servers_table(allocation: Allocation) -> Table:
     title = "In use on each class of servers" if alike.n_servers > 1 else "In use"
     first = np.unique(instance.server_classes, return_index=True)[1]  # prices of identical servers are the same
     for prices, titles in price_columns(allocation, resources):
+        worth = np.abs(prices) * instance.total_capacities
+        prices = np.where(worth > GAP * worth.max(initial=0.0), prices, 0.0)
         if prices.any():
             groups.append([Column(t, numbers(prices[first][busiest, i])) for i, t in enumerate(titles)])
             if isinstance(first_tier(allocation), Leximin):
@@ -177,19 +186,11 @@ def _servers_table(allocation: Allocation) -> Table:
 
 
 def describe(allocation: Allocation) -> dict[str, Any]:
-    """An allocation as plain data with labels, to be read by other programs; `Allocation.save` keeps everything.
+    """An allocation as plain data with labels, for other programs; `Allocation.save` keeps everything.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Any.
-
-    Returns
-    -------
-    dict
-        ``policy``, ``objective``, ``tasks`` by user, ``placement`` (tasks by user and server, zeros left out),
-        ``metrics``, ``prices`` and ``prices_left`` by server and resource or None (None too for an infinite one),
-        ``certificate``, ``units`` by resource or None, and the ``notes`` of the instance's reader.
+    Keys are ``policy``, ``objective``, ``tasks`` by user, ``placement`` (tasks by user and server, zeros left out),
+    ``metrics``, ``prices`` and ``prices_left`` by server and resource or None (None too for an infinite one),
+    ``certificate``, ``units`` by resource or None, and the ``notes`` of the instance's reader.
     """
     instance = allocation.instance
     placement = {
@@ -218,8 +219,35 @@ def describe(allocation: Allocation) -> dict[str, Any]:
     }
 
 
+def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
+    """A table of tasks and one of each resource, with policies as rows and types as columns."""
+    shown, policies = found.most(), list(found.tasks)
+    kinds = [found.names[t] for t in shown]
+    names = policies if whole_names else shortened(policies)
+    headers = kinds if whole_names else shortened(kinds, ROOM)
+
+    def table(title: str, rows: list[str], columns: list[list[str]]) -> Table:
+        group = [Column(h, cells) for h, cells in zip(headers, columns, strict=True)]
+        return Table(title, Column("policy", rows, right=False), [group])
+
+    counts = ", ".join(f"{found.names[t]} x {found.servers[t]:,}" for t in shown)
+    fewer = f" ({len(shown)} largest of {len(found.names)})" if len(shown) < len(found.names) else ""
+    tasks = [numbers([found.tasks[p][t] for p in policies]) for t in shown]
+    out = [table(f"Tasks on each type of server{fewer}: {counts}", list(names), tasks)]
+    lines: list[tuple[str, NDArray[np.floating[Any]]]] = []
+    for p, name in zip(policies, names, strict=True):
+        lines.append((name, found.used[p]))
+        if p in found.bundles:
+            lines.append(("  held", found.held[p]))
+    for i, resource in enumerate(found.resources):
+        title = f"{resource}: the part in use by tasks" + (", and the part held" if found.bundles else "")
+        cells = [percents(parts[t, i] for _, parts in lines) for t in shown]
+        out.append(table(title, [name for name, _ in lines], cells))
+    return out
+
+
 def both_ends(values: NDArray[np.floating[Any]]) -> list[int]:
-    """All users in their order, or where there are many those with the smallest and the largest values."""
+    """Indices of all users, or of many users those with the smallest and the largest values."""
     if len(values) <= MOST:
         return list(range(len(values)))
     order = np.argsort(values, kind="stable").tolist()
@@ -227,7 +255,7 @@ def both_ends(values: NDArray[np.floating[Any]]) -> list[int]:
 
 
 def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
-    """The names of the chosen users, with a header that says how many there are."""
+    """The names of the chosen users."""
     header = "user" if len(chosen) == instance.n_users else f"user ({len(chosen)} of {instance.n_users})"
     return Column(header, shortened([instance.users[j] for j in chosen]), right=False)
 
@@ -235,7 +263,7 @@ def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
 def price_columns(
     allocation: Allocation, names: Sequence[str]
 ) -> list[tuple[NDArray[np.floating[Any]], list[str]]]:
-    """Prices by server row and the titles of their columns; those of one unit less too, where they differ.
+    """Prices by server row and the titles of their columns; also those for one unit less where they differ.
 
     None, one or two. A title says that prices are in the objective's units per unit of the resource.
     """
@@ -250,9 +278,7 @@ def price_columns(
 
 
 def short(name: str, most: int = NAME) -> str:
-    """A name that leaves room for numbers beside it: long names may differ at either end, so the middle is left out."""
-    from rich.cells import cell_len
-
+    """A name cut in the middle to a width, since names may differ at either end."""
     name = visible(name)
     if cell_len(name) <= most:
         return name
@@ -261,7 +287,7 @@ def short(name: str, most: int = NAME) -> str:
 
 
 def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
-    """Names cut by `short`; of different names that are then alike, the later ones get a number."""
+    """Names cut by `short`; different names stay different by a number."""
     taken: dict[str, str] = {}
     out = []
     for name in names:
@@ -274,21 +300,22 @@ def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
 
 
 def _cut(text: str, places: int) -> str:
-    """As much from the beginning as fits."""
-    from rich.cells import cell_len
-
+    """The beginning of a text, cut to a width."""
     while cell_len(text) > places:
         text = text[: min(places, len(text) - 1)]
     return text
 
 
 def percents(parts: Iterable[float | None]) -> list[str]:
-    """Parts of a whole in percent; "-" for None and NaN: there is no whole."""
+    """Parts of a whole in percent; "-" for None and NaN."""
     return ["-" if x is None or np.isnan(x) else f"{100 * x:.1f}%" for x in parts]
 
 
 def numbers(values: Any) -> list[str]:
-    """Numbers of one column, with as many decimals as the largest leaves room for; "-" for what is not finite."""
+    """Numbers of one column with the same decimals, fewer for large numbers.
+
+    A number below 1e-9 of the largest is 0; "-" stands for numbers that are not finite.
+    """
     array = np.asarray(values, dtype=float)
     finite = np.abs(array[np.isfinite(array)])
     top = float(finite.max(initial=0.0))
@@ -298,7 +325,7 @@ def numbers(values: Any) -> list[str]:
     def text(value: float) -> str:
         if not np.isfinite(value):
             return "-"
-        if value == 0:
+        if abs(value) <= NOISE * top:
             return "0"
         if top >= 1e7:
             return f"{value:.3e}"

@@ -121,7 +121,7 @@ def test_no_resource_on_a_server_is_grey_not_zero() -> None:
 # -- prices ---------------------------------------------------------------------------------------------------
 
 
-def test_bars_compare_the_price_of_all_capacity_and_carry_the_price_per_unit() -> None:
+def test_bars_and_their_numbers_are_the_price_of_all_capacity_and_names_carry_the_price_per_unit() -> None:
     a = fo.NashWelfare().allocate(
         fo.Instance([[2, 1], [1, 2]], [30, 32], resources=["cpu", "gpu"], units=["core", "GPU"])
     )
@@ -129,18 +129,22 @@ def test_bars_compare_the_price_of_all_capacity_and_carry_the_price_per_unit() -
     ax = plots.prices(a)
     worth = a.prices[0] * [30, 32]
     assert [bar.get_height() for bar in ax.containers[0]] == pytest.approx(100 * worth / worth.max())
-    assert [t.get_text() for t in ax.texts] == [amount(p, 2) for p in a.prices[0]]
-    assert names(ax.xaxis) == ["cpu per core", "gpu per GPU"]
+    assert [t.get_text() for t in ax.texts] == [f"{100 * w / worth.max():.0f}" for w in worth]
+    assert ax.get_ylabel() == "price of the whole capacity\n(% of the dearest)"
+    per = zip(["cpu", "gpu"], a.prices[0], ["core", "GPU"], strict=True)
+    assert names(ax.xaxis) == [f"{r} {amount(p, 2)} per {unit}" for r, p, unit in per]
+    several = fo.compare(["nash", "most-tasks"], a.instance).plot(kind="prices")
+    assert names(several[0].xaxis) == ["cpu", "gpu"]  # prices per unit differ by panel
 
 
 def test_a_price_of_zero_is_written_down_and_rounding_is_zero_too() -> None:
-    by_hand = SimpleNamespace(name="by hand")  # without an objective: what it says stands
-    for rest in (0.0, 1e-12):
+    by_hand = SimpleNamespace(name="by hand")  # without an objective: its prices stand as given
+    for rest, shown in ((0.0, "0"), (1e-12, "0"), (1e-4, "<1")):
         a = fo.Allocation(POOL, by_hand, np.ones((2, 1)), fo.Certificate(0, 0, "x"), 0.0, np.array([[0.25, rest]]))
         ax = plots.prices(a)
-        assert [t.get_text() for t in ax.texts] == ["0.25", "0"]
-        assert names(ax.xaxis) == ["cpu per unit", "memory per GiB"]
-        assert [bar.get_height() for bar in ax.containers[0]] == [100, 0]
+        assert [t.get_text() for t in ax.texts] == ["100", shown]
+        assert names(ax.xaxis) == ["cpu 0.25 per unit", "memory 1e-4 per GiB" if rest == 1e-4 else "memory 0 per GiB"]
+        assert [bar.get_height() for bar in ax.containers[0]] == pytest.approx([100, 0.16 if rest == 1e-4 else 0])
 
 
 def test_prices_that_are_all_zero_are_explained() -> None:
@@ -172,15 +176,17 @@ def test_prices_that_are_all_zero_are_explained_in_cells_too() -> None:
 
 def test_where_one_unit_less_costs_more_than_one_more_is_worth_both_numbers_are_there() -> None:
     at_limit = fo.Policy(fo.MaxMin(fo.Tasks())).allocate(fo.Instance([[4, 1], [5, 1]], [9, 9], task_limits=[1, 2]))
-    assert [t.get_text() for t in plots.prices(at_limit).texts if "all" not in t.get_text()] == ["0 to 0.11", "0"]
+    assert [t.get_text() for t in plots.prices(at_limit).texts if "all" not in t.get_text()] == ["0 to 100", "0"]
     scarce = fo.NashWelfare().allocate(fo.Instance([[1, 1, 1], [2, 2, 1], [0, 0, 1]], [2, 2, 3]))
     right, left = np.asarray(scarce.prices)[0], np.asarray(scarce.prices_left)[0]
     texts = [t.get_text() for t in plots.prices(scarce).texts]
     assert left[0] > 0 and right[0] == pytest.approx(0, abs=1e-9) and left[2] == pytest.approx(right[2])
-    assert texts == [f"0 to {amount(left[0], 2)}", f"0 to {amount(left[1], 2)}", amount(right[2], 2)]
+    worth = left * [2, 2, 3]
+    parts = [f"{100 * w / worth.max():.0f}" for w in worth]
+    assert texts == [f"0 to {parts[0]}", f"0 to {parts[1]}", parts[2]]
 
 
-def test_prices_by_class_are_cells_with_prices_in_them() -> None:
+def test_prices_by_class_are_cells_with_their_percent_in_them() -> None:
     instance = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]], resources=["cpu", "gpu"])
     a = fo.NashWelfare().allocate(instance)
     assert a.prices is not None
@@ -188,9 +194,7 @@ def test_prices_by_class_are_cells_with_prices_in_them() -> None:
     worth = a.prices * instance.total_capacities
     assert cells(ax) == pytest.approx(100 * worth / worth.max(), abs=1e-3)
     shown = [t.get_text() for t in ax.texts]
-    assert shown == [
-        amount(p, 2) if w > 1e-6 * worth.max() else "0" for p, w in zip(a.prices.flat, worth.flat, strict=True)
-    ]
+    assert shown == [f"{100 * w / worth.max():.0f}" for w in worth.flat]
     assert names(ax.yaxis) == ["server1 (1)", "server2 (1)"]
 
 
@@ -267,7 +271,7 @@ STRANGE = fo.Instance(
 
 
 @pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices", "demands", "region", "envy"])
-@pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.filterwarnings("ignore:no installed font")
 def test_any_label_can_be_drawn_and_is_taken_literally(kind: str) -> None:
     result = fo.compare({"a $strange^$ name " * 5: fo.NashWelfare(), "_": fo.DRF()}, STRANGE)
     options = {"users": STRANGE.users[:2]} if kind == "region" else {}

@@ -40,6 +40,18 @@ def test_policies_side_by_side_have_one_scale_and_larger_envy_is_said_to_be_beyo
     assert panels[1].texts[0].get_text() == f"{cells(panels[1])[0, 1]:+.0f}"
 
 
+def test_no_envy_is_light_and_said_and_envy_is_orange() -> None:
+    result = fo.compare(["drf", "most-tasks"], fo.datasets.demo())
+    panels = result.plot(kind="envy")
+    assert panels[0].get_title().endswith("no user envies another") and "envies" not in panels[1].get_title()
+    assert result.allocations["DRF"].plot(kind="envy").get_title() == "DRF: envy\nno user envies another"
+    image = panels[0].images[0]
+    shades = image.to_rgba(np.array([-100.0, -50.0, 0.0, 50.0, 100.0]))[:, :3]
+    assert (shades[:3].min(axis=1) > 0.85).all() and shades[2] == pytest.approx(np.ones(3), abs=0.01)
+    assert (np.diff(shades[2:].mean(axis=1)) < -0.1).all()
+    assert image.to_rgba(cells(panels[0]))[..., :3].min() > 0.8  # nothing dark where no user envies
+
+
 def test_envy_that_is_small_is_seen() -> None:
     alike = fo.Instance([[1, 1], [1, 1]], [4, 4])
     a = fo.Allocation(alike, fo.DRF(), np.array([[2.0], [2.002]]), fo.Certificate(0, 0, "x"), 0.0)

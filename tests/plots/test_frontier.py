@@ -18,7 +18,7 @@ def questions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     n_servers, m = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     numbers = st.lists(units, min_size=m, max_size=m)
     demands = np.array([[draw(numbers)] * n_servers for _ in range(2)], dtype=float)
-    demands[(demands == 0).all(axis=2)] = 1.0  # nobody needs nothing
+    demands[(demands == 0).all(axis=2)] = 1.0  # every user needs something
     out = np.array([[draw(st.booleans()) for _ in range(n_servers)] for _ in range(2)])
     demands[out] = np.inf
     left = np.array([draw(numbers) for _ in range(n_servers)], dtype=float)

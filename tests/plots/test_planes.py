@@ -155,8 +155,8 @@ def test_where_demands_differ_by_server_there_are_no_resource_lines() -> None:
         ({"kind": "demands", "resources": "cpu"}, "give two different names"),
         ({"kind": "demands", "resources": ("cpu", "memroy")}, "did you mean 'memory'"),
         ({"kind": "region", "users": ("web", "x")}, "there is no 'x' among the users"),
-        ({"kind": "region", "resources": ("cpu", "memory")}, "resources= goes with kind='demands'"),
-        ({"kind": "shares", "users": ("batch", "web")}, "users= goes with kind='region'"),
+        ({"kind": "region", "resources": ("cpu", "memory")}, "takes no resources=, which goes with kind='demands'"),
+        ({"kind": "shares", "users": ("batch", "web")}, "takes no users=, which goes with kind='region'"),
         ({"kind": "pie"}, "no kind of picture 'pie'; "),
     ],
 )
@@ -170,9 +170,9 @@ def test_what_cannot_be_drawn_is_an_error_that_says_what_can(options: dict[str, 
 
 def test_one_user_or_one_resource_makes_no_plane() -> None:
     single = fo.Instance([[1]], [2])
-    with pytest.raises(fo.InvalidBlock, match="two users at its axes, and there is 1 of them"):
+    with pytest.raises(fo.InvalidBlock, match="two users at its axes, and the instance has 1"):
         single.plot(kind="region")
-    with pytest.raises(fo.InvalidBlock, match="two resources at its axes, and there is 1"):
+    with pytest.raises(fo.InvalidBlock, match="two resources at its axes, and the instance has 1"):
         single.plot()
     with pytest.raises(fo.InvalidBlock, match="'shares' is a picture of an allocation"):
         single.plot(kind="shares")

@@ -13,7 +13,7 @@ from cvxpy.atoms.affine.add_expr import AddExpression
 from cvxpy.atoms.affine.unary_operators import NegExpression
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast
+from fairopt.blocks.algebra import AtLeast, fall
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant
@@ -35,6 +35,24 @@ def values_kept(variables: Iterable[cp.Variable]) -> Iterator[None]:
     finally:
         for variable, value in before:
             variable.save_value(value)
+
+
+def number(expression: cp.Expression) -> float:
+    """The value of an expression; NaN where it has none."""
+    return float("nan") if expression.value is None else float(expression.value)
+
+
+def fall_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> float:
+    """By how much an expression falls as these variables shrink towards zero; see `fall`."""
+    at = [np.array(variable.value) for variable in variables]
+
+    def value(factor: float) -> float:
+        for variable, held in zip(variables, at, strict=True):
+            variable.save_value(held * factor)
+        return number(expression)
+
+    with values_kept(variables):
+        return fall(value)
 
 
 def repair(program: Program, tasks: Float) -> Float:

@@ -1,17 +1,18 @@
-"""Leximin on several servers and under further conditions, judged by the prices that hold each user at its level.
+"""Leximin on several servers and under further conditions: the gap of every level, by the prices that hold its users.
 
-On a convex set leximin is max-min fairness: no user can have more unless a user with no more than that has less. At
-prices p, capacities are worth no less than what all users hold costs at its cheapest. So if all keep what they have,
-cut off at the level of the users that p holds (their floors), none of these can get above its floor more than what is
-spare, worth of capacities less cost of floors, over the cost of a unit of its level.
+On a convex set leximin is max-min fairness (Radunović and Le Boudec 2007): no user can have more unless a user with no
+more than that has less. At prices p, capacities are worth at least what all users hold costs at its cheapest servers.
+So if all users keep their floors, what they have up to the level of the users that p holds, then none of these can rise
+above its floor by more than ``spare / cost``: what is spare is the worth of the capacities less the cost of the floors,
+and the cost is that of a unit of the user's level.
 
-That no user can rise by much does not say yet that levels are near those of leximin: with demands that are traces,
-the last 1e-10 of a level can be worth half of a later one. So two things more are measured. At all optima of a level no
-user holds anything where that costs more than where it is cheapest (users above the level: where it costs anything).
-The part of a user's level that it does hold there counts as bought with what the level leaves. For later levels such
-places are shut: an earlier level's prices are added to the later ones as often as it takes, and with them what the
-earlier level left to spare. And what of each capacity earlier users would take from later ones, if they rose by what
-they could still rise by wherever they may be, counts as taken.
+A small possible rise of each user does not imply yet that levels are near those of leximin: with demands that are
+traces, the last 1e-10 of a level can be worth half of a later one. So two more quantities are measured. At all optima
+of a level no user holds anything where that costs more than where it is cheapest (users above the level: where it costs
+anything). The part of a user's level that it does hold there counts as bought with what the level leaves. For later
+levels such places are closed: prices of the earlier level are added to the later ones as often as needed, and with them
+what the earlier level left to spare. And the part of each capacity that earlier users would take from later ones, if
+they rose by what they could still rise by wherever they may run, counts as taken.
 """
 
 from __future__ import annotations
@@ -33,28 +34,22 @@ from fairopt.proofs.conditions import further_slopes, relaxed_multipliers
 from fairopt.proofs.evidence import HeldLevels, Holding
 from fairopt.proofs.lagrangian import Multipliers
 
-__all__ = ["InLevels", "further_charges", "judge_levels"]
-
 Float = NDArray[np.floating[Any]]
 
-SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a gap that may be, for a slice of a capacity that may be
-ABOVE = 1e-9  # relatively: who is so much above a level rose on from it
+SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
+ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
-TRACE = 1e-7  # the part of its level that a user may hold somewhere and not be missed
+TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
 
 
 class InLevels:
     """A leximin's users in levels: shares per weight, in units of about the max-min level.
 
-    Attributes
-    ----------
-    per_task : ndarray of shape (n_pairs,)
-        Level of a task of each pair.
-    low, most, limits : ndarray of shape (n_users,)
-        Levels at the lower bounds, that no user can exceed, and at the upper bounds (infinite where a task is worth
-        different amounts on different servers: tasks are bounded there, and not levels).
+    ``per_task`` (n_pairs,) is the level of a task of each pair; ``low``, ``most`` and ``limits`` (n_users,) are levels
+    at the lower bounds, levels that no user can exceed, and levels at the upper bounds (infinite where a task is worth
+    different amounts on different servers: tasks are bounded there, and not levels).
     """
 
     def __init__(self, program: Program) -> None:
@@ -77,9 +72,9 @@ class InLevels:
 class _Charged(NamedTuple):
     """A holding at the point.
 
-    ``further`` says whether conditions other than capacities charge anything. ``by_pair`` and ``cost`` are what a unit
-    of level costs, and costs each user where it is cheapest; ``over`` is by how much pairs cost more than that, where
-    they do, and ``shut`` are pairs that earlier levels shut.
+    ``further`` says whether conditions other than capacities charge anything. ``by_pair`` (n_pairs,) is the cost of a
+    unit of level, and ``cost`` (n_users,) the smallest for each user; ``over`` is by how much pairs cost more than
+    that, and ``shut`` are pairs closed by earlier levels.
     """
 
     holding: Holding
@@ -94,7 +89,7 @@ class _Charged(NamedTuple):
 
 
 def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...]]:
-    """The largest gap of any level of a `Leximin`, and that of each."""
+    """The largest gap of any level of a `Leximin`, and the gap of each level."""
     levels, pairs = InLevels(program), program.pairs
     held = tasks * levels.per_task
     values = pairs.sum(held)
@@ -125,22 +120,21 @@ def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[
 
 
 def further_charges(model: ConeModel | None, holding: Holding) -> Multipliers | None:
-    """What the further conditions of a model charge at the multipliers of a holding; None where there are none."""
+    """The charges of the further conditions of a model at the multipliers of a holding; None where there are none."""
     if model is None or holding.at is None:
         return None
     return relaxed_multipliers(model, holding.at, linear=True, duals=holding.duals)
 
 
 def _least_squares(matrix: sp.csr_array, right: Any) -> Float:
-    """The least of all that come nearest, to rounding."""
+    """The smallest least-squares solution, to rounding."""
     if np.prod(matrix.shape) <= DENSE:
-        found: Float = np.linalg.lstsq(matrix.toarray(), right)[0]
-        return found
+        return np.asarray(np.linalg.lstsq(matrix.toarray(), right)[0])
     return np.asarray(lsqr(matrix, right, atol=1e-16, btol=1e-16, iter_lim=20 * matrix.shape[1])[0])
 
 
 def _peak(levels: InLevels, holding: Holding, values: Float) -> float:
-    """The level that a holding holds: the highest of its users who do not stand at a lower bound."""
+    """The level that a holding holds: the highest level of its users who are above their lower bounds."""
     mine = values[holding.users]
     return float(mine[mine > levels.low[holding.users] * (1 + ABOVE)].max(initial=0.0))
 
@@ -149,39 +143,39 @@ def _charge(
     program: Program, levels: InLevels, holding: Holding, further: Multipliers | None, values: Float, peak: float,
     before: Sequence[_Charged], tie: float = TIE,
 ) -> _Charged:  # fmt: skip
-    """What the prices of a holding, and those of earlier ones that shut places, charge users for their levels."""
+    """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""
     pairs, prices = program.pairs, np.maximum(holding.prices, 0.0)
     by_pair = np.asarray(pairs.loads.T @ prices).ravel()
     if further is not None:
         by_pair = by_pair + further.pair_cost
-    closed = np.asarray(pairs.loads.T @ (program.usable_rows <= 0).astype(float)).ravel() > 0
+    closed = program.closed_pairs
     by_pair = np.where(closed, np.inf, by_pair / levels.per_task)
     shut = np.zeros(len(by_pair), dtype=bool)
     for earlier in before:
         shut |= earlier.over > 0
     cost = pairs.min(np.where(shut, np.inf, by_pair))
-    cost = np.where(np.isinf(cost), pairs.min(by_pair), cost)  # who is shut out everywhere is charged as it is
+    cost = np.where(np.isinf(cost), pairs.min(by_pair), cost)  # users for whom all places are closed are charged there
     floors = np.minimum(values, np.maximum(levels.low, peak))
-    # who holds nothing pays nothing, whatever it costs; where a level earns something, the highest one bounds that
+    # users who hold nothing pay nothing at any cost; where a level earns something, the highest level bounds that
     paid = np.where(cost < 0, cost * levels.most, np.where(floors > 0, cost * floors, 0.0))
     worth = np.float64(prices @ program.usable_rows + (0.0 if further is None else further.constant))
     spare = worth - paid.sum()
     if np.isfinite(worth) and spare <= ROUNDING * abs(worth):
         spare = np.float64(0.0)
     missing = np.where(shut, np.maximum(cost[pairs.user] - by_pair, 0.0), 0.0)
-    for earlier in before:  # so many times the prices of an earlier level make what it shut no cheaper than the rest
+    for earlier in before:  # times an earlier level's prices are added, so that what it closed is no cheaper than the rest
         more = missing > 0
         times = np.max(missing / earlier.over, initial=0.0, where=more & (earlier.over > 0))
         spare = spare + (times * earlier.spare if times > 0 else 0.0)
         missing = np.where(earlier.over > 0, 0.0, missing)
     cheapest = np.maximum(cost, 0.0)[pairs.user]
     over = np.where((by_pair > cheapest * (1 + tie)) & ~shut & ~closed, by_pair - cheapest, 0.0)
-    more_charged = further is not None and bool(further.pair_cost.any())
-    return _Charged(holding, more_charged, by_pair, cost, over, shut, spare, peak, floors)
+    charged = further is not None and bool(further.pair_cost.any())
+    return _Charged(holding, charged, by_pair, cost, over, shut, spare, peak, floors)
 
 
 def _hangs_on_noise(program: Program, c: _Charged, held: Float, values: Float) -> bool:
-    """Whether there are later levels, and what could be a solver's noise decides what they can have.
+    """Whether there are later levels, and a solver's noise could decide what they can have.
 
     That is where users hold something at nearly the cost of where it is cheapest, or users of later levels at a cost
     that is not zero.
@@ -193,18 +187,17 @@ def _hangs_on_noise(program: Program, c: _Charged, held: Float, values: Float) -
 
 
 def _above(c: _Charged, values: Float) -> NDArray[np.bool_]:
-    """Users who have more than the level of a holding, and than their lower bounds."""
+    """Users above the level of a holding, and above their lower bounds."""
     return values > c.floors * (1 + ABOVE)
 
 
 def _polished(
     program: Program, model: ConeModel | None, levels: InLevels, c: _Charged, held: Float, values: Float
 ) -> Holding:
-    """A holding with prices near by, at which costs are equal wherever a user holds something at nearly its cheapest.
+    """A holding with nearby prices, at which costs are equal wherever a user holds something at nearly its cheapest.
 
-    And zero where users of later levels hold something. Costs that differ by a solver's noise become equal to rounding
-    so; those that differ indeed cannot, or other places become cheaper. Where later levels are to be had, the two must
-    not be mistaken for each other.
+    They are zero where users of later levels hold something. Costs that differ by a solver's noise so become equal to
+    rounding; costs that differ by more cannot, or other places become cheaper. Later levels depend on this distinction.
     """
     pairs, holding = program.pairs, c.holding
     charges, by_unit = np.maximum(holding.prices, 0.0), sp.csr_array(pairs.loads.T)
@@ -222,7 +215,7 @@ def _polished(
     home = np.maximum.accumulate(np.where(first, np.arange(len(tied)), 0))
     pay = sp.csr_array(by_unit[tied][:, some] / (levels.per_task * c.cost[pairs.user])[tied, None])
     away = sp.csr_array((pay - pay[home])[~first] * charges[some])
-    if not np.isfinite(away.data).all():  # prices beyond the range of floats: nothing to be polished
+    if not np.isfinite(away.data).all():  # prices beyond the range of floats cannot be polished
         return holding
     charges[some] *= 1.0 - _least_squares(away, away.sum(axis=1))
     rows = len(holding.prices)
@@ -231,7 +224,7 @@ def _polished(
 
 
 def _beside(levels: InLevels, c: _Charged, values: Float, rise: Float) -> NDArray[np.bool_]:
-    """Users at the level of others whom the same prices provably hold: what is scarce is full for all of them alike."""
+    """Users at the level of others whom the same prices provably hold: the same resources are full for all of them."""
     mine = c.holding.users
     firm = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > levels.low[mine] * (1 + ABOVE))]
     level = float(values[firm].max(initial=np.inf)) if len(firm) else np.inf
@@ -256,10 +249,12 @@ def _taken(
 
 
 def _room(program: Program, c: _Charged) -> Float:
-    """What part of its slice of a capacity that it needs each user could still get, wherever it may run.
+    """The part of its slice of a capacity that it needs which each user could still get, wherever it may run:
+    (n_users,).
 
-    Where a user needs very little of what is scarce, spare that is nothing beside a capacity would take it far: then
-    this is what counts, against the tolerance of capacities. Further conditions have no capacities to compare with.
+    Where a user needs very little of a scarce resource, a rest that is negligible beside a capacity would raise it far:
+    then the part of the capacity counts, against the tolerance of capacities. Further conditions have no capacities to
+    compare with.
     """
     pairs, usable, weights = program.pairs, program.usable_rows, program.instance.weights
     if c.further:

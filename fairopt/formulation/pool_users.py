@@ -114,9 +114,7 @@ class Pool:
         return load, bool(np.any(self.low > np.asarray(self.high) * (1 + 1e-12)))
 
     def sample(self) -> Pool | None:
-        """About `SAMPLE` users, or one in sixteen of very many, and as large a part of the capacity; None of a small
-        pool.
-        """
+        """About `SAMPLE` users, or one in sixteen of very many, and as much of the capacity; None of a small pool."""
         step = self.n // SAMPLE if self.n < 32 * SAMPLE else 16
         return Pool(self.program, self.share, self.every * step) if step > 1 else None
 

@@ -44,6 +44,8 @@ class Program:
         self.unmerged = instance if self.all_take_part else instance.taking_part(self.active)
         self.merge = merge and treats_alike(self.unmerged, (objective, *self.constraints))
         self.instance = self.unmerged.merged() if self.merge else self.unmerged
+        self.single = self.instance.n_servers == 1  # server row: one pool, or identical servers
+        self.empty = self.instance.n_users == 0
         self.low: Float = np.broadcast_to(np.float64(0.0), (self.instance.n_users,))
         self.high: Float = self.instance.task_limits
         self.usable = np.ones(self.instance.n_resources)
@@ -65,7 +67,7 @@ class Program:
                 self.usable = np.minimum(self.usable, usable)
             else:
                 self.rest.append(constraint)
-        if self.pool_share is None:
+        if self.pool_share is None:  # methods on one pool check the share in their passes over the users
             self.objective.check(self.instance)
 
     @cached_property
@@ -79,15 +81,8 @@ class Program:
         return True
 
     @property
-    def single(self) -> bool:
-        """Whether there is one server row only: one pool, or identical servers."""
-        return self.instance.n_servers == 1
-
-    @property
     def pool_share(self) -> Share | None:
-        """The share of an objective of one share on one pool, if all constraints are bounds; else None. Methods for
-        such programs go through the users in passes, and check the share in these.
-        """
+        """The objective's only share, if the program is one pool and all constraints are bounds; else None."""
         if not self.single or self.rest:
             return None
         objective = self.alpha_fair or self.objective
@@ -117,11 +112,6 @@ class Program:
                 f"the constraints leave user {user!r} no tasks at all, so {objective!r} is minus infinity for every "
                 "allocation; loosen them, give the user a task limit of 0, or use alpha < 1"
             )
-
-    @property
-    def empty(self) -> bool:
-        """Whether no user takes part."""
-        return self.instance.n_users == 0
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -167,9 +157,7 @@ class Program:
         return np.tile(self.usable, self.instance.n_servers)
 
     def expand(self, by_pair: Float) -> Float:
-        """Tasks by pair as (n_users, n_servers) of the instance given: spread over identical servers, zero for users of
-        limit 0.
-        """
+        """Tasks by pair as (n_users, n_servers) of the instance given: spread, and zero for users of limit 0."""
         return self.expand_rows(by_pair[:, None] if self.single else self.pairs.table(by_pair))
 
     def gather(self, table: Float) -> Float:

@@ -86,9 +86,7 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
 def conic_excess(
     expression: cp.Expression, constraints: Sequence[cp.Constraint], unknowns: cp.Variable, top: Float, value: float
 ) -> tuple[float, str]:
-    """Excess of the bound of `conic_bound` over a value of the expression, and what it assumes; infinity without a
-    bound.
-    """
+    """Excess of the bound of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
     found = conic_bound(cp.Problem(cp.Maximize(expression), list(constraints)), unknowns, top)
     if found is None or not np.isfinite(found.value - value):
         return np.inf, ""

@@ -136,16 +136,17 @@ class Proposal:
     bundles: Float | None = None
 
 
+PLAIN: dict[type, tuple[str, ...]] = {  # name in files, and fields
+    Bottlenecked: ("bottlenecks", "order", "prices"), FairPrices: ("fair prices", "log_prices", "level"),
+    TotalPrices: ("total prices", "prices"), RowPrices: ("row prices", "prices"),
+}  # fmt: skip
+
+
 def plain(evidence: Evidence | None) -> dict[str, Any] | None:
     """Evidence as a dict of numbers and lists; None for a `Division`, which follows from the instance."""
-    if isinstance(evidence, Bottlenecked):
-        return {"kind": "bottlenecks", "order": _list(evidence.order), "prices": _list(evidence.prices)}
-    if isinstance(evidence, FairPrices):
-        return {"kind": "fair prices", "log_prices": evidence.log_prices.tolist(), "level": float(evidence.level)}
-    if isinstance(evidence, TotalPrices):
-        return {"kind": "total prices", "prices": evidence.prices.tolist()}
-    if isinstance(evidence, RowPrices):
-        return {"kind": "row prices", "prices": evidence.prices.tolist()}
+    for form, (kind, *names) in PLAIN.items():
+        if isinstance(evidence, form):
+            return {"kind": kind} | {name: _list(getattr(evidence, name)) for name in names}
     if isinstance(evidence, HeldLevels):
         holdings = [
             {"users": _list(h.users), "prices": _list(h.prices), "duals": list(map(_list, h.duals)), "at": _list(h.at)}

@@ -25,6 +25,7 @@ from fairopt.formulation.division import Division
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, cone_programs, levels, servers
+from fairopt.proofs.cone_programs import Bounded
 from fairopt.proofs.evidence import (
     Bottlenecked,
     Evidence,
@@ -118,45 +119,35 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
         table = servers.repaired(evidence.units, program.pairs.table(tasks))
         tasks = table[program.pairs.user, program.pairs.server]
         gap, prices = servers.judge_row_prices(evidence.units, evidence.prices, table)
-        return _measured(program, method, tasks, gap, prices.T.ravel())
+        return _measured(program, method, tasks, Bounded(gap, 0.0, prices.T.ravel()))
     tasks = conditions.repair(program, tasks)
-    if isinstance(evidence, HeldLevels):
-        gap, gaps = levels.judge_levels(program, evidence, tasks)
-        answer = _measured(program, method, tasks, gap, evidence.prices)
-        answer.gaps, model = gaps or (gap,), evidence.model
-        answer.block_violation = (
-            conditions.bounds_violation(program, tasks) if model is None else conditions.block_violation(model, tasks)
-        )
-        return answer
-    found = cone_programs.judge_solved(program, evidence, tasks)
-    answer = _measured(program, method, tasks, found.gap, found.prices)
-    answer.block_violation, answer.assumed = found.block_violation, found.assumed
+    if isinstance(evidence, Solved):
+        return _measured(program, method, tasks, cone_programs.judge_solved(program, evidence, tasks))
+    gap, gaps = levels.judge_levels(program, evidence, tasks)
+    if evidence.model is None:
+        of_blocks = conditions.bounds_violation(program, tasks)
+    else:
+        of_blocks = conditions.block_violation(evidence.model, tasks)
+    answer = _measured(program, method, tasks, Bounded(gap, of_blocks, evidence.prices))
+    answer.gaps = gaps or (gap,)
     return answer
 
 
 def _judged_bundles(program: BundleProgram, proposal: Proposal) -> Answer:
-    """Bundles and tasks by server row: of a division by the prices of the closed form, else by the dual of the cone
-    program.
-    """
+    """Bundles and tasks by server row: a division by its closed form's prices, others by the cone program's dual."""
     evidence, bundles, tasks, instance = proposal.evidence, proposal.bundles, proposal.tasks, program.instance
-    if isinstance(evidence, Division):
-        factor = sum(c for c, _ in program.objective.terms())
-        found = evidence.answer(None if bundles is None else bundles / instance.counts[:, None])
-        bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
-        answer = Answer(
-            tasks, found.gap, found.violation, proposal.method, factor * found.value, factor * found.prices,
-            found.part_violation, bundles=bundles,
-        )  # fmt: skip
-    else:
-        assert isinstance(evidence, Solved) and bundles is not None and tasks is not None
+    if isinstance(evidence, Solved):
+        assert bundles is not None and tasks is not None
         proved = cone_programs.judge_solved_bundles(evidence, bundles, tasks)
-        value = program.objective.value(program.point(tasks, bundles))
-        answer = Answer(
-            tasks, max(proved.gap, 0.0) if np.isfinite(proved.gap) else np.inf, holdings_violation(instance, bundles),
-            proposal.method, value, proved.prices, proved.block_violation, assumed=proved.assumed, bundles=bundles,
-        )  # fmt: skip
-    answer.violation = max(answer.violation, feasibility(program.given, program.expand(tasks)))
-    return answer
+        return _measured(program, proposal.method, tasks, proved, bundles)
+    assert isinstance(evidence, Division)
+    factor = sum(c for c, _ in program.objective.terms())
+    found = evidence.answer(None if bundles is None else bundles / instance.counts[:, None])
+    bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
+    return Answer(
+        tasks, found.gap, max(found.violation, feasibility(program.given, program.expand(tasks))), proposal.method,
+        factor * found.value, factor * found.prices, found.part_violation, bundles=bundles,
+    )  # fmt: skip
 
 
 def _can_prove(program: Program, evidence: Evidence) -> bool:
@@ -183,12 +174,18 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
     return isinstance(fair or objective, Total) or (fair is not None and fair.alpha == 0)
 
 
-def _measured(program: Program, method: str, tasks: Float, gap: float, prices: Float | None) -> Answer:
-    """A point with a gap, and its feasibility and value on the instance as given."""
+def _measured(
+    program: Program, method: str, tasks: Float, found: Bounded, bundles: Float | None = None
+) -> Answer:
+    """A point with a proven gap, and its feasibility and value on the instance as given."""
     violation = feasibility(program.given, program.expand(tasks))
-    value = program.objective.value(program.point(tasks))
-    gap = max(gap, 0.0) if gap == gap else np.inf
-    return Answer(tasks, gap, violation, method, value, prices)
+    if bundles is not None:
+        violation = max(violation, holdings_violation(program.instance, bundles))
+    gap = max(found.gap, 0.0) if found.gap == found.gap else np.inf
+    value = program.objective.value(program.point(tasks, bundles))
+    answer = Answer(tasks, gap, violation, method, value, found.prices, found.block_violation, assumed=found.assumed)
+    answer.bundles = bundles
+    return answer
 
 
 def _on_one_pool(

@@ -74,9 +74,7 @@ class Multipliers:
 
 @dataclass(frozen=True)
 class LagrangianBound:
-    """A proven bound, in the units of the objective's majorant, the gap, and the factor on the multipliers that gave
-    it.
-    """
+    """A proven bound, in the units of the objective's majorant, the gap, and the factor on the multipliers."""
 
     value: float
     gap: float

@@ -299,9 +299,7 @@ class Sums(NamedTuple):
         return self._replace(feasible=self.feasible.scaled(factor), value=self.value * factor)
 
     def gap(self, spent: float) -> float:
-        """(bound - value) / bound, with the bound ``sum_j max_x (c_j - p'r_j) x + spent`` by weak duality, spent as in
-        `Worth.gap`.
-        """
+        """(bound - value) / bound, with the bound ``sum_j max_x (c_j - p'r_j) x + p'u`` and ``spent = p'u``."""
         bound = spent + self.gain
         if not (np.isfinite(bound) and np.isfinite(self.value)):
             return np.inf
@@ -309,9 +307,7 @@ class Sums(NamedTuple):
 
 
 def totals(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk], None] | None = None) -> Sums:
-    """Value of an answer, and the bound on every other at any prices per whole capacity; ``settle`` as in
-    `bottlenecks`.
-    """
+    """Value of an answer, and the bound on every other at prices per whole capacity; see `bottlenecks`, `Sums.gap`."""
 
     def look(chunk: Chunk) -> Sums:
         if settle is not None:

@@ -111,9 +111,7 @@ def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Vari
 
 
 def _violation(problem: cp.Problem, typical: dict[int, Float] | None = None) -> float:
-    """Largest relative violation of the problem's conditions, ranges of its variables among them, at the variables'
-    values.
-    """
+    """Largest relative violation of the problem's conditions and of its variables' ranges, at their values."""
     ranges = [condition for variable in problem.variables() for condition in variable.domain]
     return max((conditions.relative_violation(c, typical) for c in [*problem.constraints, *ranges]), default=0.0)
 

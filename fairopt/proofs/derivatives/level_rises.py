@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, is_sparse
+from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, flat, times_columns
 from fairopt.proofs.derivatives.optimum import MOST_COLUMNS, NotCovered, OptimalityConditions, Optimum
 
 Float = NDArray[np.floating[Any]]
@@ -83,13 +83,9 @@ class _Rates:
         optimum = self.optimum
         giver = optimum.used & ~optimum.low[optimum.user]
         level = np.where(giver, self.z[optimum.user], 0.0)
-        loads: Any = optimum.loads[optimum.full]
-        if is_sparse(loads):
-            loads = sp.csr_array(loads).copy()
-            loads.data = level[loads.indices]
-            top = loads.max(axis=1).toarray().ravel() if loads.shape[0] else np.zeros(0)
-        else:
-            top = np.where(loads > 0, level, 0.0).max(axis=1, initial=0.0)
+        if not len(optimum.full):
+            return np.zeros(0)
+        top = flat(times_columns(optimum.loads[optimum.full] > 0, level).max(axis=1))
         return np.where(top > 0, top, -np.inf)
 
     def _keys(self) -> Float:
@@ -138,9 +134,7 @@ class _Rates:
         return self._heights(decided)
 
     def _find_blocked(self) -> None:
-        """Capacities that lower bounds need entirely: those with prices for which all users who pay them are at their
-        bounds.
-        """
+        """Capacities that lower bounds need entirely: at some prices all users who pay are at their bounds."""
         optimum, d = self.optimum, len(self.optimum.full)
         columns = np.arange(d) if self.others else np.flatnonzero(~np.isfinite(self.tops))
         if not len(columns) or not self.lifted.any():
@@ -182,9 +176,7 @@ class _Rates:
     # -- one level -------------------------------------------------------------------------------------------------
 
     def _level(self, level: float) -> tuple[Float, Float] | None:
-        """The derivatives of a level by full row, from the right and from the left; None where the conditions do not
-        hold.
-        """
+        """The derivatives of a level by full row, from the right and from the left; None where conditions fail."""
         optimum, d = self.optimum, len(self.optimum.full)
         here, before = self.key == level, self.key < level
         # users above who are at a lower bound can still move to other servers
@@ -214,17 +206,9 @@ class _Rates:
             return [(columns, np.ones(len(part), dtype=bool))]
         if not len(columns):
             return []
-        loads: Any = optimum.loads[optimum.full[columns]]
-        needs: Any
-        n = len(part)
-        if is_sparse(loads):
-            mine = np.flatnonzero(part[optimum.user])
-            to_user = sp.csr_array((np.ones(len(mine)), (mine, optimum.user[mine])), shape=(len(optimum.user), n))
-            needs = (sp.csr_array(loads) @ to_user) > 0
-        else:
-            needs = np.zeros((len(columns), n), dtype=bool)
-            needs[:, optimum.user] = loads > 0
-            needs &= part
+        n, mine = len(part), np.flatnonzero(part[optimum.user])
+        to_user = sp.csr_array((np.ones(len(mine)), (mine, optimum.user[mine])), shape=(len(optimum.user), n))
+        needs: Any = (optimum.loads[optimum.full[columns]] @ to_user) > 0
         if len(columns) == 1:
             return [(columns, np.asarray(needs.sum(axis=0)).ravel() > 0)]
         together = needs.astype(float) @ needs.astype(float).T

@@ -73,11 +73,11 @@ class Conditions:
         high: Mask, own: Mask, signed: Mask, size: Float | None = None,
     ) -> None:  # fmt: skip
         self.user, self.used, self.low, self.high, self.own, self.signed = user, used, low, high, own, signed
-        self.charges: Any = _times(charges, 1.0 / rate)
+        self.charges: Any = times_columns(charges, 1.0 / rate)
         self.worth = worth / rate
         self.size = np.abs(self.worth) if size is None else size / rate
         if len(signed) and len(user):
-            self.size = np.maximum(self.size, _flat(abs(self.charges).max(axis=0)))
+            self.size = np.maximum(self.size, flat(abs(self.charges).max(axis=0)))
         self.size = np.where(self.size > 0, self.size, 1.0)
         self.main = np.full(len(own), -1)  # the pair where a user runs most tasks: the last one written remains
         order = np.flatnonzero(used)
@@ -109,8 +109,8 @@ class Conditions:
         if not len(idle) or not len(signed):
             return np.zeros(len(signed), dtype=bool)
         part = self.charges[:, idle]
-        other = _flat((part[~signed] < 0).sum(axis=0)) + _flat((part[signed] != 0).sum(axis=0))
-        dead: Mask = _flat((part[:, np.flatnonzero(other == 0)] > 0).sum(axis=1)) > 0
+        other = flat((part[~signed] < 0).sum(axis=0)) + flat((part[signed] != 0).sum(axis=0))
+        dead: Mask = flat((part[:, np.flatnonzero(other == 0)] > 0).sum(axis=1)) > 0
         return dead & ~signed
 
     def rows_of(self, pairs: Indices | list[Any]) -> Float:
@@ -119,13 +119,13 @@ class Conditions:
 
     def own_multipliers(self, theta: Float) -> Float:
         """The cost of each pair beyond its worth, in units of the user's own multiplier, shape (n_pairs,)."""
-        return np.asarray(_flat(self.charges.T @ theta) - self.worth)
+        return np.asarray(flat(self.charges.T @ theta) - self.worth)
 
     @cached_property
     def gram(self) -> Float:
         """Matrix of the normal equations of weighted least squares, (n_columns, n_columns)."""
-        parts = zip(self.rows, self.weights, strict=True)
-        return sum((_dense(_times(rows, w) @ rows.T) for rows, w in parts), start=np.zeros((len(self.signed),) * 2))
+        plain, spread = (times_columns(rows, w) @ rows.T for rows, w in zip(self.rows, self.weights, strict=True))
+        return _dense(plain) + _dense(spread)
 
 
 class Face:
@@ -206,7 +206,7 @@ class Face:
         given = self.given
         chosen = np.zeros(len(given.user))
         chosen[pairs] = 1.0
-        row, terms = _flat(given.charges @ chosen), _flat(abs(given.charges) @ chosen)
+        row, terms = flat(given.charges @ chosen), flat(abs(given.charges) @ chosen)
         return np.where(np.abs(row) > ROUNDING * terms, row, 0.0), float(given.worth[pairs].sum())
 
     def _moment(self) -> Float:
@@ -214,7 +214,7 @@ class Face:
         given = self.given
         out: Float = self.sums.T @ (self.sum_sides - self.sums @ self.theta)
         for rows, side, weight in zip(given.rows, given.sides, given.weights, strict=True):
-            out = out + _flat(rows @ (weight * (side - _flat(rows.T @ self.theta))))
+            out = out + flat(rows @ (weight * (side - flat(rows.T @ self.theta))))
         return out
 
     def _strain(self, theta: Float) -> float:
@@ -224,7 +224,7 @@ class Face:
         for rows, side, weight, pairs in zip(
             given.rows, given.sides, given.weights, (given.plain, given.spread), strict=True
         ):
-            missing = np.abs(_flat(rows.T @ theta) - side)
+            missing = np.abs(flat(rows.T @ theta) - side)
             out += float(np.sqrt(weight * given.paid[pairs] / given.total) @ missing)
         return out
 
@@ -245,9 +245,7 @@ class Face:
         return lost <= TRUST and next(self._tie_cuts(multipliers, TRUST), None) is None
 
     def least(self, goal: Float) -> tuple[float, Float] | None:
-        """The least of a linear function, and where; minus infinity where it is unbounded, None where no multipliers
-        satisfy all conditions.
-        """
+        """The least of a linear function, and where; minus infinity if unbounded, None if conditions cannot hold."""
         if self.unique:
             return (float(goal @ self.theta), self.theta) if self.sound else None
         along = goal @ self.open / (np.abs(goal).max(initial=0.0) or 1.0)
@@ -391,7 +389,7 @@ def is_sparse(matrix: Any) -> bool:
     return bool(sp.issparse(matrix))
 
 
-def _times(matrix: Any, by_column: Float) -> Any:
+def times_columns(matrix: Any, by_column: Float) -> Any:
     """Columns of a matrix multiplied by numbers."""
     return sp.csc_array(matrix) @ sp.diags_array(by_column) if is_sparse(matrix) else matrix * by_column
 
@@ -400,5 +398,6 @@ def _dense(matrix: Any) -> Float:
     return np.asarray(sp.coo_array(matrix).toarray() if is_sparse(matrix) else matrix)
 
 
-def _flat(values: Any) -> Float:
+def flat(values: Any) -> Float:
+    """A dense or sparse row or column as a vector."""
     return _dense(values).ravel()

@@ -31,7 +31,7 @@ Mask = NDArray[np.bool_]
 # The rest of a capacity that counts as full, and of a task limit that counts as reached. In 600 answers of all methods
 # full rows had a rest of 1e-16 to 1e-6 (interior points on servers), others 1e-4 and more; limits 1e-16 to 1e-7.
 FULL = 1e-6
-# The part of a user's tasks that counts as 0: where prices make a server too dear by r, interior points leave 1e-10 / r.
+# The part of a user's tasks that counts as 0: where a server is too dear by r, interior points leave 1e-10 / r.
 USED = 1e-6
 # The part of what a user could run alone that counts as 0, under objectives that may leave users with nothing.
 NOTHING = 1e-7
@@ -303,9 +303,7 @@ def first_tier(allocation: Allocation) -> Any:
 
 
 class OptimalityConditions:
-    """The conditions on the multipliers of a sum of objectives, being put together: pairs, and columns beyond the
-    capacities'.
-    """
+    """The conditions on the multipliers of a sum of objectives: pairs, and columns beyond the capacities'."""
 
     def __init__(self, optimum: Optimum, worth: Float) -> None:
         n = optimum.program.instance.n_users

@@ -178,9 +178,7 @@ def _of_first_level(optimum: Optimum) -> tuple[Float, Float, float] | None:
 
 
 def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
-    """Derivatives by the usable fraction of each row, from the right and from the left, and the logarithm of their
-    factor.
-    """
+    """Derivatives by the usable fraction of each row, from the right and the left, and their factor's logarithm."""
     face, scale, log_factor = _face(optimum)
     if not face.sound:
         return None
@@ -270,9 +268,7 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
 
 
 def _by_gradient(optimum: Optimum) -> Float:
-    """The worth of a task of each pair by CVXPY's gradient of the objective (at a kink, one of several), shape
-    (n_pairs,).
-    """
+    """The worth of a task of each pair by CVXPY's gradient of the objective (at a kink, one of several)."""
     cone = ConeModel(optimum.program)
     required = len(cone.model.required)
     expression = cp.sum(optimum.objective.expression(cone.model))

@@ -82,14 +82,22 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
         typical = np.zeros(variable.size)
         typical[place] = program.size[pairs.user]
         blocks = _violation(problem, {variable.id: typical})
-        charged = _charges(problem, variable, place, full.ravel(order="F"), len(pairs), len(program.usable_rows))
+        multipliers = Multipliers(np.zeros(len(program.usable_rows)), np.zeros(len(pairs)))
+        prices: Float | None = None
+        for condition in problem.constraints:  # these charge, and nothing else of the policy does
+            charged = conditions.linear_charge(condition, variable)
+            if charged is not None:  # unknowns that are not pairs are zero
+                charged = charged._replace(per_unit=charged.per_unit[place], size=charged.size[place])
+                multipliers.add(charged, full.ravel(order="F")[place])
+            is_capacity = getattr(condition, "label", None) == "capacity"
+            if is_capacity and condition.size == len(program.capacity_rows) and not program.empty:
+                prices = conditions.row_prices(program, condition).reshape(instance.capacities.shape)
         point = Point(program.instance, pairs.table(tasks))
         block = objective if not program.empty and _is_still(problem, objective, point) else None
         value = float(problem.objective.expr.value) if block is None else block.value(point)
         gap, assumed = 0.0, ""
         if not program.empty:
-            gap, assumed = _gap_of_problem(problem, block, program, variable, place, tasks, charged)
-        prices = None if program.empty else _prices(problem, program)
+            gap, assumed = _gap_of_tasks(problem, block, program, variable, place, tasks, multipliers)
     return Answer(full, gap, feasibility(instance, full), "read", value, prices, blocks, assumed=assumed)
 
 
@@ -116,43 +124,6 @@ def _violation(problem: cp.Problem, typical: dict[int, Float] | None = None) -> 
     return max((conditions.relative_violation(c, typical) for c in [*problem.constraints, *ranges]), default=0.0)
 
 
-def _charges(
-    problem: cp.Problem, variable: cp.Variable, place: NDArray[np.int64], at: Float, n_pairs: int, n_rows: int
-) -> Multipliers:
-    """What the problem's constraints, and nothing else, charge for a task of each pair."""
-    out = Multipliers(np.zeros(n_rows), np.zeros(n_pairs))
-    for condition in problem.constraints:
-        charged = conditions.linear_charge(condition, variable)
-        if charged is not None:  # unknowns that are not pairs are zero
-            out.add(charged._replace(per_unit=charged.per_unit[place], size=charged.size[place]), at[place])
-    return out
-
-
-def _prices(problem: cp.Problem, program: Program) -> Float | None:
-    """Dual values of the capacities, where the problem's condition on them is unchanged."""
-    for condition in problem.constraints:
-        if getattr(condition, "label", None) == "capacity" and condition.size == len(program.capacity_rows):
-            return conditions.row_prices(program, condition).reshape(program.instance.capacities.shape)
-    return None
-
-
-def _gap_of_problem(
-    problem: cp.Problem, block: Objective | None, program: Program, variable: cp.Variable, place: NDArray[np.int64],
-    tasks: Float, multipliers: Multipliers,
-) -> tuple[float, str]:  # fmt: skip
-    """Gap by the block's own majorant where the objective is still the block's, else by tangent or dual."""
-    gap = np.inf
-    majorant = None if block is None else block.majorant(program.point(tasks))
-    if block is not None and majorant is not None:
-        is_natural = block.majorant_is_natural
-        if is_natural or isinstance(block, FairnessEfficiency):
-            charged = multipliers.times(1.0 / majorant.unit if is_natural else 1.0)  # in the majorant's own units
-            gap = lagrangian_bound(program, majorant, block, charged, tasks, natural=is_natural).gap
-    if gap <= GAP_TOLERANCE:
-        return gap, ""
-    return min((gap, ""), _gap_by_tangent(problem, program, variable, place, tasks, multipliers))
-
-
 def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
     """Whether a problem still maximises the block, judged by the value at the point."""
     if getattr(problem.objective, "block", None) != objective or not isinstance(problem.objective, cp.Maximize):
@@ -163,30 +134,38 @@ def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
     return bool(np.isclose(said, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
 
 
-def _gap_by_tangent(
-    problem: cp.Problem, program: Program, variable: cp.Variable, place: NDArray[np.int64], tasks: Float,
-    multipliers: Multipliers,
+def _gap_of_tasks(
+    problem: cp.Problem, block: Objective | None, program: Program, variable: cp.Variable, place: NDArray[np.int64],
+    tasks: Float, multipliers: Multipliers,
 ) -> tuple[float, str]:  # fmt: skip
-    """Gap of an objective that only CVXPY knows: by its tangent, where that is too coarse by the cone form's dual."""
+    """Gap of tasks by pair, and what it assumes.
+
+    Where the problem still maximises the block, the gap is by the block's own majorant. Else, or where that is too
+    coarse, it is by the tangent of the problem's objective, and then by the dual of its cone form.
+    """
+    gap = np.inf
+    majorant = None if block is None else block.majorant(program.point(tasks))
+    if block is not None and majorant is not None:
+        is_natural = block.majorant_is_natural
+        if is_natural or isinstance(block, FairnessEfficiency):
+            charged = multipliers.times(1.0 / majorant.unit if is_natural else 1.0)  # in the majorant's own units
+            gap = lagrangian_bound(program, majorant, block, charged, tasks, natural=is_natural).gap
+    if gap <= GAP_TOLERANCE:
+        return gap, ""
     expression = problem.objective.expr
-    value = float(expression.value)
-    sign = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
-    unit = _unit(problem, variable, program.expand(program.size[program.pairs.user]))
-    gap, assumed = np.inf, ""
-    alone = all(v.id == variable.id for v in expression.variables())  # else it is not a bound
+    value, unit = float(expression.value), _unit(problem, variable, program.expand(program.size[program.pairs.user]))
+    alone = all(v.id == variable.id for v in expression.variables())  # else a tangent in it is not a bound
     gradient = conditions.gradient_of(expression, variable) if alone else None
     if gradient is not None:
-        worth = sign * gradient.toarray().ravel()[place]
+        worth = gradient.toarray().ravel()[place] * (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0)
         least = program.pairs.min(multipliers.pair_cost - worth)
         reach = np.where(least < 0, program.most, program.low)
-        gap = in_units(float(multipliers.constant - least @ reach + worth @ tasks), unit, value)
-    if not gap <= GAP_TOLERANCE:
-        top = np.zeros(variable.size)
-        top[place] = program.most[program.pairs.user]
-        conic, assumes = _gap_by_conic_dual(problem, variable, top, value, unit)
-        if not gap <= conic:
-            gap, assumed = conic, assumes
-    return gap, assumed
+        gap = min(gap, in_units(float(multipliers.constant - least @ reach + worth @ tasks), unit, value))
+    if gap <= GAP_TOLERANCE:
+        return gap, ""
+    top = np.zeros(variable.size)
+    top[place] = program.most[program.pairs.user]
+    return min((gap, ""), _gap_by_conic_dual(problem, variable, top, value, unit))
 
 
 def _gap_by_conic_dual(

@@ -49,6 +49,19 @@ class NotCovered(Exception):
     """The blocks do not determine derivatives in closed form, or the program is too large."""
 
 
+class Rest(NamedTuple):
+    """Conditions that hold with equality, linear or linearised at the point.
+
+    ``charges`` (n_conditions, n_pairs) is what a unit of each multiplier charges per task; ``signed`` are the
+    equations; ``known`` says that all conditions are linear or in closed form, ``straight`` that all are linear.
+    """
+
+    charges: sp.csr_array
+    signed: Mask
+    known: bool
+    straight: bool
+
+
 class Optimum:
     """A policy's program at the tasks of an allocation: users at their bounds, and full capacities.
 
@@ -126,7 +139,36 @@ class Optimum:
     @cached_property
     def rest(self) -> Rest:
         """The policy's conditions other than bounds."""
-        return _rest(self)
+        program, point = self.program, self.point
+        rows: list[Any] = [sp.csr_array((0, len(self.user)))]
+        signed: list[Mask] = [np.zeros(0, dtype=bool)]
+        known = straight = True
+        if program.rest:
+            cone, pairs = ConeModel(program), program.pairs
+            cone.unknowns.save_value(point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
+            for block, _, condition in cone.rest:
+                linear = all(argument.is_affine() for argument in condition.args)
+                if isinstance(block, AtLeast) and not linear and all(map(is_ours, blocks_within(block))):
+                    if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
+                        continue
+                    powers, ranked = parts(block.objective, point)
+                    if ranked:
+                        raise NotCovered
+                    rows.append(-sp.csr_array(np.exp(log_worth(self, powers))[None, :]))
+                    signed.append(np.zeros(1, dtype=bool))
+                    straight = False
+                    continue
+                known, straight = known and linear, straight and linear
+                found = linear_rows(condition, cone.unknowns)
+                if found is None:
+                    raise NotCovered
+                slopes = found.slopes.T.tocsr()
+                terms = np.asarray(abs(slopes) @ np.abs(cone.unknowns.value)).ravel()
+                tight = found.values >= -FULL * np.maximum(terms, np.abs(found.values))
+                binds = np.flatnonzero(tight | (not found.inequality))
+                rows.append((slopes[binds] @ sp.diags_array(1.0 / cone.scale))[:, self.kept])
+                signed.append(np.full(len(binds), not found.inequality))
+        return Rest(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), known, straight)
 
 
 # -- what objectives are worth -----------------------------------------------------------------------------------------
@@ -181,10 +223,10 @@ def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Ranked]
 
 
 def _of_measure(term: FairnessEfficiency, point: Point) -> list[Power]:
-    """Derivatives of ``|f| = P^(1/b) S^(lam - (1-b)/b)``, ``P = sum_j w_j (s_j/w_j)^(1-b)``, ``S = sum_j s_j``
-    (Joe-Wong et al. 2013).
+    """Derivatives of the measure of fairness and efficiency f (Joe-Wong et al. 2013).
 
-    The derivative by s_j is ``|f| (a (s_j/w_j)^-b / P + (l - a) / S)``, with the threshold a and the emphasis l.
+    With ``P = sum_j w_j (s_j/w_j)^(1-b)`` and ``S = sum_j s_j``, ``|f| = P^(1/b) S^(lam - (1-b)/b)``, and its
+    derivative by s_j is ``|f| (a (s_j/w_j)^-b / P + (l - a) / S)``, with the threshold a and the emphasis l.
     """
     log_f, log_p, log_total = _log_measure(term, point)
     out = []
@@ -238,59 +280,6 @@ def log_worth(optimum: Optimum, powers: Sequence[Power]) -> Float:
                 term -= alpha * np.log(optimum.relative_shares(share))[optimum.user]
         out = np.logaddexp(out, term) if len(powers) > 1 else term
     return out
-
-
-# -- other conditions --------------------------------------------------------------------------------------------------
-
-
-class Rest(NamedTuple):
-    """Conditions that hold with equality, linear or linearised at the point.
-
-    ``charges`` (n_conditions, n_pairs) is what a unit of each multiplier charges per task; ``signed`` are the
-    equations; ``known`` says that all conditions are linear or in closed form, ``straight`` that all are linear.
-    """
-
-    charges: sp.csr_array
-    signed: Mask
-    known: bool
-    straight: bool
-
-
-def _rest(optimum: Optimum) -> Rest:
-    program, point = optimum.program, optimum.point
-    rows: list[Any] = []
-    signed: list[Mask] = []
-    known = straight = True
-    if program.rest:
-        cone = ConeModel(program)
-        pairs = program.pairs
-        cone.unknowns.save_value(point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
-        for block, _, condition in cone.rest:
-            linear = all(argument.is_affine() for argument in condition.args)
-            if isinstance(block, AtLeast) and not linear and all(map(is_ours, blocks_within(block))):
-                if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
-                    continue
-                powers, ranked = parts(block.objective, point)
-                if ranked:
-                    raise NotCovered
-                rows.append(-sp.csr_array(np.exp(log_worth(optimum, powers))[None, :]))
-                signed.append(np.zeros(1, dtype=bool))
-                straight = False
-                continue
-            known, straight = known and linear, straight and linear
-            found = linear_rows(condition, cone.unknowns)
-            if found is None:
-                raise NotCovered
-            slopes = found.slopes.T.tocsr()
-            terms = np.asarray(abs(slopes) @ np.abs(cone.unknowns.value)).ravel()
-            tight = found.values >= -FULL * np.maximum(terms, np.abs(found.values))
-            binds = np.flatnonzero(tight | (not found.inequality))
-            rows.append((slopes[binds] @ sp.diags_array(1.0 / cone.scale))[:, optimum.kept])
-            signed.append(np.full(len(binds), not found.inequality))
-    empty = sp.csr_array((0, len(optimum.user)))
-    return Rest(
-        sp.csr_array(sp.vstack([empty, *rows])), np.concatenate([np.zeros(0, dtype=bool), *signed]), known, straight
-    )  # fmt: skip
 
 
 def first_tier(allocation: Allocation) -> Any:

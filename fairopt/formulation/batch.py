@@ -17,12 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidInstance, OutOfDomain
+from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
 from fairopt.labels import refuse_labels
 from fairopt.validation import as_floats
-
-Float = NDArray[np.floating[Any]]
-Bool = NDArray[np.bool_]
 
 # Demands in a chunk. DRF of 200,000 instances of 3 x 3 took 0.53, 0.41, 0.34, 0.35 and 0.79 microseconds each with
 # 2**13, 2**14, 2**16, 2**17 and 2**20 of them; alpha = 2 took 13.7, 9.0, 7.0, 6.6 and 7.2.
@@ -40,7 +38,7 @@ class FairUnits(NamedTuple):
     """
 
     unit: Float
-    part: NDArray[np.bool_]
+    part: Mask
     weights: Float
     rates: Float
     log_per_weight: Float
@@ -237,7 +235,7 @@ class Batch:
             np.ascontiguousarray(weights.T), np.ascontiguousarray(limits.T), np.ascontiguousarray(per_task.T),
         )  # fmt: skip
 
-    def coefficients(self, share: Share, ratios: Float, part: Bool) -> tuple[Float, Bool]:
+    def coefficients(self, share: Share, ratios: Float, part: Mask) -> tuple[Float, Mask]:
         """The share of one task, 1 for users who take no part, and whether it is positive and finite: (size, n_users)
         both.
 
@@ -285,7 +283,7 @@ def _spread(array: Float, name: str, shape: tuple[int, int], scalar: bool = True
     return np.broadcast_to(array, shape)
 
 
-def _refuse(bad: Bool, values: Float, name: str, first: int, fix: str) -> None:
+def _refuse(bad: Mask, values: Float, name: str, first: int, fix: str) -> None:
     """`InvalidInstance` at the first entry that is wrong."""
     if bad.any():
         at = tuple(int(k) for k in np.argwhere(bad)[0])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -21,10 +20,8 @@ from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.division import Division, division
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.instance import Instance
-
-Float = NDArray[np.floating[Any]]
 
 
 def decides_bundles(objective: Objective) -> bool:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.floating[Any]]
+from fairopt.formulation.program import Float, Mask
 
 FORBIDDEN = 1e60  # cost of a server where a user may not run: loads there vanish, and its square is a float
 CHUNK = 1 << 17  # numbers in a chunk of stacked loads: 1 MB
@@ -23,7 +21,7 @@ class Demands:
     (n_resources, n_servers), so that the numbers of a resource on neighbouring servers are contiguous.
     """
 
-    def __init__(self, demands: Float, capacities: Float, per_level: Float, eligible: NDArray[np.bool_]) -> None:
+    def __init__(self, demands: Float, capacities: Float, per_level: Float, eligible: Mask) -> None:
         self.eligible = eligible
         self.n_users, self.n_servers = eligible.shape
         self.n_resources = demands.shape[-1]
@@ -111,7 +109,7 @@ class _SameDemands(Demands):
         return out
 
 
-def demands_of(demands: Float, capacities: Float, per_level: Float, eligible: NDArray[np.bool_]) -> Demands:
+def demands_of(demands: Float, capacities: Float, per_level: Float, eligible: Mask) -> Demands:
     """`Demands` of the kind that fits the shapes."""
     same = demands.ndim == 2 and per_level.shape[1] == 1
     return (_SameDemands if same else Demands)(demands, capacities, per_level, eligible)

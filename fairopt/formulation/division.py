@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.bundle_model import tasks_in_bundles
 from fairopt.blocks.bundles import AtMostRequested, GlobalAggregateResource, Parts, WeightedLog
@@ -21,10 +19,9 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
 from fairopt.dominance import server_blocks, sums_by_group
 from fairopt.errors import OutOfDomain
+from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
 
-Float = NDArray[np.floating[Any]]
-Mask = NDArray[np.bool_]
 HUGE = 1e300  # a level t at which all requests are granted
 LOG_2 = float(np.log(2.0))
 

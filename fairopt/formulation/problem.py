@@ -7,7 +7,6 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.base import is_ours
@@ -17,7 +16,7 @@ from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import Leximin, MaxMin
 from fairopt.blocks.shares import asked_once
 from fairopt.formulation.bundle_program import BundleProgram, program_class
-from fairopt.formulation.program import Program, checked_conditions, require_instance
+from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance
 from fairopt.instance import Instance
 
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
@@ -41,7 +40,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         inside[program.active[program.pairs.user], program.pairs.server] = True
         elsewhere = _zero("nowhere else", tasks, ~inside) + elsewhere
 
-    def view(part: Instance, pairs: Pairs, users: NDArray[np.intp]) -> Model:
+    def view(part: Instance, pairs: Pairs, users: Indices) -> Model:
         """The variables as blocks see them."""
         flat = tasks if tasks.ndim == 1 else cp.vec(tasks, order="C")
         places = users[pairs.user] * servers + pairs.server
@@ -86,7 +85,7 @@ def first_program(policy: Any, instance: Instance, constraints: Sequence[Constra
     return kind(instance, first, constraints, merge=False)
 
 
-def can_hold(program: BundleProgram) -> NDArray[np.bool_]:
+def can_hold(program: BundleProgram) -> Mask:
     """Which users can hold which resources of which servers, in the shape of the variable."""
     inside = np.zeros((program.given.n_users, program.given.capacities.size), dtype=bool)
     if not program.empty:
@@ -94,7 +93,7 @@ def can_hold(program: BundleProgram) -> NDArray[np.bool_]:
     return inside
 
 
-def _zero(name: str, variable: cp.Expression, where: NDArray[np.bool_]) -> list[cp.Constraint]:
+def _zero(name: str, variable: cp.Expression, where: Mask) -> list[cp.Constraint]:
     """Conditions that some entries vanish: those only, since rows of zeros leave a solver's dual far off."""
     entries = np.flatnonzero(where)
     flat = variable if variable.ndim == 1 else cp.vec(variable, order="C")

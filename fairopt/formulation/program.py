@@ -26,6 +26,8 @@ from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 
 Float = NDArray[np.floating[Any]]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 
 class Program:
@@ -71,7 +73,7 @@ class Program:
             self.objective.check(self.instance)
 
     @cached_property
-    def active(self) -> NDArray[np.intp]:
+    def active(self) -> Indices:
         """Indices of the users who take part: those whose task limit is above 0."""
         return np.flatnonzero(self.given.task_limits > 0)
 
@@ -144,7 +146,7 @@ class Program:
         return self.instance.capacities * self.instance.counts[:, None]
 
     @cached_property
-    def closed_pairs(self) -> NDArray[np.bool_]:
+    def closed_pairs(self) -> Mask:
         """Pairs that need a resource of which no part may be used, shape (n_pairs,)."""
         closed = self.usable_rows <= 0
         if not closed.any():

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import boxcox
 
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
 from fairopt.formulation.batch import BatchChunk
-
-Float = NDArray[np.floating[Any]]
+from fairopt.formulation.program import Float
 
 
 def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:

@@ -11,16 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.atoms.affine.add_expr import AddExpression
 from cvxpy.atoms.affine.unary_operators import NegExpression
-from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast, fall
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs.lagrangian import EPS, Charge, Multipliers
-
-Float = NDArray[np.floating[Any]]
 
 ROUNDING = 1e-13  # of a capacity: the rounding of sums, so that a point that was repaired once is not changed again
 TYPICAL = 1e-3  # a row is measured in no less than this part of its terms at typical numbers of tasks

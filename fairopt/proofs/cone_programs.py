@@ -5,24 +5,22 @@ The solver's own objective value and bound are not used: expressions are evaluat
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import in_units
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.bundle_program import BundleConeModel
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.conic import conic_excess
 from fairopt.proofs.evidence import Solved
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
 
-Float = NDArray[np.floating[Any]]
 STEP = 1e-5  # of the way to zero, for slopes along it
 
 

@@ -15,13 +15,11 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import lsqr
 
 from fairopt.formulation import solvers
+from fairopt.formulation.program import Float
 from fairopt.proofs.lagrangian import EPS
-
-Float = NDArray[np.floating[Any]]
 
 REACH = 100.0  # the assumed range of a variable of CVXPY's, in multiples of its size (at least 1) at the answer
 ASSUMED = f"variables without a proven range stay within {REACH:g} times their size at the answer"

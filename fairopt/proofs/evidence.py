@@ -13,16 +13,14 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.certificate import Try
 from fairopt.formulation.division import Division
 from fairopt.formulation.pool_users import Chunk, Pool
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.proofs.conditions import charged_conditions, dual_values
 from fairopt.proofs.servers import LevelUnits
 
-Float = NDArray[np.floating[Any]]
 Settle = Callable[[Chunk], None]
 
 
@@ -76,7 +74,7 @@ class Holding:
     the model (`charged_conditions`), flat in column order; ``at`` (n_pairs,) tasks at which to linearise these.
     """
 
-    users: NDArray[np.intp]
+    users: Indices
     prices: Float
     duals: Sequence[Float] = ()
     at: Float | None = None

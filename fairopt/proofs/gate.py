@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.bundle_model import cut_at_limits
@@ -22,7 +21,7 @@ from fairopt.blocks.objectives import Leximin, MaxMin, Total
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.division import Division
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, cone_programs, levels, servers
 from fairopt.proofs.cone_programs import Bounded
@@ -39,8 +38,6 @@ from fairopt.proofs.evidence import (
 )
 from fairopt.proofs.pool import Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
-
-Float = NDArray[np.floating[Any]]
 
 
 @dataclass

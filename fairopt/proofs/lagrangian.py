@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import boxcox
 
@@ -21,9 +20,7 @@ from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE
-from fairopt.formulation.program import Program
-
-Float = NDArray[np.floating[Any]]
+from fairopt.formulation.program import Float, Program
 
 EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than the rounding error
 

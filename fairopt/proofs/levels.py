@@ -19,23 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import lsqr
 
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Mask, Program
 from fairopt.proofs.conditions import further_slopes, relaxed_multipliers
 from fairopt.proofs.evidence import HeldLevels, Holding
 from fairopt.proofs.lagrangian import Multipliers
-
-Float = NDArray[np.floating[Any]]
-Mask = NDArray[np.bool_]
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it

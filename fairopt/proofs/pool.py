@@ -11,13 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
-from fairopt.formulation.program import Program
+from fairopt.formulation.program import Float, Program
 
-Float = NDArray[np.floating[Any]]
 Measures = TypeVar("Measures", bound=Any)  # one of the classes below
 
 ROUNDING = 1e-13  # of a capacity: the rounding of sums over many users

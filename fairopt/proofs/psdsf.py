@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairopt.formulation.program import Float
 from fairopt.instance import Instance
-
-Float = NDArray[np.floating[Any]]
 
 FULL = 1e-12  # of a capacity: the rounding of sums over users
 

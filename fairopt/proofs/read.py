@@ -24,14 +24,12 @@ from fairopt.certificate import GAP_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, NotConcave
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.problem import BUNDLES, TASKS, can_hold, first_program
-from fairopt.formulation.program import Program, require_instance
+from fairopt.formulation.program import Float, Program, require_instance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, gate
 from fairopt.proofs.conic import conic_excess
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
-
-Float = NDArray[np.floating[Any]]
 
 
 @asked_once()

@@ -6,18 +6,13 @@ cost: the bound of `lagrangian`, computed in chunks of users, without a matrix o
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import boxcox
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.formulation.demands_at_prices import demands_of
-from fairopt.formulation.program import Program
-
-Float = NDArray[np.floating[Any]]
+from fairopt.formulation.program import Float, Program
 
 
 class LevelUnits:

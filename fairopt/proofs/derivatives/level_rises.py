@@ -15,15 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from fairopt.formulation.program import Float, Indices, Mask
 from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, flat, times_columns
 from fairopt.proofs.derivatives.optimum import MOST_COLUMNS, NotCovered, OptimalityConditions, Optimum
-
-Float = NDArray[np.floating[Any]]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 MOST_LEVELS = 1000  # that capacities decide
 MOST_PROGRAMS = 5000  # linear programs where multipliers are not unique: 300 took 10 s with 300 full capacities

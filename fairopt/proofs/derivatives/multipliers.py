@@ -19,12 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-Float = NDArray[np.floating[Any]]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+from fairopt.formulation.program import Float, Indices, Mask
 
 # Singular values of the equations, relative to their columns, below which multipliers are not told apart. Resources
 # full for the same users give 1e-16 to 1e-9 (demands rounded in other units).

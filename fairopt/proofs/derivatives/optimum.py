@@ -17,16 +17,13 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Tiers, Total
 from fairopt.blocks.shares import Share
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
 from fairopt.proofs.conditions import linear_rows
 from fairopt.proofs.derivatives.multipliers import Conditions, Ties, is_sparse
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
 
-Float = NDArray[np.floating[Any]]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 # The rest of a capacity that counts as full, and of a task limit that counts as reached. In 600 answers of all methods
 # full rows had a rest of 1e-16 to 1e-6 (interior points on servers), others 1e-4 and more; limits 1e-16 to 1e-7.

@@ -12,17 +12,16 @@ The value of a concave program has a derivative from each side, the least and th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.blocks.shares import asked_once
 from fairopt.errors import InvalidBlock
-from fairopt.formulation.program import ConeModel
+from fairopt.formulation.program import ConeModel, Float
 from fairopt.proofs.conditions import gradient_of
 from fairopt.proofs.derivatives.level_rises import heights
 from fairopt.proofs.derivatives.multipliers import TRUST, Face
@@ -41,8 +40,6 @@ from fairopt.proofs.derivatives.optimum import (
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
-
-Float = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,19 +45,6 @@ class FairUnits(NamedTuple):
     tops: Float
     alone: Float
 
-    @classmethod
-    def of(cls, chunk: BatchChunk) -> FairUnits:
-        """Those of a chunk."""
-        tiny = np.finfo(float).tiny
-        part = chunk.tops > 0
-        unit = 1.0 / np.maximum(chunk.rates.sum(axis=0).max(axis=0), tiny)
-        rates = chunk.rates * unit
-        weights = np.where(part, chunk.weights, 0.0)
-        weights = weights / np.maximum(weights.sum(axis=0), tiny)
-        per_weight = np.where(part[:, None], rates / np.where(part, weights, 1.0)[:, None], 1.0)
-        tops = np.where(part, chunk.tops / unit, np.inf)
-        return cls(unit, part, weights, rates, np.log(per_weight), tops, 1.0 / np.maximum(rates.max(axis=1), tiny))
-
 
 @dataclass(frozen=True)
 class BatchChunk:
@@ -93,7 +80,14 @@ class BatchChunk:
     @cached_property
     def fair_units(self) -> FairUnits:
         """The chunk in the units of alpha-fairness."""
-        return FairUnits.of(self)
+        tiny, part = np.finfo(float).tiny, self.tops > 0
+        unit = 1.0 / np.maximum(self.rates.sum(axis=0).max(axis=0), tiny)
+        rates = self.rates * unit
+        weights = np.where(part, self.weights, 0.0)
+        weights = weights / np.maximum(weights.sum(axis=0), tiny)
+        log_per_weight = np.log(np.where(part[:, None], rates / np.where(part, weights, 1.0)[:, None], 1.0))
+        tops, alone = np.where(part, self.tops / unit, np.inf), 1.0 / np.maximum(rates.max(axis=1), tiny)
+        return FairUnits(unit, part, weights, rates, log_per_weight, tops, alone)
 
     def loads(self, tasks: Float) -> Float:
         """Used fraction of each resource, shape (n_resources, size)."""
@@ -195,8 +189,7 @@ class Batch:
         """Slices of the batch whose chunks fit into the cache."""
         _, n, m = self.demands.shape
         step = max(CHUNK // (n * m), 1)
-        for first in range(0, len(self), step):
-            yield slice(first, min(first + step, len(self)))
+        return (slice(first, min(first + step, len(self))) for first in range(0, len(self), step))
 
     def chunk(self, where: slice, share: Share) -> BatchChunk:
         """Some of the instances, with the coefficients of a share of fairopt's.
@@ -204,26 +197,25 @@ class Batch:
         `InvalidInstance` or `OutOfDomain` at wrong numbers, naming the instance, the user and the resource.
         """
         limits = np.array(self.limits[where], dtype=float)
-        _refuse(~(limits >= 0), limits, "task_limits", where.start, "give 0 or more, or infinity")
+        refuse = partial(_refuse, where.start)
+        refuse("task_limits", limits, ~(limits >= 0), "give 0 or more, or infinity")
         part = limits > 0
         demands = np.where(part[:, :, None], self.demands[where], 0.0).astype(float, copy=False)
         capacities = np.array(self.capacities[where], dtype=float)
         weights = np.where(part, self.weights[where], 1.0)
-        finite = "give a finite number >= 0"
-        _refuse(~((demands >= 0) & (demands < np.inf)), demands, "demands", where.start, finite)
-        _refuse(~((capacities >= 0) & (capacities < np.inf)), capacities, "capacities", where.start, finite)
-        _refuse(~((weights > 0) & (weights < np.inf)), weights, "weights", where.start, "give a positive finite number")
-        idle = part & ~demands.any(axis=2)
+        fix = "give a finite number >= 0"
+        refuse("demands", demands, ~((demands >= 0) & (demands < np.inf)), fix)
+        refuse("capacities", capacities, ~((capacities >= 0) & (capacities < np.inf)), fix)
+        refuse("weights", weights, ~((weights > 0) & (weights < np.inf)), "give a positive finite number")
         fix = "its tasks would be unlimited: give it a positive demand, or a task limit of 0"
-        _refuse(idle, demands.sum(axis=2), "the sum of demands", where.start, fix)
+        refuse("the sum of demands", demands.sum(axis=2), part & ~demands.any(axis=2), fix)
         empty = capacities == 0
-        lacking = empty[:, None, :] & (demands > 0)
         fix = "but the capacity is 0: give it capacity, or the user a task limit of 0"
-        _refuse(lacking, demands, "demands", where.start, fix)
+        refuse("demands", demands, empty[:, None, :] & (demands > 0), fix)
         capacities[empty] = 1.0
         ratios = demands / capacities[:, None, :]
         fix = "which is beyond the range of floats relative to the capacity: give other units"
-        _refuse(~(ratios < np.inf), demands, "demands", where.start, fix)
+        refuse("demands", demands, ~(ratios < np.inf), fix)
         per_task, defined = self.coefficients(share, ratios, part)
         if not defined.all():
             b, user = np.argwhere(~defined)[0].tolist()
@@ -236,8 +228,8 @@ class Batch:
         )  # fmt: skip
 
     def coefficients(self, share: Share, ratios: Float, part: Mask) -> tuple[Float, Mask]:
-        """The share of one task, 1 for users who take no part, and whether it is positive and finite: (size, n_users)
-        both.
+        """The share of one task, 1 for users who take no part, and where it is positive and finite, shapes (size,
+        n_users).
 
         A share of fairopt's depends on one user's ratios at a time on one pool, so the users of all instances can stand
         side by side in a single instance whose capacities are 1.
@@ -283,7 +275,7 @@ def _spread(array: Float, name: str, shape: tuple[int, int], scalar: bool = True
     return np.broadcast_to(array, shape)
 
 
-def _refuse(bad: Mask, values: Float, name: str, first: int, fix: str) -> None:
+def _refuse(first: int, name: str, values: Float, bad: Mask, fix: str) -> None:
     """`InvalidInstance` at the first entry that is wrong."""
     if bad.any():
         at = tuple(int(k) for k in np.argwhere(bad)[0])

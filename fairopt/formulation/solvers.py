@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -21,10 +21,10 @@ TIGHT: dict[str, dict[str, Any]] = {
     },
     "ECOS": {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10, "max_iters": 300},
     "SCS": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
-    "HIGHS": {"highs_options": {
+    "HIGHS": {
         "primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "ipm_optimality_tolerance": 1e-10,
-    }},
-    "SCIPY": {"scipy_options": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}},
+    },
+    "SCIPY": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     "OSQP": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000, "polishing": True},
 }  # fmt: skip
 TIGHT["ECOS_BB"] = TIGHT["ECOS"]
@@ -33,14 +33,9 @@ _LOOSER: dict[str, dict[str, Any]] = {
     "ECOS": {"abstol": 1e-8, "reltol": 1e-8, "feastol": 1e-8, "max_iters": 300},
     "CLARABEL": {**TIGHT["CLARABEL"], "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9},
 }
-_TIME: dict[str, Callable[[float], dict[str, Any]]] = {
-    "CLARABEL": lambda t: {"time_limit": t},
-    "SCS": lambda t: {"time_limit_secs": t},
-    "HIGHS": lambda t: {"highs_options": {"time_limit": t}},
-    "SCIPY": lambda t: {"scipy_options": {"time_limit": t}},
-    "OSQP": lambda t: {"time_limit": t},
-}  # ECOS has no time limit: its iterations are limited, and the time is checked between solves
-_NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # where CVXPY takes, or may take, them in a dict
+# ECOS has no time limit: its iterations are limited, and the time is checked between solves.
+_TIME = {"SCS": "time_limit_secs", **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP"), "time_limit")}
+_NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # the dict in which CVXPY takes their options
 # Messages, other than a TypeError, by which solvers refuse an option or its value.
 _REFUSED = ("HIGHS returned status kError for option", "Unrecognized settings", "incompatible function arguments")
 LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
@@ -53,7 +48,6 @@ _OF_LINEAR_PROGRAMS = (
     cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.NonNeg, cp.constraints.NonPos,
     cp.constraints.Zero,
 )  # fmt: skip
-KNOWN = ("CLARABEL", "ECOS", "HIGHS", "OSQP", "SCIPY", "SCS")
 
 
 @cache
@@ -68,7 +62,7 @@ def named(solver: str) -> str:
     here = installed()
     if name in here:
         return name
-    if name in {*KNOWN, *cp.settings.SOLVERS}:
+    if name in cp.settings.SOLVERS:
         hint = " (wheels for Python 3.11 and 3.12 only)" if name.startswith("ECOS") else ""
         raise SolverUnavailable(f"solver {name} is not installed{hint}; installed: {', '.join(here)}")
     raise SolverUnavailable(f"no solver {solver!r}; {nearest(name, list(here))}")
@@ -114,10 +108,12 @@ def run(
     """
     asked: dict[str, Any] = dict((_LOOSER if looser else TIGHT).get(solver, {}))
     if time_limit is not None and solver in _TIME:
-        asked = _over(asked, _TIME[solver](max(time_limit, 1e-3)))
+        asked[_TIME[solver]] = max(time_limit, 1e-3)
     if solver == "HIGHS":  # PDLP prints whatever log_to_console says, unless output_flag is off
-        asked = _over(asked, {"highs_options": {"output_flag": verbose}})
-    asked = _over(asked, _nested(solver, options or {}))
+        asked["output_flag"] = verbose
+    asked |= _own_options(solver, options or {})
+    if solver in _NESTED:  # one of HiGHS's options is called ``solver``, as is a parameter of CVXPY
+        asked = {_NESTED[solver]: asked}
     start = time.perf_counter()
     message = ""
     try:
@@ -129,21 +125,19 @@ def run(
             else:
                 problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=not keep, **asked)
         status = str(problem.status)
-    except cp.error.SolverError as error:
-        if "cannot solve" in str(error) or "not able to" in str(error):
-            raise SolverUnavailable(
-                f"{solver} cannot take this kind of problem ({_first_line(error)}); "
-                f"try one of {', '.join(chain(False))}"
-            ) from error
-        if any(words in str(error) for words in _REFUSED):
-            raise _refused(solver, options, error) from error
-        status, message = "solver_error", _first_line(error)
     except (TypeError, OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
-    except (ValueError, ArithmeticError, RuntimeError) as error:  # raised by solvers' bindings on numerical trouble
-        if any(words in str(error) for words in _REFUSED):
+    except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
+        # by CVXPY, or by solvers' bindings on numerical trouble
+        words, by_cvxpy = str(error), isinstance(error, cp.error.SolverError)
+        if by_cvxpy and ("cannot solve" in words or "not able to" in words):
+            others = ", ".join(chain(False))
+            raise SolverUnavailable(
+                f"{solver} cannot take this kind of problem ({_first_line(error)}); try one of {others}"
+            ) from error
+        if any(refusal in words for refusal in _REFUSED):
             raise _refused(solver, options, error) from error
-        status, message = "solver_error", f"{type(error).__name__}: {_first_line(error)}"
+        status, message = "solver_error", ("" if by_cvxpy else f"{type(error).__name__}: ") + _first_line(error)
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
 
 
@@ -157,34 +151,24 @@ def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked:
     problem.unpack_results(raw, chain, inverse)
 
 
-def _nested(solver: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as CVXPY takes them: HiGHS's in a dict, since one is called ``solver``, as is a parameter of CVXPY.
+def _own_options(solver: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The solver's own options, given side by side or in CVXPY's dict of them.
 
     `InvalidBlock` if this dict is not one, or if CVXPY would ignore an option outside it.
     """
     key = _NESTED.get(solver)
-    if key is None:
-        return dict(options)
-    inner = options.get(key, {})
+    inner = options.get(key, {}) if key else {}
     if not isinstance(inner, Mapping):
         raise InvalidBlock(f"solver_options[{key!r}] is {inner!r}; give a dict of {solver}'s own options")
     flat = {name: value for name, value in options.items() if name != key}
     if flat and solver == "SCIPY":
         name = next(iter(flat))
         raise InvalidBlock(f"CVXPY passes over {name!r} for SCIPY; give {{'scipy_options': {{{name!r}: ...}}}}")
-    return {key: {**flat, **inner}}
+    return {**flat, **inner}
 
 
 def _refused(solver: str, options: Mapping[str, Any] | None, error: BaseException) -> InvalidBlock:
     return InvalidBlock(f"{solver} refuses its solver_options {dict(options or {})}: {_first_line(error)}")
-
-
-def _over(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
-    merged = {**base, **top}
-    for key in _NESTED.values():
-        if key in base and key in top:
-            merged[key] = {**base[key], **top[key]}
-    return merged
 
 
 def _first_line(error: BaseException) -> str:

@@ -116,8 +116,11 @@ class Pool:
         step = self.n // SAMPLE if self.n < 32 * SAMPLE else 16
         return Pool(self.program, self.share, self.every * step) if step > 1 else None
 
-    def each(self, function: Callable[[Chunk], Result]) -> list[Result]:
-        """The results of a function for each chunk of users, in order; a chunk's ratios hold until it returns."""
+    def each(self, function: Callable[[Chunk], Result], settle: Callable[[Chunk], None] | None = None) -> list[Result]:
+        """The results of a function for each chunk of users, in order; a chunk's ratios hold until it returns.
+
+        ``settle`` is called with each chunk before: it writes tasks for the function, and saves a pass.
+        """
         buffer = np.empty((self.m, min(self.step, self.n)))
         out = []
         with np.errstate(all="ignore"):  # zeros and infinities are checked where they matter
@@ -125,7 +128,10 @@ class Pool:
                 rows = slice(start, min(start + self.step, self.n))
                 ratios = buffer[:, : rows.stop - start]
                 np.multiply(self.demands[rows].T, self.per_unit, out=ratios)
-                out.append(function(Chunk(self, rows, ratios)))
+                chunk = Chunk(self, rows, ratios)
+                if settle is not None:
+                    settle(chunk)
+                out.append(function(chunk))
         return out
 
 

@@ -140,12 +140,11 @@ def bottlenecks(
     pool: Pool, tasks: Float, order: Sequence[int] | None = None, settle: Callable[[Chunk], None] | None = None,
     exact: bool = True,
 ) -> Bottlenecks:  # fmt: skip
-    """The level of every user, and the resource that stops it.
+    """The level of every user, and the resource that stops it; ``settle`` as in `Pool.each`.
 
     ``order`` are resources in the order in which they became full, by default the full ones first, by their top level.
-    ``settle`` is called with each chunk before it is measured: it writes its tasks, and saves a pass. With ``exact``
-    the parts that users hold of the resources that stop them are added up, which matters only where these are not
-    `full`.
+    With ``exact`` the parts that users hold of the resources that stop them are added up, which matters only where
+    these are not `full`.
     """
     if order is None:
         first = bottlenecks(pool, tasks, range(pool.m))
@@ -153,8 +152,6 @@ def bottlenecks(
         order = sorted(range(pool.m), key=lambda i: (bool(slack[i] > 1e-6 * pool.usable[i]), first.top[i]))
 
     def look(chunk: Chunk) -> Bottlenecks:
-        if settle is not None:
-            settle(chunk)
         x, low, high = tasks[chunk.rows], chunk.of(pool.low), chunk.of(pool.high)
         ratios = chunk.ratios
         level = x * chunk.coefficients / chunk.of(pool.weights)
@@ -181,7 +178,7 @@ def bottlenecks(
         stray = float(wants.min() if left is None else np.where(left, wants, np.inf).min())
         return Bottlenecks(feasible, top, least, held, stray, float(level.min()))
 
-    return combined(pool.each(look))
+    return combined(pool.each(look, settle))
 
 
 class Worth(NamedTuple):
@@ -246,11 +243,7 @@ def worth(
     pool: Pool, tasks: Float, log_prices: Float, alpha: float, level: float,
     settle: Callable[[Chunk], None] | None = None,
 ) -> Worth:  # fmt: skip
-    """Value of an answer, and the bound on every other at any prices per whole capacity; ``settle`` as in
-    `bottlenecks`.
-
-    ``level`` is the unit of shares per weight.
-    """
+    """Value of an answer, and the bound on every other at prices per whole capacity, in units of ``level``."""
     power, shift = 1.0 - alpha, _shift(alpha)
 
     def u(z: Float) -> Float:
@@ -260,8 +253,6 @@ def worth(
         return weights * float(values.sum()) if isinstance(weights, float) else float(weights @ values)
 
     def look(chunk: Chunk) -> Worth:
-        if settle is not None:
-            settle(chunk)
         x, weights = tasks[chunk.rows], chunk.of(pool.weights)
         per_task = chunk.coefficients
         per_price = per_task / ((np.exp(log_prices) * level) @ chunk.ratios)
@@ -282,7 +273,7 @@ def worth(
             gain = (best_sum - whole * shift) / power - best_sum
         return Worth(Feasibility.of(chunk, x), whole, value, gain)
 
-    return combined(pool.each(look))
+    return combined(pool.each(look, settle))
 
 
 class Sums(NamedTuple):
@@ -305,17 +296,15 @@ class Sums(NamedTuple):
 
 
 def totals(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk], None] | None = None) -> Sums:
-    """Value of an answer, and the bound on every other at prices per whole capacity; see `bottlenecks`, `Sums.gap`."""
+    """Value of an answer, and the bound on every other at prices per whole capacity (`Sums.gap`)."""
 
     def look(chunk: Chunk) -> Sums:
-        if settle is not None:
-            settle(chunk)
         x, share = tasks[chunk.rows], chunk.coefficients
         remains = share - cost(chunk.ratios, prices)
         gain = float(np.sum(remains * chunk.of(pool.low))) + summed(np.maximum(remains, 0.0), chunk.room)
         return Sums(Feasibility.of(chunk, x), summed(share, x), gain)
 
-    return combined(pool.each(look))
+    return combined(pool.each(look, settle))
 
 
 class PoolProof(NamedTuple):

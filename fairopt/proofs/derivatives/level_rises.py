@@ -125,7 +125,8 @@ class _Rates:
             if found is None:
                 return None
             decided[float(level)] = found
-        if not self.first and not self._explained(decided):
+        others = ~np.isin(key, list(decided))  # users at other levels must be at a bound, or can run no tasks
+        if not self.first and not (self.optimum.high | self.optimum.low | self.nowhere)[others].all():
             return None
         return self._heights(decided)
 
@@ -143,11 +144,6 @@ class _Rates:
             goal[k] = -1.0
             found = face.least(goal)
             self.blocked[d + column] = found is not None and np.isneginf(found[0])
-
-    def _explained(self, decided: dict[float, tuple[Float, Float]]) -> bool:
-        """Whether all users at a level that no capacity decides are at a bound, or can run no tasks."""
-        rest = ~np.isin(self.key, list(decided))
-        return bool((self.optimum.high | self.optimum.low | self.nowhere)[rest].all())
 
     def _heights(self, decided: dict[float, tuple[Float, Float]]) -> list[Height]:
         """All levels, with the derivatives of the decided ones."""

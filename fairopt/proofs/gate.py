@@ -171,9 +171,7 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
     return isinstance(fair or objective, Total) or (fair is not None and fair.alpha == 0)
 
 
-def _measured(
-    program: Program, method: str, tasks: Float, found: Bounded, bundles: Float | None = None
-) -> Answer:
+def _measured(program: Program, method: str, tasks: Float, found: Bounded, bundles: Float | None = None) -> Answer:
     """A point with a proven gap, and its feasibility and value on the instance as given."""
     violation = feasibility(program.given, program.expand(tasks))
     if bundles is not None:
@@ -273,9 +271,8 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
 
 def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> Allocation:
     """The allocation of a solved problem; see `Policy.read`."""
-    return Allocation(
-        instance, policy, found.tasks, _certificate(begun, found), found.value, found.prices, found.bundles
-    )
+    certificate = _certificate(begun, found)
+    return Allocation(instance, policy, found.tasks, certificate, found.value, found.prices, found.bundles)
 
 
 def of_equilibrium(policy: Any, instance: Instance, tasks: Float, begun: float) -> Allocation:

@@ -78,6 +78,7 @@ class LagrangianBound:
     factor: float
 
 
+@np.errstate(all="ignore")
 def lagrangian_bound(
     program: Program, majorant: Majorant, objective: Objective, multipliers: Multipliers, tasks: Float,
     *, natural: bool = True, start: float | None = None, refine: bool = True,
@@ -174,8 +175,7 @@ class _Lagrangian:
         if c.ndim == 1:  # an upper bound: on the server where a task is worth least of the reference
             least = np.where(self.program.instance.eligible, self.reference, np.inf).min(axis=1)
             return c / least
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.program.instance.eligible, c / self.reference, -np.inf).max(axis=1)
+        return np.where(self.program.instance.eligible, c / self.reference, -np.inf).max(axis=1)
 
     def _parts(self, factor: float) -> tuple[list[PowerTerm], list[RankedTerm], float]:
         powers, ranked, constant = list(self.majorant.powers), list(self.majorant.ranked), self.majorant.constant
@@ -271,21 +271,18 @@ def _best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low
     def gain(x: Float) -> Float:
         out = constant - cost * x
         for c, factor, alpha in curved:
-            with np.errstate(divide="ignore", over="ignore"):
-                out = out + np.where(factor == 0, 0.0, factor * boxcox(c * x, 1.0 - alpha))
+            out = out + np.where(factor == 0, 0.0, factor * boxcox(c * x, 1.0 - alpha))
         return out
 
     if len(curved) == 1:
         c, factor, alpha = curved[0]
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            x = np.where(factor > 0, (factor * c / cost) ** (1.0 / alpha) / c, 0.0)
+        x = np.where(factor > 0, (factor * c / cost) ** (1.0 / alpha) / c, 0.0)
         return gain(np.clip(np.where(cost > 0, x, high), low, high))
 
     def slope(x: Float) -> Float:
         out = -cost
         for c, factor, alpha in curved:
-            with np.errstate(over="ignore", divide="ignore"):
-                out = out + np.where(factor == 0, 0.0, factor * c * (c * x) ** -alpha)
+            out = out + np.where(factor == 0, 0.0, factor * c * (c * x) ** -alpha)
         return out
 
     left, right = np.log(np.maximum(low, high * 1e-30)), np.log(high)

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from fairopt.formulation.program import Float, Indices, Mask
 from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, flat, times_columns
-from fairopt.proofs.derivatives.optimum import MOST_COLUMNS, NotCovered, OptimalityConditions, Optimum
+from fairopt.proofs.derivatives.optimum import NotCovered, OptimalityConditions, Optimum
 
 MOST_LEVELS = 1000  # that capacities decide
 MOST_PROGRAMS = 5000  # linear programs where multipliers are not unique: 300 took 10 s with 300 full capacities
@@ -218,8 +218,6 @@ class _Rates:
         system.bounds_apart()
         whole = level or float(self.z.max()) or 1.0
         conditions, units = system.conditions(rows, whole / optimum.program.usable_rows[rows], whole, ~users)
-        if len(units) > MOST_COLUMNS:
-            raise NotCovered
         now = np.flatnonzero(here & (conditions.main[: len(here)] >= 0))
         held = np.zeros(len(here), dtype=bool)
         if not len(now):

@@ -371,6 +371,8 @@ class OptimalityConditions:
         others = [unit for *_, unit in self.columns]
         units = np.concatenate([scale, whole / np.where(most > 0, most, 1.0), others])
         signed = np.concatenate([np.zeros(len(scale), dtype=bool), rest.signed, np.zeros(len(others), dtype=bool)])
+        if len(units) > MOST_COLUMNS:
+            raise NotCovered
         charges: Any = optimum.loads[rows]
         if len(units) > len(scale):
             charges = sp.vstack([sp.csr_array(charges), rest.charges])

@@ -26,7 +26,6 @@ from fairopt.proofs.conditions import gradient_of
 from fairopt.proofs.derivatives.level_rises import heights
 from fairopt.proofs.derivatives.multipliers import TRUST, Face
 from fairopt.proofs.derivatives.optimum import (
-    MOST_COLUMNS,
     TIES,
     NotCovered,
     OptimalityConditions,
@@ -123,13 +122,12 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
         if found is not None:
             labels, nothing = optimum.program.instance.users, np.zeros(allocation.instance.capacities.shape)
             nothing.setflags(write=False)  # shared by all levels that limits decide
-            return tuple(
-                LevelPrices(
-                    h.level, tuple(labels[j] for j in h.users),
-                    *(nothing if x is None else optimum.shown(np.maximum(x, least)) for x in (h.right, h.left)),
-                )
-                for h, least in zip(found, [0.0, *[-np.inf] * len(found)], strict=False)  # the first never falls
-            )  # fmt: skip
+            levels: list[LevelPrices] = []
+            for h in found:
+                least = -np.inf if levels else 0.0  # the first level never falls
+                sides = (nothing if x is None else optimum.shown(np.maximum(x, least)) for x in (h.right, h.left))
+                levels.append(LevelPrices(h.level, tuple(labels[j] for j in h.users), *sides))
+            return tuple(levels)
     return None
 
 
@@ -213,8 +211,6 @@ def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     on_row = np.asarray(optimum.loads[optimum.full] @ money).ravel() + system.ranked_value
     scale = np.where(on_row > 0, on_row, whole) / optimum.program.usable_rows[optimum.full]
     conditions, units = system.conditions(optimum.full, scale, whole, lost)
-    if len(units) > MOST_COLUMNS:
-        raise NotCovered
     hint = None
     if optimum.hint is not None and len(units) == len(optimum.full):
         with np.errstate(over="ignore", invalid="ignore"):
@@ -255,13 +251,10 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
         spare = np.maximum(optimum.program.usable_rows - np.asarray(optimum.loads @ tasks).ravel(), 0.0)
         if not (np.isfinite(whole) and by_row.min() >= -TRUST * whole and float(by_row @ spare) <= TRUST * whole):
             return None
-        none = np.zeros(0, dtype=np.intp)
-        conditions, units = system.conditions(none, np.zeros(0), whole, paid=cost)
+        conditions, _ = system.conditions(np.zeros(0, dtype=np.intp), np.zeros(0), whole, paid=cost)
     except NotCovered:
         return None
-    if len(units) > MOST_COLUMNS or not Face(conditions, ties).sound:
-        return None
-    return prices, prices, 0.0
+    return (prices, prices, 0.0) if Face(conditions, ties).sound else None
 
 
 def _by_gradient(optimum: Optimum) -> Float:

@@ -4,7 +4,7 @@
 * `bundle_program`: programs whose unknowns are bundles.
 * `division`: bundle programs with a closed form (MLF-DRS, FFMRA, H-FFMRA), and that form.
 * `pool_users`: passes over the users of one pool, in chunks that fit the cache.
-* `demands_at_prices`: what users of several servers take at given prices, in chunks of users.
+* `demands_at_prices`: costs at prices and loads of users of several servers, in chunks of users.
 * `batch`: many instances of one shape as arrays.
 * `problem`: a policy as a `cvxpy.Problem` in natural units.
 * `solvers`: CVXPY's solvers: which are installed, their settings, and the order in which they are tried.

@@ -1,15 +1,14 @@
-"""Many instances of one shape as arrays: read once, checked, cut into chunks with the instances along the last axis.
+"""Many instances of one shape as arrays: checked, and cut into chunks with the instances along the last axis.
 
-Where weights and limits are left out, they have their defaults from here: 1, and none. NumPy is fastest on long
-contiguous axes, and instances of a batch are small but many. Where everything of a few thousand of them fits into the
-processor's cache, an operation costs about a nanosecond per number.
+Instances of a batch are small but many, and NumPy is fastest on long contiguous axes. Where the arrays of a few
+thousand instances fit into the processor's cache, an operation costs about a nanosecond per number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidInstance, OutOfDomain
+from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
 from fairopt.labels import refuse_labels
 from fairopt.validation import as_floats
-
-Float = NDArray[np.floating[Any]]
-Bool = NDArray[np.bool_]
 
 # Demands in a chunk. DRF of 200,000 instances of 3 x 3 took 0.53, 0.41, 0.34, 0.35 and 0.79 microseconds each with
 # 2**13, 2**14, 2**16, 2**17 and 2**20 of them; alpha = 2 took 13.7, 9.0, 7.0, 6.6 and 7.2.
@@ -34,57 +31,29 @@ EPS = float(np.finfo(float).eps)
 class FairUnits(NamedTuple):
     """Alpha-fair instances in units of about their max-min levels.
 
-    Attributes
-    ----------
-    unit : ndarray of shape (size,)
-        A level of 1, in shares per weight.
-    part : ndarray of bool of shape (n_users, size)
-        Who takes part.
-    weights : ndarray of shape (n_users, size)
-        Adding up to 1.
-    rates, log_per_weight : ndarray of shape (n_users, n_resources, size)
-        Load of each resource per unit of level, and the logarithm of what that is per weight (0 for who takes no part).
-    tops, alone : ndarray of shape (n_users, size)
-        Levels at the limits, and of a user alone.
+    ``unit`` (size,) is a level of 1, in shares per weight; ``part`` (n_users, size) says which users take part;
+    ``weights`` (n_users, size) add up to 1. ``rates`` and ``log_per_weight`` (n_users, n_resources, size) are the load
+    of each resource per unit of level, and the logarithm of what that is per weight (0 for users who take no part).
+    ``tops`` and ``alone`` (n_users, size) are levels at the task limits, and of a user alone.
     """
 
     unit: Float
-    part: NDArray[np.bool_]
+    part: Mask
     weights: Float
     rates: Float
     log_per_weight: Float
     tops: Float
     alone: Float
 
-    @classmethod
-    def of(cls, chunk: BatchChunk) -> FairUnits:
-        """Those of a chunk."""
-        tiny = np.finfo(float).tiny
-        part = chunk.tops > 0
-        unit = 1.0 / np.maximum(chunk.rates.sum(axis=0).max(axis=0), tiny)
-        rates = chunk.rates * unit
-        weights = np.where(part, chunk.weights, 0.0)
-        weights = weights / np.maximum(weights.sum(axis=0), tiny)
-        per_weight = np.where(part[:, None], rates / np.where(part, weights, 1.0)[:, None], 1.0)
-        tops = np.where(part, chunk.tops / unit, np.inf)
-        return cls(unit, part, weights, rates, np.log(per_weight), tops, 1.0 / np.maximum(rates.max(axis=1), tiny))
-
 
 @dataclass(frozen=True)
 class BatchChunk:
     """Some instances of a batch, checked; arrays have the instances along the last axis.
 
-    Users who take no part have zero demands, a limit of 0, and weight and coefficient 1. Resources of capacity 0,
-    which nobody needs, have capacity 1.
-
-    Attributes
-    ----------
-    demands : ndarray of shape (n_users, n_resources, size)
-        Units of each resource that one task takes.
-    capacities : ndarray of shape (n_resources, size)
-        Units of each resource.
-    weights, limits, per_task : ndarray of shape (n_users, size)
-        Entitlements, most tasks, and what one task is worth of the share.
+    ``demands`` (n_users, n_resources, size) and ``capacities`` (n_resources, size) are in natural units; ``weights``,
+    ``limits`` and ``per_task`` (n_users, size) are entitlements, task limits, and the share of one task. Users who take
+    no part have zero demands, a limit of 0, and weight and coefficient 1. Resources of capacity 0, of which no user
+    needs any, have capacity 1.
     """
 
     demands: Float
@@ -93,31 +62,32 @@ class BatchChunk:
     limits: Float
     per_task: Float
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Users, resources, instances."""
-        n, m, size = self.demands.shape
-        return n, m, size
-
     @cached_property
     def per_level(self) -> Float:
-        """Tasks that one unit of ``s_j / w_j`` is worth to each user, shape (n_users, size)."""
+        """Tasks per unit of ``s_j / w_j``, shape (n_users, size)."""
         return self.weights / self.per_task
 
     @cached_property
     def rates(self) -> Float:
-        """Load of each resource per unit of ``s_j / w_j`` of each user, shape (n_users, n_resources, size)."""
+        """Load of each resource per unit of ``s_j / w_j``, shape (n_users, n_resources, size)."""
         return self.demands / self.capacities * self.per_level[:, None]
 
     @cached_property
     def tops(self) -> Float:
-        """``s_j / w_j`` at each user's limit; 0 for those who take no part. Shape (n_users, size)."""
+        """``s_j / w_j`` at the task limits, 0 for users who take no part, shape (n_users, size)."""
         return self.limits / self.per_level
 
     @cached_property
     def fair_units(self) -> FairUnits:
         """The chunk in the units of alpha-fairness."""
-        return FairUnits.of(self)
+        tiny, part = np.finfo(float).tiny, self.tops > 0
+        unit = 1.0 / np.maximum(self.rates.sum(axis=0).max(axis=0), tiny)
+        rates = self.rates * unit
+        weights = np.where(part, self.weights, 0.0)
+        weights = weights / np.maximum(weights.sum(axis=0), tiny)
+        log_per_weight = np.log(np.where(part[:, None], rates / np.where(part, weights, 1.0)[:, None], 1.0))
+        tops, alone = np.where(part, self.tops / unit, np.inf), 1.0 / np.maximum(rates.max(axis=1), tiny)
+        return FairUnits(unit, part, weights, rates, log_per_weight, tops, alone)
 
     def loads(self, tasks: Float) -> Float:
         """Used fraction of each resource, shape (n_resources, size)."""
@@ -127,11 +97,11 @@ class BatchChunk:
         """Tasks at these ``s_j / w_j`` >= 0, within every limit and capacity in any order of summation."""
         tasks = np.where(levels >= self.tops, self.limits, np.minimum(levels * self.per_level, self.limits))
         load = self.loads(tasks).max(axis=0)
-        rounding = 1.0 + (self.shape[0] + 2) * EPS
+        rounding = 1.0 + (len(tasks) + 2) * EPS
         return np.where(load > 1.0, tasks / (load * rounding), tasks)
 
     def violation(self, tasks: Float) -> Float:
-        """Largest relative excess over a capacity or a limit, on the data; infinite where a number is NaN: (size,)."""
+        """Largest relative excess over a capacity or a limit, shape (size,); infinite where a number is NaN."""
         over = (self.loads(tasks) - 1.0).max(axis=0)
         beyond = np.divide(tasks, self.limits, out=np.zeros(tasks.shape), where=self.limits > 0).max(axis=0) - 1.0
         worst = np.maximum(np.maximum(over, beyond), 0.0)
@@ -141,16 +111,11 @@ class BatchChunk:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Many instances of one shape as arrays, each of one pool; made by `of`, which holds the defaults.
+    """Many instances of one shape as arrays, each of one pool; made by `of`, which sets the defaults.
 
-    Attributes
-    ----------
-    demands : ndarray of shape (size, n_users, n_resources)
-        Units of each resource that one task takes.
-    capacities : ndarray of shape (size, n_resources)
-        Units of each resource.
-    weights, limits : ndarray of shape (size, n_users)
-        Entitlements, and most tasks. A user with a limit of 0 takes no part: shorter instances are padded so.
+    ``demands`` (size, n_users, n_resources) and ``capacities`` (size, n_resources) are in natural units, ``weights``
+    and ``limits`` (size, n_users) are entitlements and task limits. A user with a limit of 0 takes no part: shorter
+    instances are padded so.
     """
 
     demands: Float
@@ -175,10 +140,8 @@ class Batch:
 
     @classmethod
     def of_instance(cls, instance: Instance) -> Batch:
-        """One instance, for which `is_one_pool`."""
-        parts = (
-            instance.per_server_demands[:, 0], instance.total_capacities, instance.weights, instance.task_limits
-        )  # fmt: skip
+        """A batch of one instance, for which `is_one_pool`."""
+        parts = instance.per_server_demands[:, 0], instance.total_capacities, instance.weights, instance.task_limits
         return cls(*(np.array(part, dtype=float)[None] for part in parts))
 
     def __len__(self) -> int:
@@ -190,12 +153,12 @@ class Batch:
 
     @property
     def n_users(self) -> int:
-        """Users in each instance, padding included."""
+        """Number of users in each instance, padding included."""
         return self.demands.shape[1]
 
     @property
     def alone(self) -> Float:
-        """Tasks that each user could run with everything there is, up to its limit: shape (size, n_users)."""
+        """Tasks that each user could run with all capacities, up to its limit, shape (size, n_users)."""
         return np.minimum(tasks_within(self.capacities[:, None], self.demands), self.limits)
 
     def instance(self, b: int) -> Instance:
@@ -203,7 +166,7 @@ class Batch:
         return Instance(self.demands[b], self.capacities[b], weights=self.weights[b], task_limits=self.limits[b])
 
     def taking_part(self, b: int) -> tuple[Instance, NDArray[np.int64]]:
-        """One of the instances without the users of task limit 0, and which users are in it."""
+        """One of the instances without the users of task limit 0, and the indices of those in it."""
         users = np.flatnonzero(self.limits[b] > 0)
         instance = Instance(
             self.demands[b, users], self.capacities[b], weights=self.weights[b, users],
@@ -212,7 +175,7 @@ class Batch:
         return instance, users
 
     def without_user(self, user: int) -> Batch:
-        """The same instances when one user has left."""
+        """The same instances without one user."""
         demands, weights, limits = (np.delete(a, user, axis=1) for a in (self.demands, self.weights, self.limits))
         return Batch(demands, self.capacities, weights, limits)
 
@@ -223,38 +186,36 @@ class Batch:
         return Instance(np.ones((n, m)), np.ones(m))
 
     def slices(self) -> Iterator[slice]:
-        """Where to cut the batch, so that a chunk fits into the cache."""
+        """Slices of the batch whose chunks fit into the cache."""
         _, n, m = self.demands.shape
         step = max(CHUNK // (n * m), 1)
-        for first in range(0, len(self), step):
-            yield slice(first, min(first + step, len(self)))
+        return (slice(first, min(first + step, len(self))) for first in range(0, len(self), step))
 
     def chunk(self, where: slice, share: Share) -> BatchChunk:
         """Some of the instances, with the coefficients of a share of fairopt's.
 
-        What is wrong raises `InvalidInstance` or `OutOfDomain`, naming the instance, the user and the resource.
+        `InvalidInstance` or `OutOfDomain` at wrong numbers, naming the instance, the user and the resource.
         """
         limits = np.array(self.limits[where], dtype=float)
-        _refuse(~(limits >= 0), limits, "task_limits", where.start, "give 0 or more, or infinity")
+        refuse = partial(_refuse, where.start)
+        refuse("task_limits", limits, ~(limits >= 0), "give 0 or more, or infinity")
         part = limits > 0
         demands = np.where(part[:, :, None], self.demands[where], 0.0).astype(float, copy=False)
         capacities = np.array(self.capacities[where], dtype=float)
         weights = np.where(part, self.weights[where], 1.0)
-        finite = "give a finite number >= 0"
-        _refuse(~((demands >= 0) & (demands < np.inf)), demands, "demands", where.start, finite)
-        _refuse(~((capacities >= 0) & (capacities < np.inf)), capacities, "capacities", where.start, finite)
-        _refuse(~((weights > 0) & (weights < np.inf)), weights, "weights", where.start, "give a positive finite number")
-        idle = part & ~demands.any(axis=2)
-        _refuse(idle, demands.sum(axis=2), "the sum of demands", where.start,
-                "its tasks would be unlimited: give it a positive demand, or a task limit of 0")  # fmt: skip
+        fix = "give a finite number >= 0"
+        refuse("demands", demands, ~((demands >= 0) & (demands < np.inf)), fix)
+        refuse("capacities", capacities, ~((capacities >= 0) & (capacities < np.inf)), fix)
+        refuse("weights", weights, ~((weights > 0) & (weights < np.inf)), "give a positive finite number")
+        fix = "its tasks would be unlimited: give it a positive demand, or a task limit of 0"
+        refuse("the sum of demands", demands.sum(axis=2), part & ~demands.any(axis=2), fix)
         empty = capacities == 0
-        lacking = empty[:, None, :] & (demands > 0)
-        _refuse(lacking, demands, "demands", where.start,
-                "but the capacity is 0: give it capacity, or the user a task limit of 0")  # fmt: skip
+        fix = "but the capacity is 0: give it capacity, or the user a task limit of 0"
+        refuse("demands", demands, empty[:, None, :] & (demands > 0), fix)
         capacities[empty] = 1.0
         ratios = demands / capacities[:, None, :]
-        _refuse(~(ratios < np.inf), demands, "demands", where.start,
-                "which is beyond the range of floats relative to the capacity: give other units")  # fmt: skip
+        fix = "which is beyond the range of floats relative to the capacity: give other units"
+        refuse("demands", demands, ~(ratios < np.inf), fix)
         per_task, defined = self.coefficients(share, ratios, part)
         if not defined.all():
             b, user = np.argwhere(~defined)[0].tolist()
@@ -266,11 +227,12 @@ class Batch:
             np.ascontiguousarray(weights.T), np.ascontiguousarray(limits.T), np.ascontiguousarray(per_task.T),
         )  # fmt: skip
 
-    def coefficients(self, share: Share, ratios: Float, part: Bool) -> tuple[Float, Bool]:
-        """What a task is worth of a share of fairopt's, and where that is positive and finite: shape (size, n_users).
+    def coefficients(self, share: Share, ratios: Float, part: Mask) -> tuple[Float, Mask]:
+        """The share of one task, 1 for users who take no part, and where it is positive and finite, shapes (size,
+        n_users).
 
-        1 for users who take no part. Such a share looks at one user's ratios at a time on one pool, so the users of all
-        instances can stand side by side in a single one whose capacities are 1.
+        A share of fairopt's depends on one user's ratios at a time on one pool, so the users of all instances can stand
+        side by side in a single instance whose capacities are 1.
         """
         c = np.ones(part.shape)
         if part.any():
@@ -282,12 +244,12 @@ class Batch:
 
 
 def is_one_pool(instance: Instance) -> bool:
-    """Whether a batch can hold an instance: one row of one server, where all users may run."""
+    """Whether a batch can hold an instance: one row of one server, on which all users may run."""
     return instance.n_servers == 1 and int(instance.counts[0]) == 1 and bool(instance.eligible.all())
 
 
 def wrong_shape(shape: tuple[int, ...]) -> InvalidInstance:
-    """The error for demands that are not those of a batch."""
+    """The error for demands of the wrong number of dimensions."""
     return InvalidInstance(
         f"demands have shape {shape}; give (n_instances, n_users, n_resources), with at least one user and one "
         "resource; pad shorter instances with users of task limit 0"
@@ -308,14 +270,13 @@ def _limits(given: Any) -> Float:
 def _spread(array: Float, name: str, shape: tuple[int, int], scalar: bool = True) -> Float:
     """A view of the full shape."""
     if array.shape not in (shape, shape[1:]) and not (scalar and array.ndim == 0):
-        raise InvalidInstance(
-            f"{name} have shape {array.shape}; give {shape}, {shape[1:]}{' or a number' if scalar else ''}"
-        )
+        kinds = f"{shape}, {shape[1:]}{' or a number' if scalar else ''}"
+        raise InvalidInstance(f"{name} have shape {array.shape}; give {kinds}")
     return np.broadcast_to(array, shape)
 
 
-def _refuse(bad: Bool, values: Float, name: str, first: int, fix: str) -> None:
-    """`InvalidInstance` at the first place that is bad."""
+def _refuse(first: int, name: str, values: Float, bad: Mask, fix: str) -> None:
+    """`InvalidInstance` at the first entry that is wrong."""
     if bad.any():
         at = tuple(int(k) for k in np.argwhere(bad)[0])
         whose = ("resource",) if name == "capacities" else ("user", "resource")

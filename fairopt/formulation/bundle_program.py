@@ -1,13 +1,12 @@
-"""Programs over bundles: a number per user, server and resource, and tasks that fit in them where a block asks for any.
+"""Programs over bundles: an amount per user, server and resource, and tasks that fit in them where a block needs tasks.
 
-Where everything falls apart by server, resource and group, the program is a `Division`, which has a closed form.
+Where everything separates by server, resource and group, the program is a `Division`, which has a closed form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -21,12 +20,8 @@ from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.division import Division, division
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.instance import Instance
-
-__all__ = ["BundleConeModel", "BundleProgram", "decides_bundles", "program_class"]
-
-Float = NDArray[np.floating[Any]]
 
 
 def decides_bundles(objective: Objective) -> bool:
@@ -35,12 +30,12 @@ def decides_bundles(objective: Objective) -> bool:
 
 
 def program_class(objective: Objective) -> type[Program]:
-    """The kind of program that a policy with this objective is, in each of its tiers."""
+    """The kind of program of a policy with this objective, in each of its tiers."""
     return BundleProgram if decides_bundles(objective) else Program
 
 
 class BundleProgram(Program):
-    """A `Program` with a number per `Triples` of an instance, and per `Pairs` where it speaks of tasks too.
+    """A `Program` with an amount per `Triples` of an instance, and tasks per `Pairs` where blocks need tasks too.
 
     Points are arrays by server row, of bundles and of tasks, and no constraint is folded into bounds: bounds on tasks
     leave bundles open.
@@ -68,17 +63,17 @@ class BundleProgram(Program):
 
     @cached_property
     def division(self) -> Division | None:
-        """What is shared out, if the program is that and nothing else."""
+        """The program as a `Division`; None if it has other blocks too."""
         return division(self.instance, self.objective, self.constraints)
 
     @property
     def speaks_of_tasks(self) -> bool:
-        """Whether tasks are decided too: all but divisions."""
+        """Whether tasks are decided too: in all programs but divisions."""
         return self.division is None
 
     @cached_property
     def triples(self) -> Triples:
-        """Who has a use for what: for its base, and unless that is all the policy speaks of, for its tasks."""
+        """The resources that users need: for the base, and unless that is all the policy uses, for the tasks."""
         instance = self.instance
         who = np.zeros((instance.n_users, instance.n_servers, instance.n_resources), dtype=bool)
         for factor, term in self.objective.terms():
@@ -90,7 +85,7 @@ class BundleProgram(Program):
 
     @property
     def triples_as_given(self) -> Triples:
-        """The same among all users."""
+        """`triples` among all users of the instance given."""
         who = np.zeros((self.given.n_users, *self.triples.who.shape[1:]), dtype=bool)
         who[self.active] = self.triples.who
         return Triples(self.given, who)
@@ -123,7 +118,7 @@ class BundleProgram(Program):
         return np.zeros(shape), np.zeros((*shape, self.instance.n_resources))
 
     def point(self, tasks: Float, bundles: Float | None = None) -> BundlePoint:
-        """What blocks see of bundles and the tasks in them, on the instance that is solved."""
+        """Bundles and the tasks in them as blocks see them, on the instance that is solved."""
         assert bundles is not None
         return BundlePoint(self.instance, bundles, tasks)
 
@@ -135,7 +130,7 @@ class BundleConeModel(ConeModel):
     model: BundleModel
 
     def in_unknowns(self, solver: str | None) -> BundleModel:
-        """The model, with `unknowns`, the `units` of bundles and the `scale` of tasks."""
+        """The model; sets `unknowns`, the `units` of bundles and the `scale` of tasks."""
         program, instance = self.program, self.program.instance
         self.triples, pairs = program.triples, program.pairs
         there = np.maximum(instance.eligible.sum(axis=0), 1)
@@ -146,9 +141,7 @@ class BundleConeModel(ConeModel):
         k, n_tasks = len(self.triples), len(pairs) * program.speaks_of_tasks
         self.unknowns = cp.Variable(k + n_tasks, name="bundles and tasks in units", nonneg=True)
         tasks = self.unknowns[k:] if n_tasks else cp.Constant(np.zeros(len(pairs)))
-        model = BundleModel(
-            instance, self.unknowns[:k], self.units, self.triples, tasks, self.scale, pairs, solver
-        )  # fmt: skip
+        model = BundleModel(instance, self.unknowns[:k], self.units, self.triples, tasks, self.scale, pairs, solver)
         if n_tasks:
             self.box.append(model.fits())
         return model
@@ -159,7 +152,7 @@ class BundleConeModel(ConeModel):
         return BundleModel(program.given, held, self.units, program.triples_as_given, tasks, scale, pairs, solver)
 
     def bundles(self) -> Float:
-        """What a solver left, repaired to the capacities: totals of the rows."""
+        """The bundles that a solver left, repaired to the capacities: totals of the rows."""
         held = np.maximum(np.asarray(self.unknowns.value[: len(self.triples)], dtype=float), 0.0) * self.units
         load = np.bincount(self.triples.row, held / self.triples.capacity)
         return self.triples.table(held / np.maximum(load, 1.0)[self.triples.row])
@@ -169,7 +162,7 @@ class BundleConeModel(ConeModel):
         return np.maximum(np.asarray(self.unknowns.value[len(self.triples) :], dtype=float), 0.0) * self.scale
 
     def save_point(self, bundles: Float, tasks: Float) -> None:
-        """Let the unknowns stand at bundles and tasks by server row."""
+        """Set the unknowns to bundles and tasks by server row."""
         triples, pairs = self.triples, self.model.pairs
         held = bundles[triples.user, triples.server, triples.resource] / self.units
         self.unknowns.save_value(np.concatenate([held, tasks[pairs.user, pairs.server] / self.scale]))

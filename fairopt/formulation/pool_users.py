@@ -1,7 +1,7 @@
 """Passes over the users of one pool, in chunks that fit the cache: the frame of all methods on a pool.
 
 A pass reads the demands once, turns a chunk of them into ratios, resource by resource (columns of a narrow array are
-slow to read, rows of its transpose are not), and hands it to a function. What a pass needs beside the demands is one
+slow to read, rows of its transpose are not), and hands it to a function. Beside the demands it needs memory for one
 number per user and one chunk.
 """
 
@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.shares import Share
-from fairopt.formulation.program import Program
+from fairopt.formulation.program import Float, Program
 
-Float = NDArray[np.floating[Any]]
 Result = TypeVar("Result")
 
 # Numbers in a chunk. On a million users and four resources DRF and alpha = 2 took 13 and 54 ms with this or twice as
@@ -30,7 +28,7 @@ SAMPLE = 4_000  # users that a first guess is made from; enough for loads to a f
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some users of a pool, in a row."""
+    """Consecutive users of a pool; ``ratios`` (n_resources, size) are their demands per whole capacity."""
 
     pool: Pool
     rows: slice
@@ -38,23 +36,23 @@ class Chunk:
 
     @property
     def size(self) -> int:
-        """How many users."""
+        """Number of users."""
         return self.ratios.shape[1]
 
     def of(self, by_user: Float | float) -> Any:
-        """The chunk's part of a number per user; a number that all have in common stays one."""
+        """The chunk's part of a number per user; a number that all users have in common is returned as it is."""
         return by_user if isinstance(by_user, float) else by_user[self.rows]
 
     @property
     def coefficients(self) -> Float:
-        """Of the pool's share, shape (size,)."""
+        """Coefficients of the pool's share, shape (size,)."""
         if self.pool.coefficients is not None:
             return self.pool.coefficients[self.rows]
         return self.pool.share.coefficients(self.pool.instance.window(self.rows, self.ratios.T))
 
     @property
     def room(self) -> Float:
-        """Tasks between the lower and the upper bound; the latter is at most what a user could run alone."""
+        """Tasks between the lower and the upper bound; the upper one is at most what a user could run alone."""
         per_usable = 1.0 / self.pool.usable
         most = self.ratios[0] * per_usable[0]
         for ratio, per in zip(self.ratios[1:], per_usable[1:], strict=True):
@@ -66,25 +64,12 @@ class Chunk:
 
 
 class Pool:
-    """The users of a program on one pool.
+    """The users of a program of one server row and of one share.
 
-    Parameters
-    ----------
-    program : Program
-        On one server row.
-    share : Share
-        What the users' shares are.
-    every : int, default 1
-        Take every so many users only, and so much of the capacity: a sample.
-    low : ndarray of shape (n_users,), optional
-        Fewest tasks, instead of the program's.
-
-    Attributes
-    ----------
-    weights, low, high : float or ndarray of shape (n_users,)
-        One number where all users have it in common.
-    usable : ndarray of shape (n_resources,)
-        Fraction of each resource that may be used.
+    ``every`` takes every so many users only, and as large a part of the capacity: a sample. ``low`` (n_users,) are the
+    fewest tasks, instead of the program's. The attributes ``weights``, ``low`` and ``high`` are one number where all
+    users have it in common, else of shape (n_users,); ``usable`` (n_resources,) is the usable fraction of each
+    resource.
     """
 
     def __init__(self, program: Program, share: Share, every: int = 1, low: Float | None = None) -> None:
@@ -103,13 +88,13 @@ class Pool:
             self.high = np.inf
         total = instance.total_capacities
         self.per_unit = 1.0 / np.where(total > 0, total, np.inf)[:, None]  # zero capacity implies zero demand
-        # a share that looks at all users at once cannot be asked chunk by chunk, nor one that saw servers unmerged
+        # chunk by chunk only where a share depends on one user at a time and was not defined on unmerged servers
         by_row = share.by_row and (is_ours(share) or instance.merged_from is None)
         self.coefficients = None if by_row else share.coefficients(instance)[::every]
 
     @property
     def step(self) -> int:
-        """Users in a chunk."""
+        """Number of users in a chunk."""
         return max(CHUNK // self.m, 64)
 
     @property
@@ -119,7 +104,7 @@ class Pool:
         return not free
 
     def least(self) -> tuple[Float, bool]:
-        """Load of the lower bounds, and whether any is above the upper one."""
+        """Load of the lower bounds, shape (n_resources,), and whether any exceeds the upper bound."""
         if isinstance(self.low, float) and self.low == 0:
             return np.zeros(self.m), False
         least = np.broadcast_to(self.low, self.n)
@@ -131,31 +116,37 @@ class Pool:
         step = self.n // SAMPLE if self.n < 32 * SAMPLE else 16
         return Pool(self.program, self.share, self.every * step) if step > 1 else None
 
-    def each(self, function: Callable[[Chunk], Result]) -> list[Result]:
-        """What a function returns of each chunk of users, in their order; a chunk's ratios hold until it returns."""
+    def each(self, function: Callable[[Chunk], Result], settle: Callable[[Chunk], None] | None = None) -> list[Result]:
+        """The results of a function for each chunk of users, in order; a chunk's ratios hold until it returns.
+
+        ``settle`` is called with each chunk before: it writes tasks for the function, and saves a pass.
+        """
         buffer = np.empty((self.m, min(self.step, self.n)))
         out = []
-        with np.errstate(all="ignore"):  # zeros and infinities are looked at where they matter
+        with np.errstate(all="ignore"):  # zeros and infinities are checked where they matter
             for start in range(0, self.n, self.step):
                 rows = slice(start, min(start + self.step, self.n))
                 ratios = buffer[:, : rows.stop - start]
                 np.multiply(self.demands[rows].T, self.per_unit, out=ratios)
-                out.append(function(Chunk(self, rows, ratios)))
+                chunk = Chunk(self, rows, ratios)
+                if settle is not None:
+                    settle(chunk)
+                out.append(function(chunk))
         return out
 
 
 def bounds_fit(load: Float, crossed: bool, usable: Float) -> bool:
-    """Whether lower bounds of such a load can be met; not where any is above the upper bound (``crossed``)."""
+    """Whether lower bounds of such a load can be met; not where any exceeds the upper bound (``crossed``)."""
     return not crossed and not (load > usable * (1 + 1e-12)).any()
 
 
 def common(values: Float) -> Any:
-    """The one number that an array repeats, if it is such an array, else the array."""
+    """The number that an array repeats by a stride of zero, else the array."""
     return float(values[0]) if values.size and values.strides == (0,) else values
 
 
 def cost(ratios: Float, prices: Float) -> Float:
-    """The price of a task, added up in one order: a user's is the same to the last digit wherever it is looked at."""
+    """The price of a task, added up in one order: a user's is the same to the last digit in every chunk."""
     out: Float = ratios[0] * prices[0]
     for ratio, price in zip(ratios[1:], prices[1:], strict=True):
         out += ratio * price
@@ -163,5 +154,5 @@ def cost(ratios: Float, prices: Float) -> Float:
 
 
 def summed(first: Float, second: Float) -> float:
-    """The sum of products, outside BLAS, whose threads are slow on busy cores (4e6 users: 0.3 to 2 s, not 0.04)."""
+    """The sum of products without BLAS, whose threads are slow on busy cores (4e6 users: 0.3 to 2 s, not 0.04)."""
     return float(np.einsum("j,j->", first, second))

@@ -7,7 +7,6 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.base import is_ours
@@ -16,8 +15,8 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import Leximin, MaxMin
 from fairopt.blocks.shares import asked_once
-from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
-from fairopt.formulation.program import Program, checked_conditions, require_instance
+from fairopt.formulation.bundle_program import BundleProgram, program_class
+from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance
 from fairopt.instance import Instance
 
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
@@ -41,8 +40,8 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         inside[program.active[program.pairs.user], program.pairs.server] = True
         elsewhere = _zero("nowhere else", tasks, ~inside) + elsewhere
 
-    def view(part: Instance, pairs: Pairs, users: NDArray[np.intp]) -> Model:
-        """What blocks see of the variables."""
+    def view(part: Instance, pairs: Pairs, users: Indices) -> Model:
+        """The variables as blocks see them."""
         flat = tasks if tasks.ndim == 1 else cp.vec(tasks, order="C")
         places = users[pairs.user] * servers + pairs.server
         chosen = flat if len(places) == flat.size else flat[places]
@@ -69,33 +68,33 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
             if len(limited):
                 conditions.append(_named("task limits", model.tasks[limited] <= part.task_limits[limited]))
         for block in policy.constraints:
-            for name, condition in checked_conditions(block, model if is_ours(block) else of_all).items():
-                conditions.append(_named(f"{block!r}: {name}", condition))
+            named = checked_conditions(block, model if is_ours(block) else of_all).items()
+            conditions += [_named(f"{block!r}: {name}", condition) for name, condition in named]
         objective = cp.sum(program.objective.expression(model))
         conditions += model.required
     maximise = cp.Maximize(objective)
-    maximise.block = program.objective  # so that `read` can use what the block knows, while the objective is this one
+    maximise.block = program.objective  # for `read`, which uses the block's majorant while the objective is unchanged
     return cp.Problem(maximise, [*conditions, *elsewhere])
 
 
 def first_program(policy: Any, instance: Instance, constraints: Sequence[Constraint]) -> Program:
-    """The first tier on the servers as given, of a leximin its first level: what a single problem can hold."""
-    first = tiers_of(policy.objective)[0]
-    if decides_bundles(policy.objective):
-        return BundleProgram(instance, first, constraints, merge=False)
-    return Program(instance, MaxMin(first.share) if isinstance(first, Leximin) else first, constraints, merge=False)
+    """The first tier on the servers as given, the first level of a leximin: what a single problem can hold."""
+    first, kind = tiers_of(policy.objective)[0], program_class(policy.objective)
+    if isinstance(first, Leximin) and kind is Program:
+        first = MaxMin(first.share)
+    return kind(instance, first, constraints, merge=False)
 
 
-def can_hold(program: BundleProgram) -> NDArray[np.bool_]:
-    """What users can hold, in the shape of the variable."""
+def can_hold(program: BundleProgram) -> Mask:
+    """Which users can hold which resources of which servers, in the shape of the variable."""
     inside = np.zeros((program.given.n_users, program.given.capacities.size), dtype=bool)
     if not program.empty:
         inside[program.active[program.triples.user], program.triples.row] = True
     return inside
 
 
-def _zero(name: str, variable: cp.Expression, where: NDArray[np.bool_]) -> list[cp.Constraint]:
-    """That some entries vanish: those only, since rows of zeros leave a solver's dual far off."""
+def _zero(name: str, variable: cp.Expression, where: Mask) -> list[cp.Constraint]:
+    """Conditions that some entries vanish: those only, since rows of zeros leave a solver's dual far off."""
     entries = np.flatnonzero(where)
     flat = variable if variable.ndim == 1 else cp.vec(variable, order="C")
     return [_named(name, flat[entries] == 0)] if len(entries) else []

@@ -1,7 +1,7 @@
-"""Blocks and an instance, made ready to solve: users who take part, servers merged, bounds gathered.
+"""Blocks and an instance made ready to solve: users who take part, servers merged, bounds gathered.
 
-Every method starts here. Constraints that are only bounds on each user's tasks, or only a reserve of a resource,
-are folded into `low`, `high` and `usable`; the others stay in `rest`.
+Every method starts here. Constraints that are only bounds on each user's tasks, or only a reserve of a resource, are
+folded into `low`, `high` and `usable`; the others stay in `rest`.
 """
 
 from __future__ import annotations
@@ -26,26 +26,15 @@ from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 
 Float = NDArray[np.floating[Any]]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 
 class Program:
-    """An objective and constraints on an instance, reduced to what has to be solved, with a number per `Pairs` of them.
+    """An objective and constraints on an instance, reduced to what has to be solved: a number of tasks per `Pairs`.
 
-    Parameters
-    ----------
-    instance : Instance
-        As the user gave it.
-    objective : Objective
-        What to maximise.
-    constraints : sequence of Constraint
-        Beside those of the instance.
-    merge : bool, default True
-        Solve identical servers as one row with a count.
-
-    Raises
-    ------
-    Infeasible
-        If a constraint asks for tasks of a user whose task limit is 0.
+    With ``merge`` identical servers are solved as one row with a count. `Infeasible` if a constraint asks for tasks of
+    a user whose task limit is 0.
     """
 
     def __init__(
@@ -57,6 +46,8 @@ class Program:
         self.unmerged = instance if self.all_take_part else instance.taking_part(self.active)
         self.merge = merge and treats_alike(self.unmerged, (objective, *self.constraints))
         self.instance = self.unmerged.merged() if self.merge else self.unmerged
+        self.single = self.instance.n_servers == 1  # server row: one pool, or identical servers
+        self.empty = self.instance.n_users == 0
         self.low: Float = np.broadcast_to(np.float64(0.0), (self.instance.n_users,))
         self.high: Float = self.instance.task_limits
         self.usable = np.ones(self.instance.n_resources)
@@ -70,7 +61,7 @@ class Program:
             constraint.check(self.instance)
             bounds, usable = constraint.bounds(self.instance), constraint.usable(self.instance)
             if bounds is not None:
-                if idle is not None and not isinstance(constraint, AtLeast):  # objectives leave idle users out
+                if idle is not None and not isinstance(constraint, AtLeast):  # objectives exclude users of limit 0
                     _refuse_impossible(constraint, idle)
                 self.low = np.maximum(self.low, bounds[0])
                 self.high = np.minimum(self.high, bounds[1])
@@ -78,30 +69,22 @@ class Program:
                 self.usable = np.minimum(self.usable, usable)
             else:
                 self.rest.append(constraint)
-        if self.pool_share is None:
+        if self.pool_share is None:  # methods on one pool check the share in their passes over the users
             self.objective.check(self.instance)
 
     @cached_property
-    def active(self) -> NDArray[np.intp]:
-        """Who takes part: users whose task limit is above 0."""
+    def active(self) -> Indices:
+        """Indices of the users who take part: those whose task limit is above 0."""
         return np.flatnonzero(self.given.task_limits > 0)
 
     @property
     def speaks_of_tasks(self) -> bool:
-        """Whether tasks are decided, and do not only follow from what users hold."""
+        """Whether tasks are decided, and do not only follow from bundles."""
         return True
 
     @property
-    def single(self) -> bool:
-        """Whether there is one server row only: one pool, or identical servers."""
-        return self.instance.n_servers == 1
-
-    @property
     def pool_share(self) -> Share | None:
-        """The share that users of one pool are looked at by, if the objective is of one share and all else is bounds.
-
-        The methods for such programs go through the users in passes, and check the share as they go.
-        """
+        """The objective's only share, if the program is one pool and all constraints are bounds; else None."""
         if not self.single or self.rest:
             return None
         objective = self.alpha_fair or self.objective
@@ -109,7 +92,7 @@ class Program:
 
     @property
     def alpha_fair(self) -> AlphaFair | None:
-        """The objective, or the alpha-fair one with the same optimum."""
+        """The objective if it is alpha-fairness, or the alpha-fair objective with the same optimum; else None."""
         objective = self.objective
         if isinstance(objective, FairnessEfficiency):
             return objective.alpha_fair()
@@ -132,19 +115,14 @@ class Program:
                 "allocation; loosen them, give the user a task limit of 0, or use alpha < 1"
             )
 
-    @property
-    def empty(self) -> bool:
-        """Whether no user takes part."""
-        return self.instance.n_users == 0
-
     @cached_property
     def pairs(self) -> Pairs:
-        """(user, server) pairs where users may run."""
+        """The (user, server) pairs where users may run."""
         return Pairs(self.instance)
 
     @cached_property
     def size(self) -> Float:
-        """About how many tasks each user will run: the unit of its unknowns, shape (n_users,)."""
+        """About how many tasks each user runs, the unit of its unknowns, shape (n_users,)."""
         instance = self.instance
         mu = instance.dominant_shares
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
@@ -163,16 +141,29 @@ class Program:
         return np.flatnonzero(loads.max(axis=1) > 0 if self.single else np.diff(loads.indptr) > 0)
 
     @cached_property
+    def whole_capacities(self) -> Float:
+        """Capacities of the server rows, counts included, shape (n_servers, n_resources)."""
+        return self.instance.capacities * self.instance.counts[:, None]
+
+    @cached_property
+    def closed_pairs(self) -> Mask:
+        """Pairs that need a resource of which no part may be used, shape (n_pairs,)."""
+        closed = self.usable_rows <= 0
+        if not closed.any():
+            return np.zeros(len(self.pairs), dtype=bool)
+        return np.asarray(self.pairs.loads.T @ closed.astype(float)).ravel() > 0
+
+    @cached_property
     def usable_rows(self) -> Float:
         """The usable fraction of each row of `Pairs.loads`."""
         return np.tile(self.usable, self.instance.n_servers)
 
     def expand(self, by_pair: Float) -> Float:
-        """Tasks by pair as (n_users, n_servers) of the instance given: spread, and zero for idle users."""
+        """Tasks by pair as (n_users, n_servers) of the instance given: spread, and zero for users of limit 0."""
         return self.expand_rows(by_pair[:, None] if self.single else self.pairs.table(by_pair))
 
     def gather(self, table: Float) -> Float:
-        """Tasks by pair of an (n_users, n_servers) table of the instance given: what `expand` spreads."""
+        """Tasks by pair of an (n_users, n_servers) table of the instance given: the inverse of `expand`."""
         return self.gather_rows(table)[self.pairs.user, self.pairs.server]
 
     def expand_rows(self, by_row: Float) -> Float:
@@ -186,36 +177,28 @@ class Program:
         return out
 
     def gather_rows(self, values: Float) -> Float:
-        """Values of shape (n_users, n_servers, ...) on the instance that is solved: what `expand_rows` spreads."""
+        """Values of shape (n_users, n_servers, ...) on the instance that is solved: the inverse of `expand_rows`."""
         values = values if self.all_take_part else values[self.active]
         merged = self.instance.n_servers < self.unmerged.n_servers
         return self.unmerged.sum_by_class(values) if merged else values
 
     def expand_prices(self, by_row: Float) -> Float:
         """Prices by row of `Pairs.loads` (per whole capacity) as (n_servers, n_resources) per natural unit."""
-        capacity = self.instance.capacities * self.instance.counts[:, None]
+        capacity = self.whole_capacities
         natural = np.divide(by_row.reshape(capacity.shape), capacity, out=np.zeros(capacity.shape), where=capacity > 0)
         return natural[self.unmerged.server_classes] if self.merge else natural
 
     def zero_point(self) -> tuple[Float, Float | None]:
-        """Zero tasks, and zero bundles where these are decided."""
+        """Zero tasks, and zero bundles where bundles are decided."""
         return np.zeros(len(self.pairs)), None
 
     def point(self, tasks: Float, bundles: Float | None = None) -> Point:
-        """What blocks see of an answer of this program, on the instance that is solved."""
+        """A point of this program as blocks see it, on the instance that is solved."""
         return Point(self.instance, self.pairs.table(tasks))
 
 
 class ConeModel:
-    """A `Program` as CVXPY constraints in unknowns near 1.
-
-    Parameters
-    ----------
-    program : Program
-        What to write down.
-    solver : str, optional
-        The solver to come; see `Model`.
-    """
+    """A `Program` as CVXPY constraints in unknowns near 1; blocks may depend on the solver, as in `Model`."""
 
     def __init__(self, program: Program, solver: str | None = None) -> None:
         self.program = program
@@ -239,13 +222,12 @@ class ConeModel:
         self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
         for constraint in program.rest:
             model = self.model if is_ours(constraint) else self.model_as_given()
-            for name, condition in checked_conditions(constraint, model).items():
-                self.rest.append((constraint, name, condition))
+            self.rest += [(constraint, *condition) for condition in checked_conditions(constraint, model).items()]
             self.rest += [(constraint, "required", condition) for condition in self.model.required]
-            self.model.required.clear()  # what objectives require comes after
+            self.model.required.clear()  # conditions that objectives require are added later
 
     def in_unknowns(self, solver: str | None) -> Model:
-        """The model, with `unknowns` and their `scale`: tasks by pair."""
+        """The model; sets `unknowns` and their `scale`, in tasks by pair."""
         pairs = self.program.pairs
         self.scale = self.program.size[pairs.user]
         self.unknowns = cp.Variable(len(pairs), name="tasks in units", nonneg=True)
@@ -253,11 +235,11 @@ class ConeModel:
 
     @property
     def required(self) -> list[cp.Constraint]:
-        """Conditions on variables that objectives added, to be solved along."""
+        """Conditions on variables that objectives added."""
         return self.model.required
 
     def model_as_given(self) -> Model:
-        """The model with all users in it, those with a task limit of 0 too (their tasks are zero)."""
+        """The model with all users in it, those with a task limit of 0 too, whose tasks are zero."""
         program, ours = self.program, self.model.pairs
         if program.all_take_part:
             return self.model
@@ -276,23 +258,24 @@ class ConeModel:
 
     @property
     def all_constraints(self) -> list[cp.Constraint]:
-        """Everything that must hold."""
+        """All constraints of the cone program."""
         return [self.capacity, *self.box, *(condition for _, _, condition in self.rest), *self.model.required]
 
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
-        """What to give the solver for the objective, and natural units per unit of it; see `objective_form`."""
+        """The expression that the solver maximises, and natural units per unit of it; see `objective_form`."""
         return objective_form(self.program.objective, self.model, self.unknowns)
 
     def tasks(self) -> Float:
-        """Tasks by pair that the solver left in the unknowns, never negative."""
+        """Tasks by pair that the solver left in the unknowns, at least 0."""
         return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale
 
 
 def treats_alike(instance: Instance, blocks: Sequence[Block]) -> bool:
     """Whether blocks treat identical servers alike, so that these can be solved as one row.
 
-    A share of one's own is asked; other blocks of one's own may speak of servers by index, and are not merged.
+    A share of the user's own is evaluated; other blocks of the user's own may refer to servers by index, and are not
+    merged.
     """
     if instance.n_servers == 1:
         return True
@@ -311,15 +294,15 @@ def treats_alike(instance: Instance, blocks: Sequence[Block]) -> bool:
 
 
 def require_instance(instance: object) -> None:
-    """`InvalidBlock` unless what a policy was asked to solve is an instance."""
+    """Require that the argument is an `Instance`."""
     if not isinstance(instance, Instance):
         raise InvalidBlock(
-            f"this is {type(instance).__name__}, no instance; give a fairopt.Instance, or fairopt.read(path)"
+            f"this is {type(instance).__name__}, not an instance; give a fairopt.Instance, or fairopt.read(path)"
         )
 
 
 def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
-    """A constraint's conditions by name; `InvalidBlock` if it gives none such, `NotConcave` if one is not convex."""
+    """A constraint's conditions by name; `InvalidBlock` if it returns others, `NotConcave` if one is not convex."""
     conditions = constraint.constraints(model)
     if not isinstance(conditions, dict):
         raise InvalidBlock(
@@ -344,10 +327,8 @@ def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
         )
 
 
-def objective_form(
-    objective: Objective, model: Model, unknowns: cp.Variable
-) -> tuple[cp.Expression, float | None]:  # fmt: skip
-    """What to give the solver for a number, and natural units per unit of it (None: an increasing transform).
+def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) -> tuple[cp.Expression, float | None]:
+    """The expression that the solver maximises, and natural units per unit of it (None: an increasing transform).
 
     `NotConcave` if CVXPY's rules do not prove it concave.
     """
@@ -360,11 +341,12 @@ def objective_form(
                 f"{objective!r}.expression gave {written_out!r}; give a CVXPY expression of one number, as by cp.sum"
             )
         form = cp.sum(written_out)
-        unknowns.save_value(np.ones(unknowns.shape))
-        full = _finite(form)
-        unknowns.save_value(np.full(unknowns.shape, 1 - 1e-4))
-        near = _finite(form)
+        values = []
+        for at in (1.0, 1.0 - 1e-4):
+            unknowns.save_value(np.full(unknowns.shape, at))
+            values.append(form.value)
         unknowns.save_value(None)
+        full, near = (float(v) if v is not None and np.isfinite(v) else 0.0 for v in values)
         factor = abs(full - near) / 1e-4 or abs(full) or 1.0  # so that the solver's tolerances mean something
         form = form / factor
     if not form.is_concave():
@@ -374,8 +356,3 @@ def objective_form(
             "write it with concave atoms of increasing arguments, or use another objective"
         )
     return form, factor
-
-
-def _finite(expression: cp.Expression) -> float:
-    value = expression.value
-    return float(value) if value is not None and np.isfinite(value) else 0.0

@@ -1,10 +1,10 @@
-"""The solvers behind CVXPY: what is installed, what to ask of each, and one call that never lies about the outcome."""
+"""CVXPY's solvers: which are installed, their options, and one call that reports how a solve went."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -14,55 +14,45 @@ from scipy.optimize import OptimizeWarning
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 
-# Asked for tightly and judged by the certificate: Clarabel's default leaves about 1e-4 in x for logarithms.
+# Tight, since the certificate decides: Clarabel's defaults leave errors of about 1e-4 in x for logarithms.
 TIGHT: dict[str, dict[str, Any]] = {
     "CLARABEL": {
         "tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 500, "accept_unknown": True,
     },
     "ECOS": {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10, "max_iters": 300},
     "SCS": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
-    "HIGHS": {"highs_options": {
+    "HIGHS": {
         "primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "ipm_optimality_tolerance": 1e-10,
-    }},
-    "SCIPY": {"scipy_options": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}},
+    },
+    "SCIPY": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     "OSQP": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000, "polishing": True},
 }  # fmt: skip
 TIGHT["ECOS_BB"] = TIGHT["ECOS"]
-# Where that is more than the solver can do, once more with less: ECOS gave up on logarithms of 100 users at 1e-10.
+# For a second try, where the solver fails at these: ECOS failed on logarithms of 100 users at 1e-10.
 _LOOSER: dict[str, dict[str, Any]] = {
     "ECOS": {"abstol": 1e-8, "reltol": 1e-8, "feastol": 1e-8, "max_iters": 300},
     "CLARABEL": {**TIGHT["CLARABEL"], "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9},
 }
-_TIME: dict[str, Callable[[float], dict[str, Any]]] = {
-    "CLARABEL": lambda t: {"time_limit": t},
-    "SCS": lambda t: {"time_limit_secs": t},
-    "HIGHS": lambda t: {"highs_options": {"time_limit": t}},
-    "SCIPY": lambda t: {"scipy_options": {"time_limit": t}},
-    "OSQP": lambda t: {"time_limit": t},
-}  # ECOS has no clock of its own: its iterations are limited, and the time is looked at between solves
-_NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # where CVXPY takes, or may take, them in a dict
-# How solvers say by an error of another kind than TypeError that they do not take an option, or its value.
+# ECOS has no time limit: its iterations are limited, and the time is checked between solves.
+_TIME = {"SCS": "time_limit_secs", **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP"), "time_limit")}
+_NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # the dict in which CVXPY takes their options
+# Messages, other than a TypeError, by which solvers refuse an option or its value.
 _REFUSED = ("HIGHS returned status kError for option", "Unrecognized settings", "incompatible function arguments")
 LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
 CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
-# These catch Ctrl-C themselves and come back as if they had failed: where they say so, and how. (ECOS close to the
-# optimum comes back as if it were done, and its answer is judged like any other.)
+# Solvers that catch Ctrl-C and return as if they had failed: the field and the codes that tell. (ECOS close to the
+# optimum returns as if it were done, and its answer is judged like any other.)
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
 _OF_LINEAR_PROGRAMS = (
     cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.NonNeg, cp.constraints.NonPos,
     cp.constraints.Zero,
 )  # fmt: skip
-KNOWN = ("CLARABEL", "ECOS", "HIGHS", "OSQP", "SCIPY", "SCS")
-
-
-def installed() -> list[str]:
-    """Names of the solvers that CVXPY can call here."""
-    return list(_installed())
 
 
 @cache
-def _installed() -> tuple[str, ...]:
+def installed() -> tuple[str, ...]:
+    """Names of the solvers that CVXPY can call here."""
     return tuple(cp.installed_solvers())  # 3 ms a call: it looks for every package
 
 
@@ -72,17 +62,15 @@ def named(solver: str) -> str:
     here = installed()
     if name in here:
         return name
-    known = set(KNOWN) | set(cp.settings.SOLVERS)
-    if name in known:
+    if name in cp.settings.SOLVERS:
         hint = " (wheels for Python 3.11 and 3.12 only)" if name.startswith("ECOS") else ""
         raise SolverUnavailable(f"solver {name} is not installed{hint}; installed: {', '.join(here)}")
-    raise SolverUnavailable(f"no solver {solver!r}; {nearest(name, here)}")
+    raise SolverUnavailable(f"no solver {solver!r}; {nearest(name, list(here))}")
 
 
 def chain(linear: bool) -> list[str]:
-    """The solvers to try in order, for a linear program or for cones."""
-    here = set(installed())
-    return [name for name in (LINEAR_CHAIN if linear else CONE_CHAIN) if name in here]
+    """The solvers to try, in order, for a linear program or for cones."""
+    return [name for name in (LINEAR_CHAIN if linear else CONE_CHAIN) if name in installed()]
 
 
 def all_linear(conditions: Iterable[cp.Constraint]) -> bool:
@@ -91,54 +79,41 @@ def all_linear(conditions: Iterable[cp.Constraint]) -> bool:
 
 
 def statuses(problem: cp.Problem) -> Iterator[str]:
-    """What each solver of the chain says of a problem, one solved after the other as they are asked for."""
+    """The status by each solver of the chain, solved lazily, one after the other."""
     linear = problem.objective.expr.is_pwl() and all_linear(problem.constraints)
     return (run(problem, name).status for name in chain(linear))
 
 
 def has_second_try(solver: str) -> bool:
-    """Whether asking less of the solver may help."""
+    """Whether looser tolerances are known for the solver."""
     return solver in _LOOSER
 
 
 def run(
-    problem: cp.Problem,
-    solver: str,
-    *,
-    options: Mapping[str, Any] | None = None,
-    time_limit: float | None = None,
-    verbose: bool = False,
-    looser: bool = False,
-    keep: bool = False,
-) -> Try:
-    """Solve, and say what happened (a status is no evidence); the answer is left in the problem's variables.
+    problem: cp.Problem, solver: str, *, options: Mapping[str, Any] | None = None, time_limit: float | None = None,
+    verbose: bool = False, looser: bool = False, keep: bool = False,
+) -> Try:  # fmt: skip
+    """Solve a problem, and report how it went (a status is not evidence); the answer is left in its variables.
 
-    The solver is always started afresh: with a warm start, options leak between two solves of one problem. `run` raises
-    `SolverUnavailable` if the solver cannot take this kind of problem, and `InvalidBlock` if it refuses its options.
+    ``options`` are the solver's own, over the tight default ones: for HiGHS ``{"solver": "ipm", "run_crossover":
+    "off"}`` (interior point) or ``{"solver": "pdlp"}`` (first-order), also inside ``highs_options`` as CVXPY takes
+    them; for SciPy inside ``scipy_options``. ``looser`` sets looser tolerances, for a second try. With ``keep`` the
+    problem is compiled for any values of its parameters, to be solved again with others. The solver always starts
+    afresh: with a warm start, options leak between two solves of one problem. `SolverUnavailable` if the solver cannot
+    solve this kind of problem, `InvalidBlock` if it refuses its options.
 
-    Parameters
-    ----------
-    options : dict, optional
-        The solver's own options, over the tight ones asked for by default: for HiGHS ``{"solver": "ipm",
-        "run_crossover": "off"}`` (its interior point) or ``{"solver": "pdlp"}`` (its first-order method), also inside
-        of ``highs_options`` as CVXPY takes them; for SciPy inside of ``scipy_options``.
-    looser : bool, default False
-        Ask for less, for a second try.
-    keep : bool, default False
-        Compile for any values of the problem's parameters: it will be solved again with others.
-
-    Notes
-    -----
     A first-order method stops where its residuals are small, which bounds no gap. On max-min of 20 to 200 users on 40
     to 300 different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps
-    of up to 3e-6: more than a certificate allows. ``"pdlp_optimality_tolerance": 1e-8`` asks for more.
+    of up to 3e-6: more than a certificate allows. ``"pdlp_optimality_tolerance": 1e-8`` is tighter.
     """
     asked: dict[str, Any] = dict((_LOOSER if looser else TIGHT).get(solver, {}))
     if time_limit is not None and solver in _TIME:
-        asked = _over(asked, _TIME[solver](max(time_limit, 1e-3)))
-    if solver == "HIGHS":  # its method for PDLP prints, whatever the console is told, unless there is no output at all
-        asked = _over(asked, {"highs_options": {"output_flag": verbose}})
-    asked = _over(asked, _nested(solver, options or {}))
+        asked[_TIME[solver]] = max(time_limit, 1e-3)
+    if solver == "HIGHS":  # PDLP prints whatever log_to_console says, unless output_flag is off
+        asked["output_flag"] = verbose
+    asked |= _own_options(solver, options or {})
+    if solver in _NESTED:  # one of HiGHS's options is called ``solver``, as is a parameter of CVXPY
+        asked = {_NESTED[solver]: asked}
     start = time.perf_counter()
     message = ""
     try:
@@ -150,26 +125,24 @@ def run(
             else:
                 problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=not keep, **asked)
         status = str(problem.status)
-    except cp.error.SolverError as error:
-        if "cannot solve" in str(error) or "not able to" in str(error):
-            raise SolverUnavailable(
-                f"{solver} cannot take this kind of problem ({_first_line(error)}); "
-                f"try one of {', '.join(chain(False))}"
-            ) from error
-        if any(words in str(error) for words in _REFUSED):
-            raise _refused(solver, options, error) from error
-        status, message = "solver_error", _first_line(error)
     except (TypeError, OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
-    except (ValueError, ArithmeticError, RuntimeError) as error:  # what solvers' bindings raise on numerical trouble
-        if any(words in str(error) for words in _REFUSED):
+    except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
+        # by CVXPY, or by solvers' bindings on numerical trouble
+        words, by_cvxpy = str(error), isinstance(error, cp.error.SolverError)
+        if by_cvxpy and ("cannot solve" in words or "not able to" in words):
+            others = ", ".join(chain(False))
+            raise SolverUnavailable(
+                f"{solver} cannot take this kind of problem ({_first_line(error)}); try one of {others}"
+            ) from error
+        if any(refusal in words for refusal in _REFUSED):
             raise _refused(solver, options, error) from error
-        status, message = "solver_error", f"{type(error).__name__}: {_first_line(error)}"
+        status, message = "solver_error", ("" if by_cvxpy else f"{type(error).__name__}: ") + _first_line(error)
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
 
 
 def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked: dict[str, Any], keep: bool) -> None:
-    """What `Problem.solve` does, with a look at why the solver came back."""
+    """`Problem.solve`, with a check of why the solver returned."""
     data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
     raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=asked)
     field, interrupted = _SWALLOWS_INTERRUPT[solver]
@@ -178,34 +151,24 @@ def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked:
     problem.unpack_results(raw, chain, inverse)
 
 
-def _nested(solver: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as CVXPY takes them: HiGHS's in a dict, since one of them is called ``solver``, as a parameter of CVXPY.
+def _own_options(solver: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The solver's own options, given side by side or in CVXPY's dict of them.
 
-    `InvalidBlock` if what should be a dict of options is not, or CVXPY would pass over what is outside of it.
+    `InvalidBlock` if this dict is not one, or if CVXPY would ignore an option outside it.
     """
     key = _NESTED.get(solver)
-    if key is None:
-        return dict(options)
-    inner = options.get(key, {})
+    inner = options.get(key, {}) if key else {}
     if not isinstance(inner, Mapping):
         raise InvalidBlock(f"solver_options[{key!r}] is {inner!r}; give a dict of {solver}'s own options")
     flat = {name: value for name, value in options.items() if name != key}
     if flat and solver == "SCIPY":
         name = next(iter(flat))
         raise InvalidBlock(f"CVXPY passes over {name!r} for SCIPY; give {{'scipy_options': {{{name!r}: ...}}}}")
-    return {key: {**flat, **inner}}
+    return {**flat, **inner}
 
 
 def _refused(solver: str, options: Mapping[str, Any] | None, error: BaseException) -> InvalidBlock:
     return InvalidBlock(f"{solver} refuses its solver_options {dict(options or {})}: {_first_line(error)}")
-
-
-def _over(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
-    merged = {**base, **top}
-    for key in _NESTED.values():
-        if key in base and key in top:
-            merged[key] = {**base[key], **top[key]}
-    return merged
 
 
 def _first_line(error: BaseException) -> str:

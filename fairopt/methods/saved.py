@@ -15,8 +15,7 @@ from fairopt.methods.bundles.solve import proposal_of
 from fairopt.methods.dispatch import solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
-from fairopt.proofs.evidence import Proposal
-from fairopt.proofs.evidence_data import restored
+from fairopt.proofs.evidence import Proposal, restored
 from fairopt.proofs.gate import Answer
 
 

@@ -1,15 +1,12 @@
 """Proofs of answers, from the data as given, the final point and evidence; a solver's status is not evidence.
 
 * `gate`: makes points feasible, measures them, and is the only maker of certificates.
-* `evidence`: what a method proposes: a point with prices, levels or multipliers.
-* `evidence_data`: evidence as plain numbers, for files.
-* `conditions`: repair of points, and by how much conditions fail at them.
+* `evidence`: what a method proposes: a point with prices, levels or multipliers, and these as plain data for files.
+* `conditions`: repair of points, violations of conditions, and their charges at multipliers.
 * `pool`: bottlenecks and dual bounds on one pool. `servers`: the dual bound on several servers.
 * `levels`: leximin on several servers and under constraints.
-* `cone_programs`: answers of cone programs. `lagrangian`, `conic`: their bounds.
-* `bundles`: answers of cone programs over bundles.
+* `cone_programs`: answers of cone programs, over tasks and over bundles. `lagrangian`, `conic`: their bounds.
 * `read`: answers of CVXPY problems that the user solved (`Policy.read`).
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF.
 * `derivatives`: prices as derivatives of the optimum.
 """
-

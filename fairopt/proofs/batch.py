@@ -1,26 +1,20 @@
-"""Answers of many instances at once: gaps by the same arguments as of one, in step over all of a chunk."""
+"""Answers of many instances at once: the gaps of `pool`, computed for all instances of a chunk together."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import boxcox
 
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
 from fairopt.formulation.batch import BatchChunk
-
-__all__ = ["judge_batch"]
-
-Float = NDArray[np.floating[Any]]
+from fairopt.formulation.program import Float
 
 
 def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:
     """Gap and violation of each instance of a chunk at tasks (n_users, size); a gap is NaN or infinite where unproved.
 
     The evidence are prices (n_resources, size): None for leximin and max-min; logarithms of prices per whole capacity,
-    in `FairUnits`, for alpha-fairness; and for a total prices per whole capacity, up to a factor of each instance.
+    in `FairUnits`, for alpha-fairness; prices per whole capacity, up to a factor of each instance, for a total.
     """
     if isinstance(objective, (Leximin, MaxMin)):
         gap = bottleneck_gap(chunk, tasks)
@@ -34,10 +28,10 @@ def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: F
 
 
 def bottleneck_gap(chunk: BatchChunk, tasks: Float) -> Float:
-    """How far each instance is from the bottleneck condition, relatively.
+    """How far each instance is from the bottleneck condition (Bertsekas and Gallager 1992), relatively.
 
-    Each user below its limit must use a full resource on which no user stands higher. At a gap of g the max-min level
-    is within 2 g of its best, too.
+    Each user below its limit must use a full resource on which no user has a higher level ``s / w``. At a gap of g the
+    max-min level is within 2 g of its best, too.
     """
     level = tasks / chunk.per_level
     slack = np.maximum(1.0 - chunk.loads(tasks), 0.0)
@@ -52,7 +46,11 @@ def bottleneck_gap(chunk: BatchChunk, tasks: Float) -> Float:
 
 
 def total_gap(chunk: BatchChunk, tasks: Float, prices: Float) -> Float:
-    """(bound - value) / bound by weak duality: no user can have more tasks than it could run alone."""
+    """(bound - value) / bound, where the bound is ``sum_i p_i + sum_j max(0, c_j - sum_i p_i r_ji) X_j`` (weak
+    duality).
+
+    ``X_j`` is the smaller of user j's limit and of what it could run alone.
+    """
     ratios = chunk.demands / chunk.capacities
     alone = np.divide(1.0, ratios.max(axis=1), out=np.full(tasks.shape, np.inf), where=ratios.any(axis=1))
     left = np.maximum(chunk.per_task - np.einsum("jib,ib->jb", ratios, prices), 0.0)
@@ -63,7 +61,7 @@ def total_gap(chunk: BatchChunk, tasks: Float, prices: Float) -> Float:
 
 
 def fair_gap(chunk: BatchChunk, tasks: Float, log_prices: Float, alpha: float) -> Float:
-    """Logarithm of the bound on the weighted power mean, by weak duality at any prices, over the one achieved.
+    """Logarithm of the bound on the weighted power mean, by weak duality at any prices, over the mean achieved.
 
     Levels are in units of the smallest, so that none overflows. Differences of terms are added up, not terms, so that
     the gap is right to the last digits.
@@ -87,6 +85,6 @@ def fair_gap(chunk: BatchChunk, tasks: Float, log_prices: Float, alpha: float) -
 
 
 def log_sum(logs: Float) -> Float:
-    """Logarithm of the sum of exponentials over the resources, (n, m, size) to (n, size)."""
+    """Logarithm of the sum of exponentials over the resources, (n_users, n_resources, size) to (n_users, size)."""
     top = logs.max(axis=1)
     return top + np.log(np.exp(logs - top[:, None]).sum(axis=1))

@@ -1,8 +1,9 @@
-"""Repair of a point, how well conditions hold at it, and what they charge at a solver's multipliers."""
+"""Feasibility: repair of points, violations of conditions, and what conditions charge at a solver's multipliers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -10,37 +11,55 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.atoms.affine.add_expr import AddExpression
 from cvxpy.atoms.affine.unary_operators import NegExpression
-from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast
+from fairopt.blocks.algebra import AtLeast, fall
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant
-from fairopt.blocks.objectives import Objective
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs.lagrangian import EPS, Charge, Multipliers
 
-__all__ = [
-    "as_matrix", "block_violation", "bounds_violation", "charged_conditions", "dual_values", "further_slopes",
-    "gradient_of", "linear_charge", "relative_violation", "relaxed_multipliers", "repair", "tangent",
-]  # fmt: skip
+ROUNDING = 1e-13  # of a capacity: the rounding of sums, so that a point that was repaired once is not changed again
+TYPICAL = 1e-3  # a row is measured in no less than this part of its terms at typical numbers of tasks
 
-Float = NDArray[np.floating[Any]]
 
-ROUNDING = 1e-13  # of a capacity: what sums may be off by, so that what was repaired once is left alone
-TYPICAL = 1e-3  # a row is never measured in less than this part of what it is where users run what they typically do
+@contextmanager
+def values_kept(variables: Iterable[cp.Variable]) -> Iterator[None]:
+    """Restore the values of variables afterwards."""
+    before = [(variable, variable.value) for variable in variables]
+    try:
+        yield
+    finally:
+        for variable, value in before:
+            variable.save_value(value)
+
+
+def number(expression: cp.Expression) -> float:
+    """The value of an expression; NaN where it has none."""
+    return float("nan") if expression.value is None else float(expression.value)
+
+
+def fall_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> float:
+    """By how much an expression falls as these variables shrink towards zero; see `fall`."""
+    at = [np.array(variable.value) for variable in variables]
+
+    def value(factor: float) -> float:
+        for variable, held in zip(variables, at, strict=True):
+            variable.save_value(held * factor)
+        return number(expression)
+
+    with values_kept(variables):
+        return fall(value)
 
 
 def repair(program: Program, tasks: Float) -> Float:
-    """Scale tasks by pair down to task limits, then each server to its capacity: exact feasibility on the data."""
+    """Scale tasks by pair down to task limits, then on each server to its capacity: exact feasibility on the data."""
     pairs = program.pairs
     total = pairs.sum(tasks)
     with np.errstate(invalid="ignore", divide="ignore"):
         cut = np.where(total > program.high, program.high / total, 1.0)
     tasks = tasks * cut[pairs.user]
-    closed = program.usable_rows <= 0
-    if closed.any():  # nobody may use any of it
-        tasks = np.where(np.asarray(pairs.loads.T @ closed.astype(float)).ravel() > 0, 0.0, tasks)
+    tasks = np.where(program.closed_pairs, 0.0, tasks)
     rows = pairs.loads @ tasks
     usable = program.usable_rows
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))
@@ -49,7 +68,7 @@ def repair(program: Program, tasks: Float) -> Float:
 
 
 def bounds_violation(program: Program, tasks: Float) -> float:
-    """Largest relative violation of the bounds on users' tasks, those of the policy's blocks among them."""
+    """Largest relative violation of the bounds on users' tasks: task limits, and bounds by the policy's blocks."""
     totals = program.pairs.sum(tasks)
     short = np.divide(program.low - totals, program.low, out=np.zeros(len(totals)), where=program.low > 0)
     beyond = np.where(np.isfinite(program.high), totals - program.high, 0.0)
@@ -57,9 +76,10 @@ def bounds_violation(program: Program, tasks: Float) -> float:
 
 
 def block_violation(cone: ConeModel, tasks: Float) -> float:
-    """Largest relative violation of the policy's own conditions at tasks by pair, and of those that its blocks require.
+    """Largest relative violation at tasks by pair of the policy's own conditions, and of those that its blocks require.
 
-    What fairopt's own objectives require of variables of theirs is left out: their values are worked out without.
+    Conditions that fairopt's own objectives require of variables that they add are left out: the objectives are
+    evaluated without these variables.
     """
     program = cone.program
     worst = bounds_violation(program, tasks)
@@ -68,18 +88,17 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
     point, levels = program.point(tasks), dict[int, AtLeast]()
     for block, _, condition in cone.rest:
         if type(block) is AtLeast and is_ours(block.objective) and _has_more(condition, cone.unknowns):
-            levels[id(block)] = block  # a number, whatever a solver left in variables of its own
+            levels[id(block)] = block  # evaluated without variables of its own
         else:
             conditions.append(condition)
     for block in levels.values():
         short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)
         worst = max(worst, short if short == short else np.inf)
     if conditions:
-        before = cone.unknowns.value
-        cone.unknowns.save_value(tasks / cone.scale)
         typical = {cone.unknowns.id: np.ones(len(tasks))}
-        worst = max(worst, *(relative_violation(condition, typical) for condition in conditions))
-        cone.unknowns.save_value(before)
+        with values_kept([cone.unknowns]):
+            cone.unknowns.save_value(tasks / cone.scale)
+            worst = max(worst, *(relative_violation(condition, typical) for condition in conditions))
     return worst
 
 
@@ -89,60 +108,58 @@ def _has_more(condition: cp.Constraint, unknowns: cp.Variable) -> bool:
 
 
 def charged_conditions(cone: ConeModel) -> list[tuple[Constraint | None, cp.Constraint]]:
-    """The conditions of a model that are charged at multipliers of their own, with the blocks that they are of."""
+    """The conditions of a model that are charged at multipliers of their own, with the blocks that they belong to."""
     out: list[tuple[Constraint | None, cp.Constraint]] = [(block, condition) for block, _, condition in cone.rest]
-    if _differs_by_server(cone.program.objective, cone.program):  # a bound on tasks is none on what they are worth
+    shares = cone.program.objective.share_blocks()
+    if any(s.coefficients(cone.program.instance).ndim == 2 for s in shares):  # bounds on tasks are not bounds on shares
         out += [(None, condition) for condition in cone.box]
     return out
+
+
+def row_prices(program: Program, capacity: cp.Constraint) -> Float:
+    """Dual values, at least 0, of a program's capacity condition, by row of loads: shape (n_rows,)."""
+    prices = np.zeros(program.instance.capacities.size)
+    prices[program.capacity_rows] = np.maximum(dual_values(capacity), 0.0)
+    return prices
 
 
 def relaxed_multipliers(
     cone: ConeModel, tasks: Float, *, linear: bool = False, duals: Sequence[Float] | None = None
 ) -> Multipliers:
-    """Read dual values off a solved model, and the policy's conditions as linear rows or concave functions.
+    """The dual values of a solved model, with the policy's conditions as linear rows or concave functions.
 
-    What is not linear is linearised at the tasks: a tangent of a convex condition only relaxes it. With ``linear``
-    levels of objectives are too, instead of by their closer majorants. ``duals`` are those of `charged_conditions`;
-    default what the solver left.
+    Conditions that are not linear are linearised at the tasks: the tangent of a convex condition only relaxes it.
+    Levels of objectives are replaced by their closer majorants, unless ``linear``. ``duals`` are those of
+    `charged_conditions`, by default those that the solver left.
     """
     program = cone.program
-    prices = np.zeros(program.pairs.loads.shape[0])
-    prices[program.capacity_rows] = np.maximum(dual_values(cone.capacity), 0.0)
-    out = Multipliers(prices, np.zeros(len(program.pairs)))
+    out = Multipliers(row_prices(program, cone.capacity), np.zeros(len(program.pairs)))
     point = program.point(tasks)
-    before = cone.unknowns.value
-    cone.unknowns.save_value(tasks / cone.scale)
     conditions = charged_conditions(cone)
     if duals is None:
         duals = [dual_values(condition) for _, condition in conditions]
-    try:
+    with values_kept([cone.unknowns]):
+        cone.unknowns.save_value(tasks / cone.scale)
         for (block, condition), dual in zip(conditions, duals, strict=True):
             if not linear and isinstance(block, AtLeast) and block.objective.majorant_is_natural:
                 majorant = block.objective.majorant(point)
                 if majorant is not None:
-                    unit = abs(block.level) or 1.0
-                    times = max(float(dual.sum()), 0.0) / unit
+                    times = max(float(dual.sum()), 0.0) / (abs(block.level) or 1.0)
                     out.extra += ((Majorant().plus(majorant, 1.0), times),)
                     out.constant -= times * block.level
                     continue
-            _add_linear(out, condition, dual, cone)
-    finally:
-        cone.unknowns.save_value(before)
+            charged = linear_charge(condition, cone.unknowns, dual)
+            if charged is not None:
+                out.add(charged, np.asarray(cone.unknowns.value, dtype=float), cone.scale)
     return out
 
 
-def _add_linear(out: Multipliers, condition: cp.Constraint, dual: Float, cone: ConeModel) -> None:
-    """Charge a condition at its multiplier."""
-    charged = linear_charge(condition, cone.unknowns, dual)
-    if charged is not None:
-        out.add(charged, np.asarray(cone.unknowns.value, dtype=float), cone.scale)
-
-
 def linear_charge(condition: cp.Constraint, unknowns: cp.Variable, dual: Float | None = None) -> Charge | None:
-    """What a condition ``expr <= 0`` (or == 0), linear or linearised where it stands, charges at its multiplier.
+    """The charge of a condition ``g(z) <= 0`` (or == 0), linearised at its value, at a multiplier y (default the
+    solver's).
 
-    That is the multiplier (default what the solver left) times the Jacobian by unknown, in column order, and times the
-    condition's value. None for what is neither an inequality nor an equality: to leave it out only relaxes the bound.
+    By unknown, in column order, it is ``y' Dg``, and its constant is ``y' g``. None for other kinds of conditions:
+    leaving them out only relaxes the bound.
     """
     rows = linear_rows(condition, unknowns)
     if rows is None:
@@ -155,7 +172,7 @@ def linear_charge(condition: cp.Constraint, unknowns: cp.Variable, dual: Float |
 
 
 class LinearRows(NamedTuple):
-    """Rows ``values <= 0`` (or == 0) of a condition where it stands, and their slopes, as (unknowns, rows)."""
+    """Rows ``values <= 0`` (or == 0) of a condition at its variables' values, with slopes (n_unknowns, n_rows)."""
 
     slopes: sp.csr_array
     values: Float
@@ -163,17 +180,15 @@ class LinearRows(NamedTuple):
 
 
 def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> LinearRows | None:
-    """A condition, linearised; None for what is left out, which only relaxes a bound."""
-    if _has_more(condition, unknowns):  # a variable of its own: its range is not known
+    """A condition, linearised; None where it has other variables, no gradient, or another kind than <= 0 or == 0."""
+    kinds = cp.constraints
+    inequality = isinstance(condition, (kinds.Inequality, kinds.NonPos, kinds.NonNeg))
+    if _has_more(condition, unknowns):  # the range of further variables is not known
         return None
-    expression, sign = condition.expr if hasattr(condition, "expr") else condition.args[0], 1.0
-    if isinstance(condition, cp.constraints.nonpos.NonNeg):
-        sign = -1.0
-    inequality = isinstance(
-        condition, (cp.constraints.Inequality, cp.constraints.nonpos.NonPos, cp.constraints.nonpos.NonNeg)
-    )
-    if not inequality and not isinstance(condition, (cp.constraints.Equality, cp.constraints.Zero)):
+    if not inequality and not isinstance(condition, (kinds.Equality, kinds.Zero)):
         return None
+    expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
+    sign = -1.0 if isinstance(condition, kinds.NonNeg) else 1.0
     jacobian = gradient_of(expression, unknowns)
     if jacobian is None or expression.value is None:
         return None
@@ -182,20 +197,21 @@ def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> LinearRows |
 
 
 def further_slopes(cone: ConeModel, tasks: Float, duals: Sequence[Float]) -> sp.csr_array:
-    """What a unit of each dual value of `charged_conditions` charges for a task of each pair, linearised at tasks."""
-    before = cone.unknowns.value
-    cone.unknowns.save_value(tasks / cone.scale)
-    found = [linear_rows(condition, cone.unknowns) for _, condition in charged_conditions(cone)]
-    cone.unknowns.save_value(before)
-    n = len(tasks)
-    parts = [
-        sp.csr_array((n, len(dual))) if rows is None else rows.slopes for rows, dual in zip(found, duals, strict=True)
-    ]
-    return sp.csr_array(sp.diags_array(1.0 / cone.scale) @ sp.hstack([sp.csr_array((n, 0)), *parts]))
+    """The charge per task of each pair of a unit of each dual value of `charged_conditions`, linearised at tasks.
+
+    The shape is (n_pairs, n_duals).
+    """
+    with values_kept([cone.unknowns]):
+        cone.unknowns.save_value(tasks / cone.scale)
+        found = [linear_rows(condition, cone.unknowns) for _, condition in charged_conditions(cone)]
+    parts = [sp.csr_array((len(tasks), 0))]
+    for rows, dual in zip(found, duals, strict=True):
+        parts.append(sp.csr_array((len(tasks), len(dual))) if rows is None else rows.slopes)
+    return sp.csr_array(sp.diags_array(1.0 / cone.scale) @ sp.hstack(parts))
 
 
 def dual_values(condition: cp.Constraint) -> Float:
-    """What the solver says a condition is worth, flat in column order; zeros where it says nothing."""
+    """Dual values of a condition, flat in column order; zeros where the solver left none."""
     value = condition.dual_value
     size = int(np.prod(condition.shape)) if condition.shape else 1
     if value is None or isinstance(value, list):
@@ -203,19 +219,11 @@ def dual_values(condition: cp.Constraint) -> Float:
     return np.nan_to_num(np.atleast_1d(np.asarray(value, dtype=float)).ravel(order="F"))
 
 
-def _differs_by_server(objective: Objective, program: Program) -> bool:
-    return any(s.coefficients(program.instance).ndim == 2 for s in objective.share_blocks())
-
-
 def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[Majorant, Float] | None:
-    """The tangent of a concave expression at the tasks: a constant, and what a task of each pair is worth.
-
-    None where the expression has no gradient there.
-    """
-    before = cone.unknowns.value
-    cone.unknowns.save_value(tasks / cone.scale)
-    gradient, value = gradient_of(expression, cone.unknowns), expression.value
-    cone.unknowns.save_value(before)
+    """The tangent of a concave expression at the tasks: a constant, and slopes (n_pairs,); None without a gradient."""
+    with values_kept([cone.unknowns]):
+        cone.unknowns.save_value(tasks / cone.scale)
+        gradient, value = gradient_of(expression, cone.unknowns), expression.value
     if gradient is None or value is None or not np.isfinite(value):
         return None
     worth = gradient.toarray().ravel() / cone.scale
@@ -223,26 +231,26 @@ def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[M
 
 
 def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_array | None:
-    """Gradient of an expression where it stands, as (unknowns, rows), or None where it has none."""
+    """Gradient of an expression at its variables' values, as (n_unknowns, n_rows); None where it has none."""
     try:
         gradient = expression.grad.get(unknowns)
-    except (NotImplementedError, TypeError, ValueError):  # of atoms that CVXPY has no gradient of, or no whole one
+    except (NotImplementedError, TypeError, ValueError):  # atoms without a gradient in CVXPY, or without a whole one
         return None
     return None if gradient is None else as_matrix(gradient)
 
 
 def as_matrix(gradient: Any) -> sp.csr_array:
-    """A gradient as CVXPY gives it (a plain number for one unknown) as a sparse matrix."""
+    """A gradient of CVXPY (a plain number for one unknown) as a sparse matrix."""
     dense: Any = gradient if sp.issparse(gradient) else np.atleast_2d(gradient)
     return sp.csr_array(dense)
 
 
 def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | None = None) -> float:
-    """How far a condition fails to hold: its worst row, each relative to the terms of that row.
+    """The largest violation of a condition by any row, relative to the terms of that row.
 
-    Both sides of a homogeneous row may vanish, so terms count one by one, and constants on both sides count as one:
-    what is added to both changes nothing but the rounding of the row. ``typical`` gives about how large entries of a
-    variable are, by its number: a row is measured in no less than `TYPICAL` of its terms there.
+    Both sides of a homogeneous row may vanish, so terms count one by one, and constants on both sides count as one: a
+    constant that is added to both changes nothing but the rounding of the row. ``typical`` are typical sizes of the
+    entries of variables, by the variable's id: a row is measured in no less than `TYPICAL` of its terms there.
     """
     violation = np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel(order="F")
     if not np.isfinite(violation).all():
@@ -277,7 +285,7 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
 
 
 def _terms(expression: cp.Expression, sign: float) -> list[tuple[cp.Expression, float]]:
-    """The terms that an expression adds up, with their signs."""
+    """The terms of a sum, with their signs."""
     if isinstance(expression, AddExpression) and all(a.shape == expression.shape for a in expression.args):
         return [term for argument in expression.args for term in _terms(argument, sign)]
     if isinstance(expression, NegExpression):

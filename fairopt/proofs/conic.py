@@ -1,29 +1,27 @@
-"""A bound for objectives that only CVXPY knows: the cone program's own dual, made feasible here.
+"""The dual bound of a cone program: for objectives that only CVXPY knows.
 
-CVXPY turns any problem into ``min c'z + d : A z + s = b, s in K``. For any y in the dual cone,
-``c'z >= r'z - b'y`` with ``r = c + A'y``. A solver's y is moved into the dual cone, until r vanishes on the variables
-that CVXPY added; what is left of r is charged at the range of each variable. Those of the tasks are proven. Those of
-CVXPY's variables are not: for the 1e-16 that rounding leaves on them a range far beyond where they are at the answer is
-assumed, and the certificate says so.
+CVXPY turns any problem into ``min c'z + d subject to A z + s = b, s in K``. By weak duality (Ben-Tal and Nemirovski
+2001), for any y in the dual cone ``c'z >= r'z - b'y`` with ``r = c + A'y``. A solver's y is moved into the dual cone,
+until r vanishes on the variables that CVXPY added; the rest of r is charged at the range of each variable. The ranges
+of the tasks are proven. Those of CVXPY's variables are not: for the 1e-16 that rounding leaves on them, a range far
+beyond their size at the answer is assumed, and the certificate states it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import lsqr
 
 from fairopt.formulation import solvers
+from fairopt.formulation.program import Float
 from fairopt.proofs.lagrangian import EPS
 
-Float = NDArray[np.floating[Any]]
-
-
-REACH = 100.0  # times where a variable of CVXPY's is at the answer (at least 1): how far it is assumed to go
+REACH = 100.0  # the assumed range of a variable of CVXPY's, in multiples of its size (at least 1) at the answer
 ASSUMED = f"variables without a proven range stay within {REACH:g} times their size at the answer"
 
 
@@ -35,30 +33,17 @@ class ConicBound(NamedTuple):
 
 
 def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> ConicBound | None:
-    """An upper bound on the optimum of a maximisation problem.
+    """An upper bound on the maximum of a concave expression; None where there are cones other than the ones below.
 
-    The problem is solved once more in CLARABEL's cone form for its dual, which is then only a starting point.
-
-    Parameters
-    ----------
-    problem : cvxpy.Problem
-        Maximises a concave expression.
-    unknowns : cvxpy.Variable
-        Non-negative, with proven ranges.
-    top : ndarray, flat in column order
-        The largest value of each of them.
-
-    Returns
-    -------
-    ConicBound or None
-        None where the cone form holds something other than linear, second-order, exponential or power cones.
+    The problem is solved once more in CLARABEL's cone form (linear, second-order, exponential and power cones) for its
+    dual, which is only a starting point. ``top``, flat in column order, are proven upper bounds on the ``unknowns``,
+    which are non-negative.
     """
     if "CLARABEL" not in solvers.installed():
         return None
     try:
-        data, chain, inverse = problem.get_problem_data(
-            "CLARABEL", ignore_dpp=True, solver_opts={"use_quad_obj": False}
-        )
+        options = {"use_quad_obj": False}
+        data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
     except cp.error.SolverError:
         return None
     dims = data["dims"]
@@ -69,7 +54,7 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
         return None
     c, a, b = np.asarray(data["c"]), sp.csr_array(data["A"]), np.asarray(data["b"])
     columns = data["param_prob"].var_id_to_col
-    names = {unknowns.id}  # CVXPY puts another variable in the place of one with a sign
+    names = {unknowns.id}  # CVXPY replaces a variable with a sign by another one
     for reduction in chain.reductions:
         names.update(*(new for old, new in getattr(reduction, "var_id_map", {}).items() if old in names))
     start = next((columns[name] for name in names if name in columns), None)
@@ -90,17 +75,24 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     low = -float(b @ y) - EPS * float(np.abs(b * y).sum())
     low += float(np.minimum((residual - rounding)[ours] * top, 0.0).sum())
     unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[others].sum())
-    offset = _offset(inverse[-1])
-    return None if offset is None else ConicBound(-(low - unknown + offset), unknown > 0)
+    held = getattr(inverse[-1], "inverse_data", inverse[-1])  # a dict, which CVXPY 1.9 wraps
+    if not isinstance(held, dict) or "offset" not in held:  # without the objective's constant no bound
+        return None
+    return ConicBound(-(low - unknown + float(held["offset"])), unknown > 0)
 
 
-def _offset(inverse: Any) -> float | None:
-    """The constant that CVXPY took out of the objective; None where it cannot be found: then nothing is proved."""
-    held = getattr(inverse, "inverse_data", inverse)  # CVXPY 1.9 wraps what was a dict before
-    return float(held["offset"]) if isinstance(held, dict) and "offset" in held else None
+def conic_excess(
+    expression: cp.Expression, constraints: Sequence[cp.Constraint], unknowns: cp.Variable, top: Float, value: float
+) -> tuple[float, str]:
+    """Excess of the bound of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
+    found = conic_bound(cp.Problem(cp.Maximize(expression), list(constraints)), unknowns, top)
+    if found is None or not np.isfinite(found.value - value):
+        return np.inf, ""
+    return found.value - value, ASSUMED if found.assumes else ""
 
 
 def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:
+    """CLARABEL's dual and primal solution; None where these are not finite."""
     import clarabel
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
@@ -116,7 +108,7 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
 
 
 def _into_dual_cone(y: Float, dims: Any) -> Float:
-    """The nearest-at-hand point of the dual cone: one coordinate of each cone is moved as far as needed."""
+    """A point of the dual cone near y: one coordinate of each cone is moved as far as needed."""
     y = y.copy()
     at = dims.zero
     y[at : at + dims.nonneg] = np.maximum(y[at : at + dims.nonneg], 0.0)

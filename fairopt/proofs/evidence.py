@@ -1,42 +1,35 @@
-"""What a method hands over: a point, and evidence for it.
+"""What a method proposes: a point with prices, levels or multipliers as evidence; and evidence as plain data, for
+files.
 
-Evidence is prices, levels and multipliers: numbers that may be wrong, which then prove little, but never too much.
-What a solver says of itself (its status, its objective value, its bound) is none.
+Wrong evidence gives a weak bound, never a wrong one. A solver's status, objective value and bound are not evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.certificate import Try
 from fairopt.formulation.division import Division
+from fairopt.formulation.pool_users import Chunk, Pool
+from fairopt.formulation.program import ConeModel, Float, Indices, Program
+from fairopt.proofs.conditions import charged_conditions, dual_values
+from fairopt.proofs.servers import LevelUnits
 
-if TYPE_CHECKING:
-    from fairopt.formulation.pool_users import Chunk, Pool
-    from fairopt.formulation.program import ConeModel
-    from fairopt.proofs.servers import LevelUnits
-
-__all__ = [
-    "Bottlenecked", "Evidence", "FairPrices", "HeldLevels", "Holding", "Proposal", "RowPrices", "Solved", "TotalPrices",
-]  # fmt: skip
-
-Float = NDArray[np.floating[Any]]
-Settle = Callable[["Chunk"], None]
+Settle = Callable[[Chunk], None]
 
 
 @dataclass
 class Bottlenecked:
-    """Leximin or max-min on one pool: each user is held by a full resource or by its limit, which needs no evidence.
+    """Leximin or max-min on one pool, where each user is at a full resource or at its limit: this needs no multipliers.
 
-    ``order`` are resources in the order in which they became full, a hint; ``prices`` the derivative of the max-min
-    level by each whole capacity. ``settle`` writes the tasks of a chunk of users while the gate looks at them, which
+    ``order`` are resources in the order in which they became full, a hint; ``prices`` (n_resources,) derivatives of the
+    max-min level by each whole capacity. ``settle`` writes the tasks of a chunk of users as the gate reads it, which
     saves a pass over the demands.
     """
 
@@ -75,21 +68,13 @@ class RowPrices:
 
 @dataclass(frozen=True)
 class Holding:
-    """Prices that hold some users of a leximin at their level.
+    """Prices that hold some ``users`` (indices) of a leximin at their level.
 
-    Attributes
-    ----------
-    users : ndarray of int
-        Who is held.
-    prices : ndarray of shape (n_rows,)
-        By row of `Pairs.loads`, per whole capacity.
-    duals : sequence of ndarray
-        Of the further conditions of the model (`charged_conditions`), flat in column order.
-    at : ndarray of shape (n_pairs,) or None
-        Tasks at which to linearise those that are not linear.
+    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``duals`` those of the further conditions of
+    the model (`charged_conditions`), flat in column order; ``at`` (n_pairs,) tasks at which to linearise these.
     """
 
-    users: NDArray[np.intp]
+    users: Indices
     prices: Float
     duals: Sequence[Float] = ()
     at: Float | None = None
@@ -99,8 +84,8 @@ class Holding:
 class HeldLevels:
     """Leximin by programs: for every user below its limit the prices that hold it, by level.
 
-    ``model`` is the cone program, where there are further conditions to be checked; ``prices`` the derivative of the
-    max-min level by each row.
+    ``model`` is the cone program, where there are conditions besides bounds; ``prices`` (n_rows,) the derivatives of
+    the max-min level by each row.
     """
 
     holdings: Sequence[Holding]
@@ -110,11 +95,10 @@ class HeldLevels:
 
 @dataclass(frozen=True)
 class Solved:
-    """A cone program that a solver left with values and dual values.
+    """A cone program with the values and dual values of a solver.
 
-    What was maximised is what the model makes of the objective (`ConeModel.maximand`), or the objective itself in
-    another ``unit``, unless something ``stands_in``: that only has the same optimum, and says nothing about the
-    objective but in which units dual values may be.
+    The expression maximised is `ConeModel.maximand`, or the objective in another ``unit``, or ``stands_in``, which has
+    the same optimum as the objective, and relates to it in no other way.
     """
 
     model: ConeModel
@@ -123,7 +107,7 @@ class Solved:
 
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
-        """What the solver was given, and natural units per unit of it; None for an increasing transform."""
+        """The expression that was maximised, and natural units per unit of it; None for an increasing transform."""
         if self.stands_in is not None:
             return self.stands_in, None
         if self.unit is None:
@@ -136,10 +120,10 @@ Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | HeldLevels | So
 
 @dataclass(frozen=True)
 class Proposal:
-    """What one attempt of a method came to: a point with evidence, or no point at all.
+    """The outcome of one attempt of a method: a point with evidence, or no point.
 
     Tasks are by pair of a user and a server; where bundles are decided, both are by server row. A `Division` without a
-    point stands for its own best.
+    point stands for its own optimum.
     """
 
     method: str
@@ -148,3 +132,106 @@ class Proposal:
     solver: str | None = None
     attempt: Try | None = None
     bundles: Float | None = None
+
+
+PLAIN: dict[type, tuple[str, ...]] = {  # name in files, and fields
+    Bottlenecked: ("bottlenecks", "order", "prices"), FairPrices: ("fair prices", "log_prices", "level"),
+    TotalPrices: ("total prices", "prices"), RowPrices: ("row prices", "prices"),
+}  # fmt: skip
+
+
+def plain(evidence: Evidence | None) -> dict[str, Any] | None:
+    """Evidence as a dict of numbers and lists; None for a `Division`, which follows from the instance."""
+    for form, (kind, *names) in PLAIN.items():
+        if isinstance(evidence, form):
+            return {"kind": kind} | {name: _list(getattr(evidence, name)) for name in names}
+    if isinstance(evidence, HeldLevels):
+        holdings = [
+            {"users": _list(h.users), "prices": _list(h.prices), "duals": list(map(_list, h.duals)), "at": _list(h.at)}
+            for h in evidence.holdings
+        ]
+        return {"kind": "levels", "holdings": holdings, "prices": _list(evidence.prices)}
+    if isinstance(evidence, Solved):
+        duals = [dual_values(condition).tolist() for condition in _conditions(evidence.model)]
+        return {"kind": "duals", "duals": duals, "stands_in": evidence.stands_in is not None}
+    return None
+
+
+def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> Evidence:
+    """The evidence that `plain` wrote, for a program of the same blocks and instance.
+
+    `KeyError`, `TypeError` or `ValueError` if it is malformed, or of another program.
+    """
+    kind = held["kind"]
+    if kind == "duals":
+        return _solved(program, held, solver)
+    if kind == "levels":
+        return _levels(program, held, solver)
+    if kind == "row prices":
+        instance = program.instance
+        return RowPrices(LevelUnits(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
+    if program.pool_share is None:
+        raise ValueError(f"{kind} for a program of several servers")
+    pool = Pool(program, program.pool_share)
+    if kind == "bottlenecks":
+        order = None if held["order"] is None else _indices(held["order"], pool.m).tolist()
+        return Bottlenecked(pool, order, None if held["prices"] is None else _numbers(held["prices"], (pool.m,)))
+    if kind == "fair prices":
+        if program.alpha_fair is None:
+            raise ValueError("fair prices for another objective")
+        return FairPrices(pool, _numbers(held["log_prices"], (pool.m,)), float(held["level"]))
+    if kind == "total prices":
+        return TotalPrices(pool, _numbers(held["prices"], (pool.m,)))
+    raise ValueError(f"{kind!r} is not a kind of evidence")
+
+
+def _levels(program: Program, held: Mapping[str, Any], solver: str | None) -> HeldLevels:
+    """`HeldLevels`, with a new cone model where conditions other than bounds hold users."""
+    rows, n, pairs = len(program.usable_rows), program.instance.n_users, len(program.pairs)
+    model = None if all(h["at"] is None for h in held["holdings"]) and not program.rest else ConeModel(program, solver)
+    shapes = [] if model is None else [(len(dual_values(condition)),) for _, condition in charged_conditions(model)]
+    holdings = []
+    for h in held["holdings"]:
+        at = None if h["at"] is None else _numbers(h["at"], (pairs,))
+        duals = () if at is None else [_numbers(d, shape) for d, shape in zip(h["duals"], shapes, strict=True)]
+        holdings.append(Holding(_indices(h["users"], n), _numbers(h["prices"], (rows,)), duals, at))
+    return HeldLevels(holdings, model, _numbers(held["prices"], (rows,)))
+
+
+def _solved(program: Program, held: Mapping[str, Any], solver: str | None) -> Solved:
+    """`Solved`, with a new cone model that has the dual values that were kept."""
+    model = ConeModel(program, solver)
+    conditions = _conditions(model)
+    if len(conditions) != len(held["duals"]):
+        raise ValueError(f"{len(held['duals'])} dual values for {len(conditions)} conditions")
+    for condition, dual in zip(conditions, held["duals"], strict=True):
+        values = _numbers(dual, (len(dual_values(condition)),))
+        if len(condition.dual_variables) == 1:  # dual values of cones are not charged
+            condition.dual_variables[0].save_value(values.reshape(condition.shape, order="F"))
+    return Solved(model, model.maximand[0] if held["stands_in"] else None)
+
+
+def _conditions(model: ConeModel) -> list[cp.Constraint]:
+    """The conditions whose dual values are evidence."""
+    return [model.capacity, *model.box, *(condition for _, _, condition in model.rest)]
+
+
+def _list(values: Any) -> list[Any] | None:
+    """Numbers as a list; None stays None."""
+    return None if values is None else np.asarray(values).tolist()
+
+
+def _numbers(values: Any, shape: tuple[int, ...]) -> Any:
+    """Numbers as an array of the given shape."""
+    array = np.asarray(values, dtype=float)
+    if array.shape != shape:
+        raise ValueError(f"evidence of shape {array.shape}, not {shape}")
+    return array
+
+
+def _indices(values: Any, below: int) -> Any:
+    """Numbers as indices below a bound."""
+    array = np.asarray(values, dtype=np.intp)
+    if array.ndim != 1 or (array.size and not (array.min() >= 0 and array.max() < below)):
+        raise ValueError(f"indices not below {below}")
+    return array

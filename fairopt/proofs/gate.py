@@ -1,19 +1,18 @@
 """The gate: the only maker of certificates.
 
 A certificate follows from the blocks, the instance as given, the final point and evidence, and from nothing else. A
-method hands over a `Proposal`; `judge` brings its point within capacities and limits, and measures it. What changes a
-point afterwards (topping up, a later tier) comes here again with the new point.
+method proposes a point (`Proposal`); `judge` brings it within capacities and limits, and measures it. A point that is
+changed afterwards (topped up, or by a later tier) is judged again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.bundle_model import cut_at_limits
@@ -22,10 +21,10 @@ from fairopt.blocks.objectives import Leximin, MaxMin, Total
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.division import Division
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, cone_programs, levels, servers
-from fairopt.proofs.bundles import judge_solved_bundles
+from fairopt.proofs.cone_programs import Bounded
 from fairopt.proofs.evidence import (
     Bottlenecked,
     Evidence,
@@ -35,38 +34,21 @@ from fairopt.proofs.evidence import (
     RowPrices,
     Solved,
     TotalPrices,
+    plain,
 )
-from fairopt.proofs.evidence_data import plain
 from fairopt.proofs.pool import Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
-
-if TYPE_CHECKING:
-    from fairopt.proofs.read import ReadAnswer
-
-Float = NDArray[np.floating[Any]]
 
 
 @dataclass
 class Answer:
-    """A point as the gate leaves it, and what it measured.
+    """A point as the gate leaves it, with its gap, violations and value (the objective in natural units).
 
-    Attributes
-    ----------
-    tasks : ndarray of shape (n_pairs,)
-        The final point; where bundles are decided, of shape (n_users, n_servers).
-    bundles : ndarray of shape (n_users, n_servers, n_resources) or None
-        Where they are decided.
-    gap, violation, block_violation, gaps, note, assumed
-        As in `Certificate`.
-    method : str
-        Of the proposal.
-    value : float
-        The objective in natural units.
-    prices : ndarray of shape (n_rows,) or None
-        By row of `Pairs.loads`, per whole capacity, in natural units of the objective: evidence, and no derivative
-        where optimal prices are not unique. Where bundles are decided, of shape (n_servers, n_resources), per unit.
-    tried : tuple of Try
-        What led here.
+    ``tasks`` has shape (n_pairs,), where bundles are decided or a problem was read (n_users, n_servers); ``bundles``
+    has shape (n_users, n_servers, n_resources). ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity,
+    in natural units of the objective: evidence, and not derivatives where optimal prices are not unique; where bundles
+    are decided or a problem was read they have shape (n_servers, n_resources). The other fields are as in
+    `Certificate`.
     """
 
     tasks: Float
@@ -86,18 +68,18 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether it can be certified."""
+        """Whether the answer can be certified."""
         return within_tolerance(self.gap, self.violation, self.block_violation)
 
 
 def nothing(program: Program, method: str = "cone") -> Answer:
-    """No point at all: zero tasks, of which nothing is proved."""
+    """Zero tasks, of which nothing is proved."""
     tasks, bundles = program.zero_point()
     return Answer(tasks, np.inf, 0.0, method, np.nan, block_violation=np.inf, bundles=bundles)
 
 
 def empty(program: Program) -> Answer:
-    """Where no user takes part there is one allocation, and it is the best."""
+    """The only allocation, and so the best, where no user takes part."""
     tasks, bundles = program.zero_point()
     prices = None if isinstance(program, BundleProgram) else np.zeros(program.pairs.loads.shape[0])
     return Answer(tasks, 0.0, 0.0, "empty", 0.0, prices, bundles=bundles)
@@ -110,9 +92,9 @@ def judge(program: Program, proposal: Proposal) -> Answer:
     if not found:
         answer = nothing(program, proposal.method)
     else:
-        with np.errstate(all="ignore"):  # zeros and infinities are looked at where they matter, and a NaN is no proof
+        with np.errstate(all="ignore"):  # zeros and infinities are checked where they matter; a NaN proves nothing
             answer = _judged(program, proposal)
-            if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # nothing is all that there can be
+            if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # no tasks are possible
                 answer.gap = 0.0
     answer.solver, answer.evidence, attempt = proposal.solver, evidence, proposal.attempt
     if attempt is not None:
@@ -121,7 +103,7 @@ def judge(program: Program, proposal: Proposal) -> Answer:
 
 
 def _judged(program: Program, proposal: Proposal) -> Answer:
-    """By kind of evidence, each of which proves objectives of some kinds."""
+    """The measured point, by kind of evidence."""
     method, tasks, evidence = proposal.method, proposal.tasks, proposal.evidence
     if evidence is None or not _can_prove(program, evidence):
         return nothing(program, method)
@@ -133,49 +115,40 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     if isinstance(evidence, RowPrices):
         table = servers.repaired(evidence.units, program.pairs.table(tasks))
         tasks = table[program.pairs.user, program.pairs.server]
-        gap, prices = servers.judge_row_prices(evidence, table)
-        return _measured(program, method, tasks, gap, prices.T.ravel())
+        gap, prices = servers.judge_row_prices(evidence.units, evidence.prices, table)
+        return _measured(program, method, tasks, Bounded(gap, 0.0, prices.T.ravel()))
     tasks = conditions.repair(program, tasks)
-    if isinstance(evidence, HeldLevels):
-        gap, gaps = levels.judge_levels(program, evidence, tasks)
-        blocks = (
-            conditions.bounds_violation(program, tasks) if evidence.model is None
-            else conditions.block_violation(evidence.model, tasks)
-        )  # fmt: skip
-        answer = _measured(program, method, tasks, gap, evidence.prices)
-        answer.block_violation, answer.gaps = blocks, gaps or (gap,)
-        return answer
-    found = cone_programs.judge_solved(program, evidence, tasks)
-    answer = _measured(program, method, tasks, found.gap, found.prices)
-    answer.block_violation, answer.assumed = found.block_violation, found.assumed
+    if isinstance(evidence, Solved):
+        return _measured(program, method, tasks, cone_programs.judge_solved(program, evidence, tasks))
+    gap, gaps = levels.judge_levels(program, evidence, tasks)
+    if evidence.model is None:
+        of_blocks = conditions.bounds_violation(program, tasks)
+    else:
+        of_blocks = conditions.block_violation(evidence.model, tasks)
+    answer = _measured(program, method, tasks, Bounded(gap, of_blocks, evidence.prices))
+    answer.gaps = gaps or (gap,)
     return answer
 
 
 def _judged_bundles(program: BundleProgram, proposal: Proposal) -> Answer:
-    """Bundles and tasks by server row: of a division by the closed form's prices, else by the cone program's dual."""
+    """Bundles and tasks by server row: a division by its closed form's prices, others by the cone program's dual."""
     evidence, bundles, tasks, instance = proposal.evidence, proposal.bundles, proposal.tasks, program.instance
-    if isinstance(evidence, Division):
-        factor = sum(c for c, _ in program.objective.terms())
-        found = evidence.answer(None if bundles is None else bundles / instance.counts[:, None])
-        bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
-        answer = Answer(
-            tasks, found.gap, found.violation, proposal.method, factor * found.value, factor * found.prices,
-            found.part_violation, bundles=bundles,
-        )  # fmt: skip
-    else:
-        assert isinstance(evidence, Solved) and bundles is not None and tasks is not None
-        proved = judge_solved_bundles(evidence, bundles, tasks)
-        value = program.objective.value(program.point(tasks, bundles))
-        answer = Answer(
-            tasks, max(proved.gap, 0.0) if np.isfinite(proved.gap) else np.inf, holdings_violation(instance, bundles),
-            proposal.method, value, proved.prices, proved.block_violation, assumed=proved.assumed, bundles=bundles,
-        )  # fmt: skip
-    answer.violation = max(answer.violation, feasibility(program.given, program.expand(tasks)))
-    return answer
+    if isinstance(evidence, Solved):
+        assert bundles is not None and tasks is not None
+        proved = cone_programs.judge_solved_bundles(evidence, bundles, tasks)
+        return _measured(program, proposal.method, tasks, proved, bundles)
+    assert isinstance(evidence, Division)
+    factor = sum(c for c, _ in program.objective.terms())
+    found = evidence.answer(None if bundles is None else bundles / instance.counts[:, None])
+    bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
+    return Answer(
+        tasks, found.gap, max(found.violation, feasibility(program.given, program.expand(tasks))), proposal.method,
+        factor * found.value, factor * found.prices, found.part_violation, bundles=bundles,
+    )  # fmt: skip
 
 
 def _can_prove(program: Program, evidence: Evidence) -> bool:
-    """Whether evidence is about this program, and of a kind that can prove it."""
+    """Whether evidence belongs to this program, and is of a kind that applies to its objective."""
     objective, fair = program.objective, program.alpha_fair
     if isinstance(evidence, Division):
         return isinstance(program, BundleProgram) and evidence is program.division
@@ -189,7 +162,7 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
         return evidence.units.program is program and free and (fair is not None or isinstance(objective, MaxMin))
     if evidence.pool.program is not program or not program.single:
         return False
-    if program.rest and ConeModel(program).rest:  # blocks may have nothing to say of a single user
+    if program.rest and ConeModel(program).rest:  # blocks may have no conditions for a single user
         return False
     if isinstance(evidence, Bottlenecked):
         return isinstance(objective, (Leximin, MaxMin))
@@ -198,18 +171,22 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
     return isinstance(fair or objective, Total) or (fair is not None and fair.alpha == 0)
 
 
-def _measured(program: Program, method: str, tasks: Float, gap: float, prices: Float | None) -> Answer:
-    """A point with a gap: feasibility and value on the instance as given."""
+def _measured(program: Program, method: str, tasks: Float, found: Bounded, bundles: Float | None = None) -> Answer:
+    """A point with a proven gap, and its feasibility and value on the instance as given."""
     violation = feasibility(program.given, program.expand(tasks))
-    value = program.objective.value(program.point(tasks))
-    gap = max(gap, 0.0) if gap == gap else np.inf
-    return Answer(tasks, gap, violation, method, value, prices)
+    if bundles is not None:
+        violation = max(violation, holdings_violation(program.instance, bundles))
+    gap = max(found.gap, 0.0) if found.gap == found.gap else np.inf
+    value = program.objective.value(program.point(tasks, bundles))
+    answer = Answer(tasks, gap, violation, method, value, found.prices, found.block_violation, assumed=found.assumed)
+    answer.bundles = bundles
+    return answer
 
 
 def _on_one_pool(
     program: Program, method: str, tasks: Float, evidence: Bottlenecked | FairPrices | TotalPrices
 ) -> Answer:
-    """Tasks that are scaled, if need be, by a factor that rounding calls for; proofs know what that does to them."""
+    """Tasks, scaled by a factor that accounts for rounding, where needed, with what `pool` measures of them."""
     pool, level = evidence.pool, 1.0
     found: Bottlenecks | Worth | Sums
     if isinstance(evidence, Bottlenecked):
@@ -222,7 +199,7 @@ def _on_one_pool(
     else:
         prices = np.maximum(evidence.prices, 0.0)
         found = totals(pool, tasks, prices, evidence.settle)
-    evidence.settle = None  # the tasks are there now
+    evidence.settle = None  # the tasks are written now
     proof = proof_on_pool(program, pool.usable, pool.n, found, prices, level)
     if proof.factor < 1:
         tasks *= proof.factor
@@ -245,8 +222,8 @@ def allocation(
 ) -> Allocation:  # fmt: skip
     """The allocation of a policy: the last answer, at which every tier is judged again.
 
-    Tiers were judged as far as they were solved; later programs keep what earlier ones achieved. Tasks (``point``) and
-    bundles that were given are returned as they are where the answer has them but for rounding.
+    Each tier was judged when it was solved; later programs keep what earlier ones achieved. Given tasks (``point``) and
+    bundles are returned unchanged where the answer has them but for rounding.
     """
     (first, started), (last, final) = judged[0], judged[-1]
     table = _keep_given(last.expand(final.tasks), point)
@@ -257,32 +234,31 @@ def allocation(
         value = first.objective.value(first.point(*_gathered(first, table, held)))
     prices = None if started.prices is None else first.expand_prices(started.prices)
     certificate = _certificate(
-        begun, gap=float(np.max(gaps)),
+        begun, final, gap=float(np.max(gaps)),
         violation=final.violation if point is None else max(final.violation, feasibility(first.given, table)),
-        block_violation=final.block_violation, method=final.method, solver=final.solver,
         tried=tuple(t for _, a in judged for t in a.tried), gaps=tuple(gaps) if len(judged) > 1 else final.gaps,
-        note=final.note, assumed="; ".join(dict.fromkeys(a.assumed for _, a in judged if a.assumed)),
+        note=final.note, assumed=_joined("; ", (a.assumed for _, a in judged)),
     )  # fmt: skip
     evidence = () if held is not None else tuple(plain(answer.evidence) for _, answer in judged)
     return Allocation(first.given, policy, table, certificate, value, prices, held, evidence=evidence)
 
 
 def _gathered(program: Program, table: Float, bundles: Float | None) -> tuple[Float, Float | None]:
-    """Tasks and bundles of the instance as given, as a program has them."""
+    """Tasks and bundles of the instance as given, in the shapes of a program."""
     return program.gather(table), None if bundles is None else program.gather_rows(bundles)
 
 
 def _keep_given(found: Float, point: Float | None) -> Float:
-    """A point as it was given, where bringing it within capacities did no more than rounding does."""
+    """The given point, where bringing it within capacities changed only what rounding changes."""
     return found if point is None or not np.allclose(found, point, rtol=1e-12, atol=0.0) else point
 
 
 def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Float | None) -> float:
-    """The gap of an earlier tier at the point that the last one left."""
+    """The gap of an earlier tier at the final point."""
     if program.empty or answer.evidence is None:
         return answer.gap
     tasks, held = _gathered(program, table, bundles)
-    if isinstance(answer.evidence, (Bottlenecked, HeldLevels)):  # levels as they were certified, less what was given up
+    if isinstance(answer.evidence, (Bottlenecked, HeldLevels)):  # the certified gap, and how far levels fell since
         objective = program.objective
         before, after = (
             p.share(objective.share) if isinstance(objective, Leximin) else np.array([objective.value(p)])
@@ -293,19 +269,16 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
     return judge(program, Proposal(answer.method, tasks, answer.evidence, bundles=held)).gap
 
 
-def of_problem(policy: Any, instance: Instance, found: ReadAnswer, solver: str | None, begun: float) -> Allocation:
-    """The allocation that a solved problem holds; see `Policy.read`."""
-    certificate = _certificate(
-        begun, gap=found.gap, violation=found.violation, block_violation=found.block_violation, method="read",
-        solver=solver, assumed=found.assumed,
-    )  # fmt: skip
+def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> Allocation:
+    """The allocation of a solved problem; see `Policy.read`."""
+    certificate = _certificate(begun, found)
     return Allocation(instance, policy, found.tasks, certificate, found.value, found.prices, found.bundles)
 
 
 def of_equilibrium(policy: Any, instance: Instance, tasks: Float, begun: float) -> Allocation:
-    """The allocation of PS-DSF: its gap is the largest gain that any user could still make on any server.
+    """The allocation of PS-DSF: its gap is the largest rise that any user could still make on any server.
 
-    Its objective is the smallest virtual share per weight, of what each user could run on its best server alone.
+    Its objective is the smallest virtual share per weight, relative to the tasks of each user alone on its best server.
     """
     method, value = "empty", 0.0
     part = instance.task_limits > 0
@@ -321,23 +294,20 @@ def of_parts(
     policy: Any, instance: Instance, tasks: Float, bundles: Float | None, value: float,
     parts: Sequence[Certificate | MeasuredPart], begun: float, tried: tuple[Try, ...] = (),
 ) -> Allocation:  # fmt: skip
-    """The allocation that puts together what was certified of its parts: servers on their own."""
-    solvers = dict.fromkeys(part.solver for part in parts if part.solver)
-    methods = ", ".join(dict.fromkeys(part.method for part in parts))
-    violation = feasibility(instance, tasks)
-    if bundles is not None:
-        violation = max(violation, holdings_violation(instance, bundles))
+    """The allocation that consists of certified parts: servers on their own."""
     certificate = _certificate(
-        begun, gap=float(np.max([part.gap for part in parts], initial=0.0)), violation=violation,
+        begun, gap=float(np.max([part.gap for part in parts], initial=0.0)),
+        violation=_violation(instance, tasks, bundles),
         block_violation=float(np.max([part.block_violation for part in parts], initial=0.0)),
-        method=f"per server, {methods}" if parts else "empty", solver=", ".join(solvers) or None, tried=tried,
-        assumed="; ".join(dict.fromkeys(part.assumed for part in parts if part.assumed)),
+        method=f"per server, {_joined(', ', (part.method for part in parts))}" if parts else "empty",
+        solver=_joined(", ", (part.solver for part in parts)) or None, tried=tried,
+        assumed=_joined("; ", (part.assumed for part in parts)),
     )  # fmt: skip
     return Allocation(instance, policy, tasks, certificate, value, given_bundles=bundles)
 
 
 class MeasuredPart(NamedTuple):
-    """What was measured of one or several instances of a batch."""
+    """The measures of one or several instances of a batch."""
 
     gap: float
     violation: float
@@ -348,14 +318,10 @@ class MeasuredPart(NamedTuple):
 
 
 def of_batch(policy: Any, instance: Instance, tasks: Float, found: MeasuredPart, seconds: float) -> Allocation:
-    """The allocation of one instance of a batch, from what was measured of it."""
+    """The allocation of one instance of a batch."""
     table = tasks[:, None]
     value = float(policy.objective.value(Point(instance, table))) if instance.n_users else 0.0
-    certificate = _certificate(
-        time.perf_counter() - seconds, gap=found.gap, violation=found.violation, method=found.method,
-        solver=found.solver, block_violation=found.block_violation, assumed=found.assumed,
-    )  # fmt: skip
-    return Allocation(instance, policy, table, certificate, value)
+    return Allocation(instance, policy, table, _certificate(time.perf_counter() - seconds, found), value)
 
 
 def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:
@@ -367,24 +333,34 @@ def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:
 
 
 def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: Any) -> Allocation:
-    """An allocation that nothing is proved of but how feasible it is."""
-    bundles, note = known.get("bundles"), known.get("note", "")
-    violation = feasibility(instance, tasks)
-    if bundles is not None:
-        violation = max(violation, holdings_violation(instance, bundles))
-    certificate = _certificate(time.perf_counter(), gap=np.inf, violation=violation, method="given", note=note)
-    value = known.get("value", float("nan"))
-    return Allocation(instance, policy, tasks, certificate, value, known.get("prices"), bundles)
+    """An allocation of which nothing is proved but how feasible it is; known may be value, prices, bundles and note."""
+    value, prices, bundles = known.get("value", float("nan")), known.get("prices"), known.get("bundles")
+    measured = {"gap": np.inf, "violation": _violation(instance, tasks, bundles), "note": known.get("note", "")}
+    certificate = _certificate(time.perf_counter(), method="given", **measured)
+    return Allocation(instance, policy, tasks, certificate, value, prices, bundles)
 
 
 def as_saved(
     allocation: Allocation, method: str, solver: str | None, seconds: float, tried: tuple[Try, ...]
 ) -> Allocation:
-    """An allocation that was judged again, with what its file tells of how it came about."""
+    """An allocation that was judged again, with the history that its file records."""
     history = replace(allocation.certificate, method=method, solver=solver, seconds=seconds, tried=tried)
     return replace(allocation, certificate=history)
 
 
-def _certificate(begun: float, **measured: Any) -> Certificate:
-    """A certificate of what was measured, made since ``begun``."""
+def _violation(instance: Instance, tasks: Float, bundles: Float | None) -> float:
+    """Largest relative excess over a capacity or a limit, of tasks and of bundles."""
+    of_tasks = feasibility(instance, tasks)
+    return of_tasks if bundles is None else max(of_tasks, holdings_violation(instance, bundles))
+
+
+def _joined(separator: str, words: Iterable[str | None]) -> str:
+    """Different words that are not empty, in order."""
+    return separator.join(dict.fromkeys(word for word in words if word))
+
+
+def _certificate(begun: float, found: Answer | MeasuredPart | None = None, **measured: Any) -> Certificate:
+    """The certificate of measures taken since ``begun``."""
+    names = () if found is None else ("gap", "violation", "block_violation", "method", "solver", "assumed")
+    measured = {name: getattr(found, name) for name in names} | measured
     return Certificate(seconds=time.perf_counter() - begun, **measured)

@@ -1,18 +1,18 @@
-"""The bound that no allocation can exceed, by weak duality.
+"""The Lagrangian bound: an upper bound on every feasible allocation by weak duality (Boyd and Vandenberghe 2004).
 
-For prices on capacities, multipliers on the policy's other conditions, and a majorant of the objective, the Lagrangian
-splits into one small problem per user, which is solved in closed form over the user's proven range of tasks. Its value
-bounds every feasible allocation from above, whatever the prices: bad ones give a weak bound, never a wrong one.
+With prices p of capacities, multipliers y of the policy's further conditions ``g(x) <= 0``, and a majorant G of the
+objective f (``G >= f``, with equality at the point), every feasible x satisfies ``f(x) <= max_x G(x) - p'(A x - u) -
+y'g(x)``, where ``A x <= u`` are the capacities. The maximum separates into one problem per user, which is solved in
+closed form over the user's proven range of tasks. Inaccurate multipliers give a weak bound, never a wrong one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import boxcox
 
@@ -20,15 +20,13 @@ from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE
-from fairopt.formulation.program import Program
+from fairopt.formulation.program import Float, Program
 
-Float = NDArray[np.floating[Any]]
-
-EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than rounding leaves
+EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than the rounding error
 
 
 class Charge(NamedTuple):
-    """What a condition charges for a unit of each unknown, its multiplier times its value, and the sizes of both."""
+    """The charge of a condition per unit of each unknown, its multiplier times its value, and the sizes of both."""
 
     per_unit: Float
     value: float
@@ -40,18 +38,11 @@ class Charge(NamedTuple):
 class Multipliers:
     """Approximate dual values, which need not be accurate.
 
-    Attributes
-    ----------
-    prices : ndarray
-        By row of `Pairs.loads`, per whole capacity.
-    pair_cost : ndarray of shape (n_pairs,)
-        What the policy's other conditions charge for a task of each pair.
-    constant : float
-        What they give back: multiplier times right-hand side.
-    extra : tuple of (Majorant, multiplier)
-        Concave functions that must stay at or above a level, with multipliers (their levels are in ``constant``).
-    size : ndarray of shape (n_pairs,) or None, and float
-        ``pair_cost`` and ``constant`` with all their terms taken positive: what rounding is relative to.
+    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity. ``pair_cost`` (n_pairs,) is what further
+    conditions charge for a task of each pair, and ``constant`` is multiplier times right-hand side. ``extra`` are
+    concave functions with lower bounds and their multipliers (the bounds are in ``constant``). ``size`` (n_pairs,) and
+    ``constant_size`` are ``pair_cost`` and ``constant`` with all their terms taken positive: rounding is relative to
+    these.
     """
 
     prices: Float
@@ -62,7 +53,7 @@ class Multipliers:
     constant_size: float = 0.0
 
     def add(self, charge: Charge, at: Float, unit: Float | float = 1.0) -> None:
-        """Charge one more condition, linearised where the unknowns are, of so many tasks each."""
+        """Add the charge of a condition, linearised at values of the unknowns, of ``unit`` tasks each."""
         before = np.abs(self.pair_cost) if self.size is None else self.size
         self.size = before + charge.size / unit
         self.pair_cost = self.pair_cost + charge.per_unit / unit
@@ -70,7 +61,7 @@ class Multipliers:
         self.constant_size += float(charge.size @ np.abs(at)) + charge.value_size
 
     def times(self, factor: float) -> Multipliers:
-        """All of them in other units."""
+        """All multipliers times a factor."""
         return Multipliers(
             self.prices * factor, self.pair_cost * factor, self.constant * factor,
             tuple((m, t * factor) for m, t in self.extra),
@@ -80,29 +71,30 @@ class Multipliers:
 
 @dataclass(frozen=True)
 class LagrangianBound:
-    """A proven bound, in the units of the objective's majorant, and the factor that made the prices fit."""
+    """A proven bound, in the units of the objective's majorant, the gap, and the factor on the multipliers."""
 
     value: float
     gap: float
     factor: float
 
 
+@np.errstate(all="ignore")
 def lagrangian_bound(
     program: Program, majorant: Majorant, objective: Objective, multipliers: Multipliers, tasks: Float,
     *, natural: bool = True, start: float | None = None, refine: bool = True,
 ) -> LagrangianBound:  # fmt: skip
     """Bound the objective from above, and measure the gap at the tasks.
 
-    The majorant is tight at the tasks; the multipliers are approximate. Unless they are ``natural``, in the majorant's
-    own units, an increasing transform was solved, and a common factor is fitted first, from ``start`` if that is given;
-    with ``refine`` a better factor is searched for where the gap is not small yet.
+    If the multipliers are not ``natural``, in the majorant's own units, since an increasing transform was solved, a
+    common factor is fitted first, from ``start`` if that is given; with ``refine`` a better factor is searched for
+    where the gap is not small yet.
     """
     point = program.point(tasks)
     value = majorant.value(point)
     lagrangian = _Lagrangian(program, majorant, multipliers, point)
     candidates = [1.0] if natural else [start] if start else []
     if majorant.ranked:
-        candidates.append(0.0)  # nothing is scarce: limits alone hold the poorest back
+        candidates.append(0.0)  # no resource is scarce: limits alone hold the poorest back
     fitted = lagrangian.fitted_factor()
     if fitted is not None:
         candidates.append(fitted)
@@ -116,20 +108,17 @@ def lagrangian_bound(
             best = LagrangianBound(top, gap, factor)
     if refine and not best.gap <= 0.1 * GAP_TOLERANCE and best.factor > 0:
         found = minimize_scalar(
-            lambda t: lagrangian(best.factor * np.exp(t)),
-            bounds=(-0.5, 0.5),
-            method="bounded",
+            lambda t: lagrangian(best.factor * np.exp(t)), bounds=(-0.5, 0.5), method="bounded",
             options={"xatol": 1e-12},
-        )
-        factor = float(best.factor * np.exp(found.x))
+        )  # fmt: skip
         gap = _relative_gap(objective, float(found.fun), value, point)
         if gap < best.gap:
-            best = LagrangianBound(float(found.fun), gap, factor)
+            best = LagrangianBound(float(found.fun), gap, float(best.factor * np.exp(found.x)))
     return LagrangianBound(best.value, max(float(best.gap), 0.0) if np.isfinite(best.gap) else np.inf, best.factor)
 
 
 def _relative_gap(objective: Objective, top: float, value: float, point: Point) -> float:
-    """The objective's own gap; none where the bound is met, infinite where a number is none."""
+    """The objective's own gap; 0 where the bound is reached, infinite where a number is NaN or infinite."""
     if not (np.isfinite(top) and np.isfinite(value)):
         return np.inf
     gap = 0.0 if top <= value else objective.relative_gap(top, value, point)
@@ -143,27 +132,29 @@ class _Lagrangian:
         pairs = program.pairs
         self.program, self.majorant, self.multipliers = program, majorant, multipliers
         self.point, self.pairs = point, pairs
-        everything = (majorant, *(m for m, _ in multipliers.extra))
-        shares = [p.c for m in everything for p in m.powers if p.alpha]
-        shares += [r.c for m in everything for r in m.ranked]
-        shares += [p.c for m in everything for p in m.powers]
-        by_server = [c for c in shares if c.ndim == 2]
-        # one number per user must say what a pair is worth: its tasks, or the share that differs by server
+        powers = [p for m in (majorant, *(m for m, _ in multipliers.extra)) for p in m.powers]
+        shares = [p.c for p in powers if p.alpha]
+        shares += [r.c for m in (majorant, *(m for m, _ in multipliers.extra)) for r in m.ranked]
+        by_server = [c for c in (*shares, *(p.c for p in powers)) if c.ndim == 2]
+        # one number per user must tell the worth of a pair: its tasks, or the share that differs by server
         self.reference = by_server[0] if by_server else None
         worth = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
         charged = np.asarray(pairs.loads.T @ multipliers.prices).ravel()
         cost = charged + multipliers.pair_cost
         size = charged + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
-        # rounded down, so that the bound is one whatever is left of numbers that cancel
+        # rounded down, so that the bound is valid after cancellation too
         self.by_pair, self.worth = (cost - EPS * size) / worth, np.zeros(len(pairs))
+        self.linear = self.linear_extra = 0.0  # constants of linear terms, which are charged pair by pair
         if self.reference is not None:
             for p in majorant.powers:
                 if p.alpha == 0:
                     self.worth = self.worth + pairs.of(p.factor) * pairs.of(p.c) / worth
+                    self.linear += float(p.factor.sum())
             for m, times in multipliers.extra:
                 for p in m.powers:
                     if p.alpha == 0:
                         self.by_pair = self.by_pair - times * pairs.of(p.factor) * pairs.of(p.c) / worth
+                        self.linear_extra += times * float(p.factor.sum())
         self.cost = pairs.min(self.by_pair)
         paid = float(multipliers.prices @ program.usable_rows)
         self.back = paid + multipliers.constant
@@ -181,11 +172,10 @@ class _Lagrangian:
         """Coefficients of a share per unit of the reference."""
         if self.reference is None:
             return c
-        if c.ndim == 1:  # at best, the server where a task is worth least of the reference
+        if c.ndim == 1:  # an upper bound: on the server where a task is worth least of the reference
             least = np.where(self.program.instance.eligible, self.reference, np.inf).min(axis=1)
             return c / least
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.program.instance.eligible, c / self.reference, -np.inf).max(axis=1)
+        return np.where(self.program.instance.eligible, c / self.reference, -np.inf).max(axis=1)
 
     def _parts(self, factor: float) -> tuple[list[PowerTerm], list[RankedTerm], float]:
         powers, ranked, constant = list(self.majorant.powers), list(self.majorant.ranked), self.majorant.constant
@@ -194,7 +184,7 @@ class _Lagrangian:
             powers += scaled.powers
             ranked += scaled.ranked
             constant += scaled.constant
-        if self.reference is not None:  # linear terms were charged pair by pair already
+        if self.reference is not None:  # linear terms are charged pair by pair
             powers = [p for p in powers if p.alpha]
         return powers, [r for r in ranked if r.factor > 0], constant
 
@@ -206,7 +196,7 @@ class _Lagrangian:
         return out
 
     def fitted_factor(self) -> float | None:
-        """The factor that best matches marginal values and costs of users strictly inside their range."""
+        """The factor that best matches marginal values and costs of users strictly inside their ranges."""
         ranked = self.majorant.ranked
         inside = (self.at > self.low * (1 + 1e-6)) & (self.at < self.high * (1 - 1e-6))
         if ranked:
@@ -224,11 +214,11 @@ class _Lagrangian:
         return earn / spend if spend > 0 and earn > 0 else None
 
     def _linear_factor(self, worth: Float) -> float | None:
-        """The factor with the least bound when every user's worth is linear: where its slope changes sign."""
+        """The factor with the least bound where every user's worth is linear: where the bound's slope changes sign."""
         paying = np.flatnonzero((self.cost > 0) & (worth > 0))
         kinks = worth[paying] / self.cost[paying]
         order = np.argsort(-kinks)
-        demand = np.cumsum((self.high * self.cost)[paying][order])  # of all who still gain at a smaller factor
+        demand = np.cumsum((self.high * self.cost)[paying][order])  # of all users who gain at a smaller factor
         k = int(np.searchsorted(demand, self.back))
         return float(kinks[order][k]) if k < len(kinks) else None
 
@@ -239,10 +229,7 @@ class _Lagrangian:
         else:
             by_pair = factor * self.by_pair
             cost = self.pairs.min(by_pair - self.worth - EPS * (np.abs(by_pair) + np.abs(self.worth)))
-            constant -= sum(float(p.factor.sum()) for p in self.majorant.powers if p.alpha == 0)
-            constant -= sum(
-                factor * t * float(p.factor.sum()) for m, t in self.multipliers.extra for p in m.powers if p.alpha == 0
-            )
+            constant -= self.linear + factor * self.linear_extra
         terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
         constant += factor * self.back
         if not ranked:
@@ -284,23 +271,18 @@ def _best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low
     def gain(x: Float) -> Float:
         out = constant - cost * x
         for c, factor, alpha in curved:
-            with np.errstate(divide="ignore", over="ignore"):
-                out = out + np.where(factor == 0, 0.0, factor * boxcox(c * x, 1.0 - alpha))
+            out = out + np.where(factor == 0, 0.0, factor * boxcox(c * x, 1.0 - alpha))
         return out
 
     if len(curved) == 1:
         c, factor, alpha = curved[0]
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            x = np.where(
-                (cost > 0) & (factor > 0), (factor * c / cost) ** (1.0 / alpha) / c, np.where(cost > 0, 0, high)
-            )
-        return gain(np.clip(x, low, high))
+        x = np.where(factor > 0, (factor * c / cost) ** (1.0 / alpha) / c, 0.0)
+        return gain(np.clip(np.where(cost > 0, x, high), low, high))
 
     def slope(x: Float) -> Float:
         out = -cost
         for c, factor, alpha in curved:
-            with np.errstate(over="ignore", divide="ignore"):
-                out = out + np.where(factor == 0, 0.0, factor * c * (c * x) ** -alpha)
+            out = out + np.where(factor == 0, 0.0, factor * c * (c * x) ** -alpha)
         return out
 
     left, right = np.log(np.maximum(low, high * 1e-30)), np.log(high)
@@ -309,5 +291,5 @@ def _best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low
         up = slope(np.exp(middle)) > 0
         left, right = np.where(up, middle, left), np.where(up, right, middle)
     a, b = np.clip(np.exp(left), low, high), np.clip(np.exp(right), low, high)
-    rest = np.maximum(slope(a), 0.0) * (b - a)  # concave: nothing between a and b is higher than this
+    rest = np.maximum(slope(a), 0.0) * (b - a)  # concave: the gain between a and b is at most this
     return np.maximum(gain(a) + np.where(np.isfinite(rest), rest, 0.0), gain(b))

@@ -1,69 +1,94 @@
-"""Leximin on several servers and under further conditions, judged by the prices that hold each user at its level.
+"""Leximin on several servers and under further conditions: the gap of every level, by the prices that hold its users.
 
-On a convex set leximin is max-min fairness: no user can have more unless a user with no more than that has less. At
-prices p, capacities are worth no less than what all users hold costs at its cheapest. So if all keep what they have,
-cut off at the level of the users that p holds (their floors), none of these can get above its floor more than what is
-spare, worth of capacities less cost of floors, over the cost of a unit of its level.
+On a convex set leximin is max-min fairness (Radunović and Le Boudec 2007): no user can have more unless a user with no
+more than that has less. At prices p, capacities are worth at least what all users hold costs at its cheapest servers.
+So if all users keep their floors, what they have up to the level of the users that p holds, then none of these can rise
+above its floor by more than ``spare / cost``: what is spare is the worth of the capacities less the cost of the floors,
+and the cost is that of a unit of the user's level.
 
-That no user can rise by much does not say yet that levels are near those of leximin: with demands that are traces,
-the last 1e-10 of a level can be worth half of a later one. So two things more are measured. At all optima of a level no
-user holds anything where that costs more than where it is cheapest (users above the level: where it costs anything).
-The part of a user's level that it does hold there counts as bought with what the level leaves. For later levels such
-places are shut: an earlier level's prices are added to the later ones as often as it takes, and with them what the
-earlier level left to spare. And what of each capacity earlier users would take from later ones, if they rose by what
-they could still rise by wherever they may be, counts as taken.
+A small possible rise of each user does not imply yet that levels are near those of leximin: with demands that are
+traces, the last 1e-10 of a level can be worth half of a later one. So two more quantities are measured. At all optima
+of a level no user holds anything where that costs more than where it is cheapest (users above the level: where it costs
+anything). The part of a user's level that it does hold there counts as bought with what the level leaves. For later
+levels such places are closed: prices of the earlier level are added to the later ones as often as needed, and with them
+what the earlier level left to spare. And the part of each capacity that earlier users would take from later ones, if
+they rose by what they could still rise by wherever they may run, counts as taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import lsqr
 
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Mask, Program
 from fairopt.proofs.conditions import further_slopes, relaxed_multipliers
 from fairopt.proofs.evidence import HeldLevels, Holding
 from fairopt.proofs.lagrangian import Multipliers
 
-__all__ = ["InLevels", "further_charges", "judge_levels"]
-
-Float = NDArray[np.floating[Any]]
-
-SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a gap that may be, for a slice of a capacity that may be
-ABOVE = 1e-9  # relatively: who is so much above a level rose on from it
+SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
+ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
-TRACE = 1e-7  # the part of its level that a user may hold somewhere and not be missed
+TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
 
 
-class InLevels:
-    """A leximin's users in levels: shares per weight, in units of about the max-min level.
+class _Charged(NamedTuple):
+    """A holding at the point.
 
-    Attributes
-    ----------
-    per_task : ndarray of shape (n_pairs,)
-        Level of a task of each pair.
-    low, most, limits : ndarray of shape (n_users,)
-        Levels at the lower bounds, that no user can exceed, and at the upper bounds (infinite where a task is worth
-        different amounts on different servers: tasks are bounded there, and not levels).
+    ``further`` says whether conditions other than capacities charge anything. ``by_pair`` (n_pairs,) is the cost of a
+    unit of level, and ``cost`` (n_users,) the smallest for each user; ``over`` is by how much pairs cost more than
+    that, and ``shut`` are pairs closed by earlier levels. ``floors`` (n_users,) cost all but ``spare`` of the
+    capacities' worth, and ``peak`` is the level that is held.
     """
 
-    def __init__(self, program: Program) -> None:
+    holding: Holding
+    further: bool
+    by_pair: Float
+    cost: Float
+    over: Float
+    shut: Mask
+    spare: float
+    peak: float
+    floors: Float
+
+
+def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...]]:
+    """The largest gap of any level of a `Leximin`, and the gap of each level."""
+    return _Levels(program, evidence.model, tasks).judge(evidence.holdings)
+
+
+def further_charges(model: ConeModel | None, holding: Holding) -> Multipliers | None:
+    """The charges of the further conditions of a model at the multipliers of a holding; None where there are none."""
+    if model is None or holding.at is None:
+        return None
+    return relaxed_multipliers(model, holding.at, linear=True, duals=holding.duals)
+
+
+class _Levels:
+    """A leximin's users at tasks, in levels: shares per weight, in units of about the max-min level.
+
+    ``per_task`` and ``held`` (n_pairs,) are the level of a task of each pair, and of all its tasks; ``values``
+    (n_users,) are users' levels. ``low``, ``most`` and ``limits`` (n_users,) are levels at the lower bounds, levels
+    that no user can exceed, and levels at the upper bounds (infinite where a task is worth different amounts on
+    different servers: tasks are bounded there, and not levels). ``before`` are the levels judged so far.
+    """
+
+    def __init__(self, program: Program, model: ConeModel | None, tasks: Float) -> None:
         objective, instance = program.objective, program.instance
         assert isinstance(objective, Leximin)
+        self.program, self.model, self.pairs, self.user = program, model, program.pairs, program.pairs.user
         c = objective.share.coefficients(instance)
-        self.unit = Point(instance, np.zeros((0, 0))).level(objective.share)
-        per_user = instance.weights * self.unit
-        self.per_task = program.pairs.of(c) / per_user[program.pairs.user]
+        per_user = instance.weights * Point(instance, np.zeros((0, 0))).level(objective.share)
+        self.per_task = self.pairs.of(c) / per_user[self.user]
         if c.ndim == 1:
             per = c / per_user
             self.low, self.most, self.limits = program.low * per, program.most * per, program.high * per
@@ -72,201 +97,153 @@ class InLevels:
             alone = np.where(instance.eligible, c * instance.tasks_alone_within(program.usable), 0.0).sum(axis=1)
             self.most = np.minimum(best * program.most, alone / per_user)
             self.low, self.limits = np.zeros(len(best)), np.full(len(best), np.inf)
+        self.held = tasks * self.per_task
+        self.values = self.pairs.sum(self.held)
+        self.before: list[_Charged] = []
 
+    def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
+        """See `judge_levels`."""
+        values = self.values
+        excess = np.where(self.most > 0, np.minimum(self.limits, self.most) / values - 1.0, 0.0)
+        excess = np.maximum(excess, 0.0)
+        gaps: list[float] = []
+        for holding in holdings:  # in the order in which users were held
+            c = self.charge(holding)
+            if self.hangs_on_noise(c):
+                c = self.charge(self.polished(c), tie=ROUNDING)
+            mine = c.holding.users
+            rise = np.maximum((c.floors + c.spare / c.cost) / values - 1.0, 0.0)
+            rise = np.where(self.beside(c, rise), np.minimum(rise, self.room(c) * SLICE), rise)
+            lower, at_peak = values < c.peak * (1 - ABOVE), mine[values[mine] >= c.peak * (1 - ABOVE)]
+            taken = self.taken(np.where(lower, excess, 0.0))
+            spent = (np.maximum(c.cost, 0.0) * c.floors)[at_peak].sum()
+            excess[mine] = np.minimum(excess, np.maximum(rise, c.peak / values - 1.0))[mine]
+            dear = self.pairs.sum(np.where(c.over > 0, self.held, 0.0))
+            bought = np.max(dear / values, initial=0.0, where=values > 0)
+            gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought])))
+            self.before.append(c)
+        gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays NaN
+        return gap if np.isfinite(gap) else np.inf, tuple(gaps)
 
-class _Charged(NamedTuple):
-    """A holding at the point.
+    def charge(self, holding: Holding, tie: float = TIE) -> _Charged:
+        """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""
+        program, pairs, prices = self.program, self.pairs, np.maximum(holding.prices, 0.0)
+        further = further_charges(self.model, holding)
+        by_pair = np.asarray(pairs.loads.T @ prices).ravel()
+        if further is not None:
+            by_pair = by_pair + further.pair_cost
+        by_pair = np.where(program.closed_pairs, np.inf, by_pair / self.per_task)
+        shut = np.zeros(len(by_pair), dtype=bool)
+        for earlier in self.before:
+            shut |= earlier.over > 0
+        cost = pairs.min(np.where(shut, np.inf, by_pair))
+        cost = np.where(np.isinf(cost), pairs.min(by_pair), cost)  # users for whom all places are closed are charged
+        mine = self.values[holding.users]  # the level held: the highest one above a lower bound
+        peak = float(mine[mine > self.low[holding.users] * (1 + ABOVE)].max(initial=0.0))
+        floors = np.minimum(self.values, np.maximum(self.low, peak))
+        # users who hold nothing pay nothing at any cost; where a level earns something, the highest level bounds that
+        paid = np.where(cost < 0, cost * self.most, np.where(floors > 0, cost * floors, 0.0))
+        worth = np.float64(prices @ program.usable_rows + (0.0 if further is None else further.constant))
+        spare = worth - paid.sum()
+        if np.isfinite(worth) and spare <= ROUNDING * abs(worth):
+            spare = np.float64(0.0)
+        missing = np.where(shut, np.maximum(cost[self.user] - by_pair, 0.0), 0.0)
+        for earlier in self.before:  # added until what an earlier level closed is no cheaper than the rest
+            times = np.max(missing / earlier.over, initial=0.0, where=(missing > 0) & (earlier.over > 0))
+            spare = spare + (times * earlier.spare if times > 0 else 0.0)
+            missing = np.where(earlier.over > 0, 0.0, missing)
+        cheapest = np.maximum(cost, 0.0)[self.user]
+        dearer = (by_pair > cheapest * (1 + tie)) & ~shut & ~program.closed_pairs
+        over = np.where(dearer, by_pair - cheapest, 0.0)
+        charged = further is not None and bool(further.pair_cost.any())
+        return _Charged(holding, charged, by_pair, cost, over, shut, spare, peak, floors)
 
-    ``further`` says whether conditions other than capacities charge anything. ``by_pair`` and ``cost`` are what a unit
-    of level costs, and costs each user where it is cheapest; ``over`` is by how much pairs cost more than that, where
-    they do, and ``shut`` are pairs that earlier levels shut.
-    """
+    def above(self, c: _Charged) -> Mask:
+        """Users above the level of a holding, and above their lower bounds."""
+        return self.values > c.floors * (1 + ABOVE)
 
-    holding: Holding
-    further: bool
-    by_pair: Float
-    cost: Float
-    over: Float
-    shut: NDArray[np.bool_]
-    spare: float
-    peak: float
-    floors: Float
+    def cheaply_held(self, c: _Charged) -> Mask:
+        """Pairs where users hold a part of their level at about the smallest cost."""
+        return (self.held > TRACE * self.values[self.user]) & ~c.shut & (c.over == 0)
 
+    def hangs_on_noise(self, c: _Charged) -> bool:
+        """Whether there are later levels, and a solver's noise could decide what they can have.
 
-def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...]]:
-    """The largest gap of any level of a `Leximin`, and that of each."""
-    levels, pairs = InLevels(program), program.pairs
-    held = tasks * levels.per_task
-    values = pairs.sum(held)
-    excess = np.where(levels.most > 0, np.minimum(levels.limits, levels.most) / values - 1.0, 0.0)
-    excess = np.maximum(excess, 0.0)
-    gaps: list[float] = []
-    before: list[_Charged] = []
-    for holding in evidence.holdings:  # in the order in which users were held
-        further = further_charges(evidence.model, holding)
-        peak = _peak(levels, holding, values)
-        c = _charge(program, levels, holding, further, values, peak, before)
-        if _hangs_on_noise(program, c, held, values):
-            holding = _polished(program, evidence.model, levels, c, held, values)
-            further = further_charges(evidence.model, holding)
-            c = _charge(program, levels, holding, further, values, peak, before, tie=ROUNDING)
-        mine = c.holding.users
-        rise = np.maximum((c.floors + c.spare / c.cost) / values - 1.0, 0.0)
-        rise = np.where(_beside(levels, c, values, rise), np.minimum(rise, _room(program, c) * SLICE), rise)
-        lower, at_peak = values < c.peak * (1 - ABOVE), mine[values[mine] >= c.peak * (1 - ABOVE)]
-        taken = _taken(program, levels, before, held, values, np.where(lower, excess, 0.0))
-        spent = (np.maximum(c.cost, 0.0) * c.floors)[at_peak].sum()
-        excess[mine] = np.minimum(excess, np.maximum(rise, c.peak / values - 1.0))[mine]
-        bought = np.max(pairs.sum(np.where(c.over > 0, held, 0.0)) / values, initial=0.0, where=values > 0)
-        gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought])))
-        before.append(c)
-    gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays one
-    return gap if np.isfinite(gap) else np.inf, tuple(gaps)
+        That is where users hold something at nearly the cost of where it is cheapest, or users of later levels at a
+        cost that is not zero.
+        """
+        above, there = self.above(c), self.cheaply_held(c) & np.isfinite(c.by_pair)
+        nearly = there & (c.by_pair > np.maximum(c.cost, 0.0)[self.user] * (1 + ROUNDING))
+        return bool(above.any() and (nearly.any() or (there & above[self.user] & (c.by_pair > 0)).any()))
 
+    def polished(self, c: _Charged) -> Holding:
+        """A holding with nearby prices, at which costs are equal wherever a user holds something at nearly its
+        cheapest.
 
-def further_charges(model: ConeModel | None, holding: Holding) -> Multipliers | None:
-    """What the further conditions of a model charge at the multipliers of a holding; None where there are none."""
-    if model is None or holding.at is None:
-        return None
-    return relaxed_multipliers(model, holding.at, linear=True, duals=holding.duals)
+        They are zero where users of later levels hold something. Costs that differ by a solver's noise so become equal
+        to rounding; costs that differ by more cannot, or other places become cheaper. Later levels depend on this
+        distinction.
+        """
+        holding, model = c.holding, self.model
+        charges, by_unit = np.maximum(holding.prices, 0.0), sp.csr_array(self.pairs.loads.T)
+        there = self.cheaply_held(c)
+        if not c.further:
+            charges[np.unique(by_unit[np.flatnonzero(there & self.above(c)[self.user])].indices)] = 0.0
+        if model is not None and holding.at is not None:
+            charges = np.concatenate([charges, *holding.duals])
+            by_unit = sp.csr_array(sp.hstack([by_unit, further_slopes(model, holding.at, holding.duals)]))
+        some = np.flatnonzero(charges)
+        tied = np.flatnonzero(there & (c.cost > 0)[self.user])
+        tied = tied[np.lexsort((-self.held[tied], self.user[tied]))]
+        first = np.diff(self.user[tied], prepend=-1) != 0  # where each user holds most
+        home = np.maximum.accumulate(np.where(first, np.arange(len(tied)), 0))
+        pay = sp.csr_array(by_unit[tied][:, some] / (self.per_task * c.cost[self.user])[tied, None])
+        away = sp.csr_array((pay - pay[home])[~first] * charges[some])
+        if not np.isfinite(away.data).all():  # prices beyond the range of floats cannot be polished
+            return holding
+        if np.prod(away.shape) <= DENSE:
+            change: Float = np.linalg.lstsq(away.toarray(), away.sum(axis=1))[0]
+        else:
+            change = lsqr(away, away.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * away.shape[1])[0]
+        charges[some] *= 1.0 - change
+        rows = len(holding.prices)
+        duals = np.split(charges[rows:], np.cumsum([len(d) for d in holding.duals])[:-1]) if len(charges) > rows else ()
+        return replace(holding, prices=charges[:rows], duals=duals)
 
+    def beside(self, c: _Charged, rise: Float) -> Mask:
+        """Users at the level of others whom the same prices provably hold: all of them need the same full resources."""
+        mine, values = c.holding.users, self.values
+        firm = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > self.low[mine] * (1 + ABOVE))]
+        level = float(values[firm].max(initial=np.inf)) if len(firm) else np.inf
+        return np.abs(values - level) <= GAP_TOLERANCE * level
 
-def _least_squares(matrix: sp.csr_array, right: Any) -> Float:
-    """The least of all that come nearest, to rounding."""
-    if np.prod(matrix.shape) <= DENSE:
-        found: Float = np.linalg.lstsq(matrix.toarray(), right)[0]
-        return found
-    return np.asarray(lsqr(matrix, right, atol=1e-16, btol=1e-16, iter_lim=20 * matrix.shape[1])[0])
+    def taken(self, excess: Float) -> float:
+        """The largest part of later users' use of a capacity that earlier users would take by rising by an excess."""
+        if not excess.any():
+            return 0.0
+        program, loads = self.program, self.pairs.loads
+        open_to = np.ones(len(self.held), dtype=bool)
+        for c in self.before:
+            open_to &= ~(c.over > 0)
+        rise = np.where(open_to, (excess * self.values)[self.user] / self.per_task, 0.0)
+        left = np.maximum(program.usable_rows - loads @ (self.held / self.per_task), 0.0)
+        later = (excess == 0)[self.user] & (self.held > TRACE * self.values[self.user])
+        used = loads @ np.where(later, self.held / self.per_task, 0.0)
+        return float(np.max(np.maximum(loads @ rise - left, 0.0) / used, initial=0.0, where=used > 0))
 
+    def room(self, c: _Charged) -> Float:
+        """The part of its slice of a capacity that it needs which each user could still get anywhere, shape (n_users,).
 
-def _peak(levels: InLevels, holding: Holding, values: Float) -> float:
-    """The level that a holding holds: the highest of its users who do not stand at a lower bound."""
-    mine = values[holding.users]
-    return float(mine[mine > levels.low[holding.users] * (1 + ABOVE)].max(initial=0.0))
-
-
-def _charge(
-    program: Program, levels: InLevels, holding: Holding, further: Multipliers | None, values: Float, peak: float,
-    before: Sequence[_Charged], tie: float = TIE,
-) -> _Charged:  # fmt: skip
-    """What the prices of a holding, and those of earlier ones that shut places, charge users for their levels."""
-    pairs, prices = program.pairs, np.maximum(holding.prices, 0.0)
-    by_pair = np.asarray(pairs.loads.T @ prices).ravel()
-    if further is not None:
-        by_pair = by_pair + further.pair_cost
-    closed = np.asarray(pairs.loads.T @ (program.usable_rows <= 0).astype(float)).ravel() > 0
-    by_pair = np.where(closed, np.inf, by_pair / levels.per_task)
-    shut = np.zeros(len(by_pair), dtype=bool)
-    for earlier in before:
-        shut |= earlier.over > 0
-    cost = pairs.min(np.where(shut, np.inf, by_pair))
-    cost = np.where(np.isinf(cost), pairs.min(by_pair), cost)  # who is shut out everywhere is charged as it is
-    floors = np.minimum(values, np.maximum(levels.low, peak))
-    # who holds nothing pays nothing, whatever it costs; where a level earns something, the highest one bounds that
-    paid = np.where(cost < 0, cost * levels.most, np.where(floors > 0, cost * floors, 0.0))
-    worth = np.float64(prices @ program.usable_rows + (0.0 if further is None else further.constant))
-    spare = worth - paid.sum()
-    if np.isfinite(worth) and spare <= ROUNDING * abs(worth):
-        spare = np.float64(0.0)
-    missing = np.where(shut, np.maximum(cost[pairs.user] - by_pair, 0.0), 0.0)
-    for earlier in before:  # so many times the prices of an earlier level make what it shut no cheaper than the rest
-        more = missing > 0
-        times = np.max(missing / earlier.over, initial=0.0, where=more & (earlier.over > 0))
-        spare = spare + (times * earlier.spare if times > 0 else 0.0)
-        missing = np.where(earlier.over > 0, 0.0, missing)
-    cheapest = np.maximum(cost, 0.0)[pairs.user]
-    over = np.where((by_pair > cheapest * (1 + tie)) & ~shut & ~closed, by_pair - cheapest, 0.0)
-    more_charged = further is not None and bool(further.pair_cost.any())
-    return _Charged(holding, more_charged, by_pair, cost, over, shut, spare, peak, floors)
-
-
-def _hangs_on_noise(program: Program, c: _Charged, held: Float, values: Float) -> bool:
-    """Whether there are later levels, and what could be a solver's noise decides what they can have.
-
-    That is where users hold something at nearly the cost of where it is cheapest, or users of later levels at a cost
-    that is not zero.
-    """
-    above, user = _above(c, values), program.pairs.user
-    there = (held > TRACE * values[user]) & ~c.shut & (c.over == 0) & np.isfinite(c.by_pair)
-    nearly = there & (c.by_pair > np.maximum(c.cost, 0.0)[user] * (1 + ROUNDING))
-    return bool(above.any() and (nearly.any() or (there & above[user] & (c.by_pair > 0)).any()))
-
-
-def _above(c: _Charged, values: Float) -> NDArray[np.bool_]:
-    """Users who have more than the level of a holding, and than their lower bounds."""
-    return values > c.floors * (1 + ABOVE)
-
-
-def _polished(
-    program: Program, model: ConeModel | None, levels: InLevels, c: _Charged, held: Float, values: Float
-) -> Holding:
-    """A holding with prices near by, at which costs are equal wherever a user holds something at nearly its cheapest.
-
-    And zero where users of later levels hold something. Costs that differ by a solver's noise become equal to rounding
-    so; those that differ indeed cannot, or other places become cheaper. Where later levels are to be had, the two must
-    not be mistaken for each other.
-    """
-    pairs, holding = program.pairs, c.holding
-    charges, by_unit = np.maximum(holding.prices, 0.0), sp.csr_array(pairs.loads.T)
-    there = (held > TRACE * values[pairs.user]) & ~c.shut & (c.over == 0)
-    free = np.flatnonzero(there & _above(c, values)[pairs.user])
-    if not c.further:
-        charges[np.unique(by_unit[free].indices)] = 0.0
-    if model is not None and holding.at is not None:
-        charges = np.concatenate([charges, *holding.duals])
-        by_unit = sp.csr_array(sp.hstack([by_unit, further_slopes(model, holding.at, holding.duals)]))
-    some = np.flatnonzero(charges)
-    tied = np.flatnonzero(there & (c.cost > 0)[pairs.user])
-    tied = tied[np.lexsort((-held[tied], pairs.user[tied]))]
-    first = np.diff(pairs.user[tied], prepend=-1) != 0  # where each user holds most
-    home = np.maximum.accumulate(np.where(first, np.arange(len(tied)), 0))
-    pay = sp.csr_array(by_unit[tied][:, some] / (levels.per_task * c.cost[pairs.user])[tied, None])
-    away = sp.csr_array((pay - pay[home])[~first] * charges[some])
-    if not np.isfinite(away.data).all():  # prices beyond the range of floats: nothing to be polished
-        return holding
-    charges[some] *= 1.0 - _least_squares(away, away.sum(axis=1))
-    rows = len(holding.prices)
-    duals = np.split(charges[rows:], np.cumsum([len(d) for d in holding.duals])[:-1]) if len(charges) > rows else ()
-    return replace(holding, prices=charges[:rows], duals=duals)
-
-
-def _beside(levels: InLevels, c: _Charged, values: Float, rise: Float) -> NDArray[np.bool_]:
-    """Users at the level of others whom the same prices provably hold: what is scarce is full for all of them alike."""
-    mine = c.holding.users
-    firm = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > levels.low[mine] * (1 + ABOVE))]
-    level = float(values[firm].max(initial=np.inf)) if len(firm) else np.inf
-    return np.abs(values - level) <= GAP_TOLERANCE * level
-
-
-def _taken(
-    program: Program, levels: InLevels, before: Sequence[_Charged], held: Float, values: Float, excess: Float
-) -> float:
-    """The largest part of what later users hold of a capacity that earlier ones would take by rising by an excess."""
-    pairs = program.pairs
-    if not excess.any():
-        return 0.0
-    open_to = np.ones(len(held), dtype=bool)
-    for c in before:
-        open_to &= ~(c.over > 0)
-    rise = np.where(open_to, (excess * values)[pairs.user] / levels.per_task, 0.0)
-    left = np.maximum(program.usable_rows - pairs.loads @ (held / levels.per_task), 0.0)
-    later = (excess == 0)[pairs.user] & (held > TRACE * values[pairs.user])
-    used = pairs.loads @ np.where(later, held / levels.per_task, 0.0)
-    return float(np.max(np.maximum(pairs.loads @ rise - left, 0.0) / used, initial=0.0, where=used > 0))
-
-
-def _room(program: Program, c: _Charged) -> Float:
-    """What part of its slice of a capacity that it needs each user could still get, wherever it may run.
-
-    Where a user needs very little of what is scarce, spare that is nothing beside a capacity would take it far: then
-    this is what counts, against the tolerance of capacities. Further conditions have no capacities to compare with.
-    """
-    pairs, usable, weights = program.pairs, program.usable_rows, program.instance.weights
-    if c.further:
-        return np.full(len(weights), np.inf)
-    prices = c.holding.prices
-    part = np.where((prices > 0) & (usable > 0), c.spare / (prices * usable), np.inf)
-    needs = sp.csc_array(pairs.loads)
-    least = np.where(np.isinf(c.by_pair), 0.0, np.inf)
-    np.minimum.at(least, np.repeat(np.arange(len(pairs)), np.diff(needs.indptr)), part[needs.indices])
-    return -pairs.min(-least) * (weights.sum() / weights)
+        Where a user needs very little of a scarce resource, a rest that is negligible beside a capacity would raise it
+        far: then the part of the capacity counts, against the tolerance of capacities. Further conditions have no
+        capacities to compare with.
+        """
+        usable, weights = self.program.usable_rows, self.program.instance.weights
+        if c.further:
+            return np.full(len(weights), np.inf)
+        prices = c.holding.prices
+        part = np.where((prices > 0) & (usable > 0), c.spare / (prices * usable), np.inf)
+        needs = sp.csc_array(self.pairs.loads)
+        least = np.where(np.isinf(c.by_pair), 0.0, np.inf)
+        np.minimum.at(least, np.repeat(np.arange(len(self.pairs)), np.diff(needs.indptr)), part[needs.indices])
+        return -self.pairs.min(-least) * (weights.sum() / weights)

@@ -1,32 +1,49 @@
 """Certificates of answers on one pool, each in one pass over the data.
 
-What is measured here is measured again from demands, shares and tasks; the only thing taken from the method that found
-the answer is a hint (which resources to look at first, which prices to charge), and a bad hint gives a large gap, never
-a wrong one. Parts of the users, as shards, are measured apart and added up (``of_all``).
+Everything is measured from demands, shares and tasks; from the method come only hints (the order in which to check
+resources, the prices to charge), and a bad hint gives a large gap, never a wrong one. Parts of the users, as shards,
+are measured apart and added up (`combined`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
-from fairopt.formulation.program import Program
+from fairopt.formulation.program import Float, Program
 
-Float = NDArray[np.floating[Any]]
+Measures = TypeVar("Measures", bound=Any)  # one of the classes below
 
-ROUNDING = 1e-13  # of a capacity: what sums over many users may be off by
+ROUNDING = 1e-13  # of a capacity: the rounding of sums over many users
+
+# how measures of parts of the users are combined, by name; those of other names are added up
+COMBINED = {name: np.max for name in ("beyond", "short", "floored", "top")}
+COMBINED |= {name: np.min for name in ("least", "stray", "lowest")}
+
+
+def combined(parts: Sequence[Measures]) -> Measures:
+    """The measures of all parts of the users together."""
+    if len(parts) == 1:
+        return parts[0]
+    values, kind = [], type(parts[0])
+    for name, of_parts in zip(kind._fields, zip(*parts, strict=True), strict=True):
+        if name == "feasible":
+            values.append(combined(of_parts))
+        else:
+            value: Any = COMBINED.get(name, np.sum)(of_parts, axis=0)
+            values.append(value if np.ndim(value) else value.item())
+    return kind(*values)
 
 
 class Feasibility(NamedTuple):
-    """How well tasks keep to what must hold.
+    """How well tasks satisfy capacities and bounds.
 
-    ``load`` is the used fraction of each capacity; ``beyond`` and ``short`` are the largest relative excess over a
-    limit and the largest relative shortfall below a lower bound, where there is any (``floored``).
+    ``load`` (n_resources,) is the used fraction of each capacity; ``beyond`` and ``short`` are the largest relative
+    excess over a limit and the largest relative shortfall below a lower bound, where there is any (``floored``).
     """
 
     load: Float
@@ -36,49 +53,44 @@ class Feasibility(NamedTuple):
 
     @classmethod
     def of(cls, chunk: Chunk, tasks: Float) -> Feasibility:
-        """That of a chunk."""
+        """The measures of a chunk."""
         low, high = chunk.of(chunk.pool.low), chunk.of(chunk.pool.high)
-        beyond, short = (np.inf if tasks.min() < 0 else 0.0), 0.0  # no way of ours leaves less than nothing
+        beyond, short = (np.inf if tasks.min() < 0 else 0.0), 0.0  # negative tasks are never valid
         if not (isinstance(high, float) and high == np.inf):
             over = tasks > high
             beyond = max(beyond, float(np.max((tasks - high) / np.where(over, high, 1.0), initial=0.0, where=over)))
-        if not (isinstance(low, float) and low == 0):
+        floored = not (isinstance(low, float) and low == 0)
+        if floored:
             under = tasks < low
             short = float(np.max((low - tasks) / np.where(under, low, 1.0), initial=0.0, where=under))
-        return cls(chunk.ratios @ tasks, beyond, short, not (isinstance(low, float) and low == 0))
-
-    @classmethod
-    def of_all(cls, parts: Sequence[Feasibility]) -> Feasibility:
-        """That of all together."""
-        load = np.sum([p.load for p in parts], axis=0)
-        floored = any(p.floored for p in parts)
-        return cls(load, max(p.beyond for p in parts), max(p.short for p in parts), floored)
+        return cls(chunk.ratios @ tasks, beyond, short, floored)
 
     def factor(self, usable: Float, n_users: int) -> float:
-        """What to multiply all tasks by so that capacities hold to the last digit in any order of summation."""
+        """The factor on all tasks with which capacities hold to the last digit in any order of summation."""
         used, top = self.load > 0, 1.0 - min(1e-17 * n_users, 1e-14)  # sums of a million loads differed by 3e-15
         worst = float(np.max(self.load / np.where(used, usable, 1.0), initial=0.0, where=used))
         return top / worst if worst > top else 1.0
 
     def scaled(self, factor: float) -> Feasibility:
-        """What it would be with all tasks multiplied by a factor below 1 (which rounds each by 1e-16)."""
+        """The measures with all tasks multiplied by a factor below 1 (which rounds each by 1e-16)."""
         short = 1.0 - (1.0 - self.short) * factor if self.floored else 0.0
         return self._replace(load=self.load * factor, short=short)
 
     @property
     def violation(self) -> float:
-        """Largest relative excess over a capacity or limit; infinite where a number is none."""
+        """Largest relative excess over a capacity or limit; infinite where a number is not finite."""
         if not np.isfinite(self.load).all():
             return np.inf
         return max(float((self.load - 1.0).max(initial=0.0)), self.beyond)
 
 
 class Bottlenecks(NamedTuple):
-    """What the bottleneck condition needs, by resource.
+    """The quantities of the bottleneck condition, by resource.
 
-    ``top`` is the largest level of a user of it that could give way; ``least`` the smallest level of those below their
-    limit whose first resource in the order looked at it is, and ``held`` the part of the capacity that these hold;
-    ``stray`` the smallest level of those with none; ``lowest`` that of all.
+    ``top`` is the highest level ``s / w`` of a user of it that could give way; ``least`` the lowest level of the users
+    below their limit for whom it is the first resource, in the order checked, that they need, and ``held`` the part of
+    the capacity that these hold; ``stray`` is the lowest level of users below their limit without such a resource, and
+    ``lowest`` that of all users.
     """
 
     feasible: Feasibility
@@ -90,23 +102,14 @@ class Bottlenecks(NamedTuple):
 
     @classmethod
     def empty(cls, m: int) -> Bottlenecks:
-        """Of no users."""
+        """The measures of no users."""
         nothing = Feasibility(np.zeros(m), 0.0, 0.0)
         return cls(nothing, np.zeros(m), np.full(m, np.inf), np.zeros(m), np.inf, 0.0)
 
-    @classmethod
-    def of_all(cls, parts: Sequence[Bottlenecks]) -> Bottlenecks:
-        """Those of all together."""
-        return cls(
-            Feasibility.of_all([p.feasible for p in parts]), np.max([p.top for p in parts], axis=0),
-            np.min([p.least for p in parts], axis=0), np.sum([p.held for p in parts], axis=0),
-            min(p.stray for p in parts), min(p.lowest for p in parts),
-        )  # fmt: skip
-
     def scaled(self, factor: float) -> Bottlenecks:
-        """What it would be with all tasks multiplied by a factor: levels keep their proportions.
+        """The measures with all tasks multiplied by a factor: levels keep their proportions.
 
-        By more than rounding, users at a limit are so no more, and nothing is proved.
+        A factor below 1 by more than rounding moves users off their limits, and then nothing is proved.
         """
         stray = self.stray * factor if factor >= 1.0 - 1e-9 else 0.0
         feasible, lowest = self.feasible.scaled(factor), self.lowest * factor
@@ -117,10 +120,11 @@ class Bottlenecks(NamedTuple):
         return bool(((usable - self.feasible.load <= ROUNDING * usable) | np.isinf(self.least)).all())
 
     def gap(self, usable: Float) -> float:
-        """How far the answer is from the condition of Bertsekas and Gallager, relatively.
+        """How far the answer is from the bottleneck condition (Bertsekas and Gallager 1992), relatively.
 
-        Every user is at a bound, or uses a full resource on which no user who could give way has a larger ``s / w``.
-        What is left of a resource is compared with what those hold whom it stops, unless sums round as much away.
+        The condition characterises max-min fairness: every user is at a bound, or needs a full resource on which no
+        user who could give way has a larger ``s / w``. The rest of a resource is compared with what the users whom it
+        stops hold, unless it is within rounding.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             slack = np.maximum(usable - self.feasible.load, 0.0)
@@ -136,11 +140,11 @@ def bottlenecks(
     pool: Pool, tasks: Float, order: Sequence[int] | None = None, settle: Callable[[Chunk], None] | None = None,
     exact: bool = True,
 ) -> Bottlenecks:  # fmt: skip
-    """The level of every user, and which resource stops it.
+    """The level of every user, and the resource that stops it; ``settle`` as in `Pool.each`.
 
     ``order`` are resources in the order in which they became full, by default the full ones first, by their top level.
-    ``settle`` is called with each chunk before it is looked at: it writes its tasks, and saves a pass. ``exact`` says
-    whether to add up what users hold of the resources that stop them, on which nothing depends where these are `full`.
+    With ``exact`` the parts that users hold of the resources that stop them are added up, which matters only where
+    these are not `full`.
     """
     if order is None:
         first = bottlenecks(pool, tasks, range(pool.m))
@@ -148,8 +152,6 @@ def bottlenecks(
         order = sorted(range(pool.m), key=lambda i: (bool(slack[i] > 1e-6 * pool.usable[i]), first.top[i]))
 
     def look(chunk: Chunk) -> Bottlenecks:
-        if settle is not None:
-            settle(chunk)
         x, low, high = tasks[chunk.rows], chunk.of(pool.low), chunk.of(pool.high)
         ratios = chunk.ratios
         level = x * chunk.coefficients / chunk.of(pool.weights)
@@ -157,7 +159,7 @@ def bottlenecks(
         wants = level if isinstance(high, float) and high == np.inf else np.where(x < high * (1 - 1e-9), level, np.inf)
         feasible, waits = Feasibility.of(chunk, x), None if wants is level or not exact else np.isfinite(wants)
         top, least, held = np.zeros(pool.m), np.full(pool.m, np.inf), np.zeros(pool.m)
-        left: Any = None  # users that have met no resource yet; None for all
+        left: Any = None  # users for whom no resource has been found yet; None for all
         for i in order:
             uses = ratios[i] > 0
             by_all = bool(uses.all())
@@ -176,11 +178,11 @@ def bottlenecks(
         stray = float(wants.min() if left is None else np.where(left, wants, np.inf).min())
         return Bottlenecks(feasible, top, least, held, stray, float(level.min()))
 
-    return Bottlenecks.of_all(pool.each(look))
+    return combined(pool.each(look, settle))
 
 
 class Worth(NamedTuple):
-    """What alpha-fairness needs: sums over users, of weights, of ``w u(z)``, and of the most that each could gain.
+    """The sums over users of the bound for alpha-fairness: weights, ``w u(z)``, and the most that each could gain.
 
     z is the share per weight in units of a common level, and ``u(z) = (z^(1-alpha) - shift) / (1-alpha)``: with a shift
     of 1 (Box-Cox) there is no jump at alpha = 1, with 0 nothing is lost where ``z^(1-alpha)`` is tiny.
@@ -193,17 +195,11 @@ class Worth(NamedTuple):
 
     @classmethod
     def empty(cls, m: int) -> Worth:
-        """Of no users."""
+        """The measures of no users."""
         return cls(Feasibility(np.zeros(m), 0.0, 0.0), 0.0, 0.0, 0.0)
 
-    @classmethod
-    def of_all(cls, parts: Sequence[Worth]) -> Worth:
-        """That of all together."""
-        sums = (float(np.sum([p[k] for p in parts])) for k in (1, 2, 3))
-        return cls(Feasibility.of_all([p.feasible for p in parts]), *sums)
-
     def scaled(self, factor: float, alpha: float) -> Worth:
-        """What it would be with all tasks multiplied by a factor."""
+        """The measures with all tasks multiplied by a factor."""
         power, shift = 1.0 - alpha, self.weight * _shift(alpha)
         if alpha == 1:
             value = self.value + self.weight * float(np.log(factor))
@@ -212,9 +208,10 @@ class Worth(NamedTuple):
         return self._replace(feasible=self.feasible.scaled(factor), value=value)
 
     def gap(self, spent: float, alpha: float) -> float:
-        """log of (bound on the weighted power mean of the shares / the one achieved), by weak duality.
+        """log of (bound on the weighted power mean of the shares / the mean achieved), by weak duality.
 
-        ``spent`` are prices times usable capacities.
+        The bound is ``sum_j max_z (w_j u(z) - p'r_j z) + p'u``, with the load r_j of a unit of z, and ``spent = p'u``,
+        prices times usable capacities.
         """
         if self.weight == 0:
             return 0.0
@@ -224,7 +221,7 @@ class Worth(NamedTuple):
             return np.inf
         if alpha == 1:
             return max(0.0, bound - value)
-        with np.errstate(divide="ignore", invalid="ignore"):  # the sum itself, or its excess over 1, near which it is
+        with np.errstate(divide="ignore", invalid="ignore"):  # the sum itself, or its excess over 1 where it is near 1
             log = np.log1p if shift else np.log
             gap = float(log(power * bound) - log(power * value)) / power
         return max(0.0, gap) if np.isfinite(gap) else np.inf
@@ -233,13 +230,12 @@ class Worth(NamedTuple):
         """The objective in natural units."""
         if alpha == 1:
             return self.value + self.weight * float(np.log(level))
-        with np.errstate(over="ignore"):
-            unit = float(np.float64(level) ** (1.0 - alpha))
+        unit = float(np.float64(level) ** (1.0 - alpha))
         return unit * (self.value + self.weight * _shift(alpha) / (1.0 - alpha))
 
 
 def _shift(alpha: float) -> float:
-    """Sums of powers near 1 lose their last digits in their logarithm: nothing else tells alphas near 1 apart."""
+    """1 for alphas near 1: sums of powers near 1 lose in their logarithm the digits that tell such alphas apart."""
     return 1.0 if abs(1.0 - alpha) < 0.1 else 0.0
 
 
@@ -247,10 +243,7 @@ def worth(
     pool: Pool, tasks: Float, log_prices: Float, alpha: float, level: float,
     settle: Callable[[Chunk], None] | None = None,
 ) -> Worth:  # fmt: skip
-    """Value of an answer, and a bound on every other at any prices; ``settle`` as in `bottlenecks`.
-
-    Prices are per whole capacity, and ``level`` is the unit of shares per weight.
-    """
+    """Value of an answer, and the bound on every other at prices per whole capacity, in units of ``level``."""
     power, shift = 1.0 - alpha, _shift(alpha)
 
     def u(z: Float) -> Float:
@@ -260,8 +253,6 @@ def worth(
         return weights * float(values.sum()) if isinstance(weights, float) else float(weights @ values)
 
     def look(chunk: Chunk) -> Worth:
-        if settle is not None:
-            settle(chunk)
         x, weights = tasks[chunk.rows], chunk.of(pool.weights)
         per_task = chunk.coefficients
         per_price = per_task / ((np.exp(log_prices) * level) @ chunk.ratios)
@@ -276,34 +267,28 @@ def worth(
             value, gain = weigh(weights, u(z)), weigh(weights, u(best) - spent)
         elif alpha == 1:
             value, gain = weigh(weights, np.log(z)), weigh(weights, np.log(per_price)) - whole
-        else:  # where the derivative z^-alpha meets the price, z^(1-alpha) is what is spent
+        else:  # where the derivative z^-alpha equals the price, z^(1-alpha) is spent
             value = (weigh(weights, z**power) - whole * shift) / power
             best_sum = weigh(weights, per_price ** (power / alpha))
             gain = (best_sum - whole * shift) / power - best_sum
         return Worth(Feasibility.of(chunk, x), whole, value, gain)
 
-    return Worth.of_all(pool.each(look))
+    return combined(pool.each(look, settle))
 
 
 class Sums(NamedTuple):
-    """What a total needs: its value, and the most that users could gain at prices."""
+    """The sums over users of the bound for a total: its value, and the most that users could gain at prices."""
 
     feasible: Feasibility
     value: float
     gain: float
 
-    @classmethod
-    def of_all(cls, parts: Sequence[Sums]) -> Sums:
-        """Those of all together."""
-        value, gain = (float(np.sum([p[k] for p in parts])) for k in (1, 2))
-        return cls(Feasibility.of_all([p.feasible for p in parts]), value, gain)
-
     def scaled(self, factor: float) -> Sums:
-        """What they would be with all tasks multiplied by a factor."""
+        """The measures with all tasks multiplied by a factor."""
         return self._replace(feasible=self.feasible.scaled(factor), value=self.value * factor)
 
     def gap(self, spent: float) -> float:
-        """(bound - value) / bound, by weak duality; ``spent`` as in `Worth.gap`."""
+        """(bound - value) / bound, with the bound ``sum_j max_x (c_j - p'r_j) x + p'u`` and ``spent = p'u``."""
         bound = spent + self.gain
         if not (np.isfinite(bound) and np.isfinite(self.value)):
             return np.inf
@@ -311,24 +296,22 @@ class Sums(NamedTuple):
 
 
 def totals(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk], None] | None = None) -> Sums:
-    """Value of an answer, and a bound on every other at any prices; ``settle`` as in `bottlenecks`."""
+    """Value of an answer, and the bound on every other at prices per whole capacity (`Sums.gap`)."""
 
     def look(chunk: Chunk) -> Sums:
-        if settle is not None:
-            settle(chunk)
         x, share = tasks[chunk.rows], chunk.coefficients
         remains = share - cost(chunk.ratios, prices)
         gain = float(np.sum(remains * chunk.of(pool.low))) + summed(np.maximum(remains, 0.0), chunk.room)
         return Sums(Feasibility.of(chunk, x), summed(share, x), gain)
 
-    return Sums.of_all(pool.each(look))
+    return combined(pool.each(look, settle))
 
 
 class PoolProof(NamedTuple):
     """What is proved of tasks on one pool, whether its users are in one array or in shards.
 
-    ``factor`` is what all tasks have to be multiplied by, so that capacities hold to the last digit, and ``found`` what
-    was measured, so multiplied. ``value`` and ``prices`` (per whole capacity) are in natural units of the objective.
+    ``factor`` is the factor on all tasks with which capacities hold to the last digit, and ``found`` are the measures
+    with it. ``value`` and ``prices`` (per whole capacity) are in natural units of the objective.
     """
 
     factor: float
@@ -341,18 +324,18 @@ class PoolProof(NamedTuple):
 def proof_on_pool(
     program: Program, usable: Float, n_users: int, found: Bottlenecks | Worth | Sums, prices: Any, level: float = 1.0
 ) -> PoolProof:
-    """Gap, value and prices that follow from what was measured of all users together.
+    """Gap, value and prices that follow from the measures of all users together.
 
-    ``prices`` are what came with the tasks: for `Worth` logarithms, of prices of shares in units of ``level``.
+    ``prices`` are those of the method: for `Worth` logarithms, of prices of shares in units of ``level``.
     """
     factor = found.feasible.factor(usable, n_users)
     if isinstance(found, Worth):
         fair, objective = program.alpha_fair, program.objective
         assert fair is not None
         found = found.scaled(factor, fair.alpha) if factor < 1 else found
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # prices may be beyond the range of floats at large alpha
             gap = found.gap(float(np.exp(prices) @ usable), fair.alpha)
-        value, prices = found.natural(fair.alpha, level), natural_prices(prices, fair.alpha, level)
+            value, prices = found.natural(fair.alpha, level), np.exp(prices + (1.0 - fair.alpha) * np.log(level))
         if isinstance(objective, FairnessEfficiency):
             value, slope = objective.of_alpha_fair(value)
             prices = prices * slope
@@ -361,10 +344,3 @@ def proof_on_pool(
     if isinstance(found, Sums):
         return PoolProof(factor, found, found.gap(float(prices @ usable)), found.value, prices)
     return PoolProof(factor, found, found.gap(usable), found.lowest, prices)  # of leximin, and so of max-min
-
-
-def natural_prices(log_prices: Float, alpha: float, level: float) -> Float:
-    """Prices in natural units of the objective, which may lie beyond the range of floats at large alpha."""
-    with np.errstate(over="ignore"):
-        prices: Float = np.exp(log_prices + (1.0 - alpha) * np.log(level))
-    return prices

@@ -1,23 +1,19 @@
-"""PS-DSF, judged from the data and the tasks alone: by how much any user could still rise on any server."""
+"""PS-DSF (Khamse-Ashari et al. 2017): by how much any user could still rise on any server, by data and tasks."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairopt.formulation.program import Float
 from fairopt.instance import Instance
 
-__all__ = ["Gain", "largest_gain", "tasks_alone_on_one"]
-
-Float = NDArray[np.floating[Any]]
-
-FULL = 1e-12  # of a capacity: what rounding may leave of it in sums over users
+FULL = 1e-12  # of a capacity: the rounding of sums over users
 
 
 class Gain(NamedTuple):
-    """Who could still rise most on which server, and by how much of what it has (see `largest_gain`)."""
+    """The user and the server of the largest possible rise, as a fraction of what the user has (see `largest_gain`)."""
 
     gain: float
     user: int
@@ -30,28 +26,17 @@ def tasks_alone_on_one(instance: Instance) -> Float:
 
 
 def largest_gain(instance: Instance, tasks_by_server: Float) -> Gain:
-    """How far any user could still rise on any server without taking from anybody at its own level or below.
+    """The largest rise of any user on any server that takes only from users above its own level.
 
-    It looks at the data and the tasks alone. To rise on a server by a fraction t of all it has, user j needs
-    ``t d_ji x_j`` more of each resource i that it uses. That may come from what is left over, and from those who run
-    there and stand above j in ``v_ks / w_k``, while they still do: until ``1 + t = top_i / level_j``, with ``top_i``
-    the highest level among those who run on the server and use i. So t is at most
-    ``max(0, top_i / level_j - 1) + left_i / (d_ji x_j)``, the least of these over its resources, and at most
-    ``T_j / x_j - 1``. It is 0 for everybody exactly when everybody below its limit needs, on each server where it may
-    run, a full resource whose users there all stand at its level or below: whoever were to make room for it stands no
-    higher, which is PS-DSF; and without such a resource, those above it can make room for it.
-
-    Parameters
-    ----------
-    instance : Instance
-        The data.
-    tasks_by_server : ndarray of shape (n_users, n_servers)
-        What to judge.
-
-    Returns
-    -------
-    Gain
-        Infinite for a user who has nothing though it could.
+    Let ``v_ks = x_k / gamma_ks`` be the virtual share of user k on server s, and its level there ``v_ks / w_k``. To
+    rise on a server by a fraction t of all it has, user j needs ``t d_ji x_j`` more of each resource i that it uses:
+    from what is left over, and from users who run there and are above j, as long as they are, until ``1 + t = top_i /
+    level_j``, with ``top_i`` the highest level of any user who runs on the server and uses i. So t is at most ``max(0,
+    top_i / level_j - 1) + left_i / (d_ji x_j)``, the least of these over its resources, and at most ``T_j / x_j - 1``
+    by its task limit. It is 0 for all users if and only if every user below its limit needs, on each server where it
+    may run, a full resource whose users there are at its level or below: the bottleneck condition that defines PS-DSF.
+    The gain is infinite for a user who has nothing and could have something. ``tasks_by_server`` has shape (n_users,
+    n_servers).
     """
     part = np.flatnonzero(instance.task_limits > 0)
     if len(part) == 0:

@@ -1,15 +1,12 @@
 """Answers of CVXPY problems that the user solved and perhaps changed, judged by the problem as it is.
 
-Nothing of the policy counts but what the problem still says. The capacities, task limits and eligibility of the
-instance hold whatever the problem says.
+Of the policy only what the problem still states counts. The capacities, task limits and eligibility of the instance
+always hold.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
@@ -17,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
-from fairopt.blocks.algebra import fall, in_units
+from fairopt.blocks.algebra import in_units
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
@@ -27,38 +24,21 @@ from fairopt.certificate import GAP_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, NotConcave
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.problem import BUNDLES, TASKS, can_hold, first_program
-from fairopt.formulation.program import Program, require_instance
+from fairopt.formulation.program import Float, Program, require_instance
 from fairopt.instance import Instance
-from fairopt.proofs import gate
-from fairopt.proofs.conditions import dual_values, gradient_of, linear_charge, relative_violation, repair
-from fairopt.proofs.conic import ASSUMED, conic_bound
+from fairopt.proofs import conditions, gate
+from fairopt.proofs.conic import conic_excess
+from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
-
-__all__ = ["ReadAnswer", "judge_problem", "read_problem"]
-
-Float = NDArray[np.floating[Any]]
-
-
-@dataclass(frozen=True)
-class ReadAnswer:
-    """What a problem's variables hold, made feasible for the instance, and what was measured of it."""
-
-    tasks: Float
-    gap: float
-    violation: float
-    block_violation: float
-    value: float
-    prices: Float | None = None
-    bundles: Float | None = None
-    assumed: str = ""
 
 
 @asked_once()
 def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
-    """See `Policy.read`."""
+    """The answer of a problem as an allocation; see `Policy.read`."""
     begun = time.perf_counter()
     found = judge_problem(policy, problem, instance)
-    made = gate.of_problem(policy, instance, found, getattr(problem.solver_stats, "solver_name", None), begun)
+    found.solver = getattr(problem.solver_stats, "solver_name", None)
+    made = gate.of_problem(policy, instance, found, begun)
     if not made.certificate.ok:
         raise NotCertified(
             f"the problem's answer cannot be certified: {made.certificate}, its constraints hold to "
@@ -68,10 +48,10 @@ def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Alloca
     return made
 
 
-def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> ReadAnswer:
+def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Answer:
     """Make the answer of a problem feasible, and bound how much better the problem's optimum can be.
 
-    `InvalidBlock` if it is no such problem, `NotCertified` if it holds no answer, `NotConcave` if it is not convex.
+    `InvalidBlock` if it is not such a problem, `NotCertified` if it has no answer, `NotConcave` if it is not convex.
     """
     require_instance(instance)
     if not isinstance(problem, cp.Problem):
@@ -82,38 +62,45 @@ def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> ReadA
             "objective and convex conditions"
         )
     with np.errstate(all="ignore"):
-        bundles = decides_bundles(policy.objective)
-        program = first_program(policy, instance, policy.constraints if bundles else ())
+        program = first_program(policy, instance, policy.constraints if decides_bundles(policy.objective) else ())
         return _read_bundles(problem, program) if isinstance(program, BundleProgram) else _read_tasks(problem, program)
 
 
-def _read_tasks(problem: cp.Problem, program: Program) -> ReadAnswer:
-    """In a variable of tasks."""
+def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
+    """The answer of a problem in a variable of tasks."""
     instance, objective, pairs = program.given, program.objective, program.pairs
     wanted = (instance.n_users,) if instance.n_servers == 1 else (instance.n_users, instance.n_servers)
     variable = _variable(problem, TASKS, wanted)
     table = np.maximum(np.asarray(variable.value, dtype=float), 0.0).reshape(instance.n_users, instance.n_servers)
-    tasks = repair(program, table[program.active][pairs.user, pairs.server])
+    tasks = conditions.repair(program, table[program.active][pairs.user, pairs.server])
     full = program.expand(tasks)
     place = program.active[pairs.user] + pairs.server * instance.n_users  # column order, as CVXPY differentiates
-    with _values_kept(problem):
+    with conditions.values_kept(problem.variables()):
         variable.save_value(full.reshape(variable.shape))
         typical = np.zeros(variable.size)
         typical[place] = program.size[pairs.user]
         blocks = _violation(problem, {variable.id: typical})
-        charged = _charges(problem, variable, place, full.ravel(order="F"), len(pairs), len(program.usable_rows))
+        multipliers = Multipliers(np.zeros(len(program.usable_rows)), np.zeros(len(pairs)))
+        prices: Float | None = None
+        for condition in problem.constraints:  # these charge, and nothing else of the policy does
+            charged = conditions.linear_charge(condition, variable)
+            if charged is not None:  # unknowns that are not pairs are zero
+                charged = charged._replace(per_unit=charged.per_unit[place], size=charged.size[place])
+                multipliers.add(charged, full.ravel(order="F")[place])
+            is_capacity = getattr(condition, "label", None) == "capacity"
+            if is_capacity and condition.size == len(program.capacity_rows) and not program.empty:
+                prices = conditions.row_prices(program, condition).reshape(instance.capacities.shape)
         point = Point(program.instance, pairs.table(tasks))
         block = objective if not program.empty and _is_still(problem, objective, point) else None
         value = float(problem.objective.expr.value) if block is None else block.value(point)
         gap, assumed = 0.0, ""
         if not program.empty:
-            gap, assumed = _gap_of_problem(problem, block, program, variable, place, tasks, charged)
-        prices = None if program.empty else _prices(problem, program)
-    return ReadAnswer(full, gap, feasibility(instance, full), blocks, value, prices, assumed=assumed)
+            gap, assumed = _gap_of_tasks(problem, block, program, variable, place, tasks, multipliers)
+    return Answer(full, gap, feasibility(instance, full), "read", value, prices, blocks, assumed=assumed)
 
 
 def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Variable:
-    """The variable of a name, which has to be there, of that shape and with a value."""
+    """The variable of a name, which must be there, with that shape and a value."""
     found = [v for v in problem.variables() if v.name() == name]
     if len(found) != 1:
         raise InvalidBlock(f"the problem has no variable named {name!r}; start from policy.problem(instance)")
@@ -130,52 +117,30 @@ def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Vari
 
 
 def _violation(problem: cp.Problem, typical: dict[int, Float] | None = None) -> float:
-    """How far the problem's conditions, ranges of its variables among them, fail to hold where these stand."""
+    """Largest relative violation of the problem's conditions and of its variables' ranges, at their values."""
     ranges = [condition for variable in problem.variables() for condition in variable.domain]
-    return max((relative_violation(c, typical) for c in [*problem.constraints, *ranges]), default=0.0)
+    return max((conditions.relative_violation(c, typical) for c in [*problem.constraints, *ranges]), default=0.0)
 
 
-@contextmanager
-def _values_kept(problem: cp.Problem) -> Iterator[None]:
-    """Leave the user's problem with the values that it had."""
-    before = [(variable, variable.value) for variable in problem.variables()]
-    try:
-        yield
-    finally:
-        for variable, value in before:
-            variable.save_value(value)
+def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
+    """Whether a problem still maximises the block, judged by the value at the point."""
+    if getattr(problem.objective, "block", None) != objective or not isinstance(problem.objective, cp.Maximize):
+        return False
+    said, here = objective.value(point), float(problem.objective.expr.value)
+    if isinstance(objective, FairnessEfficiency) and objective.beta < 1:  # its expression is the logarithm
+        said = float(np.log(said))
+    return bool(np.isclose(said, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
 
 
-def _charges(
-    problem: cp.Problem, variable: cp.Variable, place: NDArray[np.int64], at: Float, n_pairs: int, n_rows: int
-) -> Multipliers:
-    """What the problem's constraints, and nothing else, charge for a task of each pair."""
-    out = Multipliers(np.zeros(n_rows), np.zeros(n_pairs))
-    for condition in problem.constraints:
-        charged = linear_charge(condition, variable)
-        if charged is not None:  # unknowns that are no pairs are zero
-            out.add(charged._replace(per_unit=charged.per_unit[place], size=charged.size[place]), at[place])
-    return out
-
-
-def _prices(problem: cp.Problem, program: Program) -> Float | None:
-    """Dual values of the capacities, where the problem still has them as they were."""
-    instance, rows = program.instance, program.capacity_rows
-    for condition in problem.constraints:
-        if getattr(condition, "label", None) == "capacity":
-            duals = np.maximum(dual_values(condition), 0.0)
-            if len(duals) == len(rows):
-                by_row = np.zeros(instance.capacities.size)
-                by_row[rows] = duals
-                return by_row.reshape(instance.capacities.shape)
-    return None
-
-
-def _gap_of_problem(
+def _gap_of_tasks(
     problem: cp.Problem, block: Objective | None, program: Program, variable: cp.Variable, place: NDArray[np.int64],
     tasks: Float, multipliers: Multipliers,
 ) -> tuple[float, str]:  # fmt: skip
-    """Gap by the block's own majorant where the objective is still the block's, else by tangent or dual."""
+    """Gap of tasks by pair, and what it assumes.
+
+    Where the problem still maximises the block, the gap is by the block's own majorant. Else, or where that is too
+    coarse, it is by the tangent of the problem's objective, and then by the dual of its cone form.
+    """
     gap = np.inf
     majorant = None if block is None else block.majorant(program.point(tasks))
     if block is not None and majorant is not None:
@@ -185,85 +150,48 @@ def _gap_of_problem(
             gap = lagrangian_bound(program, majorant, block, charged, tasks, natural=is_natural).gap
     if gap <= GAP_TOLERANCE:
         return gap, ""
-    return min((gap, ""), _gap_by_tangent(problem, program, variable, place, tasks, multipliers))
-
-
-def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
-    """Whether a problem maximises what the block says, to judge by its value at the point."""
-    if getattr(problem.objective, "block", None) != objective or not isinstance(problem.objective, cp.Maximize):
-        return False
-    said, here = objective.value(point), float(problem.objective.expr.value)
-    if isinstance(objective, FairnessEfficiency) and objective.beta < 1:  # its expression is the logarithm
-        said = float(np.log(said))
-    return bool(np.isclose(said, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
-
-
-def _gap_by_tangent(
-    problem: cp.Problem, program: Program, variable: cp.Variable, place: NDArray[np.int64], tasks: Float,
-    multipliers: Multipliers,
-) -> tuple[float, str]:  # fmt: skip
-    """Gap of an objective that only CVXPY knows: its tangent, and where that is too coarse its cone program's dual."""
     expression = problem.objective.expr
-    value = float(expression.value)
-    sign = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
-    unit = _unit(problem, variable, program.expand(program.size[program.pairs.user]))
-    gap, assumed = np.inf, ""
-    alone = all(v.id == variable.id for v in expression.variables())  # a tangent in some variables bounds nothing
-    gradient = gradient_of(expression, variable) if alone else None
+    value, unit = float(expression.value), _unit(problem, variable, program.expand(program.size[program.pairs.user]))
+    alone = all(v.id == variable.id for v in expression.variables())  # else a tangent in it is not a bound
+    gradient = conditions.gradient_of(expression, variable) if alone else None
     if gradient is not None:
-        worth = sign * gradient.toarray().ravel()[place]
+        worth = gradient.toarray().ravel()[place] * (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0)
         least = program.pairs.min(multipliers.pair_cost - worth)
         reach = np.where(least < 0, program.most, program.low)
-        gap = in_units(float(multipliers.constant - least @ reach + worth @ tasks), unit, value)
-    if not gap <= GAP_TOLERANCE:
-        top = np.zeros(variable.size)
-        top[place] = program.most[program.pairs.user]
-        conic, assumes = _gap_by_conic_dual(problem, variable, top, value, unit)
-        if not gap <= conic:
-            gap, assumed = conic, assumes
-    return gap, assumed
+        gap = min(gap, in_units(float(multipliers.constant - least @ reach + worth @ tasks), unit, value))
+    if gap <= GAP_TOLERANCE:
+        return gap, ""
+    top = np.zeros(variable.size)
+    top[place] = program.most[program.pairs.user]
+    return min((gap, ""), _gap_by_conic_dual(problem, variable, top, value, unit))
 
 
 def _gap_by_conic_dual(
     problem: cp.Problem, variable: cp.Variable, top: Float, value: float, unit: float
 ) -> tuple[float, str]:
-    """Gap by the dual of the problem's cone program, with the objective in its unit, and what that assumes."""
+    """Gap by the dual of the problem's cone form, with the objective in its unit, and what that assumes."""
     scale = (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0) * (unit or 1.0)
-    scaled = cp.Problem(cp.Maximize(problem.objective.expr / scale), problem.constraints)
-    found = conic_bound(scaled, variable, top)
-    if found is None:
-        return np.inf, ""
-    return in_units(found.value - value / scale, float(unit > 0), value / scale), ASSUMED if found.assumes else ""
+    form = problem.objective.expr / scale
+    excess, assumed = conic_excess(form, problem.constraints, variable, top, value / scale)
+    return in_units(excess, float(unit > 0), value / scale), assumed
 
 
 def _unit(problem: cp.Problem, variable: cp.Variable, typical: Float) -> float:
-    """A unit for gaps: what the problem's objective falls by as its variables shrink.
+    """A unit for gaps: by how much the problem's objective falls as its variables shrink.
 
-    Where it does not fall, how far it is from what it is worth with something typical in the variable; 0 where there is
-    no difference either.
+    Where it does not fall, its distance from its value at typical values of the variable; 0 where that is 0 too.
     """
-    expression, variables = problem.objective.expr, problem.objective.expr.variables()
-    at = [np.array(v.value) for v in variables]
-
-    def value() -> float:
-        return float(expression.value) if expression.value is not None else np.nan
-
-    def part(factor: float) -> float:
-        for other, held in zip(variables, at, strict=True):
-            other.save_value(held * factor)
-        return value()
-
-    drop = fall(part)
-    here, before = part(1.0), variable.value
+    expression = problem.objective.expr
+    drop, here = conditions.fall_of(expression, expression.variables()), conditions.number(expression)
     if not drop > 0:
-        variable.save_value(typical.reshape(variable.shape))
-        drop = abs(value() - here)
-        variable.save_value(before)
+        with conditions.values_kept([variable]):
+            variable.save_value(typical.reshape(variable.shape))
+            drop = abs(conditions.number(expression) - here)
     return drop if np.isfinite(drop) else 0.0
 
 
-def _read_bundles(problem: cp.Problem, program: BundleProgram) -> ReadAnswer:
-    """In a variable of bundles, and where the policy speaks of tasks in one of tasks too."""
+def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
+    """The answer of a problem in a variable of bundles, and in one of tasks where the policy uses tasks too."""
     instance = program.given
     n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
     held = _variable(problem, BUNDLES, (n, servers * m))
@@ -279,7 +207,7 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> ReadAnswer:
     run = cut_at_limits(instance, run)
     expression = problem.objective.expr
     gap, value, assumed = 0.0, 0.0, ""
-    with _values_kept(problem):
+    with conditions.values_kept(problem.variables()):
         if tasks is not None:
             tasks.save_value(run)
         held.save_value(bundles)
@@ -290,4 +218,4 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> ReadAnswer:
             top = np.tile(capacity, (n, 1)).ravel(order="F")
             gap, assumed = _gap_by_conic_dual(problem, held, top, value, unit)
     violation = max(feasibility(instance, run), holdings_violation(instance, table))
-    return ReadAnswer(run, gap, violation, blocks, value, bundles=table, assumed=assumed)
+    return Answer(run, gap, violation, "read", value, None, blocks, assumed=assumed, bundles=table)

@@ -391,7 +391,7 @@ def test_unknown_and_unfit_solvers_are_refused() -> None:
         Prepared(fo.NoFairness(), CLUSTER, solver="NONE")
     with pytest.raises(fo.SolverUnavailable):
         Prepared(fo.Policy(fo.AlphaFair(1)), CLUSTER, solver="HIGHS").allocate()
-    with pytest.raises(fo.InvalidBlock, match="no instance"):
+    with pytest.raises(fo.InvalidBlock, match="not an instance"):
         Prepared(fo.NoFairness(), [[1, 2]])  # type: ignore[arg-type]
 
 

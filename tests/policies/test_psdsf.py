@@ -134,7 +134,7 @@ def test_a_time_limit_that_is_none_is_refused(wrong: Any) -> None:
 
 
 def test_something_else_than_an_instance_is_refused() -> None:
-    with pytest.raises(fo.InvalidBlock, match="no instance"):
+    with pytest.raises(fo.InvalidBlock, match="not an instance"):
         PSDSF().allocate([[1]])  # type: ignore[arg-type]
 
 

@@ -28,8 +28,7 @@ from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import relative_violation
-from fairopt.proofs.evidence import Bottlenecked, HeldLevels, Holding, Proposal, TotalPrices
-from fairopt.proofs.evidence_data import plain, restored
+from fairopt.proofs.evidence import Bottlenecked, HeldLevels, Holding, Proposal, TotalPrices, plain, restored
 
 PACKAGE = Path(fo.__file__).parent
 

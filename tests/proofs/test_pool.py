@@ -18,7 +18,7 @@ from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, find_prices
 from fairopt.proofs import lagrangian
-from fairopt.proofs.pool import Bottlenecks, Feasibility, Worth, bottlenecks, worth
+from fairopt.proofs.pool import Bottlenecks, Feasibility, Worth, bottlenecks, combined, worth
 
 ALPHAS = (0.1, 0.5, 0.95, 1.0, 1.05, 2.0, 5.0, 20.0)
 SHARES = (fo.DominantShare(), fo.Tasks(), fo.PNormShare(2))
@@ -343,14 +343,14 @@ def test_parts_judged_apart_and_put_together_are_the_whole(cut: int, limits: flo
         part = Pool(Program(instance.window(rows), fo.AlphaFair(alpha, share), ()), share)
         worths.append(worth(part, case.tasks[rows], case.log_prices, alpha, case.level))
         levels.append(bottlenecks(part, tasks[rows], range(3)))
-    together = Worth.of_all(worths)
+    together = combined(worths)
     spent = float(np.exp(case.log_prices).sum())
     np.testing.assert_allclose(together.feasible.load, whole.feasible.load, rtol=1e-13)
     assert together.weight == pytest.approx(whole.weight, rel=1e-13)
     assert together.value == pytest.approx(whole.value, rel=1e-13)
     assert together.gain == pytest.approx(whole.gain, rel=1e-13)
     assert together.gap(spent, alpha) == pytest.approx(whole.gap(spent, alpha), abs=1e-12)
-    of_all = Bottlenecks.of_all(levels)
+    of_all = combined(levels)
     np.testing.assert_array_equal(of_all.top, of_levels.top)
     np.testing.assert_array_equal(of_all.least, of_levels.least)
     assert of_all.stray == of_levels.stray

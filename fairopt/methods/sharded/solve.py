@@ -34,7 +34,7 @@ from fairopt.methods.sharded.shards import ParquetShard, Shard, named_capacities
 from fairopt.methods.sharded.workers import Backend, DaskWorkers, InProcess, LoadedShard, ShardedProblem
 from fairopt.progress import tell, within
 from fairopt.proofs import gate
-from fairopt.proofs.pool import Bottlenecks, PoolProof, Worth, proof_on_pool
+from fairopt.proofs.pool import Bottlenecks, PoolProof, Worth, combined, proof_on_pool
 
 __all__ = ["ShardedAllocation", "allocate_sharded"]
 
@@ -125,7 +125,7 @@ class ShardedUsers:
 
     def proof(self, answer: tuple[Any, ...], prices: Float) -> PoolProof:
         """One round: what is proved of the tasks that follow from events, or from level and prices."""
-        found = self.measure.of_all(self.parts("judge", answer))
+        found = combined(self.parts("judge", answer))
         return proof_on_pool(self.program, self.usable, self.n, found, prices, self.level)
 
 

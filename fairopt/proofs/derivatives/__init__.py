@@ -2,8 +2,6 @@
 
 * `prices`: prices of the objective, of every level of a leximin, and in units of shares.
 * `level_rises`: by how much each level of a leximin rises with each capacity.
-* `optimum`: a policy's program at its answer.
-* `optimality`: the conditions on multipliers at an optimum.
+* `optimum`: a policy's program at its answer, and the conditions on optimal multipliers there.
 * `multipliers`: all multipliers that satisfy these conditions, and the least of a linear function over them.
 """
-

@@ -1,11 +1,12 @@
 """By how much each level of a leximin rises with each capacity, and falls with less of it.
 
-With a little more of one capacity every share per weight moves in proportion (leximin is piecewise linear in what there
-is), levels keep their order, and how users of one level part is a leximin of its own, of the rates at which they rise,
-given the rates of those held before. The smallest of these rates is again the value of a linear program, so it is the
-least of ``price - sum_j (multiplier of j) (rate of j)`` over that level's optimal multipliers, j being users held
-before; those with a positive multiplier are held at it, the others go on without them. Mostly a level's multipliers are
-unique, and then the rates of all users at it are one linear formula for all capacities and both sides.
+With slightly more of one capacity every share per weight moves in proportion (leximin is piecewise linear in the
+capacities), levels keep their order, and users of one level separate by a leximin of its own, of the rates at which
+they rise, given the rates of the users held before. The smallest of these rates is again the value of a linear program,
+so by duality it is the least of ``price - sum_j (multiplier of j) (rate of j)`` over that level's optimal multipliers,
+with the users j held before; users with a positive multiplier are held at it, and the others continue without them. In
+most cases a level's multipliers are unique, and then the rates of all its users are one linear formula for all
+capacities and both sides.
 """
 
 from __future__ import annotations
@@ -14,28 +15,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, is_sparse
-from fairopt.proofs.derivatives.optimality import MOST_COLUMNS, OptimalityConditions
-from fairopt.proofs.derivatives.optimum import Optimum, _Unknown
+from fairopt.formulation.program import Float, Indices, Mask
+from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, flat, times_columns
+from fairopt.proofs.derivatives.optimum import NotCovered, OptimalityConditions, Optimum
 
-__all__ = ["Height", "heights"]
-
-Float = NDArray[np.floating[Any]]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
-
-MOST_LEVELS = 1000  # that resources decide
+MOST_LEVELS = 1000  # that capacities decide
 MOST_PROGRAMS = 5000  # linear programs where multipliers are not unique: 300 took 10 s with 300 full capacities
 ROUNDING = 1e-13  # of levels that are the same
-CANCELS = 1e-8  # what is left of terms that cancel: rates come out of linear programs to 1e-10
-HELD = 1e-7  # multipliers, relative to the prices they consist of, that are not zero
+CANCELS = 1e-8  # of terms that cancel: the rates of linear programs are accurate to 1e-10
+HELD = 1e-7  # of the prices that a multiplier consists of: larger ones are not zero
 
 
 class Height(NamedTuple):
-    """A level, the users at it, and its derivatives by row of loads, or None where no capacity moves it."""
+    """A level, the users at it, and its derivatives by row of loads, or None where no capacity changes it."""
 
     level: float
     users: Indices
@@ -44,15 +38,22 @@ class Height(NamedTuple):
 
 
 def heights(optimum: Optimum, first: bool = False) -> list[Height] | None:
-    """Levels of a max-min or leximin from the lowest up; the ``first`` only, of which a max-min answer is enough.
+    """Levels of a max-min or leximin from the lowest up; the ``first`` only, for which a max-min answer is enough.
 
-    None where the point is no optimum as far as can be told.
+    None where the point does not satisfy the optimality conditions.
     """
     return _Rates(optimum, first).run()
 
 
 class _Rates:
-    """Rates at which users rise, in the order of levels."""
+    """Rates at which users rise, in the order of levels.
+
+    ``rises`` (n_users, 2 d) are by full capacity, first with more of it, then with less; with less of ``blocked`` ones
+    (2 d,) nothing would be feasible. ``rays`` are prices of decided levels by full row, of which higher ones may charge
+    multiples. ``nowhere`` and ``lifted`` (n_users,) are users who can run no tasks, and users whom a lower bound keeps
+    above the resources that hold it, who rise where others leave capacity. ``tops`` (d,) are the highest levels on each
+    full row of users who could give way there.
+    """
 
     def __init__(self, optimum: Optimum, first: bool) -> None:
         self.optimum, self.first = optimum, first
@@ -60,36 +61,31 @@ class _Rates:
         self.rate, self.z = optimum.rates(share), np.where(optimum.runs, optimum.relative_shares(share), 0.0)
         self.others = optimum.rest.charges.shape[0] > 0
         if not optimum.rest.known or (not first and not optimum.rest.straight):
-            raise _Unknown
+            raise NotCovered
         d = len(optimum.full)
-        self.rises = np.zeros((len(self.z), 2 * d))  # by capacity: with more of it, then with less of it
-        self.blocked = np.zeros(2 * d, dtype=bool)  # with less of these nothing would be feasible
+        self.rises = np.zeros((len(self.z), 2 * d))
+        self.blocked = np.zeros(2 * d, dtype=bool)
         self.programs = 0
-        self.rays: list[Float] = []  # prices of decided levels by full row: higher ones may charge multiples of them
-        self.nowhere = np.bincount(optimum.user, minlength=len(self.z)) == 0  # who can run nothing
-        # whom a lower bound keeps above the resources that hold it: it rises where others leave room
+        self.rays: list[Float] = []
+        self.nowhere = np.bincount(optimum.user, minlength=len(self.z)) == 0
         self.lifted = optimum.low & ~optimum.high & ~self.nowhere
         if not optimum.program.single and (~optimum.runs & ~self.nowhere).any():
-            raise _Unknown
+            raise NotCovered
         self.tops = self._tops()
         self.key = self._keys()
 
     def _tops(self) -> Float:
-        """The highest level on each full row of users who could give way there; minus infinity where none could."""
+        """The highest level on each full row of users who could give way there; minus infinity where there are none."""
         optimum = self.optimum
         giver = optimum.used & ~optimum.low[optimum.user]
         level = np.where(giver, self.z[optimum.user], 0.0)
-        loads: Any = optimum.loads[optimum.full]
-        if is_sparse(loads):
-            loads = sp.csr_array(loads).copy()
-            loads.data = level[loads.indices]
-            top = loads.max(axis=1).toarray().ravel() if loads.shape[0] else np.zeros(0)
-        else:
-            top = np.where(loads > 0, level, 0.0).max(axis=1, initial=0.0)
+        if not len(optimum.full):
+            return np.zeros(0)
+        top = flat(times_columns(optimum.loads[optimum.full] > 0, level).max(axis=1))
         return np.where(top > 0, top, -np.inf)
 
     def _keys(self) -> Float:
-        """Levels of users, the same for all whom one row holds."""
+        """Levels of users, equal for all users whom one row holds."""
         tie = self.optimum.tie
         if self.others:
             levels = np.unique(self.z)
@@ -121,7 +117,7 @@ class _Rates:
         else:
             chosen = np.unique([*self.tops[np.isfinite(self.tops)], *key[self.lifted]])
         if len(chosen) > MOST_LEVELS:
-            raise _Unknown
+            raise NotCovered
         self._find_blocked()
         decided: dict[float, tuple[Float, Float]] = {}
         for level in chosen:
@@ -129,12 +125,13 @@ class _Rates:
             if found is None:
                 return None
             decided[float(level)] = found
-        if not self.first and not self._explained(decided):
+        others = ~np.isin(key, list(decided))  # users at other levels must be at a bound, or can run no tasks
+        if not self.first and not (self.optimum.high | self.optimum.low | self.nowhere)[others].all():
             return None
         return self._heights(decided)
 
     def _find_blocked(self) -> None:
-        """Capacities that lower bounds need all of: prices for which whoever pays them is at its bound."""
+        """Capacities that lower bounds need entirely: at some prices all users who pay are at their bounds."""
         optimum, d = self.optimum, len(self.optimum.full)
         columns = np.arange(d) if self.others else np.flatnonzero(~np.isfinite(self.tops))
         if not len(columns) or not self.lifted.any():
@@ -148,12 +145,8 @@ class _Rates:
             found = face.least(goal)
             self.blocked[d + column] = found is not None and np.isneginf(found[0])
 
-    def _explained(self, decided: dict[float, tuple[Float, Float]]) -> bool:
-        """Whether whoever stands at a level that no capacity decides is at a bound, or can run nothing."""
-        rest = ~np.isin(self.key, list(decided))
-        return bool((self.optimum.high | self.optimum.low | self.nowhere)[rest].all())
-
     def _heights(self, decided: dict[float, tuple[Float, Float]]) -> list[Height]:
+        """All levels, with the derivatives of the decided ones."""
         optimum, d = self.optimum, len(self.optimum.full)
         levels = np.sort(list(decided)) if self.first else np.unique(self.key)
         order = np.argsort(self.key, kind="stable")
@@ -175,7 +168,7 @@ class _Rates:
     # -- one level -------------------------------------------------------------------------------------------------
 
     def _level(self, level: float) -> tuple[Float, Float] | None:
-        """Its derivatives by full row, from the right and from the left."""
+        """The derivatives of a level by full row, from the right and from the left; None where conditions fail."""
         optimum, d = self.optimum, len(self.optimum.full)
         here, before = self.key == level, self.key < level
         # users above who are at a lower bound can still move to other servers
@@ -199,23 +192,15 @@ class _Rates:
         return moving[:, :d].min(axis=0), -moving[:, d:].min(axis=0)
 
     def _apart(self, columns: Indices, part: Mask) -> list[tuple[Indices, Mask]]:
-        """Capacities in groups that no user of these joins, and the users of each."""
+        """Capacities in groups that no user connects, and the users of each."""
         optimum = self.optimum
         if self.others:
             return [(columns, np.ones(len(part), dtype=bool))]
         if not len(columns):
             return []
-        loads: Any = optimum.loads[optimum.full[columns]]
-        needs: Any
-        n = len(part)
-        if is_sparse(loads):
-            mine = np.flatnonzero(part[optimum.user])
-            to_user = sp.csr_array((np.ones(len(mine)), (mine, optimum.user[mine])), shape=(len(optimum.user), n))
-            needs = (sp.csr_array(loads) @ to_user) > 0
-        else:
-            needs = np.zeros((len(columns), n), dtype=bool)
-            needs[:, optimum.user] = loads > 0
-            needs &= part
+        n, mine = len(part), np.flatnonzero(part[optimum.user])
+        to_user = sp.csr_array((np.ones(len(mine)), (mine, optimum.user[mine])), shape=(len(optimum.user), n))
+        needs: Any = (optimum.loads[optimum.full[columns]] @ to_user) > 0
         if len(columns) == 1:
             return [(columns, np.asarray(needs.sum(axis=0)).ravel() > 0)]
         together = needs.astype(float) @ needs.astype(float).T
@@ -224,7 +209,7 @@ class _Rates:
         return [(columns[g], np.asarray(needs[g].sum(axis=0)).ravel() > 0) for g in groups]
 
     def _component(self, columns: Indices, level: float, here: Mask, before: Mask, users: Mask) -> Mask | None:
-        """Write down how fast the users of a level rise whom a group of capacities holds, and say who they are."""
+        """Determine the rises of the users of a level whom a group of capacities holds, and return these users."""
         optimum, d = self.optimum, len(self.optimum.full)
         rows = optimum.full[columns]
         system = OptimalityConditions(optimum, np.zeros(len(optimum.user)))
@@ -233,8 +218,6 @@ class _Rates:
         system.bounds_apart()
         whole = level or float(self.z.max()) or 1.0
         conditions, units = system.conditions(rows, whole / optimum.program.usable_rows[rows], whole, ~users)
-        if len(units) > MOST_COLUMNS:
-            raise _Unknown
         now = np.flatnonzero(here & (conditions.main[: len(here)] >= 0))
         held = np.zeros(len(here), dtype=bool)
         if not len(now):
@@ -271,7 +254,7 @@ class _Rates:
         return Face(conditions, [Ties(users, np.append(1.0, np.zeros(len(users) - 1)))], rays=rays)
 
     def _pays(self, conditions: Conditions, face: Face, users: Indices) -> bool:
-        """Whether prices can be such that any of these users pays; if not, their limits hold them and nothing else."""
+        """Whether prices exist at which any of these users pays; if not, only their limits hold them."""
         if not conditions.high[users].all():
             return True
         own = conditions.rows_of(conditions.main[users]).sum(axis=1)
@@ -279,7 +262,7 @@ class _Rates:
         return found is None or found[0] < -HELD * float(np.abs(own).max(initial=0.0))
 
     def _parting(self, conditions: Conditions, face: Face, users: Indices, goal: Float) -> Float | None:
-        """Rates of the users of a level, those who are held first at the smallest."""
+        """Rates of the users of a level, where those held first have the smallest."""
         rates: Any = np.zeros(len(users))
         low, high = conditions.low[users], conditions.high[users]
         open_to = ~(low & high)
@@ -290,7 +273,7 @@ class _Rates:
             found = face.least(goal)
             self.programs += face.programs - before
             if self.programs > MOST_PROGRAMS:
-                raise _Unknown
+                raise NotCovered
             if found is None:
                 return None
             rise, theta = found
@@ -300,7 +283,7 @@ class _Rates:
             main = conditions.main[users]
             own = conditions.own_multipliers(theta)[main]
             held = open_to & (own > HELD * conditions.size[main])
-            if own[open_to & ~low].sum() < 1 - 1e-6:  # the rest of the weight lies on limits
+            if own[open_to & ~low].sum() < 1 - 1e-6:  # the rest of the weight is on limits
                 held |= open_to & high
             if not held.any():
                 return None
@@ -311,7 +294,7 @@ class _Rates:
 
 
 def _minus(goals: Float, rows: Float, rises: Float) -> Float:
-    """Prices' worth less what users pay for their own rise, with zero for what is left of terms that cancel."""
+    """Worth of prices less the users' payments for their own rise, with zero where terms cancel."""
     out = goals - rows @ rises
     terms = np.abs(goals) + np.abs(rows) @ np.abs(rises)
     return np.where(np.abs(out) > CANCELS * terms, out, 0.0)

@@ -1,57 +1,71 @@
-"""A policy's program at the tasks of an allocation: what is full, who is at which bound, what a task brings there."""
+"""A policy's program at the tasks of an allocation, and the conditions on optimal multipliers there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from fairopt.blocks.algebra import AtLeast, tiers_of
-from fairopt.blocks.base import Block, is_ours
+from fairopt.blocks.base import blocks_within, is_ours
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Tiers, Total
 from fairopt.blocks.shares import Share
-from fairopt.formulation.program import ConeModel, Program
-from fairopt.proofs.conditions import gradient_of
+from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
+from fairopt.proofs.conditions import linear_rows
+from fairopt.proofs.derivatives.multipliers import Conditions, Ties, is_sparse
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
 
-__all__ = [
-    "TIES", "Optimum", "Power", "Ranked", "Rest", "first_tier", "log_share_slope", "log_worth", "parts",
-]  # fmt: skip
 
-Float = NDArray[np.floating[Any]]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
-
-# What is left of a capacity that counts as full, and of a task limit that counts as reached. In 600 answers of every
-# method full rows had 1e-16 to 1e-6 left (interior points on servers), others 1e-4 and more; limits 1e-16 to 1e-7.
+# The rest of a capacity that counts as full, and of a task limit that counts as reached. In 600 answers of all methods
+# full rows had a rest of 1e-16 to 1e-6 (interior points on servers), others 1e-4 and more; limits 1e-16 to 1e-7.
 FULL = 1e-6
-# The part of a user's tasks that is none: where prices make a server too dear by r, interior points leave 1e-10 / r.
+# The part of a user's tasks that counts as 0: where a server is too dear by r, interior points leave 1e-10 / r.
 USED = 1e-6
-# The part of what a user could run alone that is none, under objectives that may leave users with nothing.
+# The part of what a user could run alone that counts as 0, under objectives that may leave users with nothing.
 NOTHING = 1e-7
-ROUNDING = 1e-15  # and under objectives that level users, where lower bounds of others may leave somebody nothing
-# Differences of shares, and distances from limits, that count as none under objectives that level users. Linear
-# programs and water-filling leave 1e-16 to 1e-10; the coarser ones are for where that explains nothing, as after tiers
-# (and so is ten times as much of a capacity: at alpha = 5 solvers leave 1e-6 to 1e-4 of what only the rich need).
+ROUNDING = 1e-15  # and under objectives that level users, where lower bounds of others may leave a user nothing
+# Differences of shares, and distances from limits, that count as 0 under objectives that level users. Linear programs
+# and water-filling leave 1e-16 to 1e-10; the coarser ones are for points that these do not explain, as after tiers (and
+# so is ten times as large a rest of a capacity: at alpha = 5 solvers leave 1e-6 to 1e-4 of what only the rich need).
 TIES = (1e-8, 1e-6, 1e-5)
 
 
-class _Unknown(Exception):
-    """What the blocks say is not enough, or not for so many."""
+MOST_COLUMNS = 3000  # multipliers beyond which their equations are not solved: 3,000 take 10 s
+
+
+class NotCovered(Exception):
+    """The blocks do not determine derivatives in closed form, or the program is too large."""
+
+
+class Rest(NamedTuple):
+    """Conditions that hold with equality, linear or linearised at the point.
+
+    ``charges`` (n_conditions, n_pairs) is what a unit of each multiplier charges per task; ``signed`` are the
+    equations; ``known`` says that all conditions are linear or in closed form, ``straight`` that all are linear.
+    """
+
+    charges: sp.csr_array
+    signed: Mask
+    known: bool
+    straight: bool
 
 
 class Optimum:
-    """A policy's program at the tasks of an allocation: who is at which bound, and what is full."""
+    """A policy's program at the tasks of an allocation: users at their bounds, and full capacities.
+
+    Pairs where no tasks can ever run are left out: ``user``, ``tasks``, ``reach`` and ``used`` have shape (n_pairs,) of
+    the others. ``runs``, ``low`` and ``high`` (n_users,) are users with tasks, at a lower and at an upper bound;
+    ``full`` are the rows of ``loads`` that are used up.
+    """
 
     def __init__(self, allocation: Allocation, tie: float) -> None:
         policy = allocation.policy
@@ -59,7 +73,7 @@ class Optimum:
         self.objective: Objective = first_tier(allocation)
         self.tiered = isinstance(policy.objective, Tiers)
         constraints = tuple(policy.constraints)
-        ours = all(is_ours(block) for block in _within((self.objective, constraints)))
+        ours = all(map(is_ours, blocks_within((self.objective, constraints))))
         self.program = program = Program(allocation.instance, self.objective, constraints, merge=ours)
         self.evidence = allocation.evidence_prices
         if program.empty:
@@ -69,10 +83,8 @@ class Optimum:
         self.levelled = len(alone) == 1 and isinstance(alone[0], (MaxMin, Leximin)) and is_ours(alone[0])
         pairs = program.pairs
         tasks = self.point.tasks_by_server[pairs.user, pairs.server]
-        # pairs that nothing can ever run at: of users bounded by zero, and of resources reserved altogether
-        shut = program.high[pairs.user] <= 0
-        if (closed := program.usable_rows <= 0).any():
-            shut = shut | (np.asarray(pairs.loads.T @ closed.astype(float)).ravel() > 0)
+        # pairs where no tasks can ever run: of users bounded by zero, and of resources that are reserved altogether
+        shut = (program.high[pairs.user] <= 0) | program.closed_pairs
         self.kept = np.flatnonzero(~shut)
         every = not shut.any()
         self.user, self.tasks = pairs.user[self.kept], tasks[self.kept]
@@ -83,7 +95,7 @@ class Optimum:
         self.reach = self.tasks if bends or self.levelled else program.most[self.user]
         self.runs = self.total > (0.0 if bends else (ROUNDING if self.levelled else NOTHING) * program.most)
         self.used = self.runs[self.user] & (self.tasks > USED * self.total[self.user])
-        if program.single and self.levelled:  # whom lower bounds of others leave nothing: it has one place to rise at
+        if program.single and self.levelled:  # also where lower bounds of others leave nothing
             self.used |= ~self.runs[self.user]
         full = max(FULL, 10 * tie)
         near = tie if self.levelled else full
@@ -113,28 +125,47 @@ class Optimum:
 
     @property
     def hint(self) -> Float | None:
-        """The evidence, by usable fraction of each full row."""
+        """The evidence's prices, by usable fraction of each row, shape (n_rows,); None without."""
         program = self.program
         if self.evidence is None or self.evidence.shape != program.given.capacities.shape:
             return None
         first = np.unique(program.unmerged.server_classes, return_index=True)[1] if program.merge else slice(None)
-        whole = program.instance.capacities * program.instance.counts[:, None]
-        return (self.evidence[first] * whole).ravel() / np.where(program.usable_rows > 0, program.usable_rows, 1.0)
+        usable = np.where(program.usable_rows > 0, program.usable_rows, 1.0)
+        return (self.evidence[first] * program.whole_capacities).ravel() / usable
 
     @cached_property
     def rest(self) -> Rest:
-        """The policy's conditions that are no bounds."""
-        return _rest(self)
-
-
-def _within(value: Any) -> Iterator[Block]:
-    """Blocks, and those that they hold."""
-    if isinstance(value, Block):
-        yield value
-        value = tuple(vars(value).values())
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _within(part)
+        """The policy's conditions other than bounds."""
+        program, point = self.program, self.point
+        rows: list[Any] = [sp.csr_array((0, len(self.user)))]
+        signed: list[Mask] = [np.zeros(0, dtype=bool)]
+        known = straight = True
+        if program.rest:
+            cone, pairs = ConeModel(program), program.pairs
+            cone.unknowns.save_value(point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
+            for block, _, condition in cone.rest:
+                linear = all(argument.is_affine() for argument in condition.args)
+                if isinstance(block, AtLeast) and not linear and all(map(is_ours, blocks_within(block))):
+                    if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
+                        continue
+                    powers, ranked = parts(block.objective, point)
+                    if ranked:
+                        raise NotCovered
+                    rows.append(-sp.csr_array(np.exp(log_worth(self, powers))[None, :]))
+                    signed.append(np.zeros(1, dtype=bool))
+                    straight = False
+                    continue
+                known, straight = known and linear, straight and linear
+                found = linear_rows(condition, cone.unknowns)
+                if found is None:
+                    raise NotCovered
+                slopes = found.slopes.T.tocsr()
+                terms = np.asarray(abs(slopes) @ np.abs(cone.unknowns.value)).ravel()
+                tight = found.values >= -FULL * np.maximum(terms, np.abs(found.values))
+                binds = np.flatnonzero(tight | (not found.inequality))
+                rows.append((slopes[binds] @ sp.diags_array(1.0 / cone.scale))[:, self.kept])
+                signed.append(np.full(len(binds), not found.inequality))
+        return Rest(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), known, straight)
 
 
 # -- what objectives are worth -----------------------------------------------------------------------------------------
@@ -157,14 +188,10 @@ class Ranked(NamedTuple):
 
 
 def _bends(objective: Objective) -> bool:
-    """Whether an objective gives everybody something: shares near zero are worth ever more."""
-    return isinstance(objective, (AlphaFair, FairnessEfficiency)) and _alpha(objective) > 0
-
-
-def _alpha(objective: AlphaFair | FairnessEfficiency) -> float:
-    if isinstance(objective, AlphaFair):
-        return objective.alpha
-    return objective.beta if objective.beta != 1 else 0.0
+    """Whether an objective's slope is infinite at shares of zero, so that every user has tasks."""
+    if isinstance(objective, FairnessEfficiency):
+        return objective.beta > 0 and objective.beta != 1
+    return isinstance(objective, AlphaFair) and objective.alpha > 0
 
 
 def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Ranked]]:
@@ -176,7 +203,7 @@ def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Ranked]
             continue
         log_factor = float(np.log(factor))
         if not is_ours(term):
-            raise _Unknown
+            raise NotCovered
         if isinstance(term, Total):
             powers.append(Power(log_factor, term.share, 0.0))
         elif isinstance(term, AlphaFair):
@@ -188,14 +215,15 @@ def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Ranked]
         elif isinstance(term, OrderedWeighted):
             ranked.append(Ranked(factor, term.share, term.weights))
         else:
-            raise _Unknown
+            raise NotCovered
     return powers, ranked
 
 
 def _of_measure(term: FairnessEfficiency, point: Point) -> list[Power]:
-    """``|f| = P^(1/b) S^(lam - (1-b)/b)`` with ``P = sum_j w_j (s_j/w_j)^(1-b)`` and ``S = sum_j s_j``, differentiated.
+    """Derivatives of the measure of fairness and efficiency f (Joe-Wong et al. 2013).
 
-    The derivative by s_j is ``|f| (a (s_j/w_j)^-b / P + (l - a) / S)``, with P and S the sums of its two logarithms.
+    With ``P = sum_j w_j (s_j/w_j)^(1-b)`` and ``S = sum_j s_j``, ``|f| = P^(1/b) S^(lam - (1-b)/b)``, and its
+    derivative by s_j is ``|f| (a (s_j/w_j)^-b / P + (l - a) / S)``, with the threshold a and the emphasis l.
     """
     log_f, log_p, log_total = _log_measure(term, point)
     out = []
@@ -220,9 +248,9 @@ def _log_measure(term: FairnessEfficiency, point: Point) -> tuple[float, float, 
 def log_share_slope(term: Objective, point: Point) -> float:
     """Logarithm of the derivative of the equal share of the same value by the objective.
 
-    If all had the same share z per weight, alpha-fairness would be ``W u(z)``, a total ``W z``, the smallest share z,
-    ordered weights ``z sum v``, and the measure of fairness and efficiency ``sgn(1-b) W (z W)^lam``: each is solved for
-    z (Atkinson 1970, for alpha-fairness: the power mean).
+    If all users had the same share z per weight, alpha-fairness would be ``W u(z)``, a total ``W z``, the smallest
+    share z, ordered weights ``z sum v``, and the measure of fairness and efficiency ``sgn(1-b) W (z W)^lam``: each is
+    solved for z (for alpha-fairness the power mean, Atkinson 1970).
     """
     w = point.weights
     log_weight = float(np.log(w.sum()))
@@ -239,7 +267,7 @@ def log_share_slope(term: Objective, point: Point) -> float:
 
 
 def log_worth(optimum: Optimum, powers: Sequence[Power]) -> Float:
-    """Logarithm of what a task of each pair brings, by the parts that have a derivative."""
+    """Logarithm of the worth of a task of each pair, by the parts that have a derivative, shape (n_pairs,)."""
     out: Float = np.full(len(optimum.user), -np.inf)
     for log_factor, share, alpha in powers:
         c = share.coefficients(optimum.program.instance)
@@ -251,78 +279,130 @@ def log_worth(optimum: Optimum, powers: Sequence[Power]) -> Float:
     return out
 
 
-# -- other conditions --------------------------------------------------------------------------------------------------
-
-
-class Rest(NamedTuple):
-    """Conditions that hold with equality, linear or touched where they stand.
-
-    ``charges`` of shape (n_conditions, n_pairs) is what a unit of each multiplier charges per task; ``signed`` says
-    which are equations; ``known`` that all of them are linear or in closed form, ``straight`` that all are linear.
-    """
-
-    charges: sp.csr_array
-    signed: Mask
-    known: bool
-    straight: bool
-
-
-def _rest(optimum: Optimum) -> Rest:
-    program, point = optimum.program, optimum.point
-    rows: list[Any] = []
-    signed: list[Mask] = []
-    known = straight = True
-    if program.rest:
-        cone = ConeModel(program)
-        pairs = program.pairs
-        cone.unknowns.save_value(point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
-        for block, _, condition in cone.rest:
-            if isinstance(block, AtLeast) and not _straight(condition) and all(map(is_ours, _within(block))):
-                if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
-                    continue
-                powers, ranked = parts(block.objective, point)
-                if ranked:
-                    raise _Unknown
-                rows.append(-sp.csr_array(np.exp(log_worth(optimum, powers))[None, :]))
-                signed.append(np.zeros(1, dtype=bool))
-                straight = False
-                continue
-            if not _straight(condition):
-                known = straight = False
-            found = _touched(condition, cone)
-            rows.append(found[0][:, optimum.kept])
-            signed.append(found[1])
-    empty = sp.csr_array((0, len(optimum.user)))
-    return Rest(
-        sp.csr_array(sp.vstack([empty, *rows])), np.concatenate([np.zeros(0, dtype=bool), *signed]), known, straight
-    )  # fmt: skip
-
-
-def _straight(condition: cp.Constraint) -> bool:
-    return all(argument.is_affine() for argument in condition.args)
-
-
-def _touched(condition: cp.Constraint, cone: ConeModel) -> tuple[sp.csr_array, Mask]:
-    """Rows of a condition that hold with equality, per task of each pair, and whether they are equations."""
-    equation = isinstance(condition, (cp.constraints.Equality, cp.constraints.Zero))
-    bounds = (cp.constraints.Inequality, cp.constraints.NonPos, cp.constraints.NonNeg)
-    if not equation and not isinstance(condition, bounds):
-        raise _Unknown
-    if any(v.id != cone.unknowns.id for v in condition.variables()):
-        raise _Unknown
-    expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
-    sign = -1.0 if isinstance(condition, cp.constraints.NonNeg) else 1.0
-    jacobian = gradient_of(expression, cone.unknowns)
-    if jacobian is None:
-        raise _Unknown
-    jacobian = sign * sp.csr_array(jacobian).T.tocsr()
-    value = sign * np.asarray(expression.value, dtype=float).ravel(order="F")
-    terms = np.asarray(abs(jacobian) @ np.abs(cone.unknowns.value)).ravel()
-    binds = np.flatnonzero(equation | (value >= -FULL * np.maximum(terms, np.abs(value))))
-    return jacobian[binds] @ sp.diags_array(1.0 / cone.scale), np.full(len(binds), equation)
-
-
 def first_tier(allocation: Allocation) -> Any:
     """The objective of an allocation's policy, the first of tiers; None where it has none."""
     objective: Any = getattr(allocation.policy, "objective", None)
     return tiers_of(objective)[0]
+
+
+# -- the conditions on multipliers -------------------------------------------------------------------------------------
+
+
+class OptimalityConditions:
+    """The conditions on the multipliers of a sum of objectives: pairs, and columns beyond the capacities'."""
+
+    def __init__(self, optimum: Optimum, worth: Float) -> None:
+        n = optimum.program.instance.n_users
+        self.optimum, self.worth = optimum, worth
+        self.rate: Float = np.ones(len(worth))
+        self.low, self.high, self.own = optimum.low.copy(), optimum.high.copy(), np.zeros(n, dtype=bool)
+        self.ranked_value = 0.0
+        self.columns: list[tuple[Indices, Float, float]] = []  # charges of further multipliers: pairs, values, unit
+        self.apart = 0  # multipliers of users ranked twice: each is a pair of its own, of a user of its own
+
+    def rank(self, terms: Sequence[Ranked], unit: float) -> list[Ties]:
+        """Add the ranked terms, times a unit, and return their ties."""
+        ties = [found for term in terms for found in self._rank(term, unit)]
+        self.bounds_apart()
+        return ties
+
+    def _rank(self, term: Ranked, unit: float) -> list[Ties]:
+        """Add the unambiguous part of a ranked term to the worth of tasks, and return the ties of the rest."""
+        optimum = self.optimum
+        z = optimum.relative_shares(term.share)
+        n, order = len(z), np.argsort(z, kind="stable")
+        v = np.zeros(n)
+        v[: min(n, len(term.v))] = np.asarray(term.v[:n]) * term.factor * unit
+        self.ranked_value += float(v @ z[order])
+        starts = np.flatnonzero(np.diff(z[order], prepend=-np.inf) > optimum.tie * z[order])
+        ends = np.append(starts[1:], n)
+        certain = np.empty(n)
+        certain[order] = v
+        rate = optimum.rates(term.share)
+        ties: list[Ties] = []
+        for g in np.flatnonzero(v[starts] > v[ends - 1]):  # users of equal weights are not ambiguous
+            users, places = order[starts[g] : ends[g]], v[starts[g] : ends[g]]
+            certain[users] = 0.0
+            if self.own[users].any():
+                ties.append(Ties(self._rank_apart(users, rate, float(places[0])), places))
+                continue
+            self.own[users] = True
+            self.rate = np.where(np.isin(optimum.user, users), rate, self.rate)
+            ties.append(Ties(users, places))
+        self.worth = self.worth + rate * certain[optimum.user]
+        return ties
+
+    def _rank_apart(self, users: Indices, rate: Float, unit: float) -> Indices:
+        """A column for the multiplier of each user, as of a further user of one pair; the indices of these users."""
+        n, at = len(self.optimum.low), len(self.worth)
+        made = n + self.apart + np.arange(len(users))
+        for k, j in enumerate(users):
+            pairs = np.flatnonzero(self.optimum.user == j)
+            self.columns.append((np.append(pairs, at + self.apart + k), np.append(-rate[pairs], 1.0), unit))
+        self.apart += len(users)
+        return made
+
+    def bounds_apart(self) -> None:
+        """A column for the bound of each ranked user whose share differs by server: two multipliers, two rates."""
+        optimum, user = self.optimum, self.optimum.user
+        first = np.searchsorted(user, np.arange(len(self.own)))
+        differs = np.abs(self.rate - self.rate[first[user]]) > 1e-12 * self.rate
+        bounded = self.own & (self.low | self.high) & optimum.runs
+        for j in np.unique(user[differs & bounded[user]]):
+            pairs = np.flatnonzero(user == j)
+            for at_bound, sign in ((self.high, 1.0), (self.low, -1.0)):
+                if at_bound[j]:
+                    unit = (self.ranked_value or 1.0) / optimum.total[j]
+                    self.columns.append((pairs, np.full(len(pairs), sign), unit))
+                    at_bound[j] = False
+
+    def conditions(
+        self, rows: Indices, scale: Float, whole: float, lost: Mask | None = None, paid: Float | None = None
+    ) -> tuple[Conditions, Float]:
+        """The conditions, and the unit of each multiplier: prices, those of other conditions, and others.
+
+        Prices are of capacities given as rows of the optimum's loads, about as large as ``scale``; ``whole`` is about
+        the worth of everything. Users who are ``lost`` leave no condition; ``paid`` is the cost of tasks at given
+        prices.
+        """
+        optimum, apart, rest = self.optimum, self.apart, self.optimum.rest
+        per_unit: Any = abs(rest.charges) @ sp.diags_array(optimum.program.size[optimum.user])
+        most = per_unit.max(axis=1).toarray().ravel() if rest.charges.shape[0] else np.zeros(0)
+        others = [unit for *_, unit in self.columns]
+        units = np.concatenate([scale, whole / np.where(most > 0, most, 1.0), others])
+        signed = np.concatenate([np.zeros(len(scale), dtype=bool), rest.signed, np.zeros(len(others), dtype=bool)])
+        if len(units) > MOST_COLUMNS:
+            raise NotCovered
+        charges: Any = optimum.loads[rows]
+        if len(units) > len(scale):
+            charges = sp.vstack([sp.csr_array(charges), rest.charges])
+            charges = sp.vstack([sp.hstack([charges, sp.csr_array((charges.shape[0], apart))]), self._further()])
+        charges = sp.csc_array(sp.diags_array(units) @ charges) if is_sparse(charges) else units[:, None] * charges
+        kept: Any = slice(None)
+        if lost is not None and lost.any():
+            kept = np.flatnonzero(np.append(~lost[optimum.user], np.ones(apart, dtype=bool)))
+
+        def by_pair(values: NDArray[Any], made: Any) -> NDArray[Any]:
+            return np.append(values, made * np.ones(apart, dtype=values.dtype))[kept]
+
+        def by_user(values: Mask, made: bool) -> Mask:
+            return np.append(values, np.full(apart, made))
+
+        worth, size = self.worth, None
+        if paid is not None:
+            worth, size = worth - paid, by_pair(np.maximum(np.abs(worth), paid), 1)
+        conditions = Conditions(
+            charges[:, kept], by_pair(worth, 0), by_pair(self.rate, 1),
+            by_pair(optimum.user, len(self.own) + np.arange(apart)), by_pair(optimum.tasks, 0),
+            by_pair(optimum.reach, 0), by_pair(optimum.used, True),
+            by_user(self.low, False), by_user(self.high, False), by_user(self.own, True), signed, size,
+        )  # fmt: skip
+        return conditions, units
+
+    def _further(self) -> Any:
+        """Charges of the multipliers of neither capacities nor other conditions, (n_columns, n_pairs)."""
+        of_column = np.repeat(np.arange(len(self.columns)), [len(pairs) for pairs, *_ in self.columns])
+        pairs = [np.zeros(0, dtype=np.intp), *(pairs for pairs, *_ in self.columns)]
+        values = [np.zeros(0), *(values for _, values, _ in self.columns)]
+        shape = (len(self.columns), len(self.worth) + self.apart)
+        return sp.csr_array((np.concatenate(values), (of_column, np.concatenate(pairs))), shape=shape)

@@ -1,37 +1,36 @@
 """Prices as derivatives: what one more unit of a capacity is worth, and what one unit less costs.
 
-Worked out from the policy's blocks, the instance and the tasks; what a method found on its way is a hint at most. The
-coefficients of shares are held as they are, and so are task limits, bounds in tasks (those of `SharingIncentive` too,
-although slices grow with capacity), levels of other constraints, and who may run where. A `Reserve` of a fraction f
-stays a fraction: of one more unit 1 - f can be used.
+They are computed from the policy's blocks, the instance and the tasks; evidence of a method is a hint at most. The
+coefficients of shares are constant, and so are task limits, bounds in tasks (those of `SharingIncentive` too, although
+slices grow with capacity), levels of other constraints, and eligibility. A `Reserve` of a fraction f stays a fraction:
+of one more unit 1 - f can be used.
 
-A concave program's value has a derivative from each side, the least and the largest of its optimal multipliers
-(`multipliers`). Those of leximin, level by level, are in `level_rises`.
+The value of a concave program has a derivative from each side, the least and the largest of its optimal multipliers
+(Rockafellar 1970; `multipliers`). Those of leximin, level by level, are in `level_rises`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.blocks.shares import asked_once
 from fairopt.errors import InvalidBlock
-from fairopt.formulation.program import ConeModel
+from fairopt.formulation.program import ConeModel, Float
 from fairopt.proofs.conditions import gradient_of
 from fairopt.proofs.derivatives.level_rises import heights
 from fairopt.proofs.derivatives.multipliers import TRUST, Face
-from fairopt.proofs.derivatives.optimality import MOST_COLUMNS, OptimalityConditions
 from fairopt.proofs.derivatives.optimum import (
     TIES,
+    NotCovered,
+    OptimalityConditions,
     Optimum,
     Ranked,
-    _Unknown,
     first_tier,
     log_share_slope,
     log_worth,
@@ -41,26 +40,15 @@ from fairopt.proofs.derivatives.optimum import (
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
 
-__all__ = ["LevelPrices", "Prices", "level_prices", "prices", "share_prices"]
-
-Float = NDArray[np.floating[Any]]
-
 
 @dataclass(frozen=True)
 class LevelPrices:
-    """A level of a leximin, and what capacities are worth to it.
+    """A level of a leximin, in shares per weight, the labels of the users held there, and its derivatives by the
+    capacities.
 
-    Attributes
-    ----------
-    level : float
-        Share per weight of the users held there.
-    users : tuple of str
-        Their labels.
-    prices : ndarray of shape (n_servers, n_resources)
-        By how much the level (the smallest share per weight of these users) rises per unit more of each capacity.
-        Negative where earlier levels rise at its cost.
-    prices_left : ndarray of shape (n_servers, n_resources)
-        By how much it falls per unit less; infinite where less capacity leaves no allocation.
+    ``prices`` (n_servers, n_resources) are by how much the level (the smallest share per weight of these users) rises
+    per unit more of each capacity: negative where earlier levels rise at its cost. ``prices_left`` (n_servers,
+    n_resources) are by how much it falls per unit less: infinite where less capacity leaves no allocation.
     """
 
     level: float
@@ -71,14 +59,9 @@ class LevelPrices:
 
 @dataclass(frozen=True)
 class Prices:
-    """Derivatives of an objective from the right and from the left, up to a common factor.
+    """Derivatives (n_servers, n_resources) of an objective from the right and from the left, up to a common factor.
 
-    Attributes
-    ----------
-    right, left : ndarray of shape (n_servers, n_resources)
-        Without the factor.
-    log_factor : float
-        Its logarithm: powers of shares leave the range of floats.
+    The factor is given by its logarithm: powers of shares exceed the range of floats.
     """
 
     right: Float
@@ -97,8 +80,8 @@ class Prices:
 def prices(allocation: Allocation) -> Prices | None:
     """Derivatives of the objective (of its first level, or first tier) by each capacity.
 
-    None where the tasks are no optimum of the policy as far as these conditions can tell, and where blocks of one's own
-    have no evidence that satisfies them. The evidence itself, if any, of what is not a policy that decides tasks.
+    None where the tasks do not satisfy the optimality conditions of the policy, and for blocks of the user's own
+    without evidence that satisfies them. For a policy that does not decide tasks, the evidence itself, if any.
     """
     if not _decides_tasks(allocation):
         evidence = allocation.evidence_prices
@@ -110,7 +93,7 @@ def prices(allocation: Allocation) -> Prices | None:
             return Prices(nothing, nothing)
         try:
             found = _of_first_level(optimum) if optimum.levelled else _of_value(optimum)
-        except _Unknown:
+        except NotCovered:
             found = _of_evidence(optimum)
         if found is not None:
             right, left, log_factor = found
@@ -120,10 +103,10 @@ def prices(allocation: Allocation) -> Prices | None:
 
 @asked_once()
 def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
-    """Every level of a leximin with its derivatives, from the lowest up, one for each height at which users stand.
+    """Every level of a leximin with its derivatives, from the lowest up, one for each level at which users are.
 
-    None for other policies, and where the structure is not covered: curved conditions that bind, points that are not
-    exact enough.
+    None for other policies, and where the structure is not covered: binding conditions that are not linear, and points
+    that are not exact enough.
     """
     objective = first_tier(allocation)
     if not (isinstance(objective, Leximin) and _decides_tasks(allocation)):
@@ -134,26 +117,25 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
             return ()
         try:
             found = heights(optimum)
-        except _Unknown:
+        except NotCovered:
             return None
         if found is not None:
             labels, nothing = optimum.program.instance.users, np.zeros(allocation.instance.capacities.shape)
             nothing.setflags(write=False)  # shared by all levels that limits decide
-            return tuple(
-                LevelPrices(
-                    h.level, tuple(labels[j] for j in h.users),
-                    *(nothing if x is None else optimum.shown(np.maximum(x, least)) for x in (h.right, h.left)),
-                )
-                for h, least in zip(found, [0.0, *[-np.inf] * len(found)], strict=False)  # the first never falls
-            )  # fmt: skip
+            levels: list[LevelPrices] = []
+            for h in found:
+                least = -np.inf if levels else 0.0  # the first level never falls
+                sides = (nothing if x is None else optimum.shown(np.maximum(x, least)) for x in (h.right, h.left))
+                levels.append(LevelPrices(h.level, tuple(labels[j] for j in h.users), *sides))
+            return tuple(levels)
     return None
 
 
 @asked_once()
 def share_prices(allocation: Allocation) -> Float | None:
-    """Derivatives of the share, equal for all per weight, that the objective would value as much.
+    """Derivatives of the equal share per weight that the objective values as much.
 
-    None where `prices` is; `InvalidBlock` if no share stands for the objective's value.
+    None where `prices` is; `InvalidBlock` if the objective's value corresponds to no share.
     """
     found = prices(allocation)
     if found is None:
@@ -191,7 +173,7 @@ def _of_first_level(optimum: Optimum) -> tuple[Float, Float, float] | None:
 
 
 def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
-    """Derivatives by the usable fraction of each row, from the right and from the left, and their common factor."""
+    """Derivatives by the usable fraction of each row, from the right and the left, and their factor's logarithm."""
     face, scale, log_factor = _face(optimum)
     if not face.sound:
         return None
@@ -216,26 +198,19 @@ def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
 def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     """All optimal multipliers of a sum of objectives, their units, and the logarithm of the objective's."""
     if not optimum.rest.known:
-        raise _Unknown
-    powers, ranked = parts(optimum.objective, optimum.point)
-    logs = log_worth(optimum, powers)
-    log_factor = _largest_log(optimum, logs) if powers else 0.0
-    with np.errstate(over="ignore"):
-        worth = np.exp(logs - log_factor)
-    lost = np.zeros(optimum.program.instance.n_users, dtype=bool)  # worth beyond floats: only a bound explains that
+        raise NotCovered
+    worth, ranked, log_factor = _worth(optimum)
+    lost = np.zeros(optimum.program.instance.n_users, dtype=bool)  # an infinite worth is only possible at a bound
     lost[optimum.user[~np.isfinite(worth)]] = True
     if (lost & ~optimum.high).any():
-        raise _Unknown
+        raise NotCovered
     system = OptimalityConditions(optimum, np.where(lost[optimum.user], 0.0, worth))
-    ties = [found for term in ranked for found in system.rank(term, float(np.exp(-log_factor)))]
-    system.bounds_apart()
+    ties = system.rank(ranked, float(np.exp(-log_factor)))
     money = optimum.tasks * system.worth * ~lost[optimum.user]
     whole = float(money.sum()) + system.ranked_value or 1.0
     on_row = np.asarray(optimum.loads[optimum.full] @ money).ravel() + system.ranked_value
     scale = np.where(on_row > 0, on_row, whole) / optimum.program.usable_rows[optimum.full]
     conditions, units = system.conditions(optimum.full, scale, whole, lost)
-    if len(units) > MOST_COLUMNS:
-        raise _Unknown
     hint = None
     if optimum.hint is not None and len(units) == len(optimum.full):
         with np.errstate(over="ignore", invalid="ignore"):
@@ -244,63 +219,57 @@ def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     return Face(conditions, ties, hint, 1e-3 if optimum.tiered else 0.0), units, log_factor
 
 
-def _largest_log(optimum: Optimum, log_worth: Float) -> float:
-    """Of those that prices have to explain."""
-    for chosen in (optimum.used & ~optimum.high[optimum.user], optimum.used, np.ones(len(log_worth), dtype=bool)):
-        finite = log_worth[chosen & np.isfinite(log_worth)]
-        if len(finite):
-            return float(finite.max())
-    return 0.0
+def _worth(optimum: Optimum) -> tuple[Float, list[Ranked], float]:
+    """The worth of a task of each pair, up to a factor, ranked terms, and the factor's logarithm."""
+    powers, ranked = parts(optimum.objective, optimum.point)
+    logs, log_factor = log_worth(optimum, powers), 0.0
+    for chosen in (optimum.used & ~optimum.high[optimum.user], optimum.used, np.ones(len(logs), dtype=bool)):
+        finite = logs[chosen & np.isfinite(logs)]
+        if powers and len(finite):  # the largest worth that prices have to explain
+            log_factor = float(finite.max())
+            break
+    with np.errstate(over="ignore"):
+        return np.exp(logs - log_factor), ranked, log_factor
 
 
 def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
-    """The method's prices, on both sides, if with some multipliers of other conditions they are optimal ones."""
+    """The method's prices, for both sides, if they are optimal with some multipliers of other conditions."""
     prices, tasks = optimum.hint, optimum.tasks
     if prices is None or not np.isfinite(prices).all():
         return None
     try:
-        ranked: list[Ranked] = []
-        log_factor = 0.0
         try:
-            powers, ranked = parts(optimum.objective, optimum.point)
-            logs = log_worth(optimum, powers)
-            log_factor = _largest_log(optimum, logs) if powers else 0.0
-            with np.errstate(over="ignore"):
-                worth = np.exp(logs - log_factor)
-        except _Unknown:
-            worth = _by_gradient(optimum)
+            worth, ranked, log_factor = _worth(optimum)
+        except NotCovered:
+            worth, ranked, log_factor = _by_gradient(optimum), [], 0.0
         with np.errstate(over="ignore"):
             by_row = prices * np.exp(-log_factor)
         system = OptimalityConditions(optimum, worth)
-        ties = [found for term in ranked for found in system.rank(term, float(np.exp(-log_factor)))]
-        system.bounds_apart()
+        ties = system.rank(ranked, float(np.exp(-log_factor)))
         cost = np.asarray(optimum.loads.T @ by_row).ravel()
         whole = float(tasks @ np.maximum(system.worth[: len(tasks)], cost)) or 1.0
         spare = np.maximum(optimum.program.usable_rows - np.asarray(optimum.loads @ tasks).ravel(), 0.0)
         if not (np.isfinite(whole) and by_row.min() >= -TRUST * whole and float(by_row @ spare) <= TRUST * whole):
             return None
-        none = np.zeros(0, dtype=np.intp)
-        conditions, units = system.conditions(none, np.zeros(0), whole, paid=cost)
-    except _Unknown:
+        conditions, _ = system.conditions(np.zeros(0, dtype=np.intp), np.zeros(0), whole, paid=cost)
+    except NotCovered:
         return None
-    if len(units) > MOST_COLUMNS or not Face(conditions, ties).sound:
-        return None
-    return prices, prices, 0.0
+    return (prices, prices, 0.0) if Face(conditions, ties).sound else None
 
 
 def _by_gradient(optimum: Optimum) -> Float:
-    """What a task of each pair brings by CVXPY's gradient of the objective (where it has a kink: one of several)."""
+    """The worth of a task of each pair by CVXPY's gradient of the objective (at a kink, one of several)."""
     cone = ConeModel(optimum.program)
     required = len(cone.model.required)
     expression = cp.sum(optimum.objective.expression(cone.model))
     if len(cone.model.required) > required or any(v.id != cone.unknowns.id for v in expression.variables()):
-        raise _Unknown
+        raise NotCovered
     pairs = optimum.program.pairs
     cone.unknowns.save_value(optimum.point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
     gradient = gradient_of(expression, cone.unknowns)
     if gradient is None:
-        raise _Unknown
+        raise NotCovered
     worth: Float = (gradient.toarray().ravel() / cone.scale)[optimum.kept]
     if not np.isfinite(worth).all():
-        raise _Unknown
+        raise NotCovered
     return worth

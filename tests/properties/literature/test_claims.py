@@ -605,7 +605,7 @@ def test_command_prints_tables_of_80_columns(run):
 
 def test_command_gives_reasons_for_one_paper(run):
     code, out = run("claims", "--paper", "slides")
-    assert code == 0 and "slides" in out and "MLF-DRS" not in out and "None found" in " ".join(out.split())
+    assert code == 0 and "slides" in out and "MLF-DRS" not in out and "No counterexample" in " ".join(out.split())
 
 
 def test_command_gives_json(run):

@@ -392,7 +392,7 @@ def test_gfj_below_the_line_of_pareto_efficiency_is_dominated() -> None:
     verdict = check(of(instance, [1, 2]), "pe")["pe"]
     assert not verdict.holds and verdict.witness.gains == {"b": 2.0}
     assert verdict.margin == 1.0  # b doubles what it has
-    assert str(verdict) == "with nobody running fewer, user 'b' could run 4 tasks instead of 2"
+    assert str(verdict) == "with no user running fewer, user 'b' could run 4 tasks instead of 2"
     assert check(fo.GFJ(beta=2, lam=-0.5).allocate(instance), "pe")["pe"].holds
 
 
@@ -568,7 +568,7 @@ def test_a_report_reads_as_text_in_a_terminal_and_in_a_notebook() -> None:
     console.print(report)
     shown = console.export_text()
     assert "[red]<b>" in shown and "NO" in shown and "most tasks" in shown
-    assert "<b>no</b>" in report._repr_html_() and "[red]&lt;b&gt;" in report._repr_html_()
+    assert "<b>NO</b>" in report._repr_html_() and "[red]&lt;b&gt;" in report._repr_html_()
     assert str(report).splitlines()[0].startswith("most tasks on Instance(2 users")
     assert repr(report).startswith("<PropertyReport of most tasks")
 
@@ -583,9 +583,9 @@ def test_a_sentence_counts_those_it_does_not_name() -> None:
     instance = fo.Instance(np.eye(5), np.full(5, 2.0))
     report = check(of(instance, np.full(5, 0.1)), ["pe", "si"])
     assert str(report["pe"]) == (
-        "with nobody running fewer, user 'user1' could run 2 tasks instead of 0.1 (4 users more could gain)"
+        "with no user running fewer, user 'user1' could run 2 tasks instead of 0.1 (4 more users could gain)"
     )
-    assert "(4 users more fall short)" in str(report["si"])
+    assert "(4 more users fall short)" in str(report["si"])
 
 
 def test_the_envy_matrix_is_drawn_with_labels_and_numbers() -> None:

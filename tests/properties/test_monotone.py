@@ -59,7 +59,7 @@ def test_drf_is_not_resource_monotone():
     assert (shown.before, shown.after) == (pytest.approx(1), pytest.approx(2 / 3))
     assert verdict.margin == pytest.approx(1 / 3)
     assert str(verdict) == (
-        "DRF here: with 4 times as much 'bandwidth', user 'b' gets 0.666667 tasks instead of 1 (-33.333%)"
+        "DRF: with 4 times as much 'bandwidth', user 'b' runs 0.666667 tasks instead of 1 (-33.333%)"
     )
 
 
@@ -81,9 +81,9 @@ def test_several_servers_name_the_one_that_grows():
 def test_nobody_to_leave_and_nobody_at_all():
     for instance in (fo.Instance([[1, 1]], [2, 2]), fo.Instance(np.zeros((0, 2)), [2, 2])):
         verdict = population_monotone(fo.DRF(), instance)
-        assert verdict.holds and verdict.witness is None and "nobody to leave" in str(verdict)
+        assert verdict.holds and verdict.witness is None and "no user can leave" in str(verdict)
     none = resource_monotone(fo.DRF(), fo.Instance(np.zeros((0, 2)), [2, 2]))
-    assert none.holds and none.witness is None and "nothing to grow" in str(none)
+    assert none.holds and none.witness is None and "no capacity can grow" in str(none)
 
 
 def test_a_user_with_a_limit_of_0_is_nobody_to_leave():

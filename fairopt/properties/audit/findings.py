@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import html
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,8 @@ from typing import Any
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.properties.audit.saved import write
-from fairopt.properties.names import ByProperty, given_labels
+from fairopt.properties.names import given_labels, percent
+from fairopt.properties.verdicts import ByProperty
 
 __all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
 
@@ -203,6 +202,7 @@ class AuditReport(ByProperty[Finding]):
     stopped: bool = False
 
     _done = "audited"
+    _columns = ("property", "verdict", "by", "what shows it")
 
     def _entries(self) -> dict[str, Finding]:
         return {f.property: f for f in self.findings}
@@ -264,49 +264,21 @@ class AuditReport(ByProperty[Finding]):
         return write(self.to_dict(), self.policy, where)
 
     def __str__(self) -> str:
-        return "\n".join([self._title, *(f"  {f}" for f in self.findings)])
+        return "\n".join([self._heading(), *(f"  {f}" for f in self.findings)])
 
     def __repr__(self) -> str:
         words = ", ".join(f"{f.property}: {f.verdict}" for f in self.findings)
         return f"<AuditReport of {self.mechanism}; {words or 'nothing audited'}>"
 
-    def _repr_html_(self) -> str:
-        lines = "".join(
-            f"<tr><td>{f.property}</td><td>{f'<b>{f.verdict}</b>' if f.refuted else f.verdict}</td>"
-            f"<td>{'<br>'.join(map(html.escape, self._shown(f)))}</td></tr>"
-            for f in self.findings
-        )
-        head = "<tr><th>property</th><th>verdict</th><th>what shows it</th></tr>"
-        return f"<b>{html.escape(self._title)}</b><table>{head}{lines}</table>"
-
-    @staticmethod
-    def _shown(finding: Finding) -> list[str]:
-        """What shows a finding, in lines."""
-        witness = finding.witness
-        lines = [] if witness is None else [witness.sentence, numbers(witness.instance), witness.verified]
-        return lines + finding.remarks()
-
-    @property
-    def _title(self) -> str:
+    def _heading(self) -> str:
         under = f" under {', '.join(self.conditions)}" if self.conditions else ""
         return f"{self.mechanism}{under}"
 
-    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        yield Text(self._title, style="bold")
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-        for header in ("property", "verdict", "by", "what shows it"):
-            table.add_column(Text(header), no_wrap=header in ("property", "by"))
-        for f in self.findings:
-            by = "" if f.witness is None else percent(f.witness.margin)
-            table.add_row(
-                Text(f.property), Text(f.verdict, style="bold red" if f.refuted else ""), Text(by),
-                Text("\n".join(self._shown(f))),
-            )  # fmt: skip
-        yield table
+    def _row(self, entry: Finding) -> tuple[bool, tuple[str, ...]]:
+        w = entry.witness
+        shown = [] if w is None else [w.sentence, numbers(w.instance), w.verified]
+        by = "" if w is None else percent(w.margin)
+        return entry.refuted, (entry.property, entry.verdict, by, "\n".join([*shown, *entry.remarks()]))
 
 
 def numbers(instance: Instance) -> str:
@@ -332,11 +304,6 @@ def numbers(instance: Instance) -> str:
             there = ", ".join(name for name, may in zip(instance.servers, row, strict=True) if may)
             words.append(f"{user!r} on {there} only")
     return "; ".join(words)
-
-
-def percent(value: float) -> str:
-    """A relative number for people."""
-    return "from none" if value == float("inf") else f"{value:.2%}"
 
 
 def plain(value: float) -> float | str:

@@ -11,14 +11,14 @@ from fairopt.allocation import Allocation
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.properties.answers import checked
-from fairopt.properties.audit.findings import Unconfirmed, Witness, percent
+from fairopt.properties.audit.findings import Unconfirmed, Witness
 from fairopt.properties.checks import check
 from fairopt.properties.exact.confirm import second_answer
 from fairopt.properties.exact.margins import Counterexample
 from fairopt.properties.misreports.best import Misreport, best_misreport
 from fairopt.properties.misreports.search import lying_instance, tasks_truly
 from fairopt.properties.monotone import population_monotone, resource_monotone
-from fairopt.properties.names import OF_ALLOCATIONS
+from fairopt.properties.names import OF_ALLOCATIONS, percent
 from fairopt.properties.uncertainty import error_bound
 
 __all__ = ["InstanceFinding", "search_instance", "sentence_of", "witness_of_lie"]

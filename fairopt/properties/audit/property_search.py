@@ -22,13 +22,14 @@ from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
 from fairopt.progress import Listener
 from fairopt.properties.answers import answers_otherwise, differing, outcomes_of
-from fairopt.properties.audit.findings import Fault, Finding, Unconfirmed, Witness, percent
+from fairopt.properties.audit.findings import Fault, Finding, Unconfirmed, Witness
 from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.one_instance import search_instance, sentence_of
 from fairopt.properties.audit.random_instances import FAMILIES, SHAPES, random_cluster, random_pools
 from fairopt.properties.audit.shrink import Shrinker, counterexample_of, smaller_cluster
 from fairopt.properties.exact.confirm import Verified, verified
 from fairopt.properties.exact.margins import Counterexample
+from fairopt.properties.names import percent
 
 __all__ = ["AuditSettings", "PropertySearch"]
 

@@ -14,13 +14,13 @@ from fairopt.formulation.batch import is_one_pool
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.progress import by_itself
-from fairopt.properties.audit.findings import Witness, numbers, percent, plain
+from fairopt.properties.audit.findings import Witness, numbers, plain
 from fairopt.properties.audit.one_instance import search_instance, witness_of_lie
 from fairopt.properties.audit.saved import _UnknownPolicyError, policy_from, read
 from fairopt.properties.exact.confirm import verified
 from fairopt.properties.exact.margins import Counterexample
 from fairopt.properties.misreports.best import verified_misreport
-from fairopt.properties.names import property_name
+from fairopt.properties.names import percent, property_name
 
 __all__ = ["Replayed", "replay"]
 

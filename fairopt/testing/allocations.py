@@ -14,7 +14,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.proofs import gate
-from fairopt.properties.misreports.search import tasks_truly
+from fairopt.properties.misreports.search import tasks_on
 from fairopt.testing.instances import instances, whole
 
 __all__ = ["allocation_of", "allocations", "misreports", "tasks_received"]
@@ -104,7 +104,8 @@ def tasks_received(allocation: Allocation, truth: Instance, user: str | int) -> 
     >>> tasks_received(fo.DRF().allocate(truth), truth, 0), tasks_received(fo.DRF().allocate(lie), truth, 0)
     (2.0, 1.5)
     """
-    return tasks_truly(allocation, truth, _user_index(truth, user))
+    j = _user_index(truth, user)
+    return tasks_on(allocation.bundles[j], truth, j)
 
 
 def allocation_of(instance: Instance, tasks: ArrayLike) -> Allocation:

@@ -16,7 +16,7 @@ from fairopt.properties.checks import check
 from fairopt.properties.exact.confirm import second_answer
 from fairopt.properties.exact.margins import Counterexample
 from fairopt.properties.misreports.best import Misreport, best_misreport
-from fairopt.properties.misreports.search import lying_instance, tasks_truly
+from fairopt.properties.misreports.search import lying_instance, tasks_on
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent
 from fairopt.properties.uncertainty import error_bound
@@ -42,7 +42,7 @@ def sentence_of(mechanism: Any, case: Counterexample) -> str | None:
     truth = float(answer.tasks[case.user])
     if case.lie is not None:
         lied = checked(mechanism, lying_instance(instance, case.user, np.array(case.lie)))
-        runs = tasks_truly(lied, instance, case.user)
+        runs = tasks_on(lied.bundles[case.user], instance, case.user)
         gain = runs / truth - 1 if truth > 0 else np.inf
         told = tuple(map(float, case.lie))
         return str(Misreport.on(instance, case.user, told, gain=gain, truthful=truth, lying=runs, family=""))

@@ -1,4 +1,4 @@
-"""Profitable lies: what a user could gain by reporting other demands than its own."""
+"""Profitable misreports: what a user gains by reporting other demands than its own."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from fairopt.properties.misreports.search import (
     search_on_pools,
     search_on_servers,
     tasks_of_everything,
-    tasks_truly,
+    tasks_on,
     true_tasks,
 )
-from fairopt.properties.names import given_labels
+from fairopt.properties.names import given_labels, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 
 __all__ = ["Lies", "Misreport", "Tally", "best_lies", "best_misreport", "true_tasks", "verified_misreport"]
@@ -38,22 +38,22 @@ Bool = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Misreport:
-    """A lie and what it brings.
+    """A lie of a user, and what it gains by it.
 
     Attributes
     ----------
     user : str
-        Who lies.
+        The user who lies.
     demands : tuple
-        What it reports, units per task by resource; a tuple of those by server where demands differ by server.
+        The demands that it reports, by resource; a tuple of those by server where demands differ by server.
     gain : float
         True tasks under the lie over those under the truth, less 1; infinite where the truth brings none.
     truthful, lying : float
         True tasks under either.
     family : str
-        Which search found it; see `fairopt.properties.misreports.families`.
+        The search that found it; see `fairopt.properties.misreports.families`.
     resources, servers : tuple of str
-        Labels to say it in; without any, numbers are in the order of the instance.
+        Labels for the sentence; without any, numbers are in the order of the instance.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Misreport:
         cls, instance: Instance, user: int, demands: tuple[Any, ...], *, gain: float, truthful: float, lying: float,
         family: str,
     ) -> Misreport:  # fmt: skip
-        """A lie in the words of an instance."""
+        """A lie with the labels of an instance."""
         names = (given_labels(instance.resources, "resource"), given_labels(instance.servers, "server"))
         return cls(instance.users[user], demands, gain, truthful, lying, family, *names)
 
@@ -91,41 +91,24 @@ class Misreport:
             told = ", ".join(map(" ".join, zip(self.servers, rows, strict=True)) if self.servers else rows)
         else:
             told = self._row(self.demands)
-        percent = "from none" if np.isinf(self.gain) else f"+{self.gain:.3%}"
-        runs = f"{self.lying:.6g} tasks instead of {self.truthful:.6g}"
-        return f"user {self.user!r} reports ({told}) and runs {runs} ({percent})"
+        truthful = zero_if_noise(self.truthful, self.lying)
+        by = f"+{self.gain:.3%}" if truthful else "from none"
+        return f"user {self.user!r} reports ({told}) and runs {self.lying:.6g} tasks instead of {truthful:.6g} ({by})"
 
 
 @dataclass(frozen=True, eq=False)
 class Lies:
-    """The best lie found for every user of many pools.
+    """The best lie found for every user of many pools; all arrays by instance and user."""
 
-    Attributes
-    ----------
-    gain : ndarray of shape (n_instances, n_users)
-        Relative, as in `Misreport`; 0 where no lie pays, NaN where the truth has no answer. Not verified: what is
-        above the noise has to be solved again before it is believed (`verified_misreport`).
-    demands : ndarray of shape (n_instances, n_users, n_resources)
-        What each reports; the truth where no lie pays.
-    family : ndarray of str of shape (n_instances, n_users)
-        Which search found it; empty where no lie pays.
-    truthful : ndarray of shape (n_instances, n_users)
-        True tasks under the truth.
-    outside : ndarray of bool of shape (n_instances,)
-        Where the mechanism is not defined.
-    tallies : dict of str to Tally
-        By family.
-    faults : tuple of (int, ndarray of shape (n_users, n_resources), Exception)
-        Instances, with the demands reported, on which the mechanism failed.
-    """
-
+    # Relative, as in `Misreport`; 0 where no lie pays, NaN where the truth has no answer. Not verified: a gain above
+    # the noise has to be solved again before it is believed (`verified_misreport`).
     gain: Float
-    demands: Float
-    family: NDArray[np.str_]
-    truthful: Float
-    outside: Bool
-    tallies: dict[str, Tally]
-    faults: tuple[tuple[int, Float, Exception], ...]
+    demands: Float  # what each user reports: the truth where no lie pays, (n_instances, n_users, n_resources)
+    family: NDArray[np.str_]  # the search that found it; empty where no lie pays
+    truthful: Float  # true tasks under the truth
+    outside: Bool  # where the mechanism is not defined, (n_instances,)
+    tallies: dict[str, Tally]  # by family
+    faults: tuple[tuple[int, Float, Exception], ...]  # instances on which the mechanism failed, with reported demands
 
 
 def best_misreport(
@@ -140,20 +123,20 @@ def best_misreport(
 ) -> Misreport | None:
     """Search for the lie that pays a user most: other demands than its own.
 
-    The lie replaces the user's demands; it receives what the mechanism then gives it and runs what its true demands
-    allow. Tried in this order: the whole row scaled; small whole numbers; one number near co-dominance; single numbers
-    up and down; zeros made positive and back; random ones; then a climb from the best of all. Task limits, weights and
-    eligibility are not lied about.
+    The user receives what the mechanism gives for the reported demands and runs what its true demands allow. Reports
+    are tried in this order: the whole row scaled; small whole numbers; one number near co-dominance; single numbers up
+    and down; zeros made positive and back; random ones; then a climb from the best. Task limits, weights and
+    eligibility are always reported as they are.
 
     Parameters
     ----------
     mechanism : Policy or other mechanism
         Anything with ``allocate(instance)``.
     instance : Instance
-        The truth. On one pool reports are tried in batches, where the mechanism allows; on several servers one by one,
-        with demands by server lied about number by number and server by server as well.
+        The truth. On one pool reports are tried in batches, where the mechanism allows it; on several servers one by
+        one, where demands by server change number by number and server by server as well.
     user : str or int
-        Who lies, by label or index.
+        The user who lies, by label or index.
     boosting : bool, default False
         Only reports of at least the true demands.
     positive : bool, default False
@@ -166,18 +149,16 @@ def best_misreport(
     Returns
     -------
     Misreport or None
-        None where no lie was found that pays more than the noise of how the mechanism is solved. A lie counts after
-        truth and lie were both solved again by themselves, with proof, and the gain is above 1e-5 and above what their
-        gaps leave open.
+        None where no lie was found that pays more than the numerical noise. A lie counts if truth and lie, solved again
+        one by one with certificates, show a gain above 1e-5 and above what their gaps leave open.
 
     Raises
     ------
     InvalidBlock
         If there is no such user, or a budget below 1.
     OutOfDomain
-        If the mechanism is not defined for the truth.
-    Exception
-        Whatever the mechanism raises for the truth. Where it fails for a lie, that lie is passed over.
+        If the mechanism is not defined for the truth. Any exception of the mechanism for the truth is raised; a lie for
+        which it fails is left out.
 
     Examples
     --------
@@ -196,7 +177,7 @@ def best_misreport(
     tries = budget if budget is not None else 3000 if one_pool else 300
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidBlock(f"budget is {budget!r}; give a whole number of reports to try, 1 or more")
-    truthful = tasks_truly(checked(mechanism, instance), instance, j)
+    truthful = tasks_on(checked(mechanism, instance).bundles[j], instance, j)
     if one_pool:
         search = search_on_pools(mechanism, Batch.of_instance(instance), np.array([j]), np.array([truthful]))
     else:
@@ -215,18 +196,7 @@ def best_misreport(
 def verified_misreport(
     mechanism: Any, instance: Instance, user: str | int, demands: ArrayLike, family: str = ""
 ) -> Misreport | None:
-    """Solve truth and lie again, each by itself: the lie, or None unless it pays beyond doubt.
-
-    The gain has to be above 1e-5, and above what the gaps of the two certificates leave open.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.properties.misreports.best import verified_misreport
-    >>> cluster = fo.Instance([[1, 3], [3, 1]], [2, 4], users=["a", "b"])
-    >>> print(verified_misreport(fo.FDS(1), cluster, "b", [2, 3]))
-    user 'b' reports (2, 3) and runs 0.444444 tasks instead of 0.333333 (+33.333%)
-    """
+    """Solve truth and lie again, one by one: the lie, or None unless it gains beyond noise and both gaps."""
     require_instance(instance)
     j = _user_index(instance, user)
     told = np.asarray(demands, dtype=float)
@@ -234,7 +204,7 @@ def verified_misreport(
         truth, lie = checked(mechanism, instance), checked(mechanism, lying_instance(instance, j, told))
     except FairoptError:
         return None
-    truthful, lying = tasks_truly(truth, instance, j), tasks_truly(lie, instance, j)
+    truthful, lying = tasks_on(truth.bundles[j], instance, j), tasks_on(lie.bundles[j], instance, j)
     unsure = error_bound(truth)[j] * truthful + error_bound(lie)[j] * lying
     if lying - truthful <= max(NOISE * truthful, FLOOR * tasks_of_everything(instance, j), unsure):
         return None
@@ -254,24 +224,11 @@ def best_lies(
     families: tuple[str, ...] = FAMILIES,
     seed: int = 0,
 ) -> Lies:
-    """Search for a lie that pays, for every user of many pools at once: what makes rare violations findable.
+    """Search for the lie that pays most, for every user of many pools at once; options as in `best_misreport`.
 
-    Arguments are those of `best_misreport`. About so many ``tries`` are made for each user: three quarters by the
-    families in turn, and the last quarter by the climb from the best of these.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.properties.misreports.best import best_lies
-    >>> found = best_lies(fo.FDS(1), Batch.of([[[1, 3], [3, 1]], [[1, 1], [1, 1]]], [2, 4]))
-    >>> (found.gain > 1e-5).any(axis=1)
-    array([ True, False])
+    Of about ``tries`` reports for each user, three quarters are made by the families in turn, and the others by the
+    climb from the best of these.
     """
-    for family in families:
-        if family not in FAMILIES:
-            raise InvalidBlock(f"no family of lies {family!r}; {nearest(family, FAMILIES)}")
-    if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
-        raise InvalidBlock(f"tries is {tries!r}; give a whole number of reports to try for each user, 1 or more")
     need, limits = pools.demands, pools.limits
     truth = outcomes_of(mechanism, pools)
     truthful = np.where(truth.ok[:, None], true_tasks(truth.received(need), need, limits), np.nan)

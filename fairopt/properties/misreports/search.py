@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.allocation import Allocation
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.errors import InvalidInstance, OutOfDomain
 from fairopt.formulation.batch import Batch
@@ -27,7 +26,7 @@ Bool = NDArray[np.bool_]
 # Relative gains below are noise: prices in step are right to 1.6e-6 of the tasks (against the method for one pool, on
 # 700 pools of 3 x 3 at each of alpha = 0.1 to 20), water-filling and closed forms to 1e-14.
 NOISE = 1e-5
-FLOOR = 1e-7  # and gains below this part of what the user could run alone: those who truthfully get next to nothing
+FLOOR = 1e-7  # gains below this part of what the user could run alone are noise too: it truthfully runs next to nothing
 ROWS = 2**17  # instances solved together: 10 MB of demands for 3 x 3
 LONGEST, SHORTEST = 0.5, 0.005  # steps of the climb, of logarithms: in ROUNDS or more from one to the other
 ROUNDS = 6
@@ -35,56 +34,37 @@ ROUNDS = 6
 
 @dataclass
 class Tally:
-    """How one family fared.
+    """Results of one family of reports."""
 
-    Attributes
-    ----------
-    tried : int
-        Reports, over all users.
-    hits : int
-        Users to whom one of them pays; for the climb, users to whom it pays more than all that was tried before.
-    seconds : float
-        That the family took.
-    first : float or None
-        Seconds from the start of the search until the first batch with a hit was done; None without a hit.
-    """
-
-    tried: int = 0
-    hits: int = 0
+    tried: int = 0  # reports, over all users
+    hits: int = 0  # users to whom one of them pays; for the climb, users to whom it pays more than all tried before
     seconds: float = 0.0
-    first: float | None = None
+    first: float | None = None  # seconds from the start of the search to the end of the first batch with a hit
 
 
 def true_tasks(received: ArrayLike, demands: ArrayLike, limit: ArrayLike = np.inf) -> Float:
-    """Tasks that a bundle runs by the true demands, over the last axis, up to a limit.
-
-    Examples
-    --------
-    >>> from fairopt.properties.misreports.search import true_tasks
-    >>> float(true_tasks([6, 4], [2, 1]))
-    3.0
-    """
+    """Tasks that a bundle runs by the true demands, over the last axis, up to a limit."""
     held, need = np.asarray(received, dtype=float), np.asarray(demands, dtype=float)
     return np.asarray(np.minimum(tasks_within(held, need), limit))
 
 
-# Tries reports (n_rows, M), each of a case (n_rows,): true tasks of who lies, NaN where there is no answer, and faults.
-TryReports = Callable[[Float, NDArray[np.int64]], tuple[Float, tuple[tuple[int, Exception], ...]]]
+# Tries reports (n_rows, M), each of a case (n_rows,): true tasks of the liar, NaN where there is no answer, and faults.
+TryReports = Callable[[Float, NDArray[np.int64]], tuple[Float, list[tuple[int, Exception]]]]
 
 
 @dataclass
 class MisreportSearch:
-    """The best lie so far of each case, which is one user of one instance; see `families`."""
+    """The best lie so far of each case (one user of one instance); see `families`."""
 
     attempt: TryReports
     truth: Float
     room: Float
     truthful: Float
-    alone: Float  # tasks that who lies could run with everything there is
+    alone: Float  # tasks that the liar could run with all capacities
     servers: int = 1
     faults: list[tuple[int, Float, Exception]] = field(default_factory=list)
     tallies: dict[str, Tally] = field(default_factory=dict)
-    kept: list[tuple[float, Float, str]] = field(default_factory=list)  # of a single case: whatever was the best
+    kept: list[tuple[float, Float, str]] = field(default_factory=list)  # of a single case: all that were best so far
 
     def __post_init__(self) -> None:
         self.gain = np.zeros(len(self.truth))
@@ -109,9 +89,8 @@ class MisreportSearch:
                 tell(f"lies: {name}, users", first, len(self.truth))
                 where = slice(first, first + step)
                 truth, room = self.truth[where], self.room[where]
-                pays, better = self.judge(
-                    name, where, *legal(make(where), truth, room, boosting, positive, self.servers)
-                )
+                told, lies = legal(make(where), truth, room, boosting, positive, self.servers)
+                pays, better = self.judge(name, where, told, lies)
                 tally.hits += int((better & ~climbed[where] if name == "climb" else pays).sum())
                 climbed[where] |= better & (name == "climb")
                 if tally.hits and tally.first is None:
@@ -130,9 +109,9 @@ class MisreportSearch:
             batch("climb", per_round, around(float(length)))
 
     def judge(self, name: str, where: slice, told: Float, lies: Bool) -> tuple[Bool, Bool]:
-        """Try reports (n_cases, K, M) for the cases of a slice, those that are lies, and keep what pays most.
+        """Try the reports (n_cases, K, M) that are lies for the cases of a slice, and keep those that pay most.
 
-        Gives the cases in which one of them pays, and in which it pays more than any before.
+        Returns masks of the cases in which one of them pays, and in which it pays more than any before.
         """
         case, k = np.nonzero(lies)
         self.tallies[name].tried += len(case)
@@ -156,16 +135,16 @@ class MisreportSearch:
         return pays, better
 
     def promising(self) -> list[tuple[Float, str]]:
-        """Of a single case: lies that seem to pay, the best first."""
+        """Lies of a single case that seem to pay, the best first."""
         return [(told, name) for _, told, name in sorted(self.kept, key=lambda k: -k[0])]
 
 
 def search_on_pools(mechanism: Any, pools: Batch, user: NDArray[np.int64], truthful: Float) -> MisreportSearch:
-    """A search whose reports are tried in batches: a pool for each case, and the user who lies there."""
+    """A search whose reports are tried in batches: a pool and the lying user for each case."""
     rows = np.arange(len(pools))
     truth, limit = pools.demands[rows, user], pools.limits[rows, user]
 
-    def attempt(told: Float, case: NDArray[np.int64]) -> tuple[Float, tuple[tuple[int, Exception], ...]]:
+    def attempt(told: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]]]:
         rows, who = np.arange(len(case)), user[case]
         lied = pools[case]  # copies
         lied.demands[rows, who] = told
@@ -181,20 +160,20 @@ def search_on_servers(mechanism: Any, instance: Instance, j: int, truthful: floa
     by_server = instance.demands.ndim == 3
     room = instance.capacities if by_server else instance.total_capacities
 
-    def attempt(told: Float, case: NDArray[np.int64]) -> tuple[Float, tuple[tuple[int, Exception], ...]]:
+    def attempt(told: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]]]:
         tasks, faults = np.full(len(told), np.nan), []
         for k, row in enumerate(told):
             try:
                 lied = lying_instance(instance, j, row.reshape(instance.demands.shape[1:]))
-            except InvalidInstance:  # nowhere to run, say: nothing that could be reported
+            except InvalidInstance:  # as with nowhere to run: not a legal report
                 continue
             try:
-                tasks[k] = tasks_truly(checked(mechanism, lied), instance, j)
+                tasks[k] = tasks_on(checked(mechanism, lied).bundles[j], instance, j)
             except OutOfDomain:
                 continue
-            except Exception as error:  # whatever a mechanism raises: for the report
+            except Exception as error:  # any exception of a mechanism is a fault to report
                 faults.append((k, error))
-        return tasks, tuple(faults)
+        return tasks, faults
 
     return MisreportSearch(
         attempt, instance.demands[j].reshape(1, -1).astype(float), np.asarray(room, dtype=float).reshape(1, -1),
@@ -203,21 +182,19 @@ def search_on_servers(mechanism: Any, instance: Instance, j: int, truthful: floa
 
 
 def lying_instance(instance: Instance, j: int, told: Float) -> Instance:
-    """The instance as it is when one user reports other demands."""
+    """The instance when one user reports other demands."""
     demands = np.array(instance.demands)
     demands[j] = told
     return instance.with_demands(demands)
 
 
-def tasks_truly(answer: Allocation, instance: Instance, j: int) -> float:
-    """Tasks that a user truly runs with what it holds on each server row."""
-    held, need = answer.bundles[j], instance.per_server_demands[j]
+def tasks_on(held: Float, instance: Instance, j: int) -> float:
+    """Tasks that a user truly runs with what it holds on each server row, (n_servers, n_resources)."""
     where = instance.eligible[j]
-    return float(np.minimum(true_tasks(held[where], need[where]).sum(), instance.task_limits[j]))
+    runs = true_tasks(held[where], instance.per_server_demands[j][where]).sum()
+    return float(np.minimum(runs, instance.task_limits[j]))
 
 
 def tasks_of_everything(instance: Instance, j: int) -> float:
-    """Tasks that a user could run with everything there is."""
-    where = instance.eligible[j]
-    room = (instance.capacities * instance.counts[:, None])[where]
-    return float(np.minimum(true_tasks(room, instance.per_server_demands[j][where]).sum(), instance.task_limits[j]))
+    """Tasks that a user could run with all capacities."""
+    return tasks_on(instance.capacities * instance.counts[:, None], instance, j)

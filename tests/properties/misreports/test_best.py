@@ -311,13 +311,6 @@ def test_an_unknown_user_is_refused_by_name(user):
 def test_impossible_numbers_of_tries_are_refused(tries):
     with pytest.raises(fo.InvalidBlock, match="whole number"):
         best_misreport(fo.DRF(), fo.Instance([[1], [1]], [1]), 0, budget=tries)
-    with pytest.raises(fo.InvalidBlock, match="whole number"):
-        best_lies(fo.DRF(), Batch.of([[[1], [1]]], [1]), tries=tries)
-
-
-def test_an_unknown_family_is_refused_with_the_nearest():
-    with pytest.raises(fo.InvalidBlock, match="did you mean 'single'"):
-        best_lies(fo.DRF(), Batch.of([[[1], [1]]], [1]), families=("singles",))
 
 
 # -- the families themselves ------------------------------------------------------------------------------------

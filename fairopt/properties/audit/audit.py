@@ -1,8 +1,8 @@
-"""The audit of a mechanism: a search for instances that break what is claimed of it, and proof before it is said."""
+"""The audit of a mechanism: a search for instances that break a property, with witnesses that are verified."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -36,11 +36,11 @@ def audit(
     seconds: float | None = None,
     found: Callable[[Finding], None] | None = None,
 ) -> AuditReport:
-    """Search for instances on which a mechanism breaks a property, shrink what is found, and verify it.
+    """Search for instances on which a mechanism breaks a property; shrink and verify what is found.
 
     Small pools are drawn from families (small integers, some resources scarce at one point, log space, near ties) and
-    measured thousands at a time, where the mechanism allows. What fails is reduced to few users and small integers, and
-    computed again by other means (see `fairopt.properties.exact.confirm`) before it is called refuted.
+    measured thousands at a time, where the mechanism allows it. A failing instance is reduced to few users and small
+    integers, and computed again by an independent method, before the property is called refuted.
 
     Parameters
     ----------
@@ -49,37 +49,36 @@ def audit(
     properties : iterable of str
         Names or short forms, as ``["pe", "si", "ef", "sp"]``, which are audited by default.
     instances : iterable of Instance, optional
-        Look at these, on any number of servers, instead of drawn ones; witnesses among them are not shrunk. Those that
-        do not fulfil the conditions are skipped and counted.
+        Instances to look at, on any number of servers, instead of drawn ones; witnesses among them are not shrunk.
+        Those that do not fulfil the conditions are skipped and counted.
     positive : bool, default False
         Positive demands only, in instances and in reports.
     conditions : iterable of str
-        Of ``"positive demands"``, ``"no completely dominant user"`` (Jiang and Wu, eq. 7, for the k of a
-        k-dominant share, else 2) and ``"boosting only"`` (lies of at least the truth).
+        Of ``"positive demands"``, ``"no completely dominant user"`` (Jiang and Wu 2021, eq. 7, for the k of a
+        k-dominant share, else 2) and ``"boosting only"`` (reports of at least the true demands).
     weights, limits : bool, default False
         Let drawn instances have weights from 1 to 4, and task limits.
     servers : int, default 1
-        Draw clusters of two up to so many servers with placement constraints, instead of pools: what notions such as
-        `DRFH` and `PSDSF` are for. They are solved one by one, hundreds of times slower than pools.
+        Above 1, draw clusters of two servers up to this number, with placement constraints, instead of pools: for
+        notions such as `DRFH` and `PSDSF`. They are solved one by one, hundreds of times slower than pools.
     max_examples : int, default 2000
         Instances per property; fewer where it is refuted before.
     seed : int, default 0
-        Where chance comes from.
+        Seed of the random instances and reports.
     seconds : float, optional
-        Stop looking at a property after so long.
+        Time limit of each property.
     found : callable, optional
         Called with each `Finding` as soon as it is known.
 
     Returns
     -------
     AuditReport
-        With a `Finding` for each property. Ctrl-C returns what is known by then, marked as interrupted.
+        A `Finding` for each property. Ctrl-C returns the findings so far, marked as interrupted.
 
     Raises
     ------
     InvalidBlock
-        If a property or condition is unknown, another argument is not what it should be, or the mechanism has no
-        ``allocate``.
+        If a property or condition is unknown, another argument is invalid, or the mechanism has no ``allocate``.
 
     Examples
     --------
@@ -108,7 +107,7 @@ def audit(
         raise InvalidBlock(f"instances is {instances!r}; give a list of instances, as [cluster]")
     given = None if instances is None else list(instances)
     if given is not None and not given:
-        raise InvalidBlock("instances are none at all; give some, or leave them out to have some drawn")
+        raise InvalidBlock("instances is empty; give some, or leave it out to have instances drawn")
     for instance in given or ():
         if not isinstance(instance, Instance):
             raise InvalidBlock(f"instances hold {instance!r}; give fairopt.Instance objects")
@@ -116,29 +115,21 @@ def audit(
         setting = AuditSettings(
             mechanism, known, bool(weights), bool(limits), int(servers), int(max_examples), int(seed), seconds, tell
         )
-        return _search_each(setting, names, given, found or (lambda _: None))
-
-
-def _search_each(
-    setting: AuditSettings, names: Sequence[str], given: list[Instance] | None, found: Callable[[Finding], None]
-) -> AuditReport:
-    """One property after the other, until all are done or Ctrl-C is pressed."""
-    findings: list[Finding] = []
-    stopped = False
-    try:
-        random = setting.random_faults(given)
-        for name in names:
-            search = PropertySearch(setting, name, random)
-            search.run(given)
-            findings.append(search.finding())
-            found(findings[-1])
-            if search.interrupted:
-                break
-    except KeyboardInterrupt:
-        stopped = True
-    return AuditReport(
-        label(setting.mechanism), setting.mechanism, tuple(findings), setting.conditions, setting.seed, stopped
-    )  # fmt: skip
+        findings: list[Finding] = []
+        stopped = False
+        try:
+            random = setting.random_faults(given)
+            for name in names:
+                search = PropertySearch(setting, name, random)
+                search.run(given)
+                findings.append(search.finding())
+                if found is not None:
+                    found(findings[-1])
+                if search.interrupted:
+                    break
+        except KeyboardInterrupt:
+            stopped = True
+        return AuditReport(label(mechanism), mechanism, tuple(findings), known, setting.seed, stopped)
 
 
 def _texts(given: Any, name: str, usual: tuple[str, ...]) -> list[str]:

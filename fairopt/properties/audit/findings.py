@@ -1,4 +1,4 @@
-"""What an audit found: a witness for what is refuted, and what was searched for what is not."""
+"""The findings of an audit: a witness where a property is refuted, and what was searched where it is not."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ __all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
 
 @dataclass(frozen=True)
 class Witness:
-    """An instance that breaks a property, computed again before it was believed.
+    """An instance that breaks a property, verified by an independent computation.
 
     Attributes
     ----------
     instance : Instance
-        As small as could be found.
+        The smallest that was found.
     sentence : str
-        Who loses what, in words.
+        Which user loses what.
     margin : float
-        By how much, relative (a gain, for lies); what is left when all errors are granted.
+        By how much, relative (for a lie, its gain), after all numerical errors are allowed for.
     user : str or None
-        Who loses, envies, lies or could have more.
+        The user who loses, envies, lies or could run more.
     misreport : tuple of float or None
-        What that user states instead of its demands.
+        The demands that this user reports.
     gain : float or None
         True tasks under the lie over those under the truth, less 1; infinite where the truth brings none.
     verified : str
-        How it was computed again.
+        How it was verified.
     changed : Instance or None
         The instance after a user has left or a capacity has grown, for monotonicity.
     """
@@ -55,7 +55,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Fault:
-    """An instance on which the mechanism failed: it raised, answered NaN, took more than there is, or is random."""
+    """An instance on which the mechanism raised, answered NaN, exceeded a capacity, or answered at random."""
 
     message: str
     instance: Instance
@@ -66,7 +66,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Unconfirmed:
-    """An instance that seemed to break a property: what is seen there, and why that could not be verified."""
+    """An instance that seemed to break a property: what was seen, and why it could not be verified."""
 
     instance: Instance
     sentence: str
@@ -78,7 +78,7 @@ class Unconfirmed:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one property.
+    """The result for one property.
 
     Attributes
     ----------
@@ -87,26 +87,26 @@ class Finding:
     refuted : bool
         Whether there is a verified witness.
     instances : int
-        On how many it was tried, those without an answer left out.
+        Instances that were tried, without those that have no answer.
     skipped : int
-        Outside the mechanism's domain: not held against it.
+        Instances outside the mechanism's domain, or not as the conditions ask; not counted as failures.
     witness : Witness or None
-        Where it is refuted.
+        Where the property is refuted.
     searched : str
-        Where was looked.
+        The instances that were searched, in words.
     seconds : float
-        What that took.
+        Seconds that the search took.
     hits : dict of str to tuple
         By family of instances (and of lies): how many were tried, how many broke the property before verification, and
         seconds until the first of them (None for none).
     faults : tuple of Fault
         Some of the instances on which the mechanism failed.
     n_faults : int
-        How many there were.
+        Number of such instances.
     interrupted : bool
         Whether Ctrl-C ended the search early.
     unverified : int
-        How many instances seemed to break the property, but could not be verified.
+        Number of instances that seemed to break the property, but could not be verified.
     unconfirmed : tuple of Unconfirmed
         Some of them.
     """
@@ -136,16 +136,16 @@ class Finding:
         return f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
 
     def remarks(self) -> list[str]:
-        """Where was looked, what was left out, and what went wrong, in words."""
+        """What was searched, what was left out and what failed, in words."""
         words = [] if self.refuted or not self.searched else [self.searched]
         if self.unverified:
             seemed = "instance seemed" if self.unverified == 1 else "instances seemed"
-            shown = f", as {self.unconfirmed[0]}" if self.unconfirmed else ""
-            words.append(f"{self.unverified:,} {seemed} to break it, which could not be verified{shown}")
+            shown = f": {self.unconfirmed[0]}" if self.unconfirmed else ""
+            words.append(f"{self.unverified:,} {seemed} to break it, but could not be verified{shown}")
         if self.skipped:
             words.append(f"{self.skipped:,} outside its domain, or not as the conditions ask")
         if self.n_faults:
-            words.append(f"{self.n_faults:,} fault{'s' * (self.n_faults != 1)}, as {self.faults[0]}")
+            words.append(f"{self.n_faults:,} fault{'s' * (self.n_faults != 1)}: {self.faults[0]}")
         return words
 
     def __str__(self) -> str:
@@ -183,13 +183,13 @@ class AuditReport(ByProperty[Finding]):
     mechanism : str
         Its name.
     policy : Policy or other mechanism
-        What was audited.
+        The mechanism itself.
     findings : tuple of Finding
-        In the order asked for.
+        In the order in which the properties were given.
     conditions : tuple of str
-        What instances had to fulfil.
+        Conditions on the instances.
     seed : int
-        Where chance came from.
+        Seed of the random instances and reports.
     stopped : bool
         Whether Ctrl-C came before or between properties.
     """
@@ -213,24 +213,18 @@ class AuditReport(ByProperty[Finding]):
         return self.stopped or any(f.interrupted for f in self.findings)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per property: ``property``, ``verdict``, ``margin``, ``witness``, ``instances``, ``skipped``, ...
-
-        Returns
-        -------
-        list of dict
-        """
-        return [
-            {
+        """One dict per property: ``property``, ``verdict``, ``margin``, ``witness``, ``instances``, ``skipped``, ..."""
+        rows = []
+        for f in self.findings:
+            w = f.witness
+            shown = ("", "", "") if w is None else (w.sentence, numbers(w.instance), w.verified)
+            rows.append({
                 "property": f.property, "verdict": f.verdict, "refuted": f.refuted,
-                "margin": None if f.witness is None else f.witness.margin,
-                "witness": "" if f.witness is None else f.witness.sentence,
-                "where": "" if f.witness is None else numbers(f.witness.instance),
-                "verified": "" if f.witness is None else f.witness.verified,
+                "margin": None if w is None else w.margin, "witness": shown[0], "where": shown[1], "verified": shown[2],
                 "instances": f.instances, "skipped": f.skipped, "unverified": f.unverified, "faults": f.n_faults,
                 "searched": f.searched, "seconds": f.seconds,
-            }
-            for f in self.findings
-        ]  # fmt: skip
+            })  # fmt: skip
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain lists, numbers and strings."""
@@ -245,16 +239,11 @@ class AuditReport(ByProperty[Finding]):
         Parameters
         ----------
         path : str or Path
-            Ends in ``.json``.
+            Ends in ``.json``; `InvalidBlock` for another ending, or where the folder does not exist.
 
         Returns
         -------
         Path
-
-        Raises
-        ------
-        InvalidBlock
-            For another ending, or where there is no such folder.
         """
         where = Path(path)
         if where.suffix != ".json":
@@ -282,7 +271,7 @@ class AuditReport(ByProperty[Finding]):
 
 
 def numbers(instance: Instance) -> str:
-    """All the numbers of a small instance in a line, with the labels that were given."""
+    """All numbers of a small instance in a line, with its labels where they are not the default ones."""
 
     def rows(table: Any, labels: tuple[str, ...] = ()) -> str:
         parts = ["(" + ", ".join(f"{v:.6g}" for v in row) + ")" for row in table]

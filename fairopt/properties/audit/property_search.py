@@ -1,8 +1,8 @@
-"""The search for instances that break one property: what an audit does for each.
+"""The search for instances that break one property.
 
-Instances are drawn or given (`PropertySearch.run`); a property is measured on them, thousands of pools at a time or one
-cluster after the other; the candidates that fail worst are made small, and verified by other means. The first that is
-believed ends the search.
+Instances are drawn or given (`PropertySearch.run`); the property is measured on them, thousands of pools at a time or
+one cluster after the other; the candidates that fail worst are shrunk, and verified by an independent computation. The
+first that is confirmed ends the search.
 """
 
 from __future__ import annotations
@@ -29,28 +29,27 @@ from fairopt.properties.audit.random_instances import FAMILIES, SHAPES, random_c
 from fairopt.properties.audit.shrink import Shrinker, counterexample_of, smaller_cluster
 from fairopt.properties.exact.confirm import Verified, verified
 from fairopt.properties.exact.margins import Counterexample
-from fairopt.properties.names import percent
 
 __all__ = ["AuditSettings", "PropertySearch"]
 
-NOTICED = 1e-5  # relative: margins below are noise of the methods (of 2,000 pools at alpha 1, up to 5e-7)
-SHOWN = 1e-6  # inefficiency of a given instance: what a check shows, an audit has to show
-ENOUGH = 500  # instances that are tried even when the first breaks the property, so that rates mean something
+NOTICED = 1e-5  # relative: margins below are noise of the methods (up to 5e-7 on 2,000 pools at alpha 1)
+SHOWN = 1e-6  # inefficiency of a given instance, as in `check`
+ENOUGH = 500  # instances that are tried even where the first breaks the property, for meaningful rates
 CHUNK = 0.25  # seconds between two looks at the clock
 LARGEST_CHUNK = 2048
 ATTEMPTS = 4  # candidates that are shrunk and verified before the search goes on
-FIRST = 16  # pools of a shape: where the mechanism is defined for none of them, the shape is left
+FIRST = 16  # pools of a shape: if the mechanism is defined for none of them, the shape is left out
 SHOWN_FAULTS = 5
-TRIES, FEW_TRIES = 60, 12  # lies of each user on each instance; few where an instance then takes so many seconds:
+TRIES, FEW_TRIES = 60, 12  # lies of each user on each instance; few where an instance then takes more seconds than
 SLOW = 0.02
 ON_SERVERS = 40  # lies of each user on each drawn cluster, which take a millisecond or more each
 SHRINKING = 10.0  # seconds for one candidate; FDS(1) at strategy-proofness took 4
-OTHERWISE = "it answers otherwise when asked again"
+OTHERWISE = "non-deterministic: two calls differ"
 
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """What an audit was asked for."""
+    """The arguments of an audit."""
 
     mechanism: Any
     conditions: tuple[str, ...]
@@ -64,7 +63,7 @@ class AuditSettings:
 
     @property
     def positive(self) -> bool:
-        """Whether demands are."""
+        """Whether demands are positive."""
         return "positive demands" in self.conditions
 
     def accepts(self, pools: Batch) -> NDArray[np.bool_]:
@@ -79,7 +78,7 @@ class AuditSettings:
         return fine
 
     def accepts_instance(self, instance: Instance) -> bool:
-        """Whether an instance fulfils the conditions: each server's demands for itself, where they differ."""
+        """Whether an instance fulfils the conditions: with the demands of each server, where they differ."""
         if instance.demands.ndim == 2:
             demands = instance.demands[None]
         else:
@@ -90,7 +89,7 @@ class AuditSettings:
 
     @cached_property
     def each_answer(self) -> float:
-        """Seconds that an answer takes, of many asked for at once where they are solved in step."""
+        """Seconds per answer, of many at once where they are solved in step."""
         rng = np.random.default_rng(self.seed)
         each = 0.0
         for size in (2, 64):
@@ -103,7 +102,7 @@ class AuditSettings:
         return each
 
     def random_faults(self, given: Sequence[Instance] | None) -> tuple[Fault, ...]:
-        """Instances on which the mechanism answers otherwise when asked again."""
+        """Instances on which two calls of the mechanism differ."""
         if given is not None:
             again = [x for x in given if self.accepts_instance(x) and answers_otherwise(self.mechanism, x)]
             return tuple(Fault(OTHERWISE, x) for x in again)
@@ -118,14 +117,14 @@ class AuditSettings:
 
 @dataclass
 class PropertySearch:
-    """What is known about one property so far."""
+    """The search for one property, and its results so far."""
 
     setting: AuditSettings
     name: str
     random: tuple[Fault, ...] = ()
     tried: int = 0
     skipped: int = 0
-    faulty: int = 0  # instances without an answer; there may be more faults, where lies are told
+    faulty: int = 0  # instances without an answer; under lies there may be more faults
     n_faults: int = 0
     faults: list[Fault] = field(default_factory=list)
     hits: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
@@ -143,29 +142,31 @@ class PropertySearch:
         self.where = ""
 
     def run(self, given: Sequence[Instance] | None) -> None:
-        """Look at the given instances, or at drawn ones; Ctrl-C ends that."""
+        """Look at the given instances, or at drawn ones, until Ctrl-C."""
         if self.random:
             self._fail(self.random)
             self.faulty = len(self.random)
             return
+        s = self.setting
+        options = f"{'weights 1 to 4' if s.weights else 'equal weights'}, {'some' if s.limits else 'no'} task limits"
         try:
             if given is not None:
                 self.where = f"{len(given):,} given instance{'s' * (len(given) != 1)}"
                 self._look_at_all(given, len(given), small=False)
-            elif self.setting.servers > 1:
-                self.where = f"drawn clusters of 2 to {self.setting.servers} servers, {self._options}"
-                self._look_at_all(self._clusters(), self.setting.max_examples, small=True)
+            elif s.servers > 1:
+                self.where = f"drawn clusters of 2 to {s.servers} servers, {options}"
+                self._look_at_all(self._clusters(), s.max_examples, small=True)
             else:
                 self._look_at_pools()
-                self.where = f"one pool, {_range(self.shapes)}, {self._options}: {', '.join(FAMILIES)}"
+                self.where = f"one pool, {_range(self.shapes)}, {options}: {', '.join(FAMILIES)}"
         except KeyboardInterrupt:
             self.interrupted = True
-            with contextlib.suppress(KeyboardInterrupt):  # pressed again: what is known is kept all the same
-                if self.candidates and self.setting.each_answer < SLOW:  # as it is, in milliseconds, not shrunk
+            with contextlib.suppress(KeyboardInterrupt):  # pressed again: the results so far are kept
+                if self.candidates and s.each_answer < SLOW:  # not shrunk: it takes milliseconds
                     self._verify(counterexample_of(self.name, *self.candidates[0]))
 
     def finding(self) -> Finding:
-        """What is known, as a finding."""
+        """The results so far, as a finding."""
         return Finding(
             self.name, self.witness is not None, self.tried, self.skipped, self.witness, self.where,
             time.perf_counter() - self.start, self.hits, tuple(self.faults), self.n_faults, self.interrupted,
@@ -175,7 +176,7 @@ class PropertySearch:
     # -- where to look ----------------------------------------------------------------------------------------
 
     def _look_at_pools(self) -> None:
-        """Search until there is a witness, or everything that was asked for has been tried."""
+        """Search until there is a witness, or all examples have been tried."""
         s, since = self.setting, 0
         self.each = s.each_answer * (2 * TRIES if self.name.startswith("strategy-proof") else 1)
         asked: dict[tuple[int, int], tuple[int, int]] = {}
@@ -190,17 +191,18 @@ class PropertySearch:
             seen, answered = asked.get(shape, (0, 0))
             asked[shape] = seen, answered = seen + len(pools), answered + self.tried - before
             if seen >= FIRST and not answered and shape in self.shapes and not self.faulty:
-                self.shapes.remove(shape)  # 3-DF asks for three resources: no number of pools of two would tell
+                self.shapes.remove(shape)  # as for 3-DF, which needs three resources
             since += 1
             done = self.looked_at >= s.max_examples or self._late
-            if self.candidates and (done or (since >= len(FAMILIES) and self.tried >= self._enough)):
+            enough = int(min(ENOUGH, max(2.0 / max(self.each, 1e-9), 16)))  # fewer of a slow mechanism
+            if self.candidates and (done or (since >= len(FAMILIES) and self.tried >= enough)):
                 since = 0
                 self._prove()
             if self.witness is not None or done or since > 1000:
                 break
 
     def _drawn_pools(self) -> Iterator[tuple[str, Batch]]:
-        """Families in turn, in every shape, as many of each; a shape is left where all of a batch is outside."""
+        """Families in turn, in every shape, as many of each."""
         s, options = self.setting, {"weights": self.setting.weights, "limits": self.setting.limits}
         size = int(np.clip(-(-s.max_examples // (len(SHAPES) * len(FAMILIES))), 1, LARGEST_CHUNK))
         self.shapes = list(SHAPES)
@@ -221,7 +223,7 @@ class PropertySearch:
                 yield cluster
 
     def _look_at_all(self, instances: Any, number: int, small: bool) -> None:
-        """Look at instances one by one, until one refutes; drawn ones are made small."""
+        """Look at instances one by one, until one refutes; drawn ones (``small``) are shrunk."""
         for instance in instances:
             if not small and not self.setting.accepts_instance(instance):
                 self.skipped += 1
@@ -244,19 +246,9 @@ class PropertySearch:
         return s.seconds is not None and time.perf_counter() - self.start > s.seconds
 
     @property
-    def _options(self) -> str:
-        s = self.setting
-        return f"{'weights 1 to 4' if s.weights else 'equal weights'}, {'some' if s.limits else 'no'} task limits"
-
-    @property
     def _step(self) -> int:
-        """How many instances take about as long as there should be between two looks at the clock."""
+        """Instances per look at the clock."""
         return int(np.clip(CHUNK / max(self.each, 1e-9), 1, LARGEST_CHUNK))
-
-    @property
-    def _enough(self) -> int:
-        """Instances to try before looking closer: fewer of a slow mechanism."""
-        return int(min(ENOUGH, max(2.0 / max(self.each, 1e-9), 16)))
 
     def _measure(self, family: str, pools: Batch) -> None:
         s, begun = self.setting, time.perf_counter()
@@ -271,7 +263,7 @@ class PropertySearch:
         self.skipped += outside
         self.tried += len(pools) - outside - faulty
         self.faulty += faulty
-        self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults])
+        self._fail(_faults_of(found))
         self._count(family, len(pools) - outside, len(failing), now - self.start if len(failing) else None)
         for kind, tally in found.tallies.items():
             first = None if tally.first is None else begun - self.start + tally.first
@@ -289,14 +281,12 @@ class PropertySearch:
         self.faults += faults[: SHOWN_FAULTS - len(self.faults)]
 
     def _prove(self) -> None:
-        """Shrink and verify the candidates that fail worst, until one is believed."""
+        """Shrink and verify the candidates that fail worst, until one is confirmed."""
         s = self.setting
-        s.tell(f"{self.name}: making a witness small, and proving it", None, None)
+        s.tell(f"{self.name}: shrinking and verifying a witness", None, None)
         self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
         for found, b in self.candidates[:ATTEMPTS]:
-            shrinker = Shrinker(
-                s.mechanism, self.name, s.positive, s.accepts, s.seed, SHRINKING, s.each_answer
-            )  # fmt: skip
+            shrinker = Shrinker(s.mechanism, self.name, s.positive, s.accepts, s.seed, SHRINKING, s.each_answer)
             self._believe(*shrinker.smallest(found, b))
             if self.witness is not None:
                 break
@@ -310,14 +300,20 @@ class PropertySearch:
         self.skipped += int(found.outside[0])
         self.faulty += int(bool(found.faults))
         self.tried += int(not found.outside[0] and not found.faults)
-        self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults])
+        self._fail(_faults_of(found))
 
     def _on_pool(self, instance: Instance) -> Measurement:
         """Measure one pool, and verify what fails there."""
         s = self.setting
         found = measure(s.mechanism, self.name, Batch.of_instance(instance), self.lies, s.positive, 400)
         if found.margin[0] > (NOTICED if self.name != "pareto" else SHOWN):
-            self._verify(_with_labels(counterexample_of(self.name, found, 0), found, instance))
+            case = counterexample_of(self.name, found, 0)  # with the labels and server rows of the given instance:
+            changed = case.changed
+            if found.leaver is not None:
+                changed = instance.select_users([j for j in range(instance.n_users) if j != found.leaver[0]])
+            elif changed is not None:
+                changed = instance.with_capacities(changed.capacities / instance.counts[:, None])
+            self._verify(replace(case, instance=instance, changed=changed))
         return found
 
     def _look_at_servers(self, instance: Instance, small: bool) -> None:
@@ -325,6 +321,9 @@ class PropertySearch:
 
         def outcome(other: Instance) -> Any:
             return search_instance(s.mechanism, self.name, other, s.positive, s.seed, budget)
+
+        def fails(other: Instance) -> bool:
+            return s.accepts_instance(other) and outcome(other).witness is not None
 
         begun = time.perf_counter() - self.start
         found = outcome(instance)
@@ -338,11 +337,9 @@ class PropertySearch:
         if small:
             self._count("clusters", int(found.answered), int(found.witness is not None), begun)
         if found.witness is not None and small:
-            s.tell(f"{self.name}: making a witness small", None, None)
-            least = smaller_cluster(
-                instance, lambda x: s.accepts_instance(x) and outcome(x).witness is not None, SHRINKING
-            )  # fmt: skip
-            if is_one_pool(least):  # where witnesses are computed again by other means, and replayed so
+            s.tell(f"{self.name}: shrinking a witness", None, None)
+            least = smaller_cluster(instance, fails, SHRINKING)
+            if is_one_pool(least):  # a witness on one pool is verified and replayed by an independent computation
                 self._on_pool(least)
                 if self.witness is not None:
                     return
@@ -354,49 +351,42 @@ class PropertySearch:
         self._believe(case, verified(self.setting.mechanism, case))
 
     def _believe(self, case: Counterexample, proof: Verified) -> None:
-        """Take a proof for what it is worth."""
+        """Keep a case as the witness if its proof is believed, else as unconfirmed or as a fault."""
         if proof.random:
             self._fail([Fault(OTHERWISE, case.instance)])
             return
         user, mechanism = case.instance.users[case.user], self.setting.mechanism
         try:
             sentence = sentence_of(mechanism, case)
-        except Exception as error:  # of the mechanism itself, or of a library that it uses
+        except Exception as error:  # any exception of the mechanism
             why = f"could not be confirmed: {type(error).__name__}: {error}"
-            self._leave(Unconfirmed(case.instance, f"user {user!r} seemed to show it", why))
+            self._leave(Unconfirmed(case.instance, f"user {user!r} seemed to be a witness", why))
             return
         if not proof.believed:
-            granted = f"; a margin of {percent(proof.margin)} when all errors are granted"
+            left = "; no margin is left when all errors are allowed for"
             if sentence is not None:
-                self._leave(Unconfirmed(case.instance, sentence, proof.how + granted * (proof.margin > -np.inf)))
+                self._leave(Unconfirmed(case.instance, sentence, proof.how + left * (proof.margin > -np.inf)))
             return
         gain = proof.margin if case.lie is not None else None
-        self.witness = Witness(
-            case.instance, sentence or f"user {user!r} shows it", proof.margin, user, case.lie, gain, proof.how,
-            case.changed,
-        )  # fmt: skip
+        sentence = sentence or f"user {user!r} is a witness"
+        changed = case.changed
+        self.witness = Witness(case.instance, sentence, proof.margin, user, case.lie, gain, proof.how, changed)
 
     def _leave(self, seen: Unconfirmed) -> None:
-        """Keep what seemed to break the property, without a proof."""
+        """Keep an instance that seemed to break the property, without a proof."""
         self.unproved += 1
         self.unconfirmed += [seen][: SHOWN_FAULTS - len(self.unconfirmed)]
 
 
+def _faults_of(found: Measurement) -> list[Fault]:
+    return [Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults]
+
+
 def _range(shapes: Sequence[tuple[int, int]]) -> str:
     if not shapes:
-        return "no shape that it is defined for"
+        return "no shape for which it is defined"
     users, resources = zip(*shapes, strict=True)
     return f"{min(users)} to {max(users)} users, {min(resources)} to {max(resources)} resources"
-
-
-def _with_labels(case: Counterexample, found: Measurement, instance: Instance) -> Counterexample:
-    """The case in the user's own words."""
-    changed = case.changed
-    if found.leaver is not None:
-        changed = instance.select_users([j for j in range(instance.n_users) if j != found.leaver[0]])
-    elif changed is not None:
-        changed = instance.with_capacities(changed.capacities / instance.counts[:, None])
-    return replace(case, instance=instance, changed=changed)
 
 
 def _completely_dominant(pools: Batch, k: int) -> NDArray[np.bool_]:

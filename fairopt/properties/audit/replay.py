@@ -1,4 +1,4 @@
-"""Witnesses as files, to be checked again years later: nothing in a file is executed, and nothing in it believed."""
+"""Saved witnesses, checked again from their numbers alone: nothing in a file is executed or trusted."""
 
 from __future__ import annotations
 
@@ -29,32 +29,14 @@ SAME = 1e-6  # relative: margins further apart than this are not those that were
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of a saved witness.
+    """The result for a saved witness."""
 
-    Attributes
-    ----------
-    property : str
-        By its canonical name.
-    mechanism : str
-        Whose.
-    refutes : bool
-        Whether it still breaks the property, computed again.
-    margin : float
-        By how much, when all errors are granted; at most 0 where it does not.
-    saved : float
-        What the file says.
-    verified : str
-        How it was computed again.
-    instance : Instance
-        Where.
-    """
-
-    property: str
+    property: str  # by its canonical name
     mechanism: str
-    refutes: bool
-    margin: float
-    saved: float
-    verified: str
+    refutes: bool  # whether it still breaks the property
+    margin: float  # by how much, after all numerical errors are allowed for; at most 0 where it does not
+    saved: float  # the margin in the file
+    verified: str  # how it was computed
     instance: Instance
 
     @builtins.property
@@ -67,7 +49,7 @@ class Replayed:
         return f"{self.mechanism}, {self.property}: {self.verdict}{by} ({self.verified}); {numbers(self.instance)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Plain lists, numbers and strings."""
         return {
             "property": self.property, "mechanism": self.mechanism, "refutes": self.refutes, "verdict": self.verdict,
             "margin": plain(self.margin), "saved": plain(self.saved), "verified": self.verified,
@@ -83,18 +65,18 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     path : str or Path
         What `AuditReport.save` wrote.
     mechanism : Policy or other mechanism, optional
-        What to hold them against; needed where the file names something that is not made of fairopt's blocks.
+        The mechanism to check; needed where the file names one that is not made of fairopt's blocks.
 
     Returns
     -------
     tuple of Replayed
-        One for each property that was refuted. A witness that does not refute any more says so.
+        One for each property that was refuted, with ``refutes`` False where the witness no longer breaks it.
 
     Raises
     ------
     InvalidInstance
-        If it is no such file, or was changed after it was saved: its digest tells. Without a digest the numbers are
-        taken as they are, unless they contradict each other.
+        If it is not such a file, or was changed after it was saved, judging by its digest. Without a digest the numbers
+        are taken as they are, unless they contradict each other.
 
     Examples
     --------
@@ -127,7 +109,7 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
         if isinstance(error, _UnknownPolicyError):
             raise InvalidInstance(f"{where}: {error}") from error
         raise InvalidInstance(
-            f"{where}: not a whole audit ({error}); it was changed after it was saved, so save it again"
+            f"{where}: not a complete audit ({error}); it was changed after it was saved, so save it again"
         ) from error
     return tuple(out)
 
@@ -144,26 +126,26 @@ def _witness(given: Any, name: str) -> Witness:
         raise ValueError("it names no user")
     if name.startswith("strategy-proof"):
         if lie is None or gain is None or gain != margin:
-            raise ValueError("a lie without a report, or with a gain other than its margin")
+            raise ValueError("a lie without demands, or with a gain other than its margin")
         report = np.asarray(lie, dtype=float)
         if report.shape != instance.demands.shape[1:] or not (np.isfinite(report) & (report >= 0)).all():
-            raise ValueError(f"a report {lie!r} that is none")
+            raise ValueError(f"a report {lie!r} that is not demands of the instance")
         true = instance.demands[instance.users.index(user)]
         if name == "strategy-proof-boosting" and (report < true).any():
             raise ValueError("a boosting report below the truth")
     elif lie is not None or gain is not None:
         raise ValueError(f"a lie, for {name}")
     if pool and (changed is not None) != name.endswith("-monotone"):
-        raise ValueError("an instance after a change where none is, or none where one should be")
+        raise ValueError("the instance after a change is missing, or not expected")
     if changed is not None:
         _check_change(name, instance, changed, str(user))
     if np.isnan(margin):
-        raise ValueError("a margin that is no number")
+        raise ValueError("a margin that is not a number")
     return Witness(instance, str(given["sentence"]), margin, user, lie, gain, str(given["verified"]), changed)
 
 
 def _check_change(name: str, before: Instance, after: Instance, user: str) -> None:
-    """The second instance follows from the first: another user has left, or capacities have grown."""
+    """Require that the second instance follows from the first: another user has left, or capacities have grown."""
     if name == "population-monotone":
         kept = [j for j, u in enumerate(before.users) if u in after.users]
         right = user in after.users and len(kept) == before.n_users - 1 and before.select_users(kept) == after

@@ -1,4 +1,4 @@
-"""The file of an audit: written, read again, and told from an edited one by its digest."""
+"""The file of an audit: write it, and read it with a check of its digest."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def write(report: dict[str, Any], policy: Any, path: Path) -> Path:
 
 
 def _digest(data: dict[str, Any]) -> str:
-    """SHA-256 of everything else in a file, however it is laid out: it tells an edited file from a saved one."""
+    """SHA-256 of all other entries of a file, in any layout, by which an edited file is recognised."""
     rest = {key: value for key, value in data.items() if key != "digest"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What `write` wrote; `InvalidInstance` where it is another file, or one that was changed."""
+    """The data that `write` wrote; `InvalidInstance` for another file, or one that was changed."""
     try:
         data = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
@@ -54,8 +54,8 @@ def read(path: Path) -> dict[str, Any]:
         raise InvalidInstance(f"{path}: not a saved audit (no format {FORMAT!r}); give one that AuditReport.save wrote")
     if "digest" in data and data["digest"] != _digest(data):
         raise InvalidInstance(
-            f"{path}: it was changed after it was saved (its digest is that of something else); save the audit again, "
-            "or take the line of the digest out to have the numbers checked as they are now"
+            f"{path}: it was changed after it was saved (its digest does not match); save the audit again, or remove "
+            "the line of the digest to have the numbers checked as they are now"
         )
     return data
 
@@ -65,16 +65,16 @@ class _UnknownPolicyError(ValueError):
 
 
 def _policy_text(policy: Any) -> str:
-    """A text from which the mechanism can be had again without running anything, where there is one."""
+    """A text from which the mechanism can be made again without executing code, where there is one."""
     text = repr(policy)
-    with contextlib.suppress(FairoptError):  # no blocks of fairopt alone: a name may do
+    with contextlib.suppress(FairoptError):  # not blocks of fairopt alone: a name may do
         if parse_policy(text) == policy:
             return text
     for name, notion in known_policies().items():
         try:
             if repr(notion.make()) == text:
                 return name
-        except Exception:  # parameters that have no default, or a package that fails: another name
+        except Exception:  # a parameter without default, or a failing package
             continue
     return text
 

@@ -1,4 +1,4 @@
-"""A witness is believed only after it has been computed again, by other means than those that found it."""
+"""Verification of a witness by an independent computation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -35,24 +36,25 @@ from fairopt.properties.exact.margins import MARGINS, BoundedAnswer, Counterexam
 from fairopt.properties.exact.pool import ExactPool, alpha_fair, ffmra, leximin, max_sum, mlf_drs
 from fairopt.properties.misreports.search import lying_instance
 from fairopt.properties.uncertainty import error_bound
+from fairopt.properties.units import quotient
 
 __all__ = ["Recomputed", "Verified", "recomputed", "second_answer", "verified"]
 
 Row = list[Fraction]
 
-LEAST = 1e-9  # of a margin that is believed; those of exact fractions are exact
+LEAST = 1e-9  # margin of a witness that is believed; those of exact fractions are exact
 ROOTS = Fraction(1, 10**25)  # error of what was computed to fifty digits
 APART = 1e-3  # relative: two methods further apart than this do not confirm each other
-TIMES = 10  # a margin must be so many times what two methods differ by
-AGAIN = Fraction(1, 10**6)  # error granted to mechanisms that cannot be computed in another way
+TIMES = 10  # times the difference of two methods: the error allowed for
+AGAIN = Fraction(1, 10**6)  # error allowed for where a mechanism cannot be computed in another way
 
 
-class _AnswersOtherwiseError(OutOfDomain):
-    """A mechanism that is random, or remembers."""
+class _NotDeterministicError(OutOfDomain):
+    """Two calls of a mechanism differ."""
 
 
 class _TiedError(OutOfDomain):
-    """A policy for which two solvers give different answers, both certified."""
+    """Two solvers give different answers to a policy, both certified."""
 
     def __init__(self, message: str, first: Allocation) -> None:
         super().__init__(message)
@@ -61,29 +63,16 @@ class _TiedError(OutOfDomain):
 
 @dataclass(frozen=True)
 class Recomputed:
-    """Every answer that a notion allows (corners of them, where there are many), how far off they may be, and how.
-
-    Attributes
-    ----------
-    answers : tuple of ExactAnswer
-        At least one.
-    error : list of Fraction
-        By how many tasks each user's may be off, in every answer.
-    how : str
-        How it was computed.
-    """
+    """Every answer that a notion allows: at least one, and all corners where there are many."""
 
     answers: tuple[ExactAnswer, ...]
-    error: Row
-    how: str
+    error: Row  # by how many tasks each user's may be off, in every answer
+    how: str  # how they were computed
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A margin that is left when all errors are granted, relative, and how it was computed; believed if positive.
-
-    ``random`` says that the mechanism answered otherwise when it was asked again.
-    """
+    """A relative margin after all errors are allowed for, and how it was computed; ``random``: two calls differ."""
 
     margin: float
     how: str
@@ -98,36 +87,28 @@ class Verified:
 def verified(mechanism: Any, case: Counterexample) -> Verified:
     """Compute a witness again, independently of how it was found.
 
-    The margin is at most 0 if it does not break the property, or if that could not be confirmed; ``how`` says why.
-    Where solvers give different answers, both certified, the one that is given has to be efficient.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.properties.exact.margins import Counterexample
-    >>> pool = fo.Instance([[1, 1], [1, 1]], [1, 1])
-    >>> verified(fo.KDF(2), Counterexample("strategy-proof", pool, 0, (0.5, 0.5)))
-    Verified(margin=0.3333333333333333, how='exact fractions', random=False)
+    The margin is at most 0 if the property is not broken, or if that could not be confirmed; ``how`` says why. Where
+    solvers give different answers, both certified, the mechanism's own answer is tested for Pareto efficiency.
     """
     pool = ExactPool.of(case.instance)
     if case.instance.n_servers == 1 and not alone(pool, case.user):
-        return Verified(-np.inf, f"user {case.instance.users[case.user]!r} may run no tasks, so nothing is lost to it")
+        return Verified(-np.inf, f"user {case.instance.users[case.user]!r} may run no tasks, so it loses nothing")
     try:
         return _verified(mechanism, case, pool)
-    except _AnswersOtherwiseError as refusal:
+    except _NotDeterministicError as refusal:
         return Verified(-np.inf, f"could not be computed again: {refusal}", True)
     except FairoptError as refusal:
         return Verified(-np.inf, f"could not be computed again: {refusal}")
-    except Exception as error:  # of the mechanism itself, or of a library that it or a solver uses
+    except Exception as error:  # any exception of the mechanism or of a solver
         return Verified(-np.inf, f"could not be confirmed: {type(error).__name__}: {error}")
 
 
 def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified:
-    """By another way; where two ways find different optima, by the answer that is given."""
+    """The margin by a second computation; where two methods find different optima, by the mechanism's own answer."""
     try:
         truth = recomputed(mechanism, case.instance)
     except _TiedError as tied:
-        if case.property != "pareto":  # that a dominated answer is optimal too is what there is to say
+        if case.property != "pareto":  # a dominated answer that is optimal too is the finding
             raise
         truth = _by_running_again(mechanism, tied.first, str(tied))
     other = None
@@ -139,8 +120,8 @@ def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified
     if case.property == "bottleneck" and len(truth.answers) > 1:
         return Verified(-np.inf, f"{how}: there are many optima")
     if case.property == "envy-free" and len(truth.answers) > 1:
-        # what a user would run on another's bundle is concave in the tasks, so who envies the same other at all corners
-        # envies it between them; who envies different ones may envy nobody there
+        # what a user would run on another's bundle is concave in the tasks: a user who envies the same other at all
+        # corners envies it between them; one who envies different users need not envy any there
         found = [BoundedAnswer(one, truth.error) for one in truth.answers]
         others = (k for k in range(case.instance.n_users) if k != case.user)
         return Verified(float(max(min(envies(pool, case.user, k, one) for one in found) for k in others)), how)
@@ -155,21 +136,14 @@ def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified
 
 
 def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
-    """What a mechanism answers on one pool, by another way than its own where there is one.
+    """Answers of a mechanism on one pool, by an independent computation where there is one.
 
     Exact fractions for leximin of any share, for the largest sum of shares (all corners) and for bundles; fifty digits
-    where shares or alpha-fairness have roots. For other policies two solvers of the general method, which must agree;
-    for other mechanisms there is no second way, so they are run again. Raises a `FairoptError` if there is no answer,
-    or two ways to it disagree.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> recomputed(fo.DRF(), fo.Instance([[2, 3], [2, 1]], [6, 4])).answers[0].tasks
-    [Fraction(16, 21), Fraction(12, 7)]
+    where shares or alpha-fairness have roots. For other policies two methods must agree; other mechanisms are run
+    again. Raises a `FairoptError` if there is no answer, or two methods disagree.
     """
     if instance.n_servers > 1 or int(instance.counts[0]) > 1:
-        raise OutOfDomain(f"{instance!r}: witnesses are computed again on one pool; use instance.pooled()")
+        raise OutOfDomain(f"{instance!r}: witnesses are verified on one pool; use instance.pooled()")
     policy = NashWelfare() if type(mechanism) is BottleneckFairness else mechanism
     part = [j for j in range(instance.n_users) if instance.task_limits[j] > 0]
     if type(policy) is Policy and part:
@@ -196,7 +170,7 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
     assert isinstance(single, (Leximin, MaxMin, Total, AlphaFair))
     single.share.coefficients(instance)  # OutOfDomain, as for the policy itself
     worth, error, how = _coefficients(single.share, pool, instance)
-    if isinstance(single, (Leximin, MaxMin)):  # of all max-min points fairopt answers the leximin
+    if isinstance(single, (Leximin, MaxMin)):  # fairopt's max-min answer is the leximin one
         return Recomputed((_answer_of_tasks(pool, leximin(pool, worth)),), _error_of(pool, error), how)
     if isinstance(single, Total) or single.alpha == 0:
         corners = max_sum(pool, worth)
@@ -218,9 +192,7 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
     aggregated = [c for c in policy.constraints if isinstance(c, GlobalAggregateResource)]
     if not kinds:
         held = mlf_drs(pool, base.growth)
-    elif base == FairShareBase() and sorted(k.__name__ for k in kinds) == [
-        AtMostRequested.__name__, GlobalAggregateResource.__name__,
-    ]:  # fmt: skip
+    elif base == FairShareBase() and len(kinds) == 2 and set(kinds) == {AtMostRequested, GlobalAggregateResource}:
         held = ffmra(pool, aggregated[0].units)
     else:
         return None
@@ -232,7 +204,7 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
 
 
 def _coefficients(share: Share, pool: ExactPool, instance: Instance) -> tuple[Row, Fraction, str]:
-    """Coefficients of a share by its definition, how far off they may be, and how they were found."""
+    """Coefficients of a share by its definition, how far off they may be, and how they were computed."""
     ratios, exact = pool.ratios, (Fraction(0), "exact fractions")
     if type(share) is Tasks:
         return [Fraction(1)] * len(ratios), *exact
@@ -240,7 +212,7 @@ def _coefficients(share: Share, pool: ExactPool, instance: Instance) -> tuple[Ro
         return [max(row) for row in ratios], *exact
     if type(share) is KDominantShare and share.rank_weights is None:
         largest = [sorted(row, reverse=True)[: share.k] for row in ratios]
-        return [_product([r for r in row if r or share.short == "refuse"]) for row in largest], *exact
+        return [prod((r for r in row if r or share.short == "refuse"), start=Fraction(1)) for row in largest], *exact
     if type(share) is ResourceShare:
         i = instance.resource_index(share.resource)
         return [row[i] for row in ratios], *exact
@@ -256,9 +228,7 @@ def _norm(row: Row, p: float) -> Fraction:
     with localcontext() as context:
         context.prec = 50
         power = Decimal(str(p))
-        powers = (
-            (Decimal(r.numerator) / Decimal(r.denominator)) ** power for r in row if r
-        )  # fmt: skip
+        powers = ((Decimal(r.numerator) / Decimal(r.denominator)) ** power for r in row if r)
         return Fraction(sum(powers, Decimal(0)) ** (1 / power))
 
 
@@ -266,31 +236,29 @@ def _norm(row: Row, p: float) -> Fraction:
 
 
 def _by_second_way(mechanism: Any, instance: Instance) -> Recomputed:
-    """By solvers of the general method that agree, or simply again."""
+    """By two methods that agree, or by a second run."""
     first = checked(mechanism, instance.replace())
     found = second_answer(mechanism, first)
     if found is None:
         return _by_running_again(mechanism, first)
     apart = _difference(first, found[0])
     if apart > APART:
-        raise _TiedError(f"two routes differ by {apart:.1g} of what a user could run alone", first)
+        raise _TiedError(f"two methods differ by {apart:.1g} of what a user could run alone", first)
     return _with_error(first, *found)
 
 
 def _by_running_again(mechanism: Any, first: Allocation, instead: str = "") -> Recomputed:
-    """What a mechanism answers when it is run again, where there is no other way, or another does not settle it."""
+    """The answer of a second run, where no other method is known, or another does not settle it."""
     second = checked(mechanism, first.instance.replace())
     if (apart := _difference(first, second)) > float(AGAIN):
-        raise _AnswersOtherwiseError(
-            f"it answers otherwise when asked again (by {apart:.1g} of what a user runs alone)"
-        )
+        raise _NotDeterministicError(f"two calls differ by {apart:.1g} of what a user runs alone")
     how = "run again, and measured in fractions"
     return _with_error(first, second, f"its own answer, {how}; {instead}" if instead else how)
 
 
 def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
-    """An answer, with what it may be off by two of them."""
-    # solvers can stop at the same wrong place of a flat optimum, so the proved gaps bound what is believed too
+    """An answer, and how far off it may be, judging by a second one."""
+    # solvers can stop at the same wrong point of a flat optimum, so the proved gaps count too
     off = np.maximum(error_bound(first), error_bound(second)) * np.asarray(first.tasks)
     granted = max(TIMES * Fraction(_difference(first, second)), AGAIN)
     pool = ExactPool.of(first.instance)
@@ -299,10 +267,9 @@ def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
 
 
 def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] | None:
-    """The answer of a second way than the one that answered first, and its name.
+    """The answer of the general method with another solver than that of ``first``, and both names; None without one.
 
-    By the general method with another solver than that of ``first``; None where there is none, as for mechanisms that
-    are not policies.
+    Mechanisms that are not policies have none.
     """
     if not isinstance(mechanism, Policy) or "solver" not in inspect.signature(mechanism.allocate).parameters:
         return None
@@ -310,19 +277,19 @@ def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] |
     for solver in (s for s in CONE_CHAIN if s in here and s != first.certificate.solver):
         with contextlib.suppress(FairoptError):  # the next solver may do
             second = mechanism.allocate(first.instance, method="cone", solver=solver)
-            return second, f"two routes ({first.certificate.method}, {solver}) agree"
+            return second, f"two methods ({first.certificate.method}, {solver}) agree"
     return None
 
 
 def _error_of(pool: ExactPool, part: Fraction) -> Row:
-    """So much of what each user could run alone."""
+    """A part of what each user could run alone."""
     return [part * alone(pool, j) for j in range(len(pool.demands))]
 
 
 def _difference(one: Allocation, other: Allocation) -> float:
     alone = np.minimum(one.instance.tasks_alone[:, 0], one.instance.task_limits)
     differing = np.abs(one.tasks - other.tasks)
-    worst = float(np.divide(differing, alone, out=np.zeros_like(differing), where=alone > 0).max(initial=0.0))
+    worst = float(quotient(differing, alone).max(initial=0.0))
     if one.given_bundles is not None and other.given_bundles is not None:
         held = np.abs(one.given_bundles - other.given_bundles)[:, 0] / np.maximum(one.instance.total_capacities, 1e-300)
         worst = max(worst, float(held.max(initial=0.0)))
@@ -335,7 +302,7 @@ def _in_fractions(answer: Allocation) -> ExactAnswer:
 
 
 def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance) -> Recomputed:
-    """With those who take no part, who have nothing."""
+    """The answers with the users of a task limit of 0, who run nothing."""
     where = {j: k for k, j in enumerate(part)}
     nothing = [Fraction(0)] * instance.n_resources
     answers = tuple(
@@ -351,10 +318,3 @@ def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance)
 
 def _answer_of_tasks(pool: ExactPool, tasks: Row) -> ExactAnswer:
     return ExactAnswer(tasks, [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)])
-
-
-def _product(numbers: Row) -> Fraction:
-    out = Fraction(1)
-    for number in numbers:
-        out *= number
-    return out

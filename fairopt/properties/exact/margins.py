@@ -1,4 +1,4 @@
-"""What breaks a property, and by how much when all errors are granted: margins of single witnesses, in fractions."""
+"""Counterexamples, and their margins after all errors are allowed for, in fractions."""
 
 from __future__ import annotations
 
@@ -21,27 +21,13 @@ FULL = Fraction(1, 10**6)  # a resource counts as full if less than this is left
 
 @dataclass(frozen=True)
 class Counterexample:
-    """What is said to break a property: an instance, who is concerned, and what changes.
+    """What is said to break a property: an instance on one pool, the user concerned, and what changes."""
 
-    Attributes
-    ----------
-    property : str
-        By its canonical name.
-    instance : Instance
-        One pool.
-    user : int
-        Who loses, envies, lies or could have more.
-    lie : tuple of float or None
-        What that user states instead of its demands.
-    changed : Instance or None
-        The instance after a user has left or a capacity has grown.
-    """
-
-    property: str
+    property: str  # by its canonical name
     instance: Instance
-    user: int
-    lie: tuple[float, ...] | None = None
-    changed: Instance | None = None
+    user: int  # the user who loses, envies, lies or could run more
+    lie: tuple[float, ...] | None = None  # the demands that it reports
+    changed: Instance | None = None  # the instance after a user has left or a capacity has grown
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.properties.answers import checked
-from fairopt.properties.misreports.search import FLOOR
+from fairopt.properties.misreports.best import FLOOR
 from fairopt.properties.names import zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict

@@ -14,7 +14,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.proofs import gate
-from fairopt.properties.misreports.search import tasks_on
+from fairopt.properties.misreports.best import tasks_on
 from fairopt.testing.instances import instances, whole
 
 __all__ = ["allocation_of", "allocations", "misreports", "tasks_received"]

@@ -1,19 +1,29 @@
-"""The findings of an audit: a witness where a property is refuted, and what was searched where it is not."""
+"""The findings of an audit: a witness where a property is refuted, what was searched where it is not; their file."""
 
 from __future__ import annotations
 
 import builtins
+import contextlib
+import hashlib
+import json
+import platform
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fairopt.errors import InvalidBlock
+import numpy as np
+
+from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
-from fairopt.properties.audit.saved import write
+from fairopt.policies.parse import parse_policy
+from fairopt.policies.registry import known_policies
 from fairopt.properties.names import given_labels, percent
 from fairopt.properties.verdicts import ByProperty
 
 __all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
+
+FORMAT = "fairopt.audit/1"
 
 
 @dataclass(frozen=True)
@@ -250,7 +260,15 @@ class AuditReport(ByProperty[Finding]):
             raise InvalidBlock(f"{where}: audits are saved as JSON; give a name that ends in .json")
         if not where.resolve().parent.is_dir():
             raise InvalidBlock(f"{where} cannot be written: there is no folder {where.parent}; make it first")
-        return write(self.to_dict(), self.policy, where)
+        versions = {"python": platform.python_version(), "numpy": np.__version__}
+        try:
+            versions["fairopt"] = version("fairopt")
+        except PackageNotFoundError:  # run from a folder
+            versions["fairopt"] = "unknown"
+        data = {"format": FORMAT, **self.to_dict(), "policy": _policy_text(self.policy), "versions": versions}
+        data["digest"] = digest(data)
+        where.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        return where
 
     def __str__(self) -> str:
         return "\n".join([self._heading(), *(f"  {f}" for f in self.findings)])
@@ -298,3 +316,24 @@ def numbers(instance: Instance) -> str:
 def plain(value: float) -> float | str:
     """A number that JSON can hold."""
     return value if abs(value) < float("inf") else repr(value)
+
+
+def digest(data: dict[str, Any]) -> str:
+    """SHA-256 of all other entries of a file, in any layout, by which an edited file is recognised."""
+    rest = {key: value for key, value in data.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _policy_text(policy: Any) -> str:
+    """A text from which the mechanism can be made again without executing code, where there is one."""
+    text = repr(policy)
+    with contextlib.suppress(FairoptError):  # not blocks of fairopt alone: a name may do
+        if parse_policy(text) == policy:
+            return text
+    for name, notion in known_policies().items():
+        try:
+            if repr(notion.make()) == text:
+                return name
+        except Exception:  # a parameter without default, or a failing package
+            continue
+    return text

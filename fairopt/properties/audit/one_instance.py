@@ -13,10 +13,8 @@ from fairopt.instance import Instance
 from fairopt.properties.answers import checked
 from fairopt.properties.audit.findings import Unconfirmed, Witness
 from fairopt.properties.checks import check
-from fairopt.properties.exact.confirm import second_answer
-from fairopt.properties.exact.margins import Counterexample
-from fairopt.properties.misreports.best import Misreport, best_misreport
-from fairopt.properties.misreports.search import lying_instance, tasks_on
+from fairopt.properties.exact.confirm import Counterexample, second_answer
+from fairopt.properties.misreports.best import Misreport, best_misreport, lying_instance, tasks_on
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent, zero_if_noise
 from fairopt.properties.uncertainty import error_bound

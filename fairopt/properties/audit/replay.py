@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import builtins
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairopt.errors import InvalidInstance
+from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.formulation.batch import is_one_pool
 from fairopt.instance import Instance
+from fairopt.policies.parse import parse_policy
+from fairopt.policies.registry import known_policies
 from fairopt.policy import label
 from fairopt.progress import by_itself
-from fairopt.properties.audit.findings import Witness, numbers, plain
+from fairopt.properties.audit.findings import FORMAT, Witness, digest, numbers, plain
 from fairopt.properties.audit.one_instance import search_instance, witness_of_lie
-from fairopt.properties.audit.saved import _UnknownPolicyError, policy_from, read
-from fairopt.properties.exact.confirm import verified
-from fairopt.properties.exact.margins import Counterexample
+from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.misreports.best import verified_misreport
 from fairopt.properties.names import percent, property_name
 
@@ -89,7 +90,7 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     still refutes
     """
     where = Path(path)
-    data = read(where)
+    data = _read(where)
     out: list[Replayed] = []
     try:
         findings = list(data["findings"])
@@ -101,7 +102,7 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
             if given is None:
                 continue
             if policy is None:
-                policy = policy_from(str(data["policy"]))
+                policy = _policy_from(str(data["policy"]))
             with by_itself() as tell:
                 tell("witnesses", k, len(findings))
                 out.append(_replay_witness(policy, name, _witness(given, name)))
@@ -177,3 +178,40 @@ def _replay_witness(policy: Any, name: str, witness: Witness) -> Replayed:
     if margin != witness.margin and not abs(margin - witness.margin) <= SAME * max(1.0, min(abs(margin), 1e300)):
         how += f"; the file says {percent(witness.margin)}, so it or the mechanism has changed"
     return Replayed(name, label(policy), refutes, margin, witness.margin, how, instance)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The data of a saved audit; `InvalidInstance` for another file, or one that was changed."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as error:
+        raise InvalidInstance(f"no file {path}; give one that AuditReport.save wrote") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInstance(
+            f"{path}: cannot be read as a saved audit ({error}); give one that AuditReport.save wrote"
+        ) from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise InvalidInstance(f"{path}: not a saved audit (no format {FORMAT!r}); give one that AuditReport.save wrote")
+    if "digest" in data and data["digest"] != digest(data):
+        raise InvalidInstance(
+            f"{path}: it was changed after it was saved (its digest does not match); save the audit again, or remove "
+            "the line of the digest to have the numbers checked as they are now"
+        )
+    return data
+
+
+class _UnknownPolicyError(ValueError):
+    """The mechanism of a file is not made of fairopt's blocks, and was not given."""
+
+
+def _policy_from(text: str) -> Any:
+    """The mechanism that a file names."""
+    try:
+        return parse_policy(text)
+    except FairoptError:
+        known = known_policies()
+        if text in known:
+            return known[text].make()
+    raise _UnknownPolicyError(
+        f"its mechanism is {text[:120]!r}, which is not made of fairopt's blocks; give it: replay(path, mechanism=...)"
+    )

@@ -25,8 +25,7 @@ from fairopt.instance import Instance
 from fairopt.properties.answers import outcomes_of
 from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import LARGEST, random_pools
-from fairopt.properties.exact.confirm import Verified, verified
-from fairopt.properties.exact.margins import Counterexample
+from fairopt.properties.exact.confirm import Counterexample, Verified, verified
 from fairopt.properties.misreports.best import true_tasks
 from fairopt.properties.misreports.families import legal
 
@@ -292,7 +291,7 @@ class Shrinker:
 
 
 def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], seconds: float) -> Instance:
-    """The smallest cluster found on which ``fails`` still holds: fewer users, servers and resources, smaller numbers."""
+    """The smallest cluster found on which ``fails`` still holds: fewer users, servers, resources, smaller numbers."""
     end = time.perf_counter() + seconds
     again = True
     while again:

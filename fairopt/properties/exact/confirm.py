@@ -1,9 +1,10 @@
-"""Verification of a witness by an independent computation."""
+"""Verification of a witness: it is computed again, and its margin taken after all errors are allowed for."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -32,13 +33,12 @@ from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy
 from fairopt.properties.answers import checked
-from fairopt.properties.exact.margins import MARGINS, BoundedAnswer, Counterexample, ExactAnswer, alone, cut, envies
 from fairopt.properties.exact.pool import ExactPool, alpha_fair, ffmra, leximin, max_sum, mlf_drs
-from fairopt.properties.misreports.search import lying_instance
+from fairopt.properties.misreports.best import lying_instance
 from fairopt.properties.uncertainty import error_bound
-from fairopt.properties.units import quotient
+from fairopt.properties.units import TRACE, quotient
 
-__all__ = ["Recomputed", "Verified", "recomputed", "second_answer", "verified"]
+__all__ = ["Counterexample", "Recomputed", "Verified", "recomputed", "second_answer", "verified"]
 
 Row = list[Fraction]
 
@@ -47,6 +47,8 @@ ROOTS = Fraction(1, 10**25)  # error of what was computed to fifty digits
 APART = 1e-3  # relative: two methods further apart than this do not confirm each other
 TIMES = 10  # times the difference of two methods: the error allowed for
 AGAIN = Fraction(1, 10**6)  # error allowed for where a mechanism cannot be computed in another way
+
+FULL = Fraction(1, 10**6)  # a resource counts as full if less than this is left over, where answers are not exact
 
 
 class _NotDeterministicError(OutOfDomain):
@@ -59,6 +61,47 @@ class _TiedError(OutOfDomain):
     def __init__(self, message: str, first: Allocation) -> None:
         super().__init__(message)
         self.first = first
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """What is said to break a property: an instance on one pool, the user concerned, and what changes."""
+
+    property: str  # by its canonical name
+    instance: Instance
+    user: int  # the user who loses, envies, lies or could run more
+    lie: tuple[float, ...] | None = None  # the demands that it reports
+    changed: Instance | None = None  # the instance after a user has left or a capacity has grown
+
+
+@dataclass(frozen=True)
+class ExactAnswer:
+    """Tasks of all users, and what they hold, in fractions."""
+
+    tasks: Row
+    bundles: list[Row]
+
+
+@dataclass(frozen=True)
+class BoundedAnswer:
+    """An answer, and by how many tasks each user's may be off."""
+
+    answer: ExactAnswer
+    error: Row
+
+    def least(self, j: int) -> Fraction:
+        """Tasks of a user at least."""
+        return self.answer.tasks[j] - self.error[j]
+
+    def most(self, j: int) -> Fraction:
+        """Tasks of a user at most."""
+        return self.answer.tasks[j] + self.error[j]
+
+    def held(self, j: int) -> Row:
+        """What a user holds at least."""
+        tasks = self.answer.tasks[j]
+        part = max(1 - self.error[j] / tasks, Fraction(0)) if tasks else Fraction(1)
+        return [b * part for b in self.answer.bundles[j]]
 
 
 @dataclass(frozen=True)
@@ -91,7 +134,7 @@ def verified(mechanism: Any, case: Counterexample) -> Verified:
     solvers give different answers, both certified, the mechanism's own answer is tested for Pareto efficiency.
     """
     pool = ExactPool.of(case.instance)
-    if case.instance.n_servers == 1 and not alone(pool, case.user):
+    if case.instance.n_servers == 1 and not _alone(pool, case.user):
         return Verified(-np.inf, f"user {case.instance.users[case.user]!r} may run no tasks, so it loses nothing")
     try:
         return _verified(mechanism, case, pool)
@@ -124,7 +167,7 @@ def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified
         # corners envies it between them; one who envies different users need not envy any there
         found = [BoundedAnswer(one, truth.error) for one in truth.answers]
         others = (k for k in range(case.instance.n_users) if k != case.user)
-        return Verified(float(max(min(envies(pool, case.user, k, one) for one in found) for k in others)), how)
+        return Verified(float(max(min(_envies(pool, case.user, k, one) for one in found) for k in others)), how)
     measure = MARGINS[case.property]
     then = other or truth
     margins = [
@@ -197,7 +240,7 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
     else:
         return None
     tasks = [
-        cut(min(b / d for b, d in zip(bundle, row, strict=True) if d), limit)
+        _cut(min(b / d for b, d in zip(bundle, row, strict=True) if d), limit)
         for bundle, row, limit in zip(held, pool.demands, pool.limits, strict=True)
     ]
     return Recomputed((ExactAnswer(tasks, held),), _error_of(pool, Fraction(0)), "exact fractions")
@@ -262,7 +305,7 @@ def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
     off = np.maximum(error_bound(first), error_bound(second)) * np.asarray(first.tasks)
     granted = max(TIMES * Fraction(_difference(first, second)), AGAIN)
     pool = ExactPool.of(first.instance)
-    error = [max(granted * alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
+    error = [max(granted * _alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
     return Recomputed((_in_fractions(first),), error, how)
 
 
@@ -283,7 +326,7 @@ def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] |
 
 def _error_of(pool: ExactPool, part: Fraction) -> Row:
     """A part of what each user could run alone."""
-    return [part * alone(pool, j) for j in range(len(pool.demands))]
+    return [part * _alone(pool, j) for j in range(len(pool.demands))]
 
 
 def _difference(one: Allocation, other: Allocation) -> float:
@@ -318,3 +361,90 @@ def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance)
 
 def _answer_of_tasks(pool: ExactPool, tasks: Row) -> ExactAnswer:
     return ExactAnswer(tasks, [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)])
+
+
+# -- margins ----------------------------------------------------------------------------------------------------------
+
+
+def _pareto_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
+    j, limit = case.user, pool.limits[case.user]
+    left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
+    more = _tasks_within(left, pool.demands[j])
+    more = more if limit is None else min(more, limit - found.most(j))
+    runs, own = found.answer.tasks[j], _slice(pool, j)
+    return more / (runs if runs > Fraction(TRACE) * own else own)
+
+
+def _sharing_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
+    own = _slice(pool, case.user)
+    return 1 - found.most(case.user) / own
+
+
+def _envies(pool: ExactPool, j: int, k: int, found: BoundedAnswer) -> Fraction:
+    """How much user j envies user k."""
+    runs = _tasks_within(found.held(k), pool.demands[j])
+    wanted = _cut(pool.weights[j] / pool.weights[k] * runs, pool.limits[j])
+    return (wanted - found.most(j)) / max(_slice(pool, j), found.answer.tasks[j])
+
+
+def _envy_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
+    others = (k for k in range(len(pool.demands)) if k != case.user)
+    return max((_envies(pool, case.user, k, found) for k in others), default=Fraction(-1))
+
+
+def _bottleneck_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
+    j, limit = case.user, pool.limits[case.user]
+    if limit is not None and found.most(j) >= limit:
+        return Fraction(-1)
+    left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
+    part, worst = pool.weights[j] / sum(pool.weights), Fraction(1)
+    for c, d, v in zip(pool.capacities, pool.demands[j], left, strict=True):
+        if v / c <= FULL:  # it may be
+            worst = min(worst, 1 - d * found.most(j) / c / part)
+    return worst
+
+
+def _lie_margin(pool: ExactPool, case: Counterexample, truth: BoundedAnswer, lied: BoundedAnswer) -> Fraction | float:
+    j = case.user
+    lying = _cut(_tasks_within(lied.held(j), pool.demands[j]), pool.limits[j])
+    if lying <= _alone(pool, j) / 10**9:
+        return Fraction(-1)
+    return np.inf if truth.answer.tasks[j] <= truth.error[j] else lying / truth.most(j) - 1
+
+
+def _loss_margin(pool: ExactPool, case: Counterexample, before: BoundedAnswer, after: BoundedAnswer) -> Fraction:
+    assert case.changed is not None
+    there = case.changed.users.index(case.instance.users[case.user])
+    had = before.least(case.user)
+    return 1 - after.most(there) / had if had > 0 else Fraction(-1)
+
+
+MARGINS: dict[str, Callable[[ExactPool, Counterexample, BoundedAnswer, BoundedAnswer], Fraction | float]] = {
+    "pareto": _pareto_margin,
+    "sharing-incentive": _sharing_margin,
+    "envy-free": _envy_margin,
+    "bottleneck": _bottleneck_margin,
+    "strategy-proof": _lie_margin,
+    "strategy-proof-boosting": _lie_margin,
+    "population-monotone": _loss_margin,
+    "resource-monotone": _loss_margin,
+}
+
+
+def _alone(pool: ExactPool, j: int) -> Fraction:
+    """Tasks that a user could run with everything, up to its limit."""
+    return _cut(_tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
+
+
+def _slice(pool: ExactPool, j: int) -> Fraction:
+    part = pool.weights[j] / sum(pool.weights)
+    return _cut(part * _tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
+
+
+def _tasks_within(bundle: Row, demands: Row) -> Fraction:
+    return min(b / d for b, d in zip(bundle, demands, strict=True) if d)
+
+
+def _cut(tasks: Fraction, limit: Fraction | None) -> Fraction:
+    """No more tasks than a limit."""
+    return tasks if limit is None else min(tasks, limit)

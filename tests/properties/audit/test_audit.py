@@ -13,14 +13,13 @@ from rich.console import Console
 
 import fairopt as fo
 from fairopt.progress import progress
+from fairopt.properties.audit import audit as module
 from fairopt.properties.audit import one_instance
-from fairopt.properties.audit import property_search as module
 from fairopt.properties.audit.audit import audit
 from fairopt.properties.audit.replay import replay
 from fairopt.properties.checks import check
 from fairopt.properties.exact import confirm
-from fairopt.properties.exact.confirm import verified
-from fairopt.properties.exact.margins import Counterexample
+from fairopt.properties.exact.confirm import Counterexample, verified
 
 FOUR = ("pe", "si", "ef", "sp")
 

@@ -12,8 +12,7 @@ from oracle.fractions_waterfill import leximin as slow_leximin
 from oracle.instances import pools
 
 import fairopt as fo
-from fairopt.properties.exact.confirm import recomputed, verified
-from fairopt.properties.exact.margins import Counterexample
+from fairopt.properties.exact.confirm import Counterexample, recomputed, verified
 from fairopt.properties.exact.pool import ExactPool, leximin, max_sum
 
 EXACT = [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fairopt.errors import InvalidBlock, nearest
 
 __all__ = [
-    "ALIASES", "NOISE", "OF_ALLOCATIONS", "PROPERTIES", "canonical", "given_labels", "percent", "property_name",
-    "zero_if_noise",
+    "ALIASES", "NOISE", "OF_ALLOCATIONS", "PROPERTIES", "canonical", "given_labels", "labelled", "percent",
+    "property_name", "zero_if_noise",
 ]  # fmt: skip
 
 NOISE = 1e-9  # relative: tasks and margins below are rounding, and sentences show them as 0
@@ -62,6 +64,12 @@ def given_labels(labels: tuple[str, ...], kind: str) -> tuple[str, ...]:
     """Labels of an instance's users, resources or servers; none where they are the default ones."""
     default = tuple(f"{kind}{k + 1}" for k in range(len(labels)))
     return () if labels == default or (kind == "server" and labels == ("pool",)) else labels
+
+
+def labelled(words: Iterable[str], labels: Iterable[str]) -> str:
+    """Words with commas between them, each after its label if there are labels."""
+    names = tuple(labels)
+    return ", ".join(map(" ".join, zip(names, words, strict=True)) if names else words)
 
 
 def zero_if_noise(value: float, beside: float) -> float:

@@ -115,21 +115,9 @@ class Verdict:
         return self.sentence
 
     def plot(self, ax: Any = None) -> Any:
-        """The envy matrix, for a verdict on envy; needs the extra ``plots``.
+        """Draw the envy matrix of a verdict on envy, in ``ax`` if given; needs the extra ``plots``.
 
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Raises
-        ------
-        InvalidBlock
-            For another property, which has no picture.
+        `InvalidBlock` for the other properties, which have no picture.
         """
         if not hasattr(self.witness, "matrix"):
             raise InvalidBlock(f"a verdict on {self.name} has no picture; that on envy-free has")
@@ -186,22 +174,7 @@ class PropertyReport(ByProperty[Verdict]):
         ]
 
     def plot(self, ax: Any = None) -> Any:
-        """The envy matrix; needs the extra ``plots``.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Raises
-        ------
-        InvalidBlock
-            If envy was not checked.
-        """
+        """Draw the envy matrix, in ``ax`` if given; needs the extra ``plots``, and `InvalidBlock` without envy."""
         if "envy-free" not in self:
             raise InvalidBlock("envy was not checked, and the other verdicts have no picture; check 'envy-free' too")
         return self["envy-free"].plot(ax=ax)

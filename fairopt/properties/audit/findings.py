@@ -18,7 +18,7 @@ from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policies.parse import parse_policy
 from fairopt.policies.registry import known_policies
-from fairopt.properties.names import given_labels, percent
+from fairopt.properties.names import given_labels, labelled, percent
 from fairopt.properties.verdicts import ByProperty
 
 __all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
@@ -244,22 +244,15 @@ class AuditReport(ByProperty[Finding]):
         }  # fmt: skip
 
     def save(self, path: str | Path) -> Path:
-        """Write it as JSON, for `replay` to check again.
+        """Write it as JSON to a path that ends in ``.json``, for `replay` to check again; return the path.
 
-        Parameters
-        ----------
-        path : str or Path
-            Ends in ``.json``; `InvalidBlock` for another ending, or where the folder does not exist.
-
-        Returns
-        -------
-        Path
+        `InvalidBlock` for another ending, or where the folder does not exist.
         """
         where = Path(path)
         if where.suffix != ".json":
             raise InvalidBlock(f"{where}: audits are saved as JSON; give a name that ends in .json")
         if not where.resolve().parent.is_dir():
-            raise InvalidBlock(f"{where} cannot be written: there is no folder {where.parent}; make it first")
+            raise InvalidBlock(f"{where} cannot be written: the folder {where.parent} does not exist; make it first")
         versions = {"python": platform.python_version(), "numpy": np.__version__}
         try:
             versions["fairopt"] = version("fairopt")
@@ -292,8 +285,7 @@ def numbers(instance: Instance) -> str:
     """All numbers of a small instance in a line, with its labels where they are not the default ones."""
 
     def rows(table: Any, labels: tuple[str, ...] = ()) -> str:
-        parts = ["(" + ", ".join(f"{v:.6g}" for v in row) + ")" for row in table]
-        return ", ".join(map(" ".join, zip(map(repr, labels), parts, strict=True)) if labels else parts)
+        return labelled(["(" + ", ".join(f"{v:.6g}" for v in row) + ")" for row in table], map(repr, labels))
 
     demands, users = instance.demands, given_labels(instance.users, "user")
     resources, servers = given_labels(instance.resources, "resource"), given_labels(instance.servers, "server")

@@ -90,19 +90,15 @@ class Shrinker:
         If nothing simpler fails, it is the start itself, which need not be confirmed.
         """
         self.least = min(READABLE, float(found.margin[b]) / 2)
-        start = counterexample_of(self.name, found, b)
-        best: tuple[tuple[Any, ...], Counterexample, Verified] | None = None
-        for pools in (self._drawn(start), self._rounded(found.pools[b : b + 1]), found.pools[b : b + 1]):
-            if pools is None:
-                continue
-            reduced = self._reduced(pools)
+        pool = found.pools[b : b + 1]
+        simpler = (step(pool) for step in (self._drawn, self._rounded))  # one after the other, as needed
+        for made in itertools.chain(simpler, (pool,)):
+            reduced = self._reduced(made)
             proof = None if reduced is None else self._proved(reduced)
-            if reduced is not None and proof is not None and (best is None or size_of(reduced) < best[0]):
-                best = (size_of(reduced), *proof)
-                break  # the first start that leads anywhere is one of small integers
-        if best is None:
-            return start, verified(self.mechanism, start)
-        return self._simplest_lie(*(self._by_hypothesis(best[1]) or best[1:]))
+            if proof is not None:
+                return self._simplest_lie(*(self._by_hypothesis(proof[0]) or proof))
+        start = counterexample_of(self.name, found, b)
+        return start, verified(self.mechanism, start)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
@@ -118,19 +114,17 @@ class Shrinker:
     def _late(self) -> bool:
         return time.perf_counter() > self.deadline
 
-    def _drawn(self, start: Counterexample) -> Batch | None:
+    def _drawn(self, pool: Batch) -> Batch | None:
         """A pool of small integers on which the property fails, of the smallest shape that has one."""
         rng = np.random.default_rng(self.seed)
-        weights = bool((start.instance.weights != 1).any())
-        limits = bool(np.isfinite(start.instance.task_limits).any())
+        weights, limits = bool((pool.weights != 1).any()), bool(np.isfinite(pool.limits).any())
         number = 8 if self.slow else 150 if self.name.startswith("strategy-proof") else 500
         for options in ({}, {"weights": weights, "limits": limits}) if weights or limits else ({},):
             for shape in SMALL_SHAPES:
-                if self._late or shape > (start.instance.n_users, np.inf):
+                if self._late or shape > (pool.n_users, np.inf):
                     break
                 pools = random_pools(rng, "integers", shape, number, positive=self.positive, **options)
-                proved = self._first_proved(pools)
-                if proved is not None:
+                if (proved := self._first_proved(pools)) is not None:
                     return proved
         return None
 
@@ -145,9 +139,9 @@ class Shrinker:
                 return pools
         return None
 
-    def _reduced(self, pools: Batch) -> Batch | None:
+    def _reduced(self, pools: Batch | None) -> Batch | None:
         """The pool with one user, resource or number less at a time, while the property fails; None if it does not."""
-        if self._first_proved(pools) is None:
+        if pools is None or self._first_proved(pools) is None:
             return None
         while not self._late:
             now = size_of(pools)

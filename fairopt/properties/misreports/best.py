@@ -19,7 +19,7 @@ from fairopt.instance import Instance
 from fairopt.progress import Listener, by_itself, tell
 from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.families import FAMILIES, climbs, legal, reports
-from fairopt.properties.names import given_labels, zero_if_noise
+from fairopt.properties.names import given_labels, labelled, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 
 __all__ = [
@@ -84,16 +84,12 @@ class Misreport:
         names = (given_labels(instance.resources, "resource"), given_labels(instance.servers, "server"))
         return cls(instance.users[user], demands, gain, truthful, lying, family, *names)
 
-    def _row(self, row: tuple[float, ...]) -> str:
-        words = [f"{d:.6g}" for d in row]
-        return ", ".join(map(" ".join, zip(self.resources, words, strict=True)) if self.resources else words)
-
     def __str__(self) -> str:
-        if self.demands and isinstance(self.demands[0], tuple):
-            rows = [f"({self._row(row)})" for row in self.demands]
-            told = ", ".join(map(" ".join, zip(self.servers, rows, strict=True)) if self.servers else rows)
-        else:
-            told = self._row(self.demands)
+        def row(numbers: tuple[float, ...]) -> str:
+            return labelled([f"{d:.6g}" for d in numbers], self.resources)
+
+        by_server = bool(self.demands) and isinstance(self.demands[0], tuple)
+        told = labelled([f"({row(r)})" for r in self.demands], self.servers) if by_server else row(self.demands)
         truthful = zero_if_noise(self.truthful, self.lying)
         by = f"+{self.gain:.3%}" if truthful else "from none"
         return f"user {self.user!r} reports ({told}) and runs {self.lying:.6g} tasks instead of {truthful:.6g} ({by})"

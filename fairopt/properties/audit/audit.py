@@ -367,8 +367,11 @@ class PropertySearch:
         for instance in instances:
             if not small and not self.setting.accepts_instance(instance):
                 self.skipped += 1
+            elif is_one_pool(instance) and instance.n_users:
+                found = self._on_pool(instance)
+                self._counted(found, 1, int(bool(found.faults)))
             else:
-                self._look_at(instance, small)
+                self._look_at_servers(instance, small)
             self.setting.tell(f"{self.name}, instances", self.looked_at, number)
             if self.witness is not None or self.looked_at >= number or self._late:
                 break
@@ -399,11 +402,7 @@ class PropertySearch:
         failing = np.flatnonzero(found.margin > NOTICED)
         outside = int(found.outside.sum())
         wrong = {p.demands.tobytes() for p, _ in found.faults}
-        faulty = sum(row.tobytes() in wrong for row in pools.demands) if wrong else 0
-        self.skipped += outside
-        self.tried += len(pools) - outside - faulty
-        self.faulty += faulty
-        self._fail(_faults_of(found))
+        self._counted(found, len(pools), sum(row.tobytes() in wrong for row in pools.demands) if wrong else 0)
         self._count(family, len(pools) - outside, len(failing), now - self.start if len(failing) else None)
         for kind, tally in found.tallies.items():
             first = None if tally.first is None else begun - self.start + tally.first
@@ -411,6 +410,14 @@ class PropertySearch:
         if len(failing):
             order = failing[np.argsort(-np.minimum(found.margin[failing], 1e6), kind="stable")]
             self.candidates += [(found, int(b)) for b in order[:2]]
+
+    def _counted(self, found: Measurement, size: int, faulty: int) -> None:
+        """Count pools that were measured, and keep their faults."""
+        outside = int(found.outside.sum())
+        self.skipped += outside
+        self.faulty += faulty
+        self.tried += max(size - outside - faulty, 0)
+        self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults])
 
     def _count(self, family: str, tried: int, hits: int, seconds: float | None) -> None:
         t, h, first = self.hits.get(family, (0, 0, None))
@@ -431,16 +438,6 @@ class PropertySearch:
             if self.witness is not None:
                 break
         self.candidates.clear()
-
-    def _look_at(self, instance: Instance, small: bool) -> None:
-        if not is_one_pool(instance) or instance.n_users == 0:
-            self._look_at_servers(instance, small)
-            return
-        found = self._on_pool(instance)
-        self.skipped += int(found.outside[0])
-        self.faulty += int(bool(found.faults))
-        self.tried += int(not found.outside[0] and not found.faults)
-        self._fail(_faults_of(found))
 
     def _on_pool(self, instance: Instance) -> Measurement:
         """Measure one pool, and verify what fails there."""
@@ -516,10 +513,6 @@ class PropertySearch:
         """Keep an instance that seemed to break the property, without a proof."""
         self.unproved += 1
         self.unconfirmed += [seen][: SHOWN_FAULTS - len(self.unconfirmed)]
-
-
-def _faults_of(found: Measurement) -> list[Fault]:
-    return [Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults]
 
 
 def _range(shapes: Sequence[tuple[int, int]]) -> str:

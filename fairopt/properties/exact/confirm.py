@@ -76,41 +76,32 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class ExactAnswer:
-    """Tasks of all users, and what they hold, in fractions."""
+    """Tasks of all users, what they hold, and by how many tasks each user's may be off, in fractions."""
 
     tasks: Row
     bundles: list[Row]
-
-
-@dataclass(frozen=True)
-class BoundedAnswer:
-    """An answer, and by how many tasks each user's may be off."""
-
-    answer: ExactAnswer
     error: Row
 
     def least(self, j: int) -> Fraction:
         """Tasks of a user at least."""
-        return self.answer.tasks[j] - self.error[j]
+        return self.tasks[j] - self.error[j]
 
     def most(self, j: int) -> Fraction:
         """Tasks of a user at most."""
-        return self.answer.tasks[j] + self.error[j]
+        return self.tasks[j] + self.error[j]
 
     def held(self, j: int) -> Row:
         """What a user holds at least."""
-        tasks = self.answer.tasks[j]
-        part = max(1 - self.error[j] / tasks, Fraction(0)) if tasks else Fraction(1)
-        return [b * part for b in self.answer.bundles[j]]
+        part = max(1 - self.error[j] / self.tasks[j], Fraction(0)) if self.tasks[j] else Fraction(1)
+        return [b * part for b in self.bundles[j]]
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """Every answer that a notion allows: at least one, and all corners where there are many."""
+    """Every answer that a notion allows (at least one, and all corners where there are many), and how it was found."""
 
     answers: tuple[ExactAnswer, ...]
-    error: Row  # by how many tasks each user's may be off, in every answer
-    how: str  # how they were computed
+    how: str
 
 
 @dataclass(frozen=True)
@@ -165,17 +156,10 @@ def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified
     if case.property == "envy-free" and len(truth.answers) > 1:
         # what a user would run on another's bundle is concave in the tasks: a user who envies the same other at all
         # corners envies it between them; one who envies different users need not envy any there
-        found = [BoundedAnswer(one, truth.error) for one in truth.answers]
         others = (k for k in range(case.instance.n_users) if k != case.user)
-        return Verified(float(max(min(_envies(pool, case.user, k, one) for one in found) for k in others)), how)
-    measure = MARGINS[case.property]
-    then = other or truth
-    margins = [
-        measure(pool, case, BoundedAnswer(one, truth.error), BoundedAnswer(two, then.error))
-        for one in truth.answers
-        for two in (other.answers if other is not None else (one,))
-    ]
-    return Verified(float(min(margins)), how)
+        return Verified(float(max(min(_envies(pool, case.user, k, one) for one in truth.answers) for k in others)), how)
+    pairs = ((one, two) for one in truth.answers for two in (other.answers if other is not None else (one,)))
+    return Verified(float(min(MARGINS[case.property](pool, case, one, two) for one, two in pairs)), how)
 
 
 def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
@@ -214,18 +198,18 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
     single.share.coefficients(instance)  # OutOfDomain, as for the policy itself
     worth, error, how = _coefficients(single.share, pool, instance)
     if isinstance(single, (Leximin, MaxMin)):  # fairopt's max-min answer is the leximin one
-        return Recomputed((_answer_of_tasks(pool, leximin(pool, worth)),), _error_of(pool, error), how)
+        return Recomputed((_exact(pool, leximin(pool, worth), error),), how)
     if isinstance(single, Total) or single.alpha == 0:
         corners = max_sum(pool, worth)
         if corners is None:
             return None
         many = f", at each of {len(corners)} optimal corners" if len(corners) > 1 else ""
-        return Recomputed(tuple(_answer_of_tasks(pool, x) for x in corners), _error_of(pool, error), how + many)
+        return Recomputed(tuple(_exact(pool, tasks, error) for tasks in corners), how + many)
     near = policy.allocate(instance).tasks
     found = alpha_fair(pool, worth, single.alpha, near.tolist())
     if found is None:
         return None
-    return Recomputed((_answer_of_tasks(pool, found),), _error_of(pool, ROOTS), "optimality conditions to 30 digits")
+    return Recomputed((_exact(pool, found, ROOTS),), "optimality conditions to 30 digits")
 
 
 def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instance: Instance) -> Recomputed | None:
@@ -239,11 +223,8 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
         held = ffmra(pool, aggregated[0].units)
     else:
         return None
-    tasks = [
-        _cut(min(b / d for b, d in zip(bundle, row, strict=True) if d), limit)
-        for bundle, row, limit in zip(held, pool.demands, pool.limits, strict=True)
-    ]
-    return Recomputed((ExactAnswer(tasks, held),), _error_of(pool, Fraction(0)), "exact fractions")
+    tasks = [_cut(_tasks_within(held[j], row), pool.limits[j]) for j, row in enumerate(pool.demands)]
+    return Recomputed((_exact(pool, tasks, Fraction(0), held),), "exact fractions")
 
 
 def _coefficients(share: Share, pool: ExactPool, instance: Instance) -> tuple[Row, Fraction, str]:
@@ -306,7 +287,8 @@ def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
     granted = max(TIMES * Fraction(_difference(first, second)), AGAIN)
     pool = ExactPool.of(first.instance)
     error = [max(granted * _alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
-    return Recomputed((_in_fractions(first),), error, how)
+    bundles = [[Fraction(float(v)) for v in row] for row in first.bundles[:, 0]]
+    return Recomputed((ExactAnswer([Fraction(float(x)) for x in first.tasks], bundles, error),), how)
 
 
 def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] | None:
@@ -324,9 +306,10 @@ def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] |
     return None
 
 
-def _error_of(pool: ExactPool, part: Fraction) -> Row:
-    """A part of what each user could run alone."""
-    return [part * _alone(pool, j) for j in range(len(pool.demands))]
+def _exact(pool: ExactPool, tasks: Row, part: Fraction, bundles: list[Row] | None = None) -> ExactAnswer:
+    """An answer whose error is a part of what each user could run alone; bundles are tasks times demands by default."""
+    held = bundles or [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)]
+    return ExactAnswer(tasks, held, [part * _alone(pool, j) for j in range(len(tasks))])
 
 
 def _difference(one: Allocation, other: Allocation) -> float:
@@ -339,60 +322,48 @@ def _difference(one: Allocation, other: Allocation) -> float:
     return worst
 
 
-def _in_fractions(answer: Allocation) -> ExactAnswer:
-    bundles = [[Fraction(float(v)) for v in row] for row in answer.bundles[:, 0]]
-    return ExactAnswer([Fraction(float(x)) for x in answer.tasks], bundles)
-
-
 def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance) -> Recomputed:
     """The answers with the users of a task limit of 0, who run nothing."""
     where = {j: k for k, j in enumerate(part)}
-    nothing = [Fraction(0)] * instance.n_resources
-    answers = tuple(
-        ExactAnswer(
-            [a.tasks[where[j]] if j in where else Fraction(0) for j in range(instance.n_users)],
-            [a.bundles[where[j]] if j in where else nothing for j in range(instance.n_users)],
-        )
-        for a in found.answers
-    )
-    error = [found.error[where[j]] if j in where else Fraction(0) for j in range(instance.n_users)]
-    return Recomputed(answers, error, found.how)
+    zero, nothing = Fraction(0), [Fraction(0)] * instance.n_resources
 
+    def whole(values: list[Any], otherwise: Any) -> list[Any]:
+        return [values[where[j]] if j in where else otherwise for j in range(instance.n_users)]
 
-def _answer_of_tasks(pool: ExactPool, tasks: Row) -> ExactAnswer:
-    return ExactAnswer(tasks, [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)])
+    parts = ((whole(a.tasks, zero), whole(a.bundles, nothing), whole(a.error, zero)) for a in found.answers)
+    return Recomputed(tuple(ExactAnswer(*part) for part in parts), found.how)
 
 
 # -- margins ----------------------------------------------------------------------------------------------------------
 
 
-def _pareto_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
+def _pareto_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
     j, limit = case.user, pool.limits[case.user]
     left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
     more = _tasks_within(left, pool.demands[j])
     more = more if limit is None else min(more, limit - found.most(j))
-    runs, own = found.answer.tasks[j], _slice(pool, j)
+    runs, own = found.tasks[j], _slice(pool, j)
     return more / (runs if runs > Fraction(TRACE) * own else own)
 
 
-def _sharing_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
+def _sharing_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
     own = _slice(pool, case.user)
     return 1 - found.most(case.user) / own
 
 
-def _envies(pool: ExactPool, j: int, k: int, found: BoundedAnswer) -> Fraction:
+def _envies(pool: ExactPool, j: int, k: int, found: ExactAnswer) -> Fraction:
     """How much user j envies user k."""
     runs = _tasks_within(found.held(k), pool.demands[j])
     wanted = _cut(pool.weights[j] / pool.weights[k] * runs, pool.limits[j])
-    return (wanted - found.most(j)) / max(_slice(pool, j), found.answer.tasks[j])
+    return (wanted - found.most(j)) / max(_slice(pool, j), found.tasks[j])
 
 
-def _envy_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
+def _envy_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
     others = (k for k in range(len(pool.demands)) if k != case.user)
     return max((_envies(pool, case.user, k, found) for k in others), default=Fraction(-1))
 
 
-def _bottleneck_margin(pool: ExactPool, case: Counterexample, found: BoundedAnswer, _: BoundedAnswer) -> Fraction:
+def _bottleneck_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
     j, limit = case.user, pool.limits[case.user]
     if limit is not None and found.most(j) >= limit:
         return Fraction(-1)
@@ -404,22 +375,22 @@ def _bottleneck_margin(pool: ExactPool, case: Counterexample, found: BoundedAnsw
     return worst
 
 
-def _lie_margin(pool: ExactPool, case: Counterexample, truth: BoundedAnswer, lied: BoundedAnswer) -> Fraction | float:
+def _lie_margin(pool: ExactPool, case: Counterexample, truth: ExactAnswer, lied: ExactAnswer) -> Fraction | float:
     j = case.user
     lying = _cut(_tasks_within(lied.held(j), pool.demands[j]), pool.limits[j])
     if lying <= _alone(pool, j) / 10**9:
         return Fraction(-1)
-    return np.inf if truth.answer.tasks[j] <= truth.error[j] else lying / truth.most(j) - 1
+    return np.inf if truth.tasks[j] <= truth.error[j] else lying / truth.most(j) - 1
 
 
-def _loss_margin(pool: ExactPool, case: Counterexample, before: BoundedAnswer, after: BoundedAnswer) -> Fraction:
+def _loss_margin(pool: ExactPool, case: Counterexample, before: ExactAnswer, after: ExactAnswer) -> Fraction:
     assert case.changed is not None
     there = case.changed.users.index(case.instance.users[case.user])
     had = before.least(case.user)
     return 1 - after.most(there) / had if had > 0 else Fraction(-1)
 
 
-MARGINS: dict[str, Callable[[ExactPool, Counterexample, BoundedAnswer, BoundedAnswer], Fraction | float]] = {
+MARGINS: dict[str, Callable[[ExactPool, Counterexample, ExactAnswer, ExactAnswer], Fraction | float]] = {
     "pareto": _pareto_margin,
     "sharing-incentive": _sharing_margin,
     "envy-free": _envy_margin,

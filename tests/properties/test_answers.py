@@ -30,7 +30,7 @@ def pools(seed, size=40, n=3, m=3, least=0):
 
 
 class Changed:
-    """A mechanism of somebody's own: DRF, and then something is done to the answer."""
+    """A mechanism of a user's own: DRF, with a changed answer."""
 
     name = "changed"
 
@@ -120,7 +120,7 @@ def test_a_policy_with_an_allocate_of_its_own_is_asked_itself():
     np.testing.assert_allclose(outcomes_of(favoured, Batch.of([[[1, 1], [1, 1]]], [3, 3])).tasks, [[2, 1]])
 
 
-def test_a_share_of_somebodys_own_is_solved_one_by_one():
+def test_a_share_of_ones_own_is_solved_one_by_one():
     @dataclasses.dataclass(frozen=True, repr=False)
     class Mean(fo.Share):
         def per_task(self, instance):

@@ -158,7 +158,7 @@ def test_on_a_pool_the_margin_is_the_largest_part_of_its_tasks_that_one_user_fin
 
 
 def largest_gains(a: fo.Allocation) -> np.ndarray:
-    """Of each user alone: the most it could gain with nobody losing, by a dense program over the servers as given."""
+    """The most that each user alone could gain with no other losing, by a dense program over the servers as given."""
     instance, d = a.instance, a.instance.per_server_demands
     n, servers, m = d.shape
     before, out = a.tasks_by_server.sum(axis=1), np.zeros(n)
@@ -422,7 +422,7 @@ def test_envy_is_of_what_users_hold_where_a_mechanism_decides_bundles() -> None:
     assert envy.matrix[1, 0] == pytest.approx((1 - 2) / 2)
 
 
-def test_a_user_at_its_limit_envies_nobody() -> None:
+def test_a_user_at_its_limit_envies_no_other() -> None:
     instance = fo.Instance([[1], [1]], [10], task_limits=[2, None])
     assert check(of(instance, [2, 8]), "ef")["ef"].holds
     assert not check(of(instance, [1, 8]), "ef")["ef"].holds
@@ -520,7 +520,7 @@ def test_a_solver_that_misleads_is_not_believed(monkeypatch: pytest.MonkeyPatch)
 
     def lazy(*args: Any, **options: Any) -> Any:
         found = linprog(*args, **options)
-        found.x = np.zeros_like(found.x)  # "nobody can gain", under the status optimal
+        found.x = np.zeros_like(found.x)  # "no user can gain", under the status optimal
         return found
 
     monkeypatch.setattr(pareto, "linprog", lazy)
@@ -577,6 +577,18 @@ def test_a_sentence_has_digits_enough_to_tell_its_numbers_apart() -> None:
     report = check(of(TWO, [2.5 * (1 - 3e-5), 12.5]), ["pe", "si"])
     assert "could run 2.5 tasks instead of 2.4999" in str(report["pe"])
     assert "runs 2.4999 tasks, where its own slice would run 2.5" in str(report["si"])
+
+
+def test_rounding_is_0_in_sentences_or_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers such as 1.57e-14% or 3e-17 tasks are noise: no sentence shows them."""
+    found = Dominating(np.array([[2.5], [12.5]]), {"batch": 4e-16}, 1.57e-16, 1.57e-16)
+    monkeypatch.setattr("fairopt.properties.checks.dominating", lambda *_: found)
+    report = check(of(TWO, [3e-17, 12.5]), ["pe", "si", "ef"])
+    assert str(report["pe"]) == "no user can run more tasks unless another runs fewer"
+    assert str(report["si"]) == "user 'batch' runs 0 tasks, where its own slice would run 2.5: short by 100%"
+    assert "but runs 0: envy" in str(report["ef"])
+    lie = fo.Misreport("web", (1.0, 2.0), 2 / 3e-17 - 1, 3e-17, 2.0, "grid")
+    assert str(lie) == "user 'web' reports (1, 2) and runs 2 tasks instead of 0 (from none)"
 
 
 def test_a_sentence_counts_those_it_does_not_name() -> None:

@@ -16,7 +16,7 @@ from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDom
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
-from fairopt.progress import Listener, by_itself, tell
+from fairopt.progress import Listener, by_itself
 from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.families import FAMILIES, climbs, legal, reports
 from fairopt.properties.names import given_labels, labelled, zero_if_noise
@@ -101,7 +101,6 @@ class Tally:
 
     tried: int = 0  # reports, over all users
     hits: int = 0  # users to whom one of them pays; for the climb, users to whom it pays more than all tried before
-    seconds: float = 0.0
     first: float | None = None  # seconds from the start of the search to the end of the first batch with a hit
 
 
@@ -192,8 +191,8 @@ def best_misreport(
     else:
         search = search_on_servers(mechanism, instance, j, truthful)
     with by_itself() as tell:
-        search.run(FAMILIES, tries, boosting, positive, np.random.default_rng(seed), tell=tell)
-        for told, family in search.promising():
+        search.run(FAMILIES, tries, boosting, positive, np.random.default_rng(seed), tell)
+        for _, told, family in sorted(search.kept, key=lambda kept: -kept[0]):
             tell(f"a lie of {instance.users[j]!r} is solved again", None, None)
             demands = told.reshape(instance.demands.shape[1:])
             found = verified_misreport(mechanism, instance, j, demands, family)
@@ -297,7 +296,7 @@ class MisreportSearch:
 
     def run(
         self, families: tuple[str, ...], tries: int, boosting: bool, positive: bool, rng: np.random.Generator,
-        tell: Listener = tell,
+        tell: Listener,
     ) -> None:  # fmt: skip
         """All families, each with an equal part of three quarters of the tries, then the climb."""
         each = max(tries * 3 // 4 // max(len(families), 1), 1)
@@ -308,7 +307,7 @@ class MisreportSearch:
         climbed = np.zeros(len(self.truth), dtype=bool)
 
         def batch(name: str, most: int, make: Callable[[slice], Float]) -> None:
-            tally, start = self.tallies.setdefault(name, Tally()), time.perf_counter()
+            tally = self.tallies.setdefault(name, Tally())
             step = max(ROWS // most, 1)
             for first in range(0, len(self.truth), step):
                 tell(f"lies: {name}, users", first, len(self.truth))
@@ -320,7 +319,6 @@ class MisreportSearch:
                 climbed[where] |= better & (name == "climb")
                 if tally.hits and tally.first is None:
                     tally.first = time.perf_counter() - begun
-            tally.seconds += time.perf_counter() - start
 
         def members(name: str) -> Callable[[slice], Float]:
             return lambda w: reports(name, self.truth[w], self.room[w], rng, each, self.servers)
@@ -358,10 +356,6 @@ class MisreportSearch:
         if len(self.truth) == 1 and better.any():
             self.kept.append((float(gain[0]), chosen[0], name))
         return pays, better
-
-    def promising(self) -> list[tuple[Float, str]]:
-        """Lies of a single case that seem to pay, the best first."""
-        return [(told, name) for _, told, name in sorted(self.kept, key=lambda k: -k[0])]
 
 
 def search_on_pools(mechanism: Any, pools: Batch, user: NDArray[np.int64], truthful: Float) -> MisreportSearch:

@@ -506,7 +506,7 @@ def test_a_file_that_was_changed_is_told_by_its_digest(saved: Any) -> None:
 
         return edit
 
-    assert replay(saved(changed(lambda d: None)))[0].refutes  # laid out otherwise, but the same
+    assert replay(saved(changed(lambda d: None)))[0].refutes  # another layout, but the same
     for change in (
         lambda d: first(d).update(margin="inf", gain="inf"), lambda d: d.update(mechanism="DRF"),
         lambda d: first(d).update(sentence="nothing"), lambda d: d.update(findings=[]), lambda d: d.pop("seed"),

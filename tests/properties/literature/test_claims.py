@@ -323,7 +323,7 @@ def test_ps_dsf_is_dominated():
     case = SERVERS["ps-dsf"]
     placed = [[Fraction(1, 2), Fraction(0)], [Fraction(0), Fraction(2, 3)]]
     assert feasible_on(case, placed) and tuple(map(sum, placed)) == case.tasks
-    for s, capacities in enumerate(case.capacities):  # everyone meets a full resource, held by nobody of larger share
+    for s, capacities in enumerate(case.capacities):  # every user meets a full resource, on which no share is larger
         virtual = [x / runs(capacities, row) for x, row in zip(case.tasks, case.demands, strict=True)]
         used = [sum(row[s] * d[i] for row, d in zip(placed, case.demands, strict=True)) for i in range(2)]
         assert any(map(Fraction.__eq__, used, map(Fraction, capacities)))  # which all need, since demands are positive
@@ -358,7 +358,7 @@ def most(bundle, demands):
 
 
 def wasteful(tasks, demands, capacities, weights):
-    """How far a user is from a full resource: Pareto efficient just if everybody meets one."""
+    """How far a user is from a full resource: Pareto efficient exactly if every user meets one."""
     full = np.einsum("bj,bji->bi", tasks, demands) / capacities
     return 1 - np.where(demands > 0, full[:, None], 0).max(axis=2).min(axis=1)
 
@@ -397,7 +397,7 @@ def gain(policy, demands, capacities, weights, tasks, seed, boost):
 
 
 def below_bottleneck(tasks, demands, capacities, weights):
-    """Where all have the same dominant resource: how much of it somebody lacks."""
+    """Where all have the same dominant resource: how much of it a user lacks."""
     ratios = demands / capacities[:, None]
     dominant = ratios.argmax(axis=2)
     lacks = 1 - (tasks * ratios.max(axis=2) / (weights / weights.sum(axis=1, keepdims=True))).min(axis=1)
@@ -410,7 +410,7 @@ def few_tasks(tasks, demands, capacities, weights):
 
 
 def runs_though_larger(tasks, demands, capacities, weights):
-    """Cor. 5 of Joe-Wong et al.: nobody runs who needs more of everything than another."""
+    """Cor. 5 of Joe-Wong et al.: a user who needs more of everything than another runs nothing."""
     larger = (demands[:, :, None] > demands[:, None]).all(axis=3).any(axis=2)
     return np.where(larger, tasks, 0).max(axis=1)
 

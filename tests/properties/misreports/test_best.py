@@ -177,7 +177,7 @@ def test_no_lie_pays_under_drf_on_thousands_of_users():
 
 @pytest.mark.parametrize("extra", [5e-6, 5e-5])
 def test_a_gain_below_the_noise_is_no_lie(extra):
-    """A mechanism that rewards any lie by so much."""
+    """A mechanism that rewards any lie by a given gain."""
     truth = np.array([[1.0, 2.0], [2.0, 1.0]])
     rewarding = Scaled(lambda i: 1.0 if (i.demands != truth).any() else 1.0 / (1.0 + extra))
     lie = best_misreport(rewarding, fo.Instance(truth, [6, 6]), 0, budget=60)

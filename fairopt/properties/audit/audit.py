@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.objectives import Objective
-from fairopt.errors import InvalidBlock, nearest
+from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
 from fairopt.policy import label
@@ -460,20 +460,21 @@ class PropertySearch:
             return search_instance(s.mechanism, self.name, other, s.positive, s.seed, budget)
 
         def fails(other: Instance) -> bool:
-            return s.accepts_instance(other) and outcome(other).witness is not None
+            return s.accepts_instance(other) and isinstance(outcome(other), Witness)
 
         begun = time.perf_counter() - self.start
         found = outcome(instance)
-        self.skipped += found.outside
-        self.tried += found.answered
-        if found.unproved is not None:
-            self._leave(found.unproved)
-        if found.fault is not None:
+        outside, broken = isinstance(found, OutOfDomain), isinstance(found, Witness)
+        self.skipped += outside
+        if isinstance(found, Unconfirmed):
+            self._leave(found)
+        if fault := isinstance(found, Exception) and not outside:
             self.faulty += 1
-            self._fail([Fault(found.fault, instance)])
+            self._fail([Fault(f"{type(found).__name__}: {found}", instance)])
+        self.tried += not outside and not fault
         if small:
-            self._count("clusters", int(found.answered), int(found.witness is not None), begun)
-        if found.witness is not None and small:
+            self._count("clusters", int(not outside and not fault), int(broken), begun if broken else None)
+        if broken and small:
             s.tell(f"{self.name}: shrinking a witness", None, None)
             least = smaller_cluster(instance, fails, SHRINKING)
             if is_one_pool(least):  # a witness on one pool is verified and replayed by an independent computation
@@ -482,7 +483,7 @@ class PropertySearch:
                     return
             else:
                 found = outcome(least)
-        self.witness = found.witness
+        self.witness = found if isinstance(found, Witness) else None
 
     def _verify(self, case: Counterexample) -> None:
         self._believe(case, verified(self.setting.mechanism, case))

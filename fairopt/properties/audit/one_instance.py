@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.properties.answers import checked
 from fairopt.properties.audit.findings import Unconfirmed, Witness
@@ -19,18 +17,7 @@ from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 
-__all__ = ["InstanceFinding", "search_instance", "sentence_of", "witness_of_lie"]
-
-
-@dataclass(frozen=True)
-class InstanceFinding:
-    """The result on one instance: answered, outside the domain or at fault; a witness, or what seemed to be one."""
-
-    answered: bool = False
-    outside: bool = False
-    unproved: Unconfirmed | None = None
-    fault: str | None = None
-    witness: Witness | None = None
+__all__ = ["search_instance", "sentence_of", "witness_of_lie"]
 
 
 def sentence_of(mechanism: Any, case: Counterexample) -> str | None:
@@ -60,12 +47,13 @@ def sentence_of(mechanism: Any, case: Counterexample) -> str | None:
 
 def search_instance(
     mechanism: Any, name: str, instance: Instance, positive: bool, seed: int, budget: int | None = None
-) -> InstanceFinding:
-    """A property of a mechanism on one instance of any number of servers.
+) -> Witness | Unconfirmed | Exception | None:
+    """What shows that a mechanism breaks a property on one instance of any number of servers; None for nothing.
 
-    There is a witness only if a second answer agrees (of the general method with another solver, where the mechanism is
-    a policy, else of a second run), and only if the margin is above what the proved gaps leave open. ``positive``,
-    ``seed`` and ``budget`` are those of `best_misreport`.
+    An exception of the mechanism is returned, `OutOfDomain` where it is not defined. There is a witness only if a
+    second answer agrees (of the general method with another solver, where the mechanism is a policy, else of a second
+    run), and only if the margin is above what the proved gaps leave open. ``positive``, ``seed`` and ``budget`` are
+    those of `best_misreport`.
     """
     try:
         if name in OF_ALLOCATIONS:
@@ -77,17 +65,15 @@ def search_instance(
                 for j in np.flatnonzero(instance.task_limits > 0).tolist()
             ]
             found = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
-            return InstanceFinding(answered=True, witness=None if found is None else witness_of_lie(instance, found))
+            return None if found is None else witness_of_lie(instance, found)
         search = population_monotone if name == "population-monotone" else resource_monotone
         verdict = search(mechanism, instance)
-    except OutOfDomain:
-        return InstanceFinding(outside=True)
-    except Exception as error:  # any exception of the mechanism is a fault to report
-        return InstanceFinding(fault=f"{type(error).__name__}: {error}")
+    except Exception as error:
+        return error
     if verdict.holds:
-        return InstanceFinding(answered=True)
+        return None
     how = "before and after solved again, with proof"
-    return InstanceFinding(True, witness=Witness(instance, verdict.sentence, verdict.margin, None, None, None, how))
+    return Witness(instance, verdict.sentence, verdict.margin, None, None, None, how)
 
 
 def witness_of_lie(instance: Instance, lie: Misreport) -> Witness:
@@ -96,21 +82,20 @@ def witness_of_lie(instance: Instance, lie: Misreport) -> Witness:
     return Witness(instance, str(lie), lie.gain, lie.user, lie.demands, lie.gain, how)
 
 
-def _search_allocation(mechanism: Any, name: str, instance: Instance) -> InstanceFinding:
+def _search_allocation(mechanism: Any, name: str, instance: Instance) -> Witness | Unconfirmed | None:
     """A property of allocations, checked on the answer and confirmed on a second one."""
     first = checked(mechanism, instance)
     verdict = check(first, [name])[name]
     if verdict.holds:
-        return InstanceFinding(answered=True)
+        return None
     try:
         margin, unsure, how = _confirm_margin(mechanism, name, instance, first, verdict.margin)
     except Exception as error:  # any exception of the mechanism or of a solver
-        reason = f"could not be confirmed: {type(error).__name__}: {error}"
-        return InstanceFinding(answered=True, unproved=Unconfirmed(instance, verdict.sentence, reason))
+        return Unconfirmed(instance, verdict.sentence, f"could not be confirmed: {type(error).__name__}: {error}")
     if margin <= unsure:
         reason = f"{how}; the margin is {percent(margin)}, and the gaps leave {percent(unsure)} open"
-        return InstanceFinding(answered=True, unproved=Unconfirmed(instance, verdict.sentence, reason))
-    return InstanceFinding(True, witness=Witness(instance, verdict.sentence, margin, None, None, None, how))
+        return Unconfirmed(instance, verdict.sentence, reason)
+    return Witness(instance, verdict.sentence, margin, None, None, None, how)
 
 
 def _confirm_margin(

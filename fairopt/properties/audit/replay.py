@@ -161,6 +161,7 @@ def _check_change(name: str, before: Instance, after: Instance, user: str) -> No
 def _replay_witness(policy: Any, name: str, witness: Witness) -> Replayed:
     instance, margin = witness.instance, -np.inf
     lie: Any = witness.misreport
+    found: Any
     if is_one_pool(instance):
         user = instance.users.index(str(witness.user))
         report = None if lie is None else tuple(lie)
@@ -171,9 +172,9 @@ def _replay_witness(policy: Any, name: str, witness: Witness) -> Replayed:
             pays = verified_misreport(policy, instance, str(witness.user), lie)
             found = None if pays is None else witness_of_lie(instance, pays)
         else:
-            found = search_instance(policy, name, instance, False, 0).witness
-        refutes, how = found is not None, "could not be shown again"
-        if found is not None:
+            found = search_instance(policy, name, instance, False, 0)
+        refutes, how = isinstance(found, Witness), "could not be shown again"
+        if isinstance(found, Witness):
             margin, how = found.margin, found.verified
     if margin != witness.margin and not abs(margin - witness.margin) <= SAME * max(1.0, min(abs(margin), 1e300)):
         how += f"; the file says {percent(witness.margin)}, so it or the mechanism has changed"

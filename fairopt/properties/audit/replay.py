@@ -91,27 +91,29 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     """
     where = Path(path)
     data = _read(where)
-    out: list[Replayed] = []
+    witnesses: list[tuple[str, Witness]] = []
     try:
-        findings = list(data["findings"])
-        policy = mechanism
-        for k, finding in enumerate(findings):
+        for finding in data["findings"]:
             name, given = property_name(finding["property"]), finding["witness"]
             if not isinstance(finding["refuted"], bool) or finding["refuted"] != (given is not None):
                 raise ValueError(f"{name} is refuted without a witness, or has one and is not refuted")
-            if given is None:
-                continue
-            if policy is None:
-                policy = _policy_from(str(data["policy"]))
-            with by_itself() as tell:
-                tell("witnesses", k, len(findings))
-                out.append(_replay_witness(policy, name, _witness(given, name)))
+            if given is not None:
+                witnesses.append((name, _witness(given, name)))
+        policy = _policy_from(str(data["policy"])) if witnesses and mechanism is None else mechanism
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        if isinstance(error, _UnknownPolicyError):
-            raise InvalidInstance(f"{where}: {error}") from error
         raise InvalidInstance(
             f"{where}: not a complete audit ({error}); it was changed after it was saved, so save it again"
         ) from error
+    if witnesses and policy is None:
+        raise InvalidInstance(
+            f"{where}: its mechanism is {str(data['policy'])[:120]!r}, which is not made of fairopt's blocks; give it: "
+            "replay(path, mechanism=...)"
+        )
+    out: list[Replayed] = []
+    for k, (name, witness) in enumerate(witnesses):
+        with by_itself() as tell:
+            tell("witnesses", k, len(witnesses))
+            out.append(_replay_witness(policy, name, witness))
     return tuple(out)
 
 
@@ -201,18 +203,10 @@ def _read(path: Path) -> dict[str, Any]:
     return data
 
 
-class _UnknownPolicyError(ValueError):
-    """The mechanism of a file is not made of fairopt's blocks, and was not given."""
-
-
 def _policy_from(text: str) -> Any:
-    """The mechanism that a file names."""
+    """The mechanism that a file names; None for one that is not made of fairopt's blocks."""
     try:
         return parse_policy(text)
     except FairoptError:
         known = known_policies()
-        if text in known:
-            return known[text].make()
-    raise _UnknownPolicyError(
-        f"its mechanism is {text[:120]!r}, which is not made of fairopt's blocks; give it: replay(path, mechanism=...)"
-    )
+        return known[text].make() if text in known else None

@@ -99,7 +99,7 @@ class Finding:
     instances : int
         Instances that were tried, without those that have no answer.
     skipped : int
-        Instances outside the mechanism's domain, or not as the conditions ask; not counted as failures.
+        Instances outside the mechanism's domain, or excluded by the conditions; not counted as failures.
     witness : Witness or None
         Where the property is refuted.
     searched : str
@@ -153,7 +153,7 @@ class Finding:
             shown = f": {self.unconfirmed[0]}" if self.unconfirmed else ""
             words.append(f"{self.unverified:,} {seemed} to break it, but could not be verified{shown}")
         if self.skipped:
-            words.append(f"{self.skipped:,} outside its domain, or not as the conditions ask")
+            words.append(f"{self.skipped:,} skipped: outside its domain, or excluded by the conditions")
         if self.n_faults:
             words.append(f"{self.n_faults:,} fault{'s' * (self.n_faults != 1)}: {self.faults[0]}")
         return words
@@ -276,7 +276,7 @@ class AuditReport(ByProperty[Finding]):
 
     def _row(self, entry: Finding) -> tuple[bool, tuple[str, ...]]:
         w = entry.witness
-        shown = [] if w is None else [w.sentence, numbers(w.instance), w.verified]
+        shown = [] if w is None else [w.sentence, numbers(w.instance), f"verified: {w.verified}"]
         by = "" if w is None else percent(w.margin)
         return entry.refuted, (entry.property, entry.verdict, by, "\n".join([*shown, *entry.remarks()]))
 

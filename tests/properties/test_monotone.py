@@ -35,7 +35,7 @@ def test_a_departure_that_hurts_under_nash_welfare():
 @settings(max_examples=25, deadline=None)
 @given(pools(max_users=4, max_resources=3).filter(lambda instance: (instance.demands > 0).all()))
 def test_drf_is_population_monotone_on_positive_demands(instance):
-    """Ghodsi et al.: with weights and limits."""
+    """Ghodsi et al. 2011: with weights and limits."""
     verdict = population_monotone(fo.DRF(), instance)
     assert verdict.holds and verdict.margin <= 1e-9
 

@@ -524,7 +524,7 @@ def _range(shapes: Sequence[tuple[int, int]]) -> str:
 
 
 def _completely_dominant(pools: Batch, k: int) -> NDArray[np.bool_]:
-    """Where a user is above another in every product of k - 1 of its k largest ratios (Jiang and Wu, eq. 7, fails)."""
+    """Where a user is above another in all products of k - 1 of its k largest ratios: not eq. 7, Jiang and Wu 2021."""
     ratios = -np.sort(-pools.demands / pools.capacities[:, None], axis=2)[:, :, : max(k, 1)]
     if ratios.shape[2] == 1:
         return np.zeros(len(pools), dtype=bool)

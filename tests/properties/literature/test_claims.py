@@ -405,12 +405,12 @@ def below_bottleneck(tasks, demands, capacities, weights):
 
 
 def few_tasks(tasks, demands, capacities, weights):
-    """Cor. 2 of Joe-Wong et al.: at least 1 / max mu tasks."""
+    """Cor. 2 of Joe-Wong et al. 2013: at least 1 / max mu tasks."""
     return 1 - tasks.sum(axis=1) * (demands / capacities[:, None]).max(axis=(1, 2))
 
 
 def runs_though_larger(tasks, demands, capacities, weights):
-    """Cor. 5 of Joe-Wong et al.: a user who needs more of everything than another runs nothing."""
+    """Cor. 5 of Joe-Wong et al. 2013: a user who needs more of everything than another runs nothing."""
     larger = (demands[:, :, None] > demands[:, None]).all(axis=3).any(axis=2)
     return np.where(larger, tasks, 0).max(axis=1)
 
@@ -422,7 +422,7 @@ MEASURES = {
 
 
 def undominated(demands, capacities, k):
-    """Eq. 7 of Jiang and Wu: of any two users each has, without one of its k ratios, a product at least the other's."""
+    """Eq. 7, Jiang and Wu 2021: of any two users each has, without one of its k ratios, a product at least the other's."""
     ratios = -np.sort(-demands / capacities[:, None], axis=2)[..., :k]
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = ratios.prod(axis=2, keepdims=True) / ratios

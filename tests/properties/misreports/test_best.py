@@ -149,7 +149,7 @@ def test_zeros_stay_out_of_positive_reports_and_truths_out_of_boosts():
 
 
 def test_boosting_does_not_pay_under_2df_on_positive_demands():
-    """Theorem 4 of Jiang and Wu, as far as it goes; any other lie pays at once."""
+    """Theorem 4 of Jiang and Wu 2021, as far as it goes; any other lie pays at once."""
     demands, capacities = small(5)
     assert best_lies(fo.KDF(2), Batch.of(demands, capacities), boosting=True, tries=150).gain.max() == 0
     assert best_lies(fo.KDF(2), Batch.of(demands, capacities), tries=50).gain.max() > 0.1

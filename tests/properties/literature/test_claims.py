@@ -422,7 +422,7 @@ MEASURES = {
 
 
 def undominated(demands, capacities, k):
-    """Eq. 7, Jiang and Wu 2021: of any two users each has, without one of its k ratios, a product at least the other's."""
+    """Eq. 7, Jiang and Wu 2021: of two users each has, without one of its k ratios, a product at least the other's."""
     ratios = -np.sort(-demands / capacities[:, None], axis=2)[..., :k]
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = ratios.prod(axis=2, keepdims=True) / ratios

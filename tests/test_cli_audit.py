@@ -72,7 +72,7 @@ def test_ones_own_policy_that_fails_is_reported(run: Any, tmp_path: Path) -> Non
 
 
 def test_ctrl_c_shows_what_is_known(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairopt.properties.audit.property_search import PropertySearch
+    from fairopt.properties.audit.audit import PropertySearch
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt

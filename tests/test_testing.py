@@ -43,7 +43,7 @@ def test_a_plain_instance_is_one_pool_of_small_integers_and_nothing_else(instanc
 
 
 @given(instances(zeros=False))
-def test_without_zeros_everybody_needs_everything(instance: fo.Instance) -> None:
+def test_without_zeros_every_user_needs_every_resource(instance: fo.Instance) -> None:
     assert (instance.demands >= 1).all()
 
 
@@ -86,13 +86,13 @@ def test_what_is_allowed_is_drawn(name: str, drawn: list[fo.Instance]) -> None:
     assert sum(bool(FOUND[name](instance)) for instance in drawn) >= 5
 
 
-def test_nobody_at_all_is_allowed_where_asked_for() -> None:
-    nobody = find(instances(n_users=0, n_servers=2, by_server=True), lambda i: True)
-    assert nobody.n_users == 0
+def test_no_users_are_allowed_where_asked_for() -> None:
+    none = find(instances(n_users=0, n_servers=2, by_server=True), lambda i: True)
+    assert none.n_users == 0
 
 
 def test_counterexamples_shrink_to_the_smallest_there_is() -> None:
-    # DRF is no Nash welfare: no smaller numbers show it
+    # DRF is not Nash welfare, and no smaller numbers show it
     def differ(i: fo.Instance) -> bool:
         return not np.allclose(fo.DRF().allocate(i).tasks, fo.NashWelfare().allocate(i).tasks, rtol=1e-3)
 
@@ -112,7 +112,7 @@ def test_counterexamples_shrink_to_the_smallest_there_is() -> None:
         ({"max_value": 0}, "max_value is 0; give a whole number >= 1"),
     ],
 )
-def test_sizes_that_are_none_are_refused_before_anything_is_drawn(wrong: Any, says: str) -> None:
+def test_invalid_sizes_are_refused_before_anything_is_drawn(wrong: Any, says: str) -> None:
     with pytest.raises(fo.InvalidInstance, match=re.escape(says)):
         instances(**wrong)
 
@@ -249,14 +249,14 @@ from hypothesis import given, strategies as st
 MINE = fo.Policy(fo.Leximin(fo.PNormShare(1)), name="mine")  # asset fairness
 
 @given(st.data())
-def test_nobody_gains_by_a_lie(data):
+def test_no_user_gains_by_a_lie(data):
     truth = data.draw(instances(n_users=2))
     lie = data.draw(misreports(truth, "user1"))
     honest, lying = MINE.allocate(truth), MINE.allocate(lie)
     assert tasks_received(lying, truth, "user1") <= honest.tasks[0] * (1 + 1e-9)
 
 @given(instances(n_users=(2, 3)))
-def test_nobody_is_below_an_equal_slice(instance):
+def test_no_user_is_below_an_equal_slice(instance):
     assert (MINE.allocate(instance).tasks >= instance.tasks_alone[:, 0] / instance.n_users - 1e-9).all()
 
 @given(...)

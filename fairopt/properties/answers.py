@@ -1,8 +1,8 @@
-"""What a mechanism answers, on one instance or on many pools at once: measured on the data, and never trusted."""
+"""Answers of a mechanism on one instance or on many pools at once, measured on the instances' own data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,42 +17,37 @@ from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
 from fairopt.methods.batch.allocate_many import allocate_batch
 from fairopt.policy import Policy, label
+from fairopt.properties.units import quotient
 
 __all__ = ["Outcomes", "answers_otherwise", "checked", "differing", "outcomes_of"]
 
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
-IndexedError = tuple[int, Exception]
 
 # Pools that stand side by side as servers of one instance. MLF-DRS took 1.9, 1.9, 2.5, 2.6 and 3.4 microseconds per
 # pool of 3 x 3 with 2**8, 2**10, 2**12, 2**14 and 2**17 of them.
 SIDE_BY_SIDE = 2**10
-SAME = 1e-6  # of what a user could run alone: answers of a mechanism that is not random differ by nothing
+SAME = 1e-6  # of what a user could run alone: more between two calls says that a mechanism is random
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Outcomes:
-    """What a mechanism did on many pools.
+    """Answers of a mechanism on many pools."""
 
-    Attributes
-    ----------
-    tasks : ndarray of shape (n_instances, n_users)
-        NaN throughout an instance that has no answer.
-    ok : ndarray of bool of shape (n_instances,)
-        Which answers are certified and within capacities and limits, by our own measure.
-    bundles : ndarray of shape (n_instances, n_users, n_resources) or None
-        What users hold, where the mechanism decides bundles; None where that is tasks times demands.
-    outside : ndarray of bool of shape (n_instances,)
-        Where the mechanism is not defined (`OutOfDomain`): no fault of its.
-    faults : tuple of (int, Exception)
-        The other instances without an answer: what was raised there, or what is wrong with the answer.
-    """
+    tasks: Float  # (n_instances, n_users); NaN throughout an instance without an answer
+    ok: Bool  # which answers are certified and within capacities and limits, by our own measure, (n_instances,)
+    outside: Bool  # where the mechanism is not defined (`OutOfDomain`), which is not a fault, (n_instances,)
+    bundles: Float | None = None  # (n_instances, n_users, n_resources); None where they are tasks times demands
+    # Other instances without an answer: what was raised, or what is wrong with the answer.
+    faults: list[tuple[int, Exception]] = field(default_factory=list)
 
-    tasks: Float
-    ok: Bool
-    bundles: Float | None
-    outside: Bool
-    faults: tuple[IndexedError, ...]
+    def keep(self, where: Any, tasks: Float, bundles: Float | None = None) -> None:
+        """Keep the answers of some pools."""
+        self.tasks[where], self.ok[where] = tasks, True
+        if bundles is not None:
+            if self.bundles is None:
+                self.bundles = np.full((*self.tasks.shape, bundles.shape[-1]), np.nan)
+            self.bundles[where] = bundles
 
     def received(self, demands: Float) -> Float:
         """What users hold if these are the demands they stated, shape (n_instances, n_users, n_resources)."""
@@ -60,12 +55,11 @@ class Outcomes:
 
 
 def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
-    """Run a mechanism on many pools of one shape, and check what it answers.
+    """Run a mechanism on many pools of one shape, and check its answers.
 
-    Policies that `allocate_many` takes are solved in step, those that decide bundles by bases side by side; anything
-    else, and a `Policy` with an ``allocate`` of its own, one by one. A mechanism that raises, answers NaN or takes more
-    than there is is at fault there, and the others stand. Numbers that are not those of instances raise
-    `InvalidInstance`.
+    Policies that `allocate_many` takes are solved in step, those that decide bundles by bases side by side; all others,
+    and a `Policy` with an ``allocate`` of its own, one by one. A mechanism that raises, answers NaN or exceeds a
+    capacity is at fault there, and the other answers stand. Invalid numbers raise `InvalidInstance`.
 
     Examples
     --------
@@ -76,9 +70,10 @@ def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
     >>> both.tasks[0].round(3), both.outside
     (array([ 1.923, 15.385]), array([False,  True]))
     """
-    found = _PartialOutcomes(pools.demands.shape)
-    left = np.arange(len(pools))
-    if len(pools) and pools.n_users and type(mechanism) is Policy:  # a subclass may answer in its own way
+    size, n, _ = pools.demands.shape
+    found = Outcomes(np.full((size, n), np.nan), np.zeros(size, dtype=bool), np.zeros(size, dtype=bool))
+    left = np.arange(size)
+    if size and n and type(mechanism) is Policy:  # a subclass may answer in its own way
         left = _solve_in_step(mechanism, pools, found)
     for b in left:
         instance = pools.instance(int(b))
@@ -86,38 +81,31 @@ def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
             answer = checked(mechanism, instance)
         except OutOfDomain:
             found.outside[b] = True
-        except Exception as error:  # whatever a mechanism raises is what there is to report
+        except Exception as error:  # any exception of a mechanism is a fault to report
             found.faults.append((int(b), error))
         else:
             found.keep(b, answer.tasks, None if answer.given_bundles is None else answer.given_bundles[:, 0])
-    return Outcomes(found.tasks, found.ok, found.bundles, found.outside, tuple(found.faults))
+    return found
 
 
 def checked(mechanism: Any, instance: Instance) -> Allocation:
-    """A mechanism's answer on an instance, measured on the instance's own data whatever its certificate says.
+    """A mechanism's answer on an instance, measured on the instance's own data.
 
-    Raises `NotCertified` if a number is NaN, a capacity or a limit is exceeded, or its own certificate says that it is
-    not right; `InvalidBlock` if it is not an allocation of this instance's users; and whatever the mechanism raises.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.properties.answers import checked
-    >>> checked(fo.DRF(), fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
-    array([ 2.5, 12.5])
+    Raises `NotCertified` if a number is NaN, a capacity or a limit is exceeded, or its own certificate is not ok;
+    `InvalidBlock` if it is not an allocation of this instance's users; and every exception of the mechanism.
     """
     answer = mechanism.allocate(instance)
     name = label(mechanism)
     shape = (instance.n_users, instance.n_servers)
     if not isinstance(answer, Allocation) or np.shape(answer.tasks_by_server) != shape:
         raise InvalidBlock(f"{name} answered {type(answer).__name__}; give an Allocation with tasks of shape {shape}")
-    if answer.instance is not instance:  # what was asked counts, not what the mechanism made of it
+    if answer.instance is not instance:  # measured on the instance that was asked about
         answer = replace(answer, instance=instance)
     held = answer.bundles
     wrong = ~np.isfinite(held).all(axis=(1, 2)) | ~np.isfinite(answer.tasks_by_server).all(axis=1)
     if wrong.any():
         user = instance.users[int(wrong.argmax())]
-        raise NotCertified(f"{name} gives user {user!r} something that is no finite number", best=answer)
+        raise NotCertified(f"{name} gives user {user!r} a number that is not finite", best=answer)
     room = instance.capacities * instance.counts[:, None]
     over = np.divide(answer.usage - room, room, out=np.where(answer.usage > 0, np.inf, 0.0), where=room > 0)
     if over.max(initial=0.0) > VIOLATION_TOLERANCE:
@@ -132,7 +120,7 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
         negative = np.argwhere(answer.tasks_by_server < 0)
         if len(negative):
             j, s = negative[0].tolist()
-            what = f"gives user {instance.users[j]!r} {answer.tasks_by_server[j, s]:.6g} tasks, fewer than none"
+            what = f"gives user {instance.users[j]!r} {answer.tasks_by_server[j, s]:.6g} tasks, which is negative"
         else:
             what = f"exceeds a capacity or a task limit by {violation:.2g} (or places tasks where they cannot run)"
         raise NotCertified(f"{name} {what}", best=answer)
@@ -142,15 +130,7 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
 
 
 def differing(mechanism: Any, pools: Batch) -> NDArray[np.int64]:
-    """Pools on which a mechanism answers otherwise when asked again: it is random, or remembers.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.properties.answers import differing
-    >>> differing(fo.DRF(), Batch.of([[[40, 8, 8], [8, 5, 1]]], [200, 200, 200]))
-    array([], dtype=int64)
-    """
+    """Indices of pools on which two calls of a mechanism differ: it is random, or has a memory."""
     first, again = (outcomes_of(mechanism, pools) for _ in range(2))
     room = pools.capacities[:, None]
     alone = tasks_within(room, pools.demands)
@@ -164,38 +144,17 @@ def differing(mechanism: Any, pools: Batch) -> NDArray[np.int64]:
 
 
 def answers_otherwise(mechanism: Any, instance: Instance) -> bool:
-    """Whether a mechanism answers otherwise when it is asked again about an instance of any number of servers.
-
-    That it raises is another matter: False.
-    """
+    """Whether two calls of a mechanism differ on an instance of any number of servers; False where it raises."""
     try:
         first, again = (checked(mechanism, instance.replace()) for _ in range(2))
-    except Exception:  # whatever a mechanism raises is reported where it is needed
+    except Exception:  # an exception of the mechanism is reported by the search itself
         return False
     alone = instance.tasks_alone.sum(axis=1)
     return bool((np.abs(first.tasks - again.tasks) > SAME * alone).any())
 
 
-class _PartialOutcomes:
-    """What is known so far of `Outcomes`."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        size, n, _ = self.shape = shape
-        self.tasks = np.full((size, n), np.nan)
-        self.ok, self.outside = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
-        self.bundles: Float | None = None
-        self.faults: list[IndexedError] = []
-
-    def keep(self, where: Any, tasks: Float, bundles: Float | None = None) -> None:
-        self.tasks[where], self.ok[where] = tasks, True
-        if bundles is not None:
-            if self.bundles is None:
-                self.bundles = np.full(self.shape, np.nan)
-            self.bundles[where] = bundles
-
-
-def _solve_in_step(policy: Policy, pools: Batch, found: _PartialOutcomes) -> NDArray[np.int64]:
-    """Solve what can be solved many at a time, and say what is left."""
+def _solve_in_step(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np.int64]:
+    """Solve the pools that can be solved many at a time; indices of the others."""
     everything = np.arange(len(pools))
     if isinstance(policy.objective, WeightedLog):
         alike = (pools.weights == pools.weights[:, :1]).all(axis=1) & (pools.limits > 0).all(axis=1)
@@ -214,33 +173,32 @@ def _solve_in_step(policy: Policy, pools: Batch, found: _PartialOutcomes) -> NDA
         return here
     try:
         many = allocate_batch(policy, pools[here])
-    except OutOfDomain:  # of another kind than it solves
+    except OutOfDomain:  # a kind that `allocate_batch` does not solve
         return everything
     found.outside[:] = ~inside
     found.keep(here[many.ok], many.tasks[many.ok])
     for b in np.flatnonzero(~many.ok):
-        found.faults.append((
-            int(here[b]), NotCertified(f"{label(policy)}: gap {many.gap[b]:.2g}, violation {many.violation[b]:.2g}")
-        ))  # fmt: skip
+        fault = NotCertified(f"{label(policy)}: gap {many.gap[b]:.2g}, violation {many.violation[b]:.2g}")
+        found.faults.append((int(here[b]), fault))
     return everything[:0]
 
 
 def _within_domain(policy: Policy, pools: Batch) -> Bool | None:
-    """For which pools every share of the objective is defined; None where that is not known by row."""
+    """Pools for which every share of the objective is defined; None where that is not known by row."""
     inside, part, room = np.ones(len(pools), dtype=bool), pools.limits > 0, pools.capacities[:, None]
-    ratios = np.divide(pools.demands, room, out=np.zeros(pools.demands.shape), where=room > 0)
+    ratios = quotient(pools.demands, room)
     for share in policy.objective.share_blocks() if part.any() else ():
         if not share.by_row:
             return None
         try:
             inside &= pools.coefficients(share, ratios, part)[1].all(axis=1)
-        except OutOfDomain:  # of none, as k beyond the number of resources
+        except OutOfDomain:  # of no pool, as for k beyond the number of resources
             return np.zeros(len(pools), dtype=bool)
     return inside
 
 
 def _side_by_side(policy: Policy) -> Policy | None:
-    """The policy that does on each server what this one does on a pool; None if that is not known."""
+    """The policy that does on each server what this one does on a pool; None where no such policy is known."""
     aggregated = [c for c in policy.constraints if type(c) is GlobalAggregateResource]
     known = {type(c) for c in policy.constraints} <= {GlobalAggregateResource, AtMostRequested}
     objective = policy.objective
@@ -250,13 +208,13 @@ def _side_by_side(policy: Policy) -> Policy | None:
     return Policy(objective, [*parts, *(c for c in policy.constraints if type(c) is AtMostRequested)])
 
 
-def _solve_as_servers(policy: Policy, pools: Batch, where: Any, found: _PartialOutcomes) -> Bool:
-    """Pools as servers of one instance; which of them have an answer."""
+def _solve_as_servers(policy: Policy, pools: Batch, where: Any, found: Outcomes) -> Bool:
+    """Solve pools as servers of one instance; a mask of those that have an answer."""
     room = pools.capacities
     together = Instance(np.ascontiguousarray(pools.demands.swapaxes(0, 1)), room)
     try:
         answer = policy.allocate(together)
-    except (NotCertified, OutOfDomain):  # one by one it is known where
+    except (NotCertified, OutOfDomain):  # solved one by one, the faulty pool shows
         return np.zeros(len(pools), dtype=bool)
     held = answer.bundles.swapaxes(0, 1)
     good = (held.sum(axis=1) <= room * (1.0 + VIOLATION_TOLERANCE)).all(axis=1)

@@ -14,9 +14,9 @@ from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
 from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import label
 from fairopt.properties.envy import envy
-from fairopt.properties.names import OF_ALLOCATIONS, PROPERTIES, property_name
+from fairopt.properties.names import NOISE, OF_ALLOCATIONS, PROPERTIES, percent, property_name, zero_if_noise
 from fairopt.properties.pareto import dominating
-from fairopt.properties.units import own_units
+from fairopt.properties.units import own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
 
 __all__ = ["OwnSlices", "check"]
@@ -28,43 +28,33 @@ TOLD = 1e-8  # a gap from which on a verdict says what it leaves open
 
 @dataclass(frozen=True, eq=False)
 class OwnSlices:
-    """What users run, and what their own slices of the servers would run.
+    """What users run, and what their own slices of the servers would run."""
 
-    Attributes
-    ----------
-    slices, tasks : ndarray of shape (n_users,)
-        Tasks on the own slice (cut at the limit), and in the allocation.
-    missing : dict of float by user
-        Tasks that those who fall short would have more on their slice.
-    worst : str or None
-        Who falls short most, or is closest to it; None without users.
-    """
-
-    slices: Float
-    tasks: Float
-    missing: dict[str, float]
-    worst: str | None
+    slices: Float  # tasks on the own slice, cut at the limit, (n_users,)
+    tasks: Float  # in the allocation, (n_users,)
+    missing: dict[str, float]  # by user who falls short: further tasks that its slice would run
+    worst: str | None  # the user who falls short most, or is closest to it; None without users
 
 
 def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> PropertyReport:
     """Hold one allocation to properties.
 
     Every margin is relative to what a user runs, or to what its own slice of the servers would run if that is more (for
-    ``pareto``: if it runs nothing), so it has no unit and is finite where somebody runs nothing.
+    ``pareto``: if it runs nothing), so it has no unit and is finite where a user runs nothing.
 
-    * ``pareto``: the largest gain of any one user while nobody loses (`Dominating` is the witness). Only tasks count.
-      What the certificate's gap leaves open is no gain, up to a hundredth of what the user runs or of its own slice:
-      certified answers may be off by as much.
-    * ``sharing-incentive``: how much more somebody would run on its own slice of every server (`OwnSlices`).
-    * ``envy-free``: how much more somebody would run on what another holds, at its own weight and within its limit
+    * ``pareto``: the largest gain of any one user while no other user loses (`Dominating` is the witness). Only tasks
+      count. A gain that the certificate's gap leaves open does not count, up to a hundredth of what the user runs or of
+      its own slice: certified answers may be off by as much.
+    * ``sharing-incentive``: how much more a user would run on its own slice of every server (`OwnSlices`).
+    * ``envy-free``: how much more a user would run on what another holds, at its own weight and within its limit
       (`Envy`, with the matrix).
-    * ``bottleneck``: how much of its entitlement somebody lacks on every full resource (`BottleneckVerdict`; Dolev et
-      al., ITCS 2012); one pool only.
+    * ``bottleneck``: how much of its entitlement a user lacks on every full resource (`BottleneckVerdict`; Dolev et al.
+      2012); one pool only.
 
     Parameters
     ----------
     allocation : Allocation
-        Any, also of a mechanism of one's own or changed by hand.
+        Any, also of your own mechanism or changed by hand.
     properties : str or iterable of str, optional
         Names or short forms (``pe``, ``si``, ``ef``, ``bf``). Default: all four, ``bottleneck`` left out where servers
         differ.
@@ -79,10 +69,10 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
     Raises
     ------
     InvalidInstance
-        If the allocation is none of its instance: NaN, negative, beyond a capacity or limit by more than ``tol``, or
-        where a user may not run. There is nothing to say about its properties then.
+        If it is not an allocation of its instance: NaN, negative, beyond a capacity or limit by more than ``tol``, or
+        where a user may not run.
     InvalidBlock
-        If a property is unknown, or is one of a mechanism, as strategy-proofness; or ``tol`` is no tolerance.
+        If a property is unknown, or is one of a mechanism, as strategy-proofness; or if ``tol`` is not in [1e-9, 1).
     OutOfDomain
         If ``bottleneck`` is asked for by name and servers differ.
     NotCertified
@@ -95,20 +85,23 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
     >>> print(check(fo.KDF(2).allocate(cluster)))
     2-DF on Instance(2 users x 3 resources on 1 server)
-      yes pareto             nobody can run more tasks unless somebody runs fewer
+      yes pareto             no user can run more tasks unless another runs fewer
       NO  sharing-incentive  user 'batch' runs 1.923 tasks, where its own slice would run 2.5: short by 23.1%
-      yes envy-free          nobody would run more tasks on what another holds
+      yes envy-free          no user would run more tasks on what another holds
       NO  bottleneck         user 'batch' has 0.38461538 of 'resource1', is entitled to 0.5 of one, and asks for more
     """
-    _require_allocation(allocation)
+    given: Any = allocation
+    if not isinstance(given, Allocation):
+        hint = "give an Allocation, as policy.allocate(instance) returns it"
+        if hasattr(given, "allocate"):
+            hint += "; fo.audit(policy) holds a whole policy to properties"
+        raise InvalidBlock(f"check(...) of {type(given).__name__}: {hint}")
     if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not 1e-9 <= tol < 1:
         raise InvalidBlock(f"tol is {tol!r}; give a number from 1e-9 (what solvers leave) to below 1")
     names = _chosen(properties, allocation)
     _require_feasible(allocation, float(tol))
-    return PropertyReport(
-        f"{label(allocation.policy)} on {allocation.instance!r}",
-        tuple(CHECKS[p](allocation, float(tol)) for p in names),
-    )
+    verdicts = tuple(CHECKS[p](allocation, float(tol)) for p in names)
+    return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}", verdicts)
 
 
 # -- the four -------------------------------------------------------------------------------------------------
@@ -116,39 +109,36 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
 
 def _pareto(allocation: Allocation, tol: float) -> Verdict:
     found, instance = dominating(allocation, tol), allocation.instance
-    words = "nobody can run more tasks unless somebody runs fewer"
+    holds = found.margin <= tol
+    words = "no user can run more tasks unless another runs fewer"
     for user, gain in found.gains.items():  # of one user at most
-        if found.margin <= tol:
-            words += f", but for {_percent(found.margin)} of user {user!r}"
-        else:
+        if not holds:
             runs = allocation.tasks[instance.user_index(user)]
             before, after = _numbers(runs, runs + gain)
-            words = f"with nobody running fewer, user {user!r} could run {after} tasks instead of {before}"
+            words = f"with no user running fewer, user {user!r} could run {after} tasks instead of {before}"
             words += _also(found.others + 1, "could gain", "could gain")
-    if found.margin <= tol and TOLD < (gap := allocation.certificate.gap) < np.inf:
+        elif found.margin > NOISE:
+            words += f", but for {percent(found.margin)} of user {user!r}"
+    if holds and TOLD < (gap := allocation.certificate.gap) < np.inf:
         words += f", beyond what the certificate's gap of {gap:.1e} leaves open"
-    return Verdict("pareto", found.margin <= tol, found.margin, found, words)
+    return Verdict("pareto", holds, found.margin, found, words)
 
 
 def _sharing_incentive(allocation: Allocation, tol: float) -> Verdict:
     instance, tasks = allocation.instance, allocation.tasks
     slices, units = instance.own_slices, own_units(instance, tasks)
-    part = units > 0
-    short = np.full(instance.n_users, -1.0)
-    short[part] = (slices[part] - tasks[part]) / units[part]
+    short = quotient(slices - tasks, units, -1.0)
     who = np.flatnonzero(short > tol)
     margin = float(short.max(initial=-1.0))
     j = int(short.argmax()) if len(short) else None
     missing = {instance.users[k]: float(slices[k] - tasks[k]) for k in who}
     witness = OwnSlices(slices, tasks, missing, None if j is None else instance.users[j])
     if j is None or not len(who):
-        words = "nobody would run more tasks on its own slice of the servers"
+        words = "no user would run more tasks on its own slice of the servers"
         return Verdict("sharing-incentive", True, margin, witness, words)
     runs, would = _numbers(tasks[j], slices[j])
-    words = (
-        f"user {instance.users[j]!r} runs {runs} tasks, where its own slice would run {would}: short by "
-        f"{_percent(margin)}" + _also(len(who), "falls short", "fall short")
-    )
+    words = f"user {instance.users[j]!r} runs {runs} tasks, where its own slice would run {would}: short by "
+    words += percent(margin) + _also(len(who), "falls short", "fall short")
     return Verdict("sharing-incentive", False, margin, witness, words)
 
 
@@ -157,17 +147,13 @@ def _envy_free(allocation: Allocation, tol: float) -> Verdict:
     margin = float(found.largest.max(initial=-1.0))
     enviers = int((found.largest > tol).sum())
     if not enviers:
-        words = "nobody would run more tasks on what another holds"
+        words = "no user would run more tasks on what another holds"
         return Verdict("envy-free", True, margin, found, words)
     assert found.envier is not None
-    j = allocation.instance.user_index(found.envier)
-    below = allocation.instance.own_slices[j] > found.runs
+    below = allocation.instance.own_slices[allocation.instance.user_index(found.envier)] > found.runs
     runs, would = _numbers(found.runs, found.would_run)
-    words = (
-        f"user {found.envier!r} would run {would} tasks on what {found.envied!r} holds, but runs {runs}: envy of "
-        f"{_percent(margin)}" + (" of its own slice" if below else "")
-        + _also(enviers, "envies somebody", "envy somebody")
-    )  # fmt: skip
+    words = f"user {found.envier!r} would run {would} tasks on what {found.envied!r} holds, but runs {runs}: envy of "
+    words += percent(margin) + " of its own slice" * bool(below) + _also(enviers, "envies another", "envy another")
     return Verdict("envy-free", False, margin, found, words)
 
 
@@ -210,31 +196,28 @@ def _chosen(properties: Any, allocation: Allocation) -> list[str]:
     return [p for p in PROPERTIES if p in asked]
 
 
-def _require_allocation(allocation: Any) -> None:
-    if isinstance(allocation, Allocation):
-        return
-    hint = "give an Allocation, as policy.allocate(instance) returns it"
-    if hasattr(allocation, "allocate"):
-        hint += "; fo.audit(policy) holds a whole policy to properties"
-    raise InvalidBlock(f"check(...) of {type(allocation).__name__}: {hint}")
-
-
 def _require_feasible(allocation: Allocation, tol: float) -> None:
     """Raise unless it is an allocation of its instance, by a margin of tol; the message names the place."""
     instance, tasks = allocation.instance, np.asarray(allocation.tasks_by_server)
     if tasks.shape != (instance.n_users, instance.n_servers):
-        raise InvalidInstance(
-            f"tasks_by_server has shape {tasks.shape}; give ({instance.n_users}, {instance.n_servers}), a row per user"
-        )
+        wanted = instance.n_users, instance.n_servers
+        raise InvalidInstance(f"tasks_by_server has shape {tasks.shape}; give {wanted}, a row per user")
     holds = np.asarray(allocation.bundles)
     if holds.shape != (*tasks.shape, instance.n_resources):
         raise InvalidInstance(f"bundles have shape {holds.shape}; give {(*tasks.shape, instance.n_resources)}")
     if not instance.n_users:
         return
     units = own_units(instance, np.zeros(instance.n_users))[:, None]
-    _refuse(allocation, ~np.isfinite(tasks), "give a finite number of tasks")
-    _refuse(allocation, tasks < -tol * units, "give 0 tasks or more")
-    _refuse(allocation, ~instance.eligible & (np.abs(tasks) > tol * units), "it may not run there: give 0")
+    for wrong, fix in (
+        (~np.isfinite(tasks), "give a finite number of tasks"),
+        (tasks < -tol * units, "give 0 tasks or more"),
+        (~instance.eligible & (np.abs(tasks) > tol * units), "it may not run there: give 0"),
+    ):
+        if wrong.any():
+            j, s = np.argwhere(wrong)[0].tolist()
+            raise InvalidInstance(
+                f"user {instance.users[j]!r} has {tasks[j, s]} tasks on server {instance.servers[s]!r}; {fix}"
+            )
     limits, total = instance.task_limits, tasks.sum(axis=1)
     over = np.flatnonzero(total > limits * (1.0 + tol))
     if len(over):
@@ -254,25 +237,16 @@ def _require_feasible(allocation: Allocation, tol: float) -> None:
             s, i = beyond[0].tolist()
             raise InvalidInstance(
                 f"{what} {used[s, i]:.8g} of {instance.resources[i]!r} on server {instance.servers[s]!r}, which has "
-                f"{room[s, i]:.8g}; this is no allocation of the instance, so scale it down first"
+                f"{room[s, i]:.8g}; scale the allocation down first"
             )
-
-
-def _refuse(allocation: Allocation, wrong: Any, fix: str) -> None:
-    if wrong.any():
-        j, s = np.argwhere(wrong)[0].tolist()
-        instance = allocation.instance
-        raise InvalidInstance(
-            f"user {instance.users[j]!r} has {allocation.tasks_by_server[j, s]} tasks on server "
-            f"{instance.servers[s]!r}; {fix}"
-        )
 
 
 # -- words ----------------------------------------------------------------------------------------------------
 
 
 def _numbers(first: float, second: float) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to tell them apart, four at least."""
+    """Two numbers with as many digits as it takes to tell them apart, four at least; 0 for rounding."""
+    first, second = zero_if_noise(first, second), zero_if_noise(second, first)
     for digits in range(4, 16):
         shown = f"{first:.{digits}g}", f"{second:.{digits}g}"
         if shown[0] != shown[1]:
@@ -280,14 +254,8 @@ def _numbers(first: float, second: float) -> tuple[str, str]:
     return shown
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.3g}%"
-
-
-def _users(count: int) -> str:
-    return f"{count:,} user" if count == 1 else f"{count:,} users"
-
-
 def _also(count: int, one: str, several: str) -> str:
     """How many others are in the same place as the user that a sentence is about."""
-    return "" if count < 2 else f" ({_users(count - 1)} more {one if count == 2 else several})"
+    if count < 2:
+        return ""
+    return f" ({count - 1:,} more {'user' if count == 2 else 'users'} {one if count == 2 else several})"

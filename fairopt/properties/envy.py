@@ -1,4 +1,4 @@
-"""Who would run more on what another holds: the envy matrix."""
+"""The envy matrix: which user would run more on what another holds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.bundle_model import tasks_within
-from fairopt.properties.units import own_units
+from fairopt.properties.units import own_units, quotient
 
 __all__ = ["Envy", "at_own_weights", "envy", "tasks_on_others"]
 
@@ -22,63 +22,31 @@ BLOCK = 262_144  # pairs looked at in a row
 
 @dataclass(frozen=True, eq=False)
 class Envy:
-    """Who envies whom, and by how much.
+    """Which user envies which, and by how much."""
 
-    Attributes
-    ----------
-    users : tuple of str
-        Labels of the rows and columns.
-    matrix : ndarray of shape (n_users, n_users) or None
-        How much more user j would run on what k holds, at its own weight, relative to what j runs (or to what its own
-        slice would run, if that is more): positive where j envies k, at least -1, and 0 on the diagonal. None for more
-        than 5,000 users.
-    envier, envied : str or None
-        The pair with the largest entry off the diagonal; None with fewer than two users.
-    would_run, runs : float
-        Tasks of the envier on what the envied holds, and on its own.
-    largest : ndarray of shape (n_users,)
-        Largest entry of each row off the diagonal; -1 without another user.
-    whom : ndarray of int of shape (n_users,)
-        Index of the user it is for; -1 without another user.
-    """
-
-    users: tuple[str, ...]
+    users: tuple[str, ...]  # labels of the rows and columns
+    # How much more user j would run on what k holds, at its own weight, relative to what j runs (or to what its own
+    # slice would run, if that is more): positive where j envies k, at least -1, and 0 on the diagonal; (n_users,
+    # n_users), or None for more than 5,000 users.
     matrix: Float | None
-    envier: str | None
+    envier: str | None  # the pair with the largest entry off the diagonal; None with fewer than two users
     envied: str | None
-    would_run: float
+    would_run: float  # tasks of the envier on what the envied holds, and on its own
     runs: float
-    largest: Float
-    whom: NDArray[np.intp]
+    largest: Float  # largest entry of each row off the diagonal, -1 without another user, (n_users,)
+    whom: NDArray[np.intp]  # index of the user it is for, -1 without another user, (n_users,)
 
     def pairs(self, tol: float = 1e-6) -> list[tuple[str, str, float]]:
-        """Everyone who envies, whom it envies most, and by how much, the largest envy first.
-
-        Parameters
-        ----------
-        tol : float, default 1e-6
-            Envy above this counts.
-
-        Returns
-        -------
-        list of (str, str, float)
-        """
+        """Users who envy by more than ``tol``, whom they envy most, and by how much, the largest envy first."""
         order = np.argsort(-self.largest, kind="stable")
-        return [(self.users[j], self.users[self.whom[j]], float(self.largest[j]))
-                for j in order.tolist() if self.largest[j] > tol]  # fmt: skip
+        enviers = (j for j in order.tolist() if self.largest[j] > tol)
+        return [(self.users[j], self.users[self.whom[j]], float(self.largest[j])) for j in enviers]
 
 
 def envy(allocation: Allocation) -> Envy:
     """Compare what every user runs with what it would run on each other user's bundle.
 
-    Parameters
-    ----------
-    allocation : Allocation
-        Any. Where the policy decides bundles, those are looked at; otherwise tasks times demands.
-
-    Returns
-    -------
-    Envy
+    Bundles are those that the policy decides; otherwise tasks times demands.
     """
     instance, n = allocation.instance, allocation.instance.n_users
     tasks = allocation.tasks
@@ -89,8 +57,7 @@ def envy(allocation: Allocation) -> Envy:
     for first in range(0, n if n > 1 else 0, step):
         rows = np.arange(first, min(first + step, n))
         runs = tasks_on_others(allocation, rows)
-        size = unit[rows, None]
-        relative = np.divide(runs - tasks[rows, None], size, out=np.zeros(runs.shape), where=size > 0)
+        relative = quotient(runs - tasks[rows, None], unit[rows, None])
         relative[rows - first, rows] = -np.inf
         whom[rows] = relative.argmax(axis=1)
         largest[rows], would[rows] = relative[rows - first, whom[rows]], runs[rows - first, whom[rows]]
@@ -130,6 +97,6 @@ def at_own_weights(runs: Float, weights: Float, of_others: Float, limits: Float)
 
 
 def _runs(demands: Float, held: Float) -> Float:
-    """Tasks of each demand vector on each bundle; who needs nothing there (it is not eligible) runs nothing there."""
+    """Tasks of each demand vector on each bundle; 0 for a user who needs nothing there (it is not eligible there)."""
     runs = tasks_within(held, demands[:, None])
     return np.where(np.isfinite(runs), runs, 0.0)

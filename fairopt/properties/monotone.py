@@ -1,9 +1,10 @@
-"""Monotonicity of a mechanism: no user loses when another user leaves, or when there is more of something."""
+"""Monotonicity of a mechanism: no user loses when another user leaves, or when a capacity grows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.properties.answers import checked
-from fairopt.properties.misreports.search import FLOOR
+from fairopt.properties.misreports.best import FLOOR
+from fairopt.properties.names import zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
 
@@ -22,12 +24,16 @@ __all__ = ["FACTORS", "Departure", "Growth", "population_monotone", "resource_mo
 
 Float = NDArray[np.floating[Any]]
 
+# An instance after a change, its users by their indices before it, the change in words, and the witness of a loser and
+# its tasks before and after.
+Change = tuple[Instance, NDArray[np.intp], str, Callable[[str, float, float], "Departure | Growth"]]
+
 FACTORS = (1.01, 1.1, 1.25, 1.5, 2.0, 4.0)  # by which a capacity grows
 
 
 @dataclass(frozen=True)
 class Departure:
-    """Who loses most when a user leaves: tasks before and after."""
+    """The user who loses most when a user leaves: tasks before and after."""
 
     leaver: str
     loser: str
@@ -37,7 +43,7 @@ class Departure:
 
 @dataclass(frozen=True)
 class Growth:
-    """Who loses most when the capacity of a resource on a server grows by a factor: tasks before and after."""
+    """The user who loses most when a capacity of a server grows by a factor: tasks before and after."""
 
     server: str
     resource: str
@@ -48,7 +54,7 @@ class Growth:
 
 
 def population_monotone(mechanism: Any, instance: Instance, tol: float = 1e-5) -> Verdict:
-    """Whether nobody gets fewer tasks when another user leaves.
+    """Check that no user runs fewer tasks when another user leaves.
 
     Parameters
     ----------
@@ -57,18 +63,14 @@ def population_monotone(mechanism: Any, instance: Instance, tol: float = 1e-5) -
     instance : Instance
         Any number of servers. Users with a task limit of 0 do not leave.
     tol : float, default 1e-5
-        Relative loss that counts as none; a loss must also be beyond what the gaps of both answers leave open.
+        Relative loss up to which the property holds. What the gaps of both answers leave open is not a loss.
 
     Returns
     -------
     Verdict
         Its margin is the largest relative loss of tasks, and its witness the `Departure` of it (None where no
-        user can leave). Departures after which the mechanism is not defined are passed over.
-
-    Raises
-    ------
-    Exception
-        Whatever the mechanism raises, with and without a user.
+        user can leave). Departures after which the mechanism is not defined are left out; any other exception of the
+        mechanism is raised.
 
     Examples
     --------
@@ -76,41 +78,25 @@ def population_monotone(mechanism: Any, instance: Instance, tol: float = 1e-5) -
     >>> from fairopt.properties.monotone import population_monotone
     >>> cluster = fo.Instance([[1, 1], [3, 1], [1, 3]], [7, 5], users=["a", "b", "c"])
     >>> print(population_monotone(fo.FDS(1), cluster))
-    FDS(alpha=1) here: when user 'c' leaves, user 'b' gets 1.16667 tasks instead of 1.57735 (-26.036%)
+    FDS(alpha=1): when user 'c' leaves, user 'b' runs 1.16667 tasks instead of 1.57735 (-26.036%)
     >>> population_monotone(fo.DRF(), cluster).holds
     True
     """
-    before, unsure = _tasks_of(mechanism, instance)
-    floor = FLOOR * instance.tasks_alone.sum(axis=1)
-    worst: tuple[float, Departure] | None = None
-    part = np.flatnonzero(instance.task_limits > 0)
-    for k in part if len(part) > 1 else ():
-        rest = np.delete(np.arange(instance.n_users), k)
-        try:
-            after, beside = _tasks_of(mechanism, instance.select_users(rest))
-        except OutOfDomain:
-            continue
-        j, loss = _largest_loss(before[rest], after, floor[rest], unsure[rest] + beside)
-        if worst is None or loss > worst[0]:
-            users = instance.users
-            worst = loss, Departure(users[k], users[rest[j]], float(before[rest[j]]), float(after[j]))
-    name = "population-monotone"
-    if worst is None:
-        return Verdict(name, True, 0.0, None, f"{label(mechanism)} here: there is nobody to leave")
-    loss, shown = worst
-    if loss <= tol:
-        return Verdict(name, True, loss, shown, f"{label(mechanism)} here: whoever leaves, nobody gets fewer tasks")
-    return Verdict(
-        name, False, loss, shown,
-        f"{label(mechanism)} here: when user {shown.leaver!r} leaves, user {shown.loser!r} gets {shown.after:.6g} "
-        f"tasks instead of {shown.before:.6g} (-{loss:.3%})",
-    )  # fmt: skip
+    part, users = np.flatnonzero(instance.task_limits > 0), instance.users
+
+    def departures() -> Iterable[Change]:
+        for k in part if len(part) > 1 else ():
+            rest = np.delete(np.arange(instance.n_users), k)
+            yield instance.select_users(rest), rest, f"when user {users[k]!r} leaves", partial(Departure, users[k])
+
+    none = "no user can leave", "no user runs fewer tasks when another leaves"
+    return _verdict("population-monotone", mechanism, instance, tol, departures(), none)
 
 
 def resource_monotone(
     mechanism: Any, instance: Instance, tol: float = 1e-5, factors: Iterable[float] = FACTORS
 ) -> Verdict:
-    """Whether nobody gets fewer tasks when a capacity grows.
+    """Check that no user runs fewer tasks when a capacity grows.
 
     Parameters
     ----------
@@ -126,15 +112,13 @@ def resource_monotone(
     Returns
     -------
     Verdict
-        Its margin is the largest relative loss of tasks, and its witness the `Growth` of it (None where nothing can
-        grow).
+        Its margin is the largest relative loss of tasks, and its witness the `Growth` of it (None where no capacity can
+        grow). Exceptions of the mechanism are raised, but for `OutOfDomain` after a capacity has grown.
 
     Raises
     ------
     InvalidBlock
         If a factor is not above 1.
-    Exception
-        Whatever the mechanism raises, before and after.
 
     Examples
     --------
@@ -144,41 +128,48 @@ def resource_monotone(
     >>> from fairopt.properties.monotone import resource_monotone
     >>> cluster = fo.Instance([[3, 1], [1, 3]], [4, 4], users=["a", "b"], resources=["bandwidth", "memory"])
     >>> print(resource_monotone(fo.DRF(), cluster))
-    DRF here: with 4 times as much 'bandwidth', user 'b' gets 0.666667 tasks instead of 1 (-33.333%)
+    DRF: with 4 times as much 'bandwidth', user 'b' runs 0.666667 tasks instead of 1 (-33.333%)
     """
     grown = tuple(float(f) for f in factors)
     for factor in grown:
         if not 1.0 < factor < np.inf:
             raise InvalidBlock(f"a factor is {factor!r}; give finite numbers above 1")
+    users = np.arange(instance.n_users)
+
+    def growths() -> Iterable[Change]:
+        for s, i in np.argwhere(instance.capacities > 0) if len(users) else ():
+            server, resource = instance.servers[s], instance.resources[i]
+            where = "" if instance.n_servers == 1 else f" on server {server!r}"
+            for factor in grown:
+                more = np.array(instance.capacities)
+                more[s, i] *= factor
+                words = f"with {factor:g} times as much {resource!r}{where}"
+                yield instance.with_capacities(more), users, words, partial(Growth, server, resource, factor)
+
+    none = "no capacity can grow", "no user runs fewer tasks when a capacity grows"
+    return _verdict("resource-monotone", mechanism, instance, tol, growths(), none)
+
+
+def _verdict(
+    name: str, mechanism: Any, instance: Instance, tol: float, changes: Iterable[Change], none: tuple[str, str]
+) -> Verdict:
+    """The largest loss of any user after any change, as a verdict; ``none`` are its sentences without one."""
     before, unsure = _tasks_of(mechanism, instance)
     floor = FLOOR * instance.tasks_alone.sum(axis=1)
-    worst: tuple[float, Growth] | None = None
-    for s, i in np.argwhere(instance.capacities > 0):
-        for factor in grown if instance.n_users else ():
-            more = np.array(instance.capacities)
-            more[s, i] *= factor
-            try:
-                after, beside = _tasks_of(mechanism, instance.with_capacities(more))
-            except OutOfDomain:
-                continue
-            j, loss = _largest_loss(before, after, floor, unsure + beside)
-            if worst is None or loss > worst[0]:
-                worst = loss, Growth(
-                    instance.servers[s], instance.resources[i], factor, instance.users[j], float(before[j]),
-                    float(after[j]),
-                )  # fmt: skip
-    name = "resource-monotone"
-    if worst is None:
-        return Verdict(name, True, 0.0, None, f"{label(mechanism)} here: there is nothing to grow")
-    loss, shown = worst
-    if loss <= tol:
-        return Verdict(name, True, loss, shown, f"{label(mechanism)} here: whatever grows, nobody gets fewer tasks")
-    where = "" if instance.n_servers == 1 else f" on server {shown.server!r}"
-    return Verdict(
-        name, False, loss, shown,
-        f"{label(mechanism)} here: with {shown.factor:g} times as much {shown.resource!r}{where}, user {shown.loser!r} "
-        f"gets {shown.after:.6g} tasks instead of {shown.before:.6g} (-{loss:.3%})",
-    )  # fmt: skip
+    margin, shown, what = -np.inf, None, ""
+    for changed, kept, words, witness in changes:
+        try:
+            after, beside = _tasks_of(mechanism, changed)
+        except OutOfDomain:
+            continue
+        j, loss = _largest_loss(before[kept], after, floor[kept], unsure[kept] + beside)
+        if shown is None or loss > margin:
+            margin, shown = loss, witness(instance.users[kept[j]], float(before[kept[j]]), float(after[j]))
+            runs = f"{zero_if_noise(shown.after, shown.before):.6g} tasks instead of {shown.before:.6g}"
+            what = f"{words}, user {shown.loser!r} runs {runs} (-{loss:.3%})"
+    holds = margin <= tol
+    sentence = none[0] if shown is None else none[1] if holds else what
+    return Verdict(name, holds, 0.0 if shown is None else margin, shown, f"{label(mechanism)}: {sentence}")
 
 
 def _tasks_of(mechanism: Any, instance: Instance) -> tuple[Float, Float]:
@@ -189,9 +180,9 @@ def _tasks_of(mechanism: Any, instance: Instance) -> tuple[Float, Float]:
 
 
 def _largest_loss(before: Float, after: Float, floor: Float, unsure: Float) -> tuple[int, float]:
-    """Who loses most of its tasks, and how much beyond doubt; negative where all users gain.
+    """The user who loses the largest part of its tasks for sure, and that part; negative where all users gain.
 
-    A loss that is next to nothing beside what the user could run alone is none.
+    A loss below the floor, a trace of what the user could run alone, is rounding.
     """
     less = before - after
     lost = np.divide(less, before, out=np.where(less < 0, -1.0, 0.0), where=before > 0)

@@ -1,28 +1,28 @@
-"""The properties by name: what they are called, what each says, and the short forms."""
+"""The properties by name, and numbers in sentences about them."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import ClassVar, TypeVar
+from collections.abc import Iterable
 
 from fairopt.errors import InvalidBlock, nearest
 
-__all__ = ["ALIASES", "OF_ALLOCATIONS", "PROPERTIES", "ByProperty", "canonical", "given_labels", "property_name"]
+__all__ = [
+    "ALIASES", "NOISE", "OF_ALLOCATIONS", "PROPERTIES", "canonical", "given_labels", "labelled", "percent",
+    "property_name", "zero_if_noise",
+]  # fmt: skip
 
-T = TypeVar("T")
+NOISE = 1e-9  # relative: tasks and margins below are rounding, and sentences show them as 0
 
 # What each says, in the order in which reports list them.
 MEANING = {
-    "pareto": "no feasible allocation gives everyone at least as many tasks and someone more",
-    "sharing-incentive": "nobody would run more tasks on its own slice of every server",
-    "envy-free": "nobody would run more tasks on what another holds, at its own weight",
-    "strategy-proof": "nobody runs more tasks by reporting other demands",
-    "strategy-proof-boosting": "nobody runs more tasks by reporting larger demands",
-    "bottleneck": "everyone has all it asked for, or its entitlement of some full resource",
-    "population-monotone": "when a user leaves, nobody else runs fewer tasks",
-    "resource-monotone": "when a capacity grows, nobody runs fewer tasks",
+    "pareto": "no feasible allocation gives every user at least as many tasks and some user more",
+    "sharing-incentive": "no user would run more tasks on its own slice of every server",
+    "envy-free": "no user would run more tasks on what another user holds, at its own weight",
+    "strategy-proof": "no user runs more tasks by reporting other demands",
+    "strategy-proof-boosting": "no user runs more tasks by reporting larger demands",
+    "bottleneck": "every user has all it asked for, or its entitlement of some full resource",
+    "population-monotone": "when a user leaves, no other user runs fewer tasks",
+    "resource-monotone": "when a capacity grows, no user runs fewer tasks",
 }
 PROPERTIES = tuple(MEANING)
 OF_ALLOCATIONS = ("pareto", "sharing-incentive", "envy-free", "bottleneck")  # the others are about a mechanism
@@ -46,22 +46,7 @@ def canonical(text: object) -> str | None:
 
 
 def property_name(text: object) -> str:
-    """The canonical name of a property.
-
-    Parameters
-    ----------
-    text : str
-        A name of `PROPERTIES` or a short form, as ``"pe"``, ``"si"``, ``"ef"``, ``"sp"``; capitals, spaces and
-        underscores do not matter.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    InvalidBlock
-        If there is no such property; the message holds the nearest names.
+    """The canonical name of a property; capitals, spaces and underscores do not matter.
 
     Examples
     --------
@@ -76,41 +61,37 @@ def property_name(text: object) -> str:
 
 
 def given_labels(labels: tuple[str, ...], kind: str) -> tuple[str, ...]:
-    """Labels of an instance's users, resources or servers, or none where they are those that an instance makes up.
+    """Labels of an instance's users, resources or servers; none where they are the default ones."""
+    default = tuple(f"{kind}{k + 1}" for k in range(len(labels)))
+    return () if labels == default or (kind == "server" and labels == ("pool",)) else labels
+
+
+def labelled(words: Iterable[str], labels: Iterable[str]) -> str:
+    """Words with commas between them, each after its label if there are labels."""
+    names = tuple(labels)
+    return ", ".join(map(" ".join, zip(names, words, strict=True)) if names else words)
+
+
+def zero_if_noise(value: float, beside: float) -> float:
+    """A number for a sentence: 0 where it is rounding beside another.
 
     Examples
     --------
-    >>> given_labels(("cpu", "memory"), "resource"), given_labels(("resource1", "resource2"), "resource")
-    (('cpu', 'memory'), ())
+    >>> zero_if_noise(3e-17, 2.0), zero_if_noise(1e-6, 2.0)
+    (0.0, 1e-06)
     """
-    made_up = tuple(f"{kind}{k + 1}" for k in range(len(labels)))
-    return () if labels == made_up or (kind == "server" and labels == ("pool",)) else labels
+    return 0.0 if abs(value) <= NOISE * abs(beside) else value
 
 
-class ByProperty(Mapping[str, T]):
-    """A mapping whose keys are properties, by any of their names."""
+def percent(value: float) -> str:
+    """A relative number as a percentage of three digits; "from none" for a gain over nothing, or over rounding.
 
-    _done: ClassVar[str] = "looked at"  # what was done with the properties, for messages
-
-    @abstractmethod
-    def _entries(self) -> dict[str, T]:
-        """What there is, by canonical name, in order."""
-
-    @cached_property
-    def _by_name(self) -> dict[str, T]:
-        return self._entries()
-
-    def __getitem__(self, name: str) -> T:
-        known = property_name(name)
-        if known not in self._by_name:
-            raise KeyError(f"{known} was not {self._done}; this report has {', '.join(self._by_name) or 'nothing'}")
-        return self._by_name[known]
-
-    def __contains__(self, name: object) -> bool:
-        return canonical(name) in self._by_name
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
+    Examples
+    --------
+    >>> percent(0.23456), percent(12.0), percent(float("inf")), percent(1e-17)
+    ('23.5%', '1,200%', 'from none', '0%')
+    """
+    if value >= 1 / NOISE:
+        return "from none"
+    hundredths = 100 * zero_if_noise(value, 1.0)
+    return f"{hundredths:.3g}%" if abs(hundredths) < 1000 else f"{hundredths:,.0f}%"

@@ -7,12 +7,12 @@ user can gain more than ``left / cost_j``: what is left over at those prices, ov
 that does not settle it, one more program for each user in question does, the one that could gain most first.
 
 What counts as a gain: certified answers are off by as much as their certificates leave open, so what a solver leaves
-over must accuse no mechanism; yet one user among a million lives on a millionth of a capacity, which any fixed part of
-capacities that counted as used up would hide. So a gain counts if it is more than the proved gap leaves open
-(`left_open`): the gap as a part of each capacity that is left and of each user's tasks that are badly placed, and, of
-alpha-fair objectives and totals, what a user's part of them allows. A gain of more than a hundredth of what the user
-runs, or of what its own slice would run, always counts. Without a gap, as in allocations made by hand, every gain does.
-Only rounding is passed over: the last 1e-13 of a capacity counts as used up.
+over is not a fault of the mechanism. But one user among a million runs on a millionth of a capacity, so no fixed part
+of a capacity may count as used up. A gain counts if it is more than the proved gap leaves open (`left_open`): the gap
+as a part of each capacity that is left and of each user's tasks that are badly placed, and, of alpha-fair objectives
+and totals, what a user's part of them allows. A gain of more than a hundredth of what the user runs, or of what its own
+slice would run, always counts. Without a gap, as in allocations made by hand, every gain counts. Only rounding does
+not: the last 1e-13 of a capacity counts as used up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import NotCertified
 from fairopt.instance import Instance
 from fairopt.properties.uncertainty import left_open
-from fairopt.properties.units import gain_units, own_units
+from fairopt.properties.units import gain_units, own_units, quotient
 
 __all__ = ["Dominating", "dominating"]
 
@@ -45,87 +45,49 @@ Method = Literal["highs-ds", "highs-ipm"]
 # method did.
 MANY = 10_000
 # A whole capacity in the program on several servers. HiGHS drops entries below 1e-9 and lets rows be exceeded by 1e-10,
-# so at 1 it gave users of a trace of a full resource what was not there: 6 of 60 leximin answers with demands over 12
-# decades came out dominated, none at 1,000. There it gives up more often; prices found at 1 may still prove the bound.
+# so at 1 users of a trace of a full resource got more than is left of it: 6 of 60 leximin answers with demands over 12
+# decades came out dominated, none at 1,000. There it fails more often; prices found at 1 may still prove the bound.
 WHOLE, COARSE = 1e3, 1.0
 INFEASIBLE = 2  # a status of linprog
-STEPS = 50  # of a solver per unknown: one or two are usual, but the simplex method can go round in circles
-MOST_WORTH = 1e3  # of a gain in the program: users who run next to nothing would drown the others
+STEPS = 50  # of a solver per unknown: one or two are usual, but the simplex method can cycle
+MOST_WORTH = 1e3  # of a gain in the program: users who run next to nothing would outweigh the others
 LOOKS = 20  # users looked at one by one after one was found to gain: the others only make the margin larger
 
 
 @dataclass(frozen=True, eq=False)
 class Dominating:
-    """The feasible allocation in which one user gains most while no other user runs fewer tasks.
+    """The feasible allocation in which one user gains most while no other user runs fewer tasks."""
 
-    Attributes
-    ----------
-    tasks_by_server : ndarray of shape (n_users, n_servers)
-        Its tasks; those of the allocation itself where no user can gain.
-    gains : dict of float by user
-        Further tasks of the user who gains; empty where no user does.
-    margin : float
-        That gain, relative to what the user runs (to what its own slice would run, where it runs nothing).
-    bound : float
-        No user can gain more than this (what the certificate of the allocation leaves open apart): in closed form on
-        one pool, from prices on several servers, without trusting the solver.
-    others : int
-        How many more users could gain instead: on one pool all of them, on several servers those that were seen.
-    """
-
-    tasks_by_server: Float
-    gains: dict[str, float]
-    margin: float
+    tasks_by_server: Float  # (n_users, n_servers); those of the allocation itself where no user can gain
+    gains: dict[str, float]  # further tasks of the user who gains; empty where no user does
+    margin: float  # that gain, relative to what the user runs (or its own slice would run, where it runs nothing)
+    # No user can gain more than this (what the certificate of the allocation leaves open apart): in closed form on one
+    # pool, from prices on several servers, without trusting the solver.
     bound: float
-    others: int = 0
+    others: int = 0  # further users who could gain instead: on one pool all, on several servers those that were seen
 
 
 @dataclass(frozen=True)
 class _GainProblem:
-    """What is asked of an allocation, servers that are alike taken together.
+    """What is asked of an allocation, identical servers taken together."""
 
-    Attributes
-    ----------
-    instance : Instance
-        Merged.
-    tasks : ndarray of shape (n_users, n_servers)
-        What is to be dominated.
-    usable, left, sure_left : ndarray of shape (n_servers, n_resources)
-        Units of each capacity that another allocation may use, those of them that this one leaves over, and those of
-        the latter that its certificate does not leave open.
-    sure_tasks : ndarray of shape (n_users, n_servers)
-        Its tasks, less what the certificate leaves open.
-    scale : ndarray of shape (n_users,)
-        Tasks that stand for 1 in programs.
-    unit : ndarray of shape (n_users,)
-        Tasks that are a gain of 1.
-    counts, always : ndarray of shape (n_users,)
-        The least gain that counts, and the one from which on it does whatever the certificate leaves open.
-    room : ndarray of shape (n_users,)
-        The largest gain that there could ever be.
-    """
-
-    instance: Instance
-    tasks: Float
+    instance: Instance  # merged
+    tasks: Float  # what is to be dominated, (n_users, n_servers)
+    # Units of each capacity that another allocation may use; those of them that this one leaves over; and those of the
+    # latter that its certificate does not leave open: (n_servers, n_resources).
     usable: Float
     left: Float
     sure_left: Float
-    sure_tasks: Float
-    scale: Float
-    unit: Float
-    counts: Float
-    always: Float
-    room: Float
+    sure_tasks: Float  # its tasks, less what the certificate leaves open, (n_users, n_servers)
+    scale: Float  # tasks that stand for 1 in programs, (n_users,)
+    unit: Float  # tasks that are a gain of 1, (n_users,)
+    counts: Float  # the least gain that counts, (n_users,)
+    always: Float  # a gain above this counts even if the certificate leaves it open, (n_users,)
+    room: Float  # an upper bound of the gain, (n_users,)
 
     def counted(self, gains: Float) -> Float:
         """Gains that count; 0 for the others."""
         return np.where(gains > self.counts, gains, 0.0)
-
-    def load(self, user: NDArray[np.intp], server: NDArray[np.intp]) -> Float:
-        """Part of each usable capacity of its server that one scale of a user takes, shape (n_resources, n_pairs)."""
-        usable = self.usable[server]
-        demands = self.instance.per_server_demands[user, server] * self.scale[user][:, None]
-        return np.divide(demands, usable, out=np.zeros(demands.shape), where=usable > 0).T
 
 
 def dominating(allocation: Allocation, tol: float) -> Dominating:
@@ -134,7 +96,7 @@ def dominating(allocation: Allocation, tol: float) -> Dominating:
     Only tasks count, so resources that are handed out and that no user can use are free. On several servers gains up to
     ``tol`` are not looked for, ``margin`` and ``bound`` may be so far apart, and ``bound`` may stay further above a
     ``margin`` that is more than ``tol`` once 20 users were looked at one by one. `NotCertified` is raised if no
-    solver's answer settles whether some user can gain more than ``tol``.
+    solver's answer settles whether a user can gain more than ``tol``.
     """
     given, problem = allocation.instance, _gain_problem(allocation)
     nothing = Dominating(allocation.tasks_by_server, {}, 0.0, 0.0)
@@ -187,7 +149,7 @@ def _leftover(problem: _GainProblem, units: Float) -> Float:
     gains = problem.room.copy()
     for i, left in enumerate(units[0]):
         need = demands[:, i] * problem.unit
-        np.minimum(gains, np.divide(left, need, out=np.full(len(gains), np.inf), where=need > 0), out=gains)
+        np.minimum(gains, quotient(left, need, np.inf), out=gains)
     return gains
 
 
@@ -195,12 +157,8 @@ def _leftover(problem: _GainProblem, units: Float) -> Float:
 class _GainSearch:
     """Several servers: what users can gain at least, as found, and at most, as proved.
 
-    Attributes
-    ----------
-    user, margin, tasks : int, float and ndarray of shape (n_users, n_servers)
-        Who was found to gain most, how much, and how.
-    seen, most : ndarray of shape (n_users,)
-        What each user was seen to gain while all did, and a bound on what it can gain.
+    ``user``, ``margin`` and ``tasks`` (n_users, n_servers) say who was found to gain most, how much, and how; ``seen``
+    what each user gained while all did, and ``most`` a bound of what it can gain, both (n_users,).
     """
 
     problem: _GainProblem
@@ -216,7 +174,7 @@ class _GainSearch:
 
     @property
     def bound(self) -> float:
-        """What no user can gain more than."""
+        """An upper bound of the gain of every user."""
         return float(self.problem.counted(self.most).max(initial=0.0))
 
     def run(self) -> None:
@@ -243,7 +201,7 @@ class _GainSearch:
                 )
 
     def _in_question(self) -> NDArray[np.bool_]:
-        """Users who may gain more than was found, as far as is proved."""
+        """Users who may gain more than was found, judging by what is proved."""
         known = self.margin + self.tol * max(self.margin, 1.0) if self.margin > self.tol else self.tol
         return self.most > np.maximum(self.problem.counts, known)
 
@@ -283,11 +241,11 @@ def _program(q: _GainProblem, worth: Float, room: Float, method: Method, whole: 
     user, server = np.nonzero(instance.eligible)
     m, pairs = instance.n_resources, len(user)
     row = (server * m + np.arange(m)[:, None]).ravel()
-    value = q.load(user, server).ravel()
+    value = quotient(instance.per_server_demands[user, server] * q.scale[user][:, None], q.usable[server]).T.ravel()
     capacity = whole * sp.csr_array((value, (row, np.tile(np.arange(pairs), m))), shape=(q.usable.size, pairs + n))
     mine = sp.csr_array((np.ones(pairs), (user, np.arange(pairs))), shape=(n, pairs))
-    left = np.divide(q.left, q.usable, out=np.zeros(q.left.shape), where=q.usable > 0)
-    for presolve in (True, False):  # which calls some programs infeasible, though no change at all is feasible
+    left = quotient(q.left, q.usable)
+    for presolve in (True, False):  # presolve calls some programs infeasible, though no change at all is feasible
         found: Any = linprog(  # type: ignore[call-overload]
             np.concatenate([np.zeros(pairs), -worth]), A_ub=capacity, b_ub=whole * left.ravel(),
             A_eq=sp.hstack([mine, -sp.eye_array(n)], format="csr"), b_eq=np.zeros(n),
@@ -314,32 +272,31 @@ def _bounds(q: _GainProblem, prices: Float) -> Float:
     is left over now, and what the tasks of now cost too much.
     """
     instance = q.instance
-    per_unit = np.divide(prices, q.usable, out=np.zeros(prices.shape), where=q.usable > 0)
+    per_unit = quotient(prices, q.usable)
     cost = np.einsum("jsi,si->js", instance.per_server_demands, per_unit) * q.scale[:, None]
     least = np.where(instance.eligible, cost, np.inf).min(axis=1)
     dear = np.divide(cost - least[:, None], q.scale[:, None], out=np.zeros(cost.shape), where=q.tasks > 0)
     gains, sure = (
-        np.divide(max(float((per_unit * left).sum() + (dear * tasks).sum()), 0.0), least,
-                  out=np.full(len(least), np.inf), where=least > 0) * q.scale / q.unit
+        quotient(max(float((per_unit * left).sum() + (dear * tasks).sum()), 0.0), least, np.inf) * q.scale / q.unit
         for left, tasks in ((q.left, q.tasks), (q.sure_left, q.sure_tasks))
-    )  # fmt: skip
+    )
     return np.where(gains > q.always, gains, sure)
 
 
 def _fitted(q: _GainProblem, tasks: Float, user: int) -> tuple[Float, float]:
     """What fits of a user's tasks beside all others, who run as much as before but for noise, and the user's gain."""
     before, total = q.tasks.sum(axis=1), tasks.sum(axis=1)
-    others = tasks * np.divide(before, total, out=np.ones(len(total)), where=total > 0)[:, None]
+    others = tasks * quotient(before, total, 1.0)[:, None]
     others = np.where(total[:, None] > 0, others, q.tasks)  # programs lose users who run next to nothing
     others[user] = 0.0
     demands = q.instance.per_server_demands
     used = np.einsum("jsi,js->si", demands, others)
-    load = np.divide(used, q.usable, out=np.zeros(used.shape), where=q.usable > 0).max(axis=1, initial=1.0)
+    load = quotient(used, q.usable).max(axis=1, initial=1.0)
     if load.max() > 1.0 + NOISE:
         return q.tasks, 0.0
     others /= load
     left = np.maximum(q.usable - used / load[:, None], 0.0)
-    fits = np.divide(left, demands[user], out=np.full(left.shape, np.inf), where=demands[user] > 0).min(axis=1)
+    fits = quotient(left, demands[user], np.inf).min(axis=1)
     mine = np.minimum(tasks[user], fits)
     most = max(float(q.instance.task_limits[user]), float(before[user]))
     others[user] = mine * (most / mine.sum()) if mine.sum() > most else mine

@@ -26,7 +26,7 @@ def error_bound(answer: Allocation) -> Float:
 
     Optima are flat: to be off by the part e_j of its tasks costs alpha-fairness ``alpha / 2 sum_j r_j e_j**2`` of its
     power mean, where ``r_j`` is user j's part of ``sum_j w_j (s_j / w_j)**(1 - alpha)``. So a gap of 1e-12 leaves about
-    1e-6, and more to those who count for little: users of small weight, and for large alpha the rich. Of other
+    1e-6, and more for users who count for little: of small weight and, for large alpha, of large shares. For other
     objectives than alpha-fairness users count by their weights.
     """
     objective = getattr(answer.policy, "objective", None)

@@ -1,4 +1,4 @@
-"""The units in which gains and losses of users are told."""
+"""The units in which gains and losses of users are measured."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from fairopt.instance import Instance
 
-__all__ = ["TRACE", "gain_units", "own_units"]
+__all__ = ["TRACE", "gain_units", "own_units", "quotient"]
 
 Float = NDArray[np.floating[Any]]
 
-TRACE = 1e-9  # of its own slice: who runs less runs nothing, since solvers leave traces to users who should run none
+TRACE = 1e-9  # of its own slice: a user of less runs nothing, since solvers leave traces to users who should run none
 
 
 def own_units(instance: Instance, tasks: Float) -> Float:
     """What each user runs, or what its own slice would run if that is more: positive unless its limit is 0.
 
-    Margins are relative to this, so that they have no unit, and a user without any task can be spoken of too.
+    Margins are relative to this, so that they have no unit, and are finite for users without tasks.
     """
     return np.maximum(tasks, instance.own_slices)
 
@@ -31,3 +31,9 @@ def gain_units(instance: Instance, tasks: Float) -> Float:
     """
     slices = instance.own_slices
     return np.where(tasks > TRACE * slices, tasks, slices)
+
+
+def quotient(of: Any, by: Any, otherwise: float = 0.0) -> Float:
+    """``of / by``; ``otherwise`` where ``by`` is not positive."""
+    shape = np.broadcast_shapes(np.shape(of), np.shape(by))
+    return np.divide(of, by, out=np.full(shape, otherwise), where=np.asarray(by) > 0)

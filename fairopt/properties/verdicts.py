@@ -1,17 +1,80 @@
-"""Verdicts: whether a property holds, by how much it fails, who shows it, and all that in a sentence."""
+"""Verdicts: whether a property holds, by how much it fails, what shows it, and a sentence; reports of many."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
 from fairopt.accessor import later
 from fairopt.errors import InvalidBlock
-from fairopt.properties.names import ByProperty
+from fairopt.properties.names import canonical, property_name
 
-__all__ = ["PropertyReport", "Verdict"]
+__all__ = ["ByProperty", "PropertyReport", "Verdict"]
+
+T = TypeVar("T")
+
+
+class ByProperty(Mapping[str, T]):
+    """A mapping whose keys are properties, by any of their names; a table in notebooks and where Rich prints it."""
+
+    _done: ClassVar[str]  # what was done with the properties, for messages
+    _columns: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def _entries(self) -> dict[str, T]:
+        """All entries by canonical name, in order."""
+
+    @abstractmethod
+    def _heading(self) -> str:
+        """What the table is about."""
+
+    @abstractmethod
+    def _row(self, entry: T) -> tuple[bool, tuple[str, ...]]:
+        """Whether an entry shows a fault, and its cells in the table: the fault stands in the second."""
+
+    @cached_property
+    def _by_name(self) -> dict[str, T]:
+        return self._entries()
+
+    def __getitem__(self, name: str) -> T:
+        known = property_name(name)
+        if known not in self._by_name:
+            raise KeyError(f"{known} was not {self._done}; this report has {', '.join(self._by_name) or 'nothing'}")
+        return self._by_name[known]
+
+    def __contains__(self, name: object) -> bool:
+        return canonical(name) in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        yield Text(self._heading(), style="bold")
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+        for header in self._columns:
+            table.add_column(Text(header), no_wrap=header not in ("verdict", "what shows it"))
+        for fault, cells in map(self._row, self.values()):
+            table.add_row(*(Text(cell, style="bold red" * (fault and k == 1)) for k, cell in enumerate(cells)))
+        yield table
+
+    def _repr_html_(self) -> str:
+        lines = [f"<tr><th>{'</th><th>'.join(self._columns)}</th></tr>"]
+        for fault, cells in map(self._row, self.values()):
+            name, verdict, *others = (html.escape(cell).replace("\n", "<br>") for cell in cells)
+            shown = [name, f"<b>{verdict}</b>" if fault else verdict, *others]
+            lines.append(f"<tr><td>{'</td><td>'.join(shown)}</td></tr>")
+        return f"<b>{html.escape(self._heading())}</b><table>{''.join(lines)}</table>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +88,12 @@ class Verdict:
     holds : bool
         Whether it holds within the tolerance that was asked for.
     margin : float
-        How badly it fails, as a relative number without units that is positive where somebody loses: what it is
-        relative to stands with each check. At most the tolerance where the property holds, and negative where there
-        is room to spare.
+        How badly it fails, relative and without units, positive where a user loses; each check says relative to what.
+        At most the tolerance where the property holds, and negative where there is room to spare.
     witness : object
-        What shows it, kept also where the property holds: see each check.
+        What shows it, also where the property holds: see each check.
     sentence : str
-        All that in words, with labels; what ``str(verdict)`` gives.
+        All that in words, with labels: ``str(verdict)``.
 
     Examples
     --------
@@ -53,23 +115,9 @@ class Verdict:
         return self.sentence
 
     def plot(self, ax: Any = None) -> Any:
-        """The envy matrix, for a verdict on envy; needs the extra ``plots``.
+        """Draw the envy matrix of a verdict on envy, in ``ax`` if given; needs the extra ``plots``.
 
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Raises
-        ------
-        InvalidBlock
-            For another property, which has no picture.
-        MissingExtra
-            Without matplotlib.
+        `InvalidBlock` for the other properties, which have no picture.
         """
         if not hasattr(self.witness, "matrix"):
             raise InvalidBlock(f"a verdict on {self.name} has no picture; that on envy-free has")
@@ -103,45 +151,30 @@ class PropertyReport(ByProperty[Verdict]):
     verdicts: tuple[Verdict, ...]
 
     _done = "checked"
+    _columns = ("property", "holds", "what shows it")
 
     def _entries(self) -> dict[str, Verdict]:
         return {v.name: v for v in self.verdicts}
 
+    def _heading(self) -> str:
+        return self.about
+
+    def _row(self, entry: Verdict) -> tuple[bool, tuple[str, ...]]:
+        return not entry.holds, (entry.name, "yes" if entry.holds else "NO", entry.sentence)
+
     @property
     def holds(self) -> bool:
-        """Whether all that was checked holds."""
+        """Whether all properties that were checked hold."""
         return all(v.holds for v in self.verdicts)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per verdict: ``property``, ``holds``, ``margin``, ``sentence``.
-
-        Returns
-        -------
-        list of dict
-        """
+        """One dict per verdict: ``property``, ``holds``, ``margin``, ``sentence``."""
         return [
             {"property": v.name, "holds": v.holds, "margin": v.margin, "sentence": v.sentence} for v in self.verdicts
         ]
 
     def plot(self, ax: Any = None) -> Any:
-        """The envy matrix; needs the extra ``plots``.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Raises
-        ------
-        InvalidBlock
-            If envy was not checked.
-        MissingExtra
-            Without matplotlib.
-        """
+        """Draw the envy matrix, in ``ax`` if given; needs the extra ``plots``, and `InvalidBlock` without envy."""
         if "envy-free" not in self:
             raise InvalidBlock("envy was not checked, and the other verdicts have no picture; check 'envy-free' too")
         return self["envy-free"].plot(ax=ax)
@@ -154,24 +187,3 @@ class PropertyReport(ByProperty[Verdict]):
     def __repr__(self) -> str:
         words = ", ".join(f"{v.name}: {'yes' if v.holds else 'no'}" for v in self.verdicts)
         return f"<PropertyReport of {self.about}; {words or 'nothing checked'}>"
-
-    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        yield Text(self.about, style="bold")
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-        for header, fixed in (("property", True), ("holds", True), ("what shows it", False)):
-            table.add_column(Text(header), no_wrap=fixed)
-        for v in self.verdicts:
-            table.add_row(Text(v.name), Text("yes") if v.holds else Text("NO", style="bold red"), Text(v.sentence))
-        yield table
-
-    def _repr_html_(self) -> str:
-        body = "".join(
-            f"<tr><td>{v.name}</td><td>{'yes' if v.holds else '<b>no</b>'}</td><td>{html.escape(v.sentence)}</td></tr>"
-            for v in self.verdicts
-        )
-        head = "<tr><th>property</th><th>holds</th><th>what shows it</th></tr>"
-        return f"<b>{html.escape(self.about)}</b><table>{head}{body}</table>"

@@ -1,7 +1,7 @@
 """Hypothesis strategies: instances, blocks, policies, misreports and allocations, for test suites that use fairopt.
 
 * `instances`: small instances. `blocks`: shares, objectives, constraints and policies.
-* `allocations`: allocations, not necessarily feasible or fair; misreports, and what users gain by them.
+* `allocations`: allocations, good and bad; misreports, and the tasks that users truly run.
 * `registration`: ``st.from_type``.
 
 Numbers are small and whole (quarters where asked for, which floats hold exactly), so that counterexamples are small;
@@ -9,8 +9,8 @@ they are printed as code: paste them after ``from fairopt import *``.
 
 Where fairopt and Hypothesis are both installed, `fairopt.Instance`, `fairopt.Policy`, `fairopt.Allocation`,
 `fairopt.Share` and `fairopt.Objective` are known to ``st.from_type``, so that a test can ask for them by annotation.
-Hypothesis finds them by an entry point, and imports fairopt for it (a second or so); ``HYPOTHESIS_NO_PLUGINS=1`` turns
-that off.
+Hypothesis finds them by an entry point, for which it imports fairopt (about a second); ``HYPOTHESIS_NO_PLUGINS=1``
+turns this off.
 
 Examples
 --------
@@ -18,10 +18,10 @@ Examples
 >>> from hypothesis import given
 >>> from fairopt.testing import instances
 >>> @given(instances(weights=True))
-... def test_nobody_is_below_an_equal_split(instance):
+... def test_every_user_has_at_least_an_equal_share(instance):
 ...     shares = fo.DRF().allocate(instance).shares
 ...     assert (shares >= instance.weights / instance.weights.sum() - 1e-9).all()
->>> test_nobody_is_below_an_equal_split()
+>>> test_every_user_has_at_least_an_equal_share()
 """
 
 from fairopt.errors import MissingExtra

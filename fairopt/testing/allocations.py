@@ -1,8 +1,9 @@
-"""What users report, what that is worth to them, and allocations of any merit."""
+"""Strategies of misreports and of allocations, good and bad; tasks that a user truly runs."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.proofs import gate
-from fairopt.properties.misreports.search import tasks_truly
+from fairopt.properties.misreports.best import lying_instance, tasks_on
+from fairopt.properties.units import quotient
 from fairopt.testing.instances import instances, whole
 
 __all__ = ["allocation_of", "allocations", "misreports", "tasks_received"]
@@ -28,6 +30,9 @@ def misreports(
 ) -> Instance:
     """The instance as one user misreports it: other demands per task, and all else as it is.
 
+    One demand is changed, all are scaled, or any are drawn; never the truth. `tasks_received` measures what a lie is
+    worth.
+
     Parameters
     ----------
     instance : Instance
@@ -35,18 +40,13 @@ def misreports(
     user : str or int
         Label or index of the user who lies.
     boosting : bool, default False
-        Whether to ask for more only: no demand below the truth.
+        Whether all reported demands are at least the true ones.
     max_value : int, default 8
         The largest demand reported (with ``boosting``, the largest addition).
 
-    Returns
-    -------
-    SearchStrategy of Instance
-        One demand changed, all scaled, or any demands; never the truth. `tasks_received` says what a lie is worth.
-
     Examples
     --------
-    The number of tasks as a share invites lies: whoever asks for more per task gets more.
+    The number of tasks as a share rewards lies: a user who asks for more per task receives more.
 
     >>> import fairopt as fo
     >>> from hypothesis import find
@@ -58,7 +58,7 @@ def misreports(
     """
     j = _user_index(instance, user)
     truth = instance.demands[j]
-    usable = instance.total_capacities > 0  # demands of what is nowhere are refused
+    usable = instance.total_capacities > 0  # a resource without capacity cannot be demanded
     shape = truth.shape
     small = st.integers(0, max_value)
     one = st.tuples(st.integers(0, truth.size - 1), small).map(lambda change: _changed(truth, *change, boosting))
@@ -69,31 +69,25 @@ def misreports(
     reported = draw(st.one_of(one, scaled, other).map(lambda v: v * usable))
     if (reported == truth).all() or not reported.any(axis=-1).all():
         reject()
-    rows = [_plain(reported if k == j else row) for k, row in enumerate(instance.demands)]
-    rest = {name: value for name, value in _arguments(instance).items() if name != "demands"}
     try:
-        lie: Instance = draw(st.builds(Instance, demands=st.just(rows), **{k: st.just(v) for k, v in rest.items()}))
-    except InvalidInstance:  # what it says it needs stands on no server where it may run
+        arguments = _arguments(lying_instance(instance, j, reported))
+    except InvalidInstance:  # the reported demands fit on no server where the user may run
         reject()
+    lie: Instance = draw(st.builds(Instance, **{name: st.just(value) for name, value in arguments.items()}))
     return lie
 
 
 def tasks_received(allocation: Allocation, truth: Instance, user: str | int) -> float:
-    """How many tasks a user really runs on what it holds, whatever it reported.
+    """How many tasks a user truly runs on what it holds: ``sum_s min_i bundle_jsi / d_jsi``, up to its task limit.
 
     Parameters
     ----------
     allocation : Allocation
-        Of what was reported.
+        The answer to the reported demands.
     truth : Instance
         With the user's true demands and task limit.
     user : str or int
         Label or index.
-
-    Returns
-    -------
-    float
-        ``sum_s min_i bundle_jsi / d_jsi``, at most the user's task limit.
 
     Examples
     --------
@@ -104,23 +98,19 @@ def tasks_received(allocation: Allocation, truth: Instance, user: str | int) -> 
     >>> tasks_received(fo.DRF().allocate(truth), truth, 0), tasks_received(fo.DRF().allocate(lie), truth, 0)
     (2.0, 1.5)
     """
-    return tasks_truly(allocation, truth, _user_index(truth, user))
+    j = _user_index(truth, user)
+    return tasks_on(allocation.bundles[j], truth, j)
 
 
 def allocation_of(instance: Instance, tasks: ArrayLike) -> Allocation:
-    """An allocation of given tasks, which nobody says is best: for tests of checks.
+    """An allocation of given tasks, for tests of checks; its certificate has an infinite gap, so it is not ``ok``.
 
     Parameters
     ----------
     instance : Instance
         Users and servers.
     tasks : array-like of shape (n_users,) on one server, or (n_users, n_servers)
-        Of any merit: what they exceed stands in ``certificate.violation``.
-
-    Returns
-    -------
-    Allocation
-        Its certificate has a gap of infinity, so it is not ``ok``.
+        Any tasks: by how much they exceed capacities and limits stands in ``certificate.violation``.
 
     Examples
     --------
@@ -129,23 +119,17 @@ def allocation_of(instance: Instance, tasks: ArrayLike) -> Allocation:
     >>> allocation_of(fo.Instance([[1, 2]], [4, 4]), [3]).certificate.violation
     0.5
     """
-    by_server = np.asarray(tasks, dtype=float).reshape(instance.eligible.shape)
-    return gate.of_nothing(instance, by_server)
+    return gate.of_nothing(instance, np.asarray(tasks, dtype=float).reshape(instance.eligible.shape))
 
 
 @st.composite
 def allocations(draw: st.DrawFn, instance: Instance | None = None) -> Allocation:
-    """Feasible allocations, good and bad: each user some part of each server, in eighths.
+    """Feasible allocations, good and bad, as of `allocation_of`: each user some eighths of each server.
 
     Parameters
     ----------
     instance : Instance, optional
-        Users and servers; drawn too, where none is given.
-
-    Returns
-    -------
-    SearchStrategy of Allocation
-        As `allocation_of` makes them.
+        Users and servers; drawn if not given.
 
     Examples
     --------
@@ -161,36 +145,21 @@ def allocations(draw: st.DrawFn, instance: Instance | None = None) -> Allocation
     parts = np.reshape(eighths, (n, servers)) / 8.0
     parts /= np.maximum(parts.sum(axis=0), 1.0)
     needs, room = asked.per_server_demands, asked.capacities * asked.counts[:, None]
-    alone = np.divide(room, needs, out=np.full(needs.shape, np.inf), where=needs > 0).min(axis=2)
+    alone = quotient(room, needs, np.inf).min(axis=2)
     tasks = np.where(asked.eligible, parts * np.where(asked.eligible, alone, 0.0), 0.0)
-    total = tasks.sum(axis=1)
-    tasks *= np.minimum(1.0, np.divide(asked.task_limits, total, out=np.ones(n), where=total > 0))[:, None]
+    tasks *= np.minimum(1.0, quotient(asked.task_limits, tasks.sum(axis=1), 1.0))[:, None]
     listed = tasks[:, 0].tolist() if servers == 1 else tasks.tolist()
     made: Allocation = draw(st.builds(allocation_of, st.just(asked), st.just(listed)))
     return made
 
 
-def _plain(values: Float) -> Any:
-    """An array as lists of numbers as people write them."""
-    return [_plain(v) for v in values] if np.ndim(values) else whole(float(values))
-
-
 def _arguments(instance: Instance) -> dict[str, Any]:
-    """What makes an instance again, without what is at its default."""
-    n, servers = instance.eligible.shape
-    capacities = _plain(instance.capacities)
-    out = {"demands": _plain(instance.demands), "capacities": capacities[0] if servers == 1 else capacities}
-    if (instance.weights != 1).any():
-        out["weights"] = _plain(instance.weights)
-    if np.isfinite(instance.task_limits).any():
-        out["task_limits"] = [None if np.isinf(t) else whole(t) for t in instance.task_limits]
-    if not instance.eligible.all():
-        out["eligible"] = instance.eligible.tolist()
-    if (instance.counts != 1).any():
-        out["counts"] = instance.counts.tolist()
-    labels = {"users": instance.users, "resources": instance.resources, "servers": instance.servers}
-    plain = Instance(np.ones((n, len(instance.resources))), np.ones((servers, len(instance.resources))))
-    return {**out, **{name: list(given) for name, given in labels.items() if given != getattr(plain, name)}}
+    """The arguments of an instance without those at their defaults, with whole numbers as integers."""
+    out = json.loads(json.dumps(instance.to_dict()), parse_float=lambda text: whole(float(text)))
+    for name in [name for name in out if name not in ("demands", "capacities")]:
+        rest = {key: value for key, value in out.items() if key != name}
+        out = rest if Instance(**rest) == instance else out
+    return dict(out)
 
 
 def _changed(truth: Float, at: int, value: int, boosting: bool) -> Float:
@@ -201,7 +170,7 @@ def _changed(truth: Float, at: int, value: int, boosting: bool) -> Float:
 
 
 def _user_index(instance: Instance, user: str | int) -> int:
-    """`Instance.user_index`, with an error that names the users, and True is not a user."""
+    """`Instance.user_index`, but True is not an index, and the error names the users."""
     if not isinstance(user, bool):
         with contextlib.suppress(InvalidInstance):
             return instance.user_index(user)

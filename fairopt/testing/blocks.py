@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -35,16 +34,12 @@ __all__ = ["notions", "objectives", "policies", "shares"]
 
 
 def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
-    """Share blocks that are defined for an instance; for every instance, where none is given.
+    """Share blocks that are defined for an instance.
 
     Parameters
     ----------
     instance : Instance, optional
-        Users and servers.
-
-    Returns
-    -------
-    SearchStrategy of Share
+        Users and servers; without one, shares are defined for every instance.
 
     Examples
     --------
@@ -54,13 +49,12 @@ def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
     >>> find(shares(fo.Instance([[1, 0], [1, 1]], [2, 2])), lambda share: share != fo.DominantShare())
     Tasks()
     """
-    common = [DominantShare(), Tasks(), *(PNormShare(p) for p in (1, 2, 0.5, 0, np.inf)), StandAloneShare()]
-    some: list[Share] = []
+    some: list[Share] = [DominantShare(), Tasks(), *map(PNormShare, (1, 2, 0.5, 0, np.inf)), StandAloneShare()]
     if instance is not None:
         some += [KDominantShare(k) for k in range(1, instance.n_resources + 1)]
         some += [KDominantShare(k, short="positive") for k in range(2, instance.n_resources + 1)]
         some += [ResourceShare(i) for i in range(instance.n_resources)]
-    return st.sampled_from([s for s in chain(common, some) if instance is None or _defined(s.coefficients, instance)])
+    return st.sampled_from([s for s in some if instance is None or _defined(s.coefficients, instance)])
 
 
 def objectives(instance: Instance | None = None) -> st.SearchStrategy[Objective]:
@@ -69,11 +63,7 @@ def objectives(instance: Instance | None = None) -> st.SearchStrategy[Objective]
     Parameters
     ----------
     instance : Instance, optional
-        Users and servers; what is drawn is defined for it (for every instance, where none is given).
-
-    Returns
-    -------
-    SearchStrategy of Objective
+        Users and servers; without one, what is drawn is defined for every instance.
 
     Examples
     --------
@@ -102,17 +92,12 @@ def objectives(instance: Instance | None = None) -> st.SearchStrategy[Objective]
 
 
 def notions(instance: Instance | None = None) -> st.SearchStrategy[Any]:
-    """What fairopt ships under a name: policies, and mechanisms that are none (`PSDSF`, `NaivePerServer`, ...).
+    """The notions that fairopt ships under a name: policies, and other mechanisms (`PSDSF`, `NaivePerServer`, ...).
 
     Parameters
     ----------
     instance : Instance, optional
-        Users and servers; what is drawn is defined for it (for every instance, where none is given).
-
-    Returns
-    -------
-    SearchStrategy of mechanisms
-        Anything with ``.allocate(instance)``.
+        Users and servers; without one, what is drawn is defined for every instance.
 
     Examples
     --------
@@ -133,11 +118,7 @@ def policies(instance: Instance | None = None) -> st.SearchStrategy[Policy]:
     Parameters
     ----------
     instance : Instance, optional
-        Users and servers; what is drawn is defined and feasible for it (for every instance, where none is given).
-
-    Returns
-    -------
-    SearchStrategy of Policy
+        Users and servers; without one, what is drawn is defined and feasible for every instance.
 
     Examples
     --------
@@ -153,7 +134,7 @@ def policies(instance: Instance | None = None) -> st.SearchStrategy[Policy]:
 
 
 def _feasible_together(instance: Instance | None) -> st.SearchStrategy[list[Constraint]]:
-    """Constraints that cannot conflict: floors which everybody's own slice meets, or ceilings and no envy."""
+    """Constraints that cannot conflict: floors that the own slice of every user meets, or ceilings and no envy."""
     unlimited = instance is not None and bool(np.isinf(instance.task_limits).all())
     # with task limits a slice may be cut, and then EnvyFree asks more of the others than their own slices
     floors: list[list[Constraint]] = [[SharingIncentive()], *([[SharingIncentive(), EnvyFree()]] if unlimited else [])]
@@ -163,9 +144,8 @@ def _feasible_together(instance: Instance | None) -> st.SearchStrategy[list[Cons
         st.builds(Reserve, st.just(0), st.sampled_from([0.25, 0.5])),
         st.just(EnvyFree()),
     )
-    return st.one_of(
-        st.just([]), st.sampled_from(floors), st.lists(ceiling, min_size=1, max_size=2, unique_by=type)
-    )  # fmt: skip
+    ceilings = st.lists(ceiling, min_size=1, max_size=2, unique_by=type)
+    return st.one_of(st.just([]), st.sampled_from(floors), ceilings)
 
 
 def _defined(check: Callable[[Instance], Any], instance: Instance) -> bool:
@@ -178,23 +158,11 @@ def _defined(check: Callable[[Instance], Any], instance: Instance) -> bool:
 
 def _shipped(instance: Instance | None) -> Iterator[Policy]:
     """The named policies that are defined for an instance, the best known first."""
-    for policy in (
+    always = (
         DRF(), DRFH(), TSF(), NashWelfare(), NoFairness(), FDS(0.5), FDS(2), FDS(beta=0.5, lam=2), GFJ(1), GFJ(2),
         PNormFairness(1, 0.5), PNormFairness(2, 1),
-    ):  # fmt: skip
+    )  # fmt: skip
+    some = KDF(2), KDF(3), KDF(2, short="positive"), MLFDRS(), MLFDRS("equal"), FFMRA(), HFFMRA(), HFFMRA("raw")
+    for policy in always if instance is None else (*always, *some):
         if instance is None or _defined(policy.objective.check, instance):
-            yield policy
-    if instance is None:
-        return
-    for policy in (
-        KDF(2),
-        KDF(3),
-        KDF(2, short="positive"),
-        MLFDRS(),
-        MLFDRS("equal"),
-        FFMRA(),
-        HFFMRA(),
-        HFFMRA("raw"),
-    ):
-        if _defined(policy.objective.check, instance):
             yield policy

@@ -1,4 +1,4 @@
-"""Small instances that read well."""
+"""Strategies of small instances."""
 
 from __future__ import annotations
 
@@ -32,31 +32,28 @@ def instances(
     counts: bool = False,
     fractions: bool = False,
 ) -> st.SearchStrategy[Instance]:
-    """Small instances; they shrink to few users, few resources and small numbers.
+    """Small instances, which shrink to few users, few resources and small numbers.
+
+    Arguments at their defaults (weights of 1, no limits, ...) are left out of what is printed.
 
     Parameters
     ----------
     n_users, n_resources, n_servers : int or (int, int)
-        How many exactly, or at least and at most.
+        The exact number, or the least and the most.
     max_value : int, default 8
         The largest demand and the largest capacity.
     zeros : bool, default True
         Whether users may need nothing of some resources.
     weights, limits, placement, by_server, counts : bool, default False
-        Whether users may have weights (whole, up to 3), task limits (quarters, 0 among them), servers where they may
-        not run, and demands that differ by server; and whether servers may have counts (up to 3).
+        Whether users may have weights (whole, up to 3), task limits (quarters, 0 included), servers where they may not
+        run, and demands that differ by server; and whether servers may have counts (up to 3).
     fractions : bool, default False
         Whether demands and capacities may be quarters.
-
-    Returns
-    -------
-    SearchStrategy of Instance
-        What is at its default (weights of 1, no limits, ...) is left out of what is printed.
 
     Raises
     ------
     InvalidInstance
-        If a size or ``max_value`` is none.
+        If a size or ``max_value`` is invalid.
 
     Examples
     --------
@@ -71,8 +68,8 @@ def instances(
     if isinstance(max_value, bool) or not isinstance(max_value, int) or max_value < 1:
         raise InvalidInstance(f"max_value is {max_value!r}; give a whole number >= 1")
     columns, rows = resources[1], servers[1]
-    needs = _row(columns, 0 if zeros else 1, max_value, fractions)
-    user = st.tuples(  # all about one user stands together, so that shrinking can leave a user out
+    needs = _exactly(columns, _numbers(0 if zeros else 1, max_value, fractions))
+    user = st.tuples(  # drawn together for each user, so that shrinking can leave a user out
         _exactly(rows if by_server else 1, needs),
         st.integers(1, MOST_WEIGHT) if weights else st.just(1),
         st.none() | _numbers(0, 2, True) if limits else st.none(),
@@ -80,7 +77,7 @@ def instances(
     )
     return _instances(
         st.integers(*resources),
-        st.lists(_row(columns, 1, max_value, fractions), min_size=servers[0], max_size=rows),
+        st.lists(_exactly(columns, _numbers(1, max_value, fractions)), min_size=servers[0], max_size=rows),
         st.lists(user, min_size=users[0], max_size=users[1]),
         st.booleans() if by_server else st.just(False),
         _exactly(rows, st.integers(1, MOST_COUNT)) if counts else st.just([1] * rows),
@@ -89,23 +86,19 @@ def instances(
 
 @st.composite
 def _instances(
-    draw: st.DrawFn,
-    columns: st.SearchStrategy[int],
-    servers: st.SearchStrategy[list[Any]],
-    users: st.SearchStrategy[list[Any]],
-    differ: st.SearchStrategy[bool],
-    copies: st.SearchStrategy[list[int]],
-) -> Instance:
+    draw: st.DrawFn, columns: st.SearchStrategy[int], servers: st.SearchStrategy[list[Any]],
+    users: st.SearchStrategy[list[Any]], differ: st.SearchStrategy[bool], copies: st.SearchStrategy[list[int]],
+) -> Instance:  # fmt: skip
     """Rows are drawn in full and cut to size, so that all else stays in place when a size shrinks."""
-    m, capacities, everybody, by_server = draw(columns), draw(servers), draw(users), draw(differ)
+    m, capacities, drawn, by_server = draw(columns), draw(servers), draw(users), draw(differ)
     rows = len(capacities)
     capacities, counts = [row[:m] for row in capacities], draw(copies)[:rows]
-    demands = [[row[:m] if any(row[:m]) else [1] + [0] * (m - 1) for row in needs[:rows]] for needs, *_ in everybody]
-    weights = [w for _, w, *_ in everybody]
-    limits = [limit for *_, limit, _ in everybody]
-    banned = [places[:rows] if not all(places[:rows]) else [False] * rows for *_, places in everybody]
+    demands = [[row[:m] if any(row[:m]) else [1] + [0] * (m - 1) for row in needs[:rows]] for needs, *_ in drawn]
+    weights = [w for _, w, *_ in drawn]
+    limits = [limit for *_, limit, _ in drawn]
+    banned = [places[:rows] if not all(places[:rows]) else [False] * rows for *_, places in drawn]
     given: dict[str, Any] = {
-        "demands": demands if by_server and everybody else [row for row, *_ in demands],
+        "demands": demands if by_server and drawn else [row for row, *_ in demands],
         "capacities": capacities if rows > 1 or by_server else capacities[0],
     }
     if any(w != 1 for w in weights):
@@ -125,12 +118,8 @@ def _exactly(size: int, element: st.SearchStrategy[Any]) -> st.SearchStrategy[li
     return st.lists(element, min_size=size, max_size=size)
 
 
-def _row(size: int, low: int, high: int, fractions: bool) -> st.SearchStrategy[list[Any]]:
-    return _exactly(size, _numbers(low, high, fractions))
-
-
 def _size(name: str, given: Size, least: int) -> tuple[int, int]:
-    """At least and at most so many, checked."""
+    """The least and the most, checked."""
     pair = given if isinstance(given, tuple) else (given, given)
     all_whole = all(isinstance(k, int) and not isinstance(k, bool) for k in pair)
     if len(pair) != 2 or not all_whole or not least <= pair[0] <= pair[1]:
@@ -145,5 +134,5 @@ def _numbers(low: int, high: int, fractions: bool) -> st.SearchStrategy[Number]:
 
 
 def whole(value: float) -> Number:
-    """2 for 2.0, as people write it."""
+    """An integer for a whole number."""
     return int(value) if float(value).is_integer() else float(value)

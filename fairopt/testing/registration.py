@@ -1,6 +1,6 @@
-"""What ``st.from_type`` knows of fairopt.
+"""The strategies of ``st.from_type`` for fairopt's types.
 
-A module of its own, since Hypothesis asks for it when it is imported, which may be by `fairopt.testing` itself.
+A separate module, since Hypothesis imports it when it is imported itself, possibly by `fairopt.testing`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairopt.testing.instances import instances
 
 
 def register() -> None:
-    """Tell ``st.from_type`` about fairopt's types: Hypothesis calls this when it is imported, by its entry point.
+    """Register fairopt's types with ``st.from_type``; Hypothesis calls this by its entry point when it is imported.
 
     Examples
     --------

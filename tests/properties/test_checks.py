@@ -158,7 +158,7 @@ def test_on_a_pool_the_margin_is_the_largest_part_of_its_tasks_that_one_user_fin
 
 
 def largest_gains(a: fo.Allocation) -> np.ndarray:
-    """Of each user alone: the most it could gain with nobody losing, by a dense program over the servers as given."""
+    """The most that each user alone could gain with no other losing, by a dense program over the servers as given."""
     instance, d = a.instance, a.instance.per_server_demands
     n, servers, m = d.shape
     before, out = a.tasks_by_server.sum(axis=1), np.zeros(n)
@@ -392,7 +392,7 @@ def test_gfj_below_the_line_of_pareto_efficiency_is_dominated() -> None:
     verdict = check(of(instance, [1, 2]), "pe")["pe"]
     assert not verdict.holds and verdict.witness.gains == {"b": 2.0}
     assert verdict.margin == 1.0  # b doubles what it has
-    assert str(verdict) == "with nobody running fewer, user 'b' could run 4 tasks instead of 2"
+    assert str(verdict) == "with no user running fewer, user 'b' could run 4 tasks instead of 2"
     assert check(fo.GFJ(beta=2, lam=-0.5).allocate(instance), "pe")["pe"].holds
 
 
@@ -422,7 +422,7 @@ def test_envy_is_of_what_users_hold_where_a_mechanism_decides_bundles() -> None:
     assert envy.matrix[1, 0] == pytest.approx((1 - 2) / 2)
 
 
-def test_a_user_at_its_limit_envies_nobody() -> None:
+def test_a_user_at_its_limit_envies_no_other() -> None:
     instance = fo.Instance([[1], [1]], [10], task_limits=[2, None])
     assert check(of(instance, [2, 8]), "ef")["ef"].holds
     assert not check(of(instance, [1, 8]), "ef")["ef"].holds
@@ -520,7 +520,7 @@ def test_a_solver_that_misleads_is_not_believed(monkeypatch: pytest.MonkeyPatch)
 
     def lazy(*args: Any, **options: Any) -> Any:
         found = linprog(*args, **options)
-        found.x = np.zeros_like(found.x)  # "nobody can gain", under the status optimal
+        found.x = np.zeros_like(found.x)  # "no user can gain", under the status optimal
         return found
 
     monkeypatch.setattr(pareto, "linprog", lazy)
@@ -568,7 +568,7 @@ def test_a_report_reads_as_text_in_a_terminal_and_in_a_notebook() -> None:
     console.print(report)
     shown = console.export_text()
     assert "[red]<b>" in shown and "NO" in shown and "most tasks" in shown
-    assert "<b>no</b>" in report._repr_html_() and "[red]&lt;b&gt;" in report._repr_html_()
+    assert "<b>NO</b>" in report._repr_html_() and "[red]&lt;b&gt;" in report._repr_html_()
     assert str(report).splitlines()[0].startswith("most tasks on Instance(2 users")
     assert repr(report).startswith("<PropertyReport of most tasks")
 
@@ -579,13 +579,25 @@ def test_a_sentence_has_digits_enough_to_tell_its_numbers_apart() -> None:
     assert "runs 2.4999 tasks, where its own slice would run 2.5" in str(report["si"])
 
 
+def test_rounding_is_0_in_sentences_or_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers such as 1.57e-14% or 3e-17 tasks are noise: no sentence shows them."""
+    found = Dominating(np.array([[2.5], [12.5]]), {"batch": 4e-16}, 1.57e-16, 1.57e-16)
+    monkeypatch.setattr("fairopt.properties.checks.dominating", lambda *_: found)
+    report = check(of(TWO, [3e-17, 12.5]), ["pe", "si", "ef"])
+    assert str(report["pe"]) == "no user can run more tasks unless another runs fewer"
+    assert str(report["si"]) == "user 'batch' runs 0 tasks, where its own slice would run 2.5: short by 100%"
+    assert "but runs 0: envy" in str(report["ef"])
+    lie = fo.Misreport("web", (1.0, 2.0), 2 / 3e-17 - 1, 3e-17, 2.0, "grid")
+    assert str(lie) == "user 'web' reports (1, 2) and runs 2 tasks instead of 0 (from none)"
+
+
 def test_a_sentence_counts_those_it_does_not_name() -> None:
     instance = fo.Instance(np.eye(5), np.full(5, 2.0))
     report = check(of(instance, np.full(5, 0.1)), ["pe", "si"])
     assert str(report["pe"]) == (
-        "with nobody running fewer, user 'user1' could run 2 tasks instead of 0.1 (4 users more could gain)"
+        "with no user running fewer, user 'user1' could run 2 tasks instead of 0.1 (4 more users could gain)"
     )
-    assert "(4 users more fall short)" in str(report["si"])
+    assert "(4 more users fall short)" in str(report["si"])
 
 
 def test_the_envy_matrix_is_drawn_with_labels_and_numbers() -> None:

@@ -20,7 +20,7 @@ GROWING = fo.Instance([[3, 1], [1, 3]], [4, 4], users=["a", "b"], resources=["ba
 
 
 def test_a_departure_that_hurts_under_nash_welfare():
-    """The witness is recomputed here by the route of the general solver."""
+    """The witness is recomputed here by the general method."""
     verdict = population_monotone(fo.FDS(1), LEAVING)
     assert not verdict.holds and verdict.name == "population-monotone"
     shown = verdict.witness
@@ -35,7 +35,7 @@ def test_a_departure_that_hurts_under_nash_welfare():
 @settings(max_examples=25, deadline=None)
 @given(pools(max_users=4, max_resources=3).filter(lambda instance: (instance.demands > 0).all()))
 def test_drf_is_population_monotone_on_positive_demands(instance):
-    """Ghodsi et al.: with weights and limits."""
+    """Ghodsi et al. 2011: with weights and limits."""
     verdict = population_monotone(fo.DRF(), instance)
     assert verdict.holds and verdict.margin <= 1e-9
 
@@ -59,14 +59,14 @@ def test_drf_is_not_resource_monotone():
     assert (shown.before, shown.after) == (pytest.approx(1), pytest.approx(2 / 3))
     assert verdict.margin == pytest.approx(1 / 3)
     assert str(verdict) == (
-        "DRF here: with 4 times as much 'bandwidth', user 'b' gets 0.666667 tasks instead of 1 (-33.333%)"
+        "DRF: with 4 times as much 'bandwidth', user 'b' runs 0.666667 tasks instead of 1 (-33.333%)"
     )
 
 
 @settings(max_examples=20, deadline=None)
 @given(pools(max_users=4, max_resources=1))
 def test_drf_is_resource_monotone_with_one_resource(instance):
-    """More of the only resource raises everybody's level."""
+    """More of the only resource raises the level of every user."""
     assert resource_monotone(fo.DRF(), instance, factors=(1.5, 3)).holds
 
 
@@ -78,22 +78,22 @@ def test_several_servers_name_the_one_that_grows():
     assert population_monotone(fo.NaivePerServer(fo.DRF()), several).holds
 
 
-def test_nobody_to_leave_and_nobody_at_all():
+def test_no_user_can_leave_where_there_is_one_or_none():
     for instance in (fo.Instance([[1, 1]], [2, 2]), fo.Instance(np.zeros((0, 2)), [2, 2])):
         verdict = population_monotone(fo.DRF(), instance)
-        assert verdict.holds and verdict.witness is None and "nobody to leave" in str(verdict)
+        assert verdict.holds and verdict.witness is None and "no user can leave" in str(verdict)
     none = resource_monotone(fo.DRF(), fo.Instance(np.zeros((0, 2)), [2, 2]))
-    assert none.holds and none.witness is None and "nothing to grow" in str(none)
+    assert none.holds and none.witness is None and "no capacity can grow" in str(none)
 
 
-def test_a_user_with_a_limit_of_0_is_nobody_to_leave():
+def test_a_user_with_a_limit_of_0_does_not_leave():
     verdict = population_monotone(fo.FDS(1), LEAVING.with_task_limits([None, None, 0]))
     assert verdict.holds and verdict.witness.leaver in ("a", "b")
 
 
 def test_a_loss_within_what_the_gaps_leave_open_is_none():
     class Shrinking:
-        """1e-6 less for everybody when somebody leaves."""
+        """1e-6 less for every user when another leaves."""
 
         def allocate(self, instance):
             factor = 1.0 if instance.n_users == 3 else 1 - 1e-6

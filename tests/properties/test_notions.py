@@ -1,7 +1,7 @@
 """What each shipped notion is said to satisfy: the docstring of a test is the claim, and the formulas are its own.
 
 Reasons where they are short: at the prices of Nash welfare a user below its limit spends its weight w_j, and all that
-there is costs at most sum w, so its own slice and, scaled to its weight, anybody's bundle cost at most w_j too.
+there is costs at most sum w, so its own slice and, scaled to its weight, the bundle of any user cost at most w_j too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POOLS = instances(weights=True, limits=True)
 POSITIVE = instances(zeros=False, weights=True, limits=True)
 EQUAL = instances(limits=True)
 CLUSTERS = instances(n_resources=(1, 2), n_servers=(1, 2), weights=True, limits=True, placement=True, counts=True)
-OPEN = instances(n_resources=(1, 2), n_servers=(1, 2), weights=True)  # anybody anywhere, as much as it likes
+OPEN = instances(n_resources=(1, 2), n_servers=(1, 2), weights=True)  # any user anywhere, without limits
 
 
 # -- formulas -------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def runs_on(instance: fo.Instance, j: int, bundle: Any) -> float:
 
 
 def below_own_slice(a: fo.Allocation) -> float:
-    """How far somebody is below its own slice of everything, relatively; at most 0 where nobody is."""
+    """How far a user is below its own slice of everything, relatively; at most 0 where no user is."""
     i = a.instance
     parts = i.weights / i.weights.sum()
     slices = [runs_on(i, j, parts[j] * i.capacities * i.counts[:, None]) for j in range(i.n_users)]
@@ -54,7 +54,7 @@ def below_own_slice(a: fo.Allocation) -> float:
 
 
 def envies(a: fo.Allocation) -> float:
-    """How much more somebody would run on another's bundle, at its own weight, relatively."""
+    """How much more a user would run on another's bundle, at its own weight, relatively."""
     i, w, worst = a.instance, a.instance.weights, -1.0
     for j in range(i.n_users):
         for k in range(i.n_users):
@@ -64,7 +64,7 @@ def envies(a: fo.Allocation) -> float:
 
 
 def could_be_better(a: fo.Allocation) -> float:
-    """By how much all users together can gain while nobody loses, in what each could run alone: a linear program."""
+    """By how much all users together can gain while no user loses, in what each could run alone: a linear program."""
     i, n, servers = a.instance, a.instance.n_users, a.instance.n_servers
     room = i.capacities * i.counts[:, None]
     alone = np.array([max(runs_on(i, j, room), 1e-12) for j in range(n)])
@@ -91,7 +91,7 @@ def could_be_better(a: fo.Allocation) -> float:
 
 
 def complains(a: fo.Allocation) -> float:
-    """What part of its entitlement somebody lacks of every full resource, unless it has all it asked for."""
+    """The part of its entitlement that a user lacks of every full resource, unless it has all it asked for."""
     i, worst = a.instance, 0.0
     held = a.bundles[:, 0] / i.capacities[0]
     full = held.sum(axis=0) > 1 - 1e-6
@@ -134,7 +134,7 @@ def exactly(instance: fo.Instance, k: int = 1) -> list[Fraction]:
 
 
 def exact_gain(data: st.DataObject, pools: Any, k: int = 1, boosting: bool = False) -> Fraction:
-    """How many more tasks somebody really runs under k-DF by a lie that is drawn, in exact fractions."""
+    """How many more tasks a user truly runs under k-DF by a lie that is drawn, in exact fractions."""
     truth = data.draw(pools)
     j = data.draw(st.integers(0, truth.n_users - 1))
     lie = data.draw(misreports(truth, j, boosting=boosting))
@@ -144,7 +144,7 @@ def exact_gain(data: st.DataObject, pools: Any, k: int = 1, boosting: bool = Fal
 
 
 @given(POOLS)
-def test_drf_wastes_nothing_and_leaves_nobody_below_its_slice_or_envious(instance: fo.Instance) -> None:
+def test_drf_wastes_nothing_and_leaves_no_user_below_its_slice_or_envious(instance: fo.Instance) -> None:
     """DRF is Pareto-efficient, envy-free, and gives a sharing incentive, with zeros, weights and task limits."""
     a = fo.DRF().allocate(instance)
     assert could_be_better(a) <= SLACK
@@ -154,14 +154,14 @@ def test_drf_wastes_nothing_and_leaves_nobody_below_its_slice_or_envious(instanc
 
 @settings(max_examples=180)
 @given(st.data())
-def test_nobody_gains_under_drf_by_any_lie(data: st.DataObject) -> None:
+def test_no_user_gains_under_drf_by_any_lie(data: st.DataObject) -> None:
     """DRF is strategy-proof, with zeros, weights and task limits."""
     assert exact_gain(data, POOLS) <= 0
 
 
 @given(st.data())
-def test_nobody_gains_under_2df_by_asking_for_more(data: st.DataObject) -> None:
-    """2-DF is strategy-proof against boosting where everybody needs everything (Theorem 2 of Jiang and Wu)."""
+def test_no_user_gains_under_2df_by_asking_for_more(data: st.DataObject) -> None:
+    """2-DF is strategy-proof against boosting where every user needs every resource (Jiang and Wu 2021, Theorem 2)."""
     assert exact_gain(data, instances(n_resources=(2, 3), zeros=False, weights=True), k=2, boosting=True) <= 0
 
 
@@ -174,8 +174,8 @@ def test_under_2df_it_pays_to_ask_for_less() -> None:
 
 @settings(max_examples=40)
 @given(st.data())
-def test_nobody_gains_under_drfh_by_any_lie(data: st.DataObject) -> None:
-    """DRFH is strategy-proof where anybody may run anywhere."""
+def test_no_user_gains_under_drfh_by_any_lie(data: st.DataObject) -> None:
+    """DRFH is strategy-proof where every user may run on every server."""
     truth = data.draw(OPEN)
     lie = data.draw(misreports(truth, 0))
     honest = fo.DRFH().allocate(truth).tasks[0]
@@ -183,8 +183,8 @@ def test_nobody_gains_under_drfh_by_any_lie(data: st.DataObject) -> None:
 
 
 @given(POSITIVE, st.data())
-def test_when_a_user_leaves_drf_gives_nobody_less(instance: fo.Instance, data: st.DataObject) -> None:
-    """DRF is population-monotone where everybody needs everything."""
+def test_when_a_user_leaves_drf_gives_no_user_less(instance: fo.Instance, data: st.DataObject) -> None:
+    """DRF is population-monotone where every user needs every resource."""
     leaver = data.draw(st.integers(0, instance.n_users - 1))
     stay = np.arange(instance.n_users) != leaver
     before, after = fo.DRF().allocate(instance).tasks[stay], fo.DRF().allocate(instance.select_users(stay)).tasks
@@ -239,15 +239,15 @@ def test_levelling_shares_wastes_nothing_on_several_servers(instance: fo.Instanc
 
 @settings(max_examples=40)
 @given(OPEN)
-def test_drfh_leaves_nobody_envious(instance: fo.Instance) -> None:
-    """DRFH is envy-free where anybody may run anywhere."""
+def test_drfh_leaves_no_user_envious(instance: fo.Instance) -> None:
+    """DRFH is envy-free where every user may run on every server."""
     assert envies(fo.DRFH().allocate(instance)) <= SLACK
 
 
 @settings(max_examples=40)
 @given(OPEN)
 def test_tsf_gives_a_sharing_incentive(instance: fo.Instance) -> None:
-    """Under TSF nobody is below its own slice of every server: those slices are feasible, and level."""
+    """Under TSF no user is below its own slice of every server: those slices are feasible, and level."""
     assert below_own_slice(fo.TSF().allocate(instance)) <= SLACK
 
 
@@ -292,7 +292,7 @@ def test_nash_welfare_keeps_its_promises_on_several_servers(instance: fo.Instanc
 
 @given(POOLS)
 def test_bottleneck_fairness_leaves_no_justified_complaint(instance: fo.Instance) -> None:
-    """Under bottleneck fairness everybody has all it asked for, or its entitlement of a full resource."""
+    """Under bottleneck fairness every user has all it asked for, or its entitlement of a full resource."""
     a = fo.BottleneckFairness().allocate(instance)
     assert complains(a) <= play(a)
 
@@ -312,8 +312,8 @@ DECIDED = [fo.MLFDRS(), fo.MLFDRS("equal"), fo.FFMRA(), fo.HFFMRA(), fo.HFFMRA("
 
 
 @given(instances(n_servers=(1, 2), by_server=True, limits=True), st.sampled_from(DECIDED))
-def test_bundles_fill_every_resource_that_somebody_needs(instance: fo.Instance, policy: fo.Policy) -> None:
-    """MLF-DRS, FFMRA and H-FFMRA hand out all of every resource that somebody with tasks to run needs there."""
+def test_bundles_fill_every_resource_that_a_user_needs(instance: fo.Instance, policy: fo.Policy) -> None:
+    """MLF-DRS, FFMRA and H-FFMRA hand out all of every resource that a user with tasks to run needs there."""
     a = policy.allocate(instance)
     takes_part = instance.task_limits > 0
     needed = instance.per_server_demands[takes_part].sum(axis=0) > 0
@@ -348,7 +348,7 @@ def test_equals_are_treated_equally(instance: fo.Instance, policy: fo.Policy) ->
 
 @given(POOLS, st.sampled_from(SYMMETRIC[:6]), st.sampled_from([2.0**-10, 3.0, 1000.0]))
 def test_units_do_not_matter(instance: fo.Instance, policy: fo.Policy, factor: float) -> None:
-    """Memory in MB instead of GB changes nobody's tasks."""
+    """Memory in MB instead of GB changes no user's tasks."""
     other = instance.replace(
         demands=instance.demands * [factor, *[1] * (instance.n_resources - 1)],
         capacities=instance.capacities * [factor, *[1] * (instance.n_resources - 1)],

@@ -1,24 +1,55 @@
-"""The audit of a mechanism: a search for instances that break what is claimed of it, and proof before it is said."""
+"""The audit of a mechanism: a search for instances that break a property, with witnesses that are verified.
+
+Instances are drawn or given (`PropertySearch.run`); the property is measured on them, thousands of pools at a time or
+one cluster after the other; the candidates that fail worst are shrunk, and verified by an independent computation. The
+first that is confirmed ends the search.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairopt.errors import InvalidBlock, nearest
+from fairopt.blocks.objectives import Objective
+from fairopt.errors import InvalidBlock, OutOfDomain, nearest
+from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.progress import by_itself
-from fairopt.properties.audit.findings import AuditReport, Finding
-from fairopt.properties.audit.property_search import AuditSettings, PropertySearch
+from fairopt.progress import Listener, by_itself
+from fairopt.properties.answers import answers_otherwise, differing, outcomes_of
+from fairopt.properties.audit.findings import AuditReport, Fault, Finding, Unconfirmed, Witness
+from fairopt.properties.audit.measure import Measurement, measure
+from fairopt.properties.audit.one_instance import search_instance, sentence_of
+from fairopt.properties.audit.random_instances import FAMILIES, SHAPES, random_cluster, random_pools
+from fairopt.properties.audit.shrink import Shrinker, counterexample_of, smaller_cluster
+from fairopt.properties.exact.confirm import Counterexample, Verified, verified
 from fairopt.properties.names import property_name
 
-__all__ = ["CONDITIONS", "USUAL", "audit"]
+__all__ = ["CONDITIONS", "USUAL", "AuditSettings", "PropertySearch", "audit"]
 
 CONDITIONS = ("positive demands", "no completely dominant user", "boosting only")
 USUAL = ("pareto", "sharing-incentive", "envy-free", "strategy-proof")
+
+NOTICED = 1e-5  # relative: margins below are noise of the methods (up to 5e-7 on 2,000 pools at alpha 1)
+SHOWN = 1e-6  # inefficiency of a given instance, as in `check`
+ENOUGH = 500  # instances that are tried even where the first breaks the property, for meaningful rates
+CHUNK = 0.25  # seconds between two looks at the clock
+LARGEST_CHUNK = 2048
+ATTEMPTS = 4  # candidates that are shrunk and verified before the search goes on
+FIRST = 16  # pools of a shape: if the mechanism is defined for none of them, the shape is left out
+SHOWN_FAULTS = 5
+TRIES, FEW_TRIES = 60, 12  # lies of each user on each instance; few where an instance then takes more seconds than
+SLOW = 0.02
+ON_SERVERS = 40  # lies of each user on each drawn cluster, which take a millisecond or more each
+SHRINKING = 10.0  # seconds for one candidate; FDS(1) at strategy-proofness took 4
+OTHERWISE = "non-deterministic: two calls differ"
 
 
 def audit(
@@ -36,11 +67,11 @@ def audit(
     seconds: float | None = None,
     found: Callable[[Finding], None] | None = None,
 ) -> AuditReport:
-    """Search for instances on which a mechanism breaks a property, shrink what is found, and verify it.
+    """Search for instances on which a mechanism breaks a property; shrink and verify what is found.
 
     Small pools are drawn from families (small integers, some resources scarce at one point, log space, near ties) and
-    measured thousands at a time, where the mechanism allows. What fails is reduced to few users and small integers, and
-    computed again by other means (see `fairopt.properties.exact.confirm`) before it is called refuted.
+    measured thousands at a time, where the mechanism allows it. A failing instance is reduced to few users and small
+    integers, and computed again by an independent method, before the property is called refuted.
 
     Parameters
     ----------
@@ -49,37 +80,36 @@ def audit(
     properties : iterable of str
         Names or short forms, as ``["pe", "si", "ef", "sp"]``, which are audited by default.
     instances : iterable of Instance, optional
-        Look at these, on any number of servers, instead of drawn ones; witnesses among them are not shrunk. Those that
-        do not fulfil the conditions are skipped and counted.
+        Instances to look at, on any number of servers, instead of drawn ones; witnesses among them are not shrunk.
+        Those that do not fulfil the conditions are skipped and counted.
     positive : bool, default False
         Positive demands only, in instances and in reports.
     conditions : iterable of str
-        Of ``"positive demands"``, ``"no completely dominant user"`` (Jiang and Wu, eq. 7, for the k of a
-        k-dominant share, else 2) and ``"boosting only"`` (lies of at least the truth).
+        Of ``"positive demands"``, ``"no completely dominant user"`` (Jiang and Wu 2021, eq. 7, for the k of a
+        k-dominant share, else 2) and ``"boosting only"`` (reports of at least the true demands).
     weights, limits : bool, default False
         Let drawn instances have weights from 1 to 4, and task limits.
     servers : int, default 1
-        Draw clusters of two up to so many servers with placement constraints, instead of pools: what notions such as
-        `DRFH` and `PSDSF` are for. They are solved one by one, hundreds of times slower than pools.
+        Above 1, draw clusters of two servers up to this number, with placement constraints, instead of pools: for
+        notions such as `DRFH` and `PSDSF`. They are solved one by one, hundreds of times slower than pools.
     max_examples : int, default 2000
         Instances per property; fewer where it is refuted before.
     seed : int, default 0
-        Where chance comes from.
+        Seed of the random instances and reports.
     seconds : float, optional
-        Stop looking at a property after so long.
+        Time limit of each property.
     found : callable, optional
         Called with each `Finding` as soon as it is known.
 
     Returns
     -------
     AuditReport
-        With a `Finding` for each property. Ctrl-C returns what is known by then, marked as interrupted.
+        A `Finding` for each property. Ctrl-C returns the findings so far, marked as interrupted.
 
     Raises
     ------
     InvalidBlock
-        If a property or condition is unknown, another argument is not what it should be, or the mechanism has no
-        ``allocate``.
+        If a property or condition is unknown, another argument is invalid, or the mechanism has no ``allocate``.
 
     Examples
     --------
@@ -108,7 +138,7 @@ def audit(
         raise InvalidBlock(f"instances is {instances!r}; give a list of instances, as [cluster]")
     given = None if instances is None else list(instances)
     if given is not None and not given:
-        raise InvalidBlock("instances are none at all; give some, or leave them out to have some drawn")
+        raise InvalidBlock("instances is empty; give some, or leave it out to have instances drawn")
     for instance in given or ():
         if not isinstance(instance, Instance):
             raise InvalidBlock(f"instances hold {instance!r}; give fairopt.Instance objects")
@@ -116,29 +146,21 @@ def audit(
         setting = AuditSettings(
             mechanism, known, bool(weights), bool(limits), int(servers), int(max_examples), int(seed), seconds, tell
         )
-        return _search_each(setting, names, given, found or (lambda _: None))
-
-
-def _search_each(
-    setting: AuditSettings, names: Sequence[str], given: list[Instance] | None, found: Callable[[Finding], None]
-) -> AuditReport:
-    """One property after the other, until all are done or Ctrl-C is pressed."""
-    findings: list[Finding] = []
-    stopped = False
-    try:
-        random = setting.random_faults(given)
-        for name in names:
-            search = PropertySearch(setting, name, random)
-            search.run(given)
-            findings.append(search.finding())
-            found(findings[-1])
-            if search.interrupted:
-                break
-    except KeyboardInterrupt:
-        stopped = True
-    return AuditReport(
-        label(setting.mechanism), setting.mechanism, tuple(findings), setting.conditions, setting.seed, stopped
-    )  # fmt: skip
+        findings: list[Finding] = []
+        stopped = False
+        try:
+            random = setting.random_faults(given)
+            for name in names:
+                search = PropertySearch(setting, name, random)
+                search.run(given)
+                findings.append(search.finding())
+                if found is not None:
+                    found(findings[-1])
+                if search.interrupted:
+                    break
+        except KeyboardInterrupt:
+            stopped = True
+        return AuditReport(label(mechanism), mechanism, tuple(findings), known, setting.seed, stopped)
 
 
 def _texts(given: Any, name: str, usual: tuple[str, ...]) -> list[str]:
@@ -160,3 +182,352 @@ def _conditions(given: Any, positive: bool) -> tuple[str, ...]:
         if condition not in CONDITIONS:
             raise InvalidBlock(f"no condition {condition!r}; {nearest(str(condition), CONDITIONS)}")
     return tuple(c for c in CONDITIONS if c in asked or (positive and c == "positive demands"))
+
+
+# -- the search for one property ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """The arguments of an audit."""
+
+    mechanism: Any
+    conditions: tuple[str, ...]
+    weights: bool
+    limits: bool
+    servers: int
+    max_examples: int
+    seed: int
+    seconds: float | None
+    tell: Listener
+
+    @property
+    def positive(self) -> bool:
+        """Whether demands are positive."""
+        return "positive demands" in self.conditions
+
+    def accepts(self, pools: Batch) -> NDArray[np.bool_]:
+        """Which pools fulfil the conditions."""
+        fine = np.ones(len(pools), dtype=bool)
+        if self.positive:
+            fine &= (pools.demands > 0).all(axis=(1, 2))
+        if "no completely dominant user" in self.conditions:
+            objective = getattr(self.mechanism, "objective", None)
+            first = objective.share_blocks()[:1] if isinstance(objective, Objective) else ()
+            fine &= ~_completely_dominant(pools, int(getattr(first[0], "k", 2)) if first else 2)
+        return fine
+
+    def accepts_instance(self, instance: Instance) -> bool:
+        """Whether an instance fulfils the conditions: with the demands of each server, where they differ."""
+        if instance.demands.ndim == 2:
+            demands = instance.demands[None]
+        else:
+            demands = np.where(instance.eligible[:, :, None], instance.demands, 1.0).swapaxes(0, 1)
+        room = np.broadcast_to(np.maximum(instance.total_capacities, 1e-300), (len(demands), instance.n_resources))
+        pools = Batch.of(demands, room)
+        return instance.n_users == 0 or bool(self.accepts(pools).all())
+
+    @cached_property
+    def each_answer(self) -> float:
+        """Seconds per answer, of many at once where they are solved in step."""
+        rng = np.random.default_rng(self.seed)
+        each = 0.0
+        for size in (2, 64):
+            pools = random_pools(rng, "integers", (2, 2), size, positive=True)
+            begun = time.perf_counter()
+            outcomes_of(self.mechanism, pools)
+            each = (time.perf_counter() - begun) / size
+            if each > SLOW:
+                break
+        return each
+
+    def random_faults(self, given: Sequence[Instance] | None) -> tuple[Fault, ...]:
+        """Instances on which two calls of the mechanism differ."""
+        if given is not None:
+            again = [x for x in given if self.accepts_instance(x) and answers_otherwise(self.mechanism, x)]
+            return tuple(Fault(OTHERWISE, x) for x in again)
+        rng = np.random.default_rng(self.seed)
+        faults: list[Fault] = []
+        for shape in ((2, 2), (3, 3), (5, 4)):
+            pools = random_pools(rng, "binding integers", shape, 4, positive=True)
+            places = differing(self.mechanism, pools)
+            faults += [Fault(OTHERWISE, pools.instance(int(b))) for b in places]
+        return tuple(faults)
+
+
+@dataclass
+class PropertySearch:
+    """The search for one property, and its results so far."""
+
+    setting: AuditSettings
+    name: str
+    random: tuple[Fault, ...] = ()
+    tried: int = 0
+    skipped: int = 0
+    faulty: int = 0  # instances without an answer; under lies there may be more faults
+    n_faults: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    hits: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
+    candidates: list[tuple[Measurement, int]] = field(default_factory=list)
+    unproved: int = 0
+    unconfirmed: list[Unconfirmed] = field(default_factory=list)
+    witness: Witness | None = None
+    interrupted: bool = False
+    each: float = 0.0  # seconds per instance, as measured
+
+    def __post_init__(self) -> None:
+        self.start = time.perf_counter()
+        self.rng, self.lies = np.random.default_rng(self.setting.seed).spawn(2)
+        self.shapes: list[tuple[int, int]] = []
+        self.where = ""
+
+    def run(self, given: Sequence[Instance] | None) -> None:
+        """Look at the given instances, or at drawn ones, until Ctrl-C."""
+        if self.random:
+            self._fail(self.random)
+            self.faulty = len(self.random)
+            return
+        s = self.setting
+        options = f"{'weights 1 to 4' if s.weights else 'equal weights'}, {'some' if s.limits else 'no'} task limits"
+        try:
+            if given is not None:
+                self.where = f"{len(given):,} given instance{'s' * (len(given) != 1)}"
+                self._look_at_all(given, len(given), small=False)
+            elif s.servers > 1:
+                self.where = f"drawn clusters of 2 to {s.servers} servers, {options}"
+                self._look_at_all(self._clusters(), s.max_examples, small=True)
+            else:
+                self._look_at_pools()
+                self.where = f"one pool, {_range(self.shapes)}, {options}: {', '.join(FAMILIES)}"
+        except KeyboardInterrupt:
+            self.interrupted = True
+            with contextlib.suppress(KeyboardInterrupt):  # pressed again: the results so far are kept
+                if self.candidates and s.each_answer < SLOW:  # not shrunk: it takes milliseconds
+                    self._verify(counterexample_of(self.name, *self.candidates[0]))
+
+    def finding(self) -> Finding:
+        """The results so far, as a finding."""
+        return Finding(
+            self.name, self.witness is not None, self.tried, self.skipped, self.witness, self.where,
+            time.perf_counter() - self.start, self.hits, tuple(self.faults), self.n_faults, self.interrupted,
+            self.unproved, tuple(self.unconfirmed),
+        )  # fmt: skip
+
+    # -- where to look ----------------------------------------------------------------------------------------
+
+    def _look_at_pools(self) -> None:
+        """Search until there is a witness, or all examples have been tried."""
+        s, since = self.setting, 0
+        self.each = s.each_answer * (2 * TRIES if self.name.startswith("strategy-proof") else 1)
+        asked: dict[tuple[int, int], tuple[int, int]] = {}
+        for family, pools in self._drawn_pools():
+            before, step = self.tried, self._step
+            for first in range(0, len(pools), step):
+                self._measure(family, pools[first : first + step])
+                s.tell(f"{self.name}, instances", min(self.looked_at, s.max_examples), s.max_examples)
+                if self._late:
+                    break
+            shape = (pools.demands.shape[1], pools.demands.shape[2])
+            seen, answered = asked.get(shape, (0, 0))
+            asked[shape] = seen, answered = seen + len(pools), answered + self.tried - before
+            if seen >= FIRST and not answered and shape in self.shapes and not self.faulty:
+                self.shapes.remove(shape)  # as for 3-DF, which needs three resources
+            since += 1
+            done = self.looked_at >= s.max_examples or self._late
+            enough = int(min(ENOUGH, max(2.0 / max(self.each, 1e-9), 16)))  # fewer of a slow mechanism
+            if self.candidates and (done or (since >= len(FAMILIES) and self.tried >= enough)):
+                since = 0
+                self._prove()
+            if self.witness is not None or done or since > 1000:
+                break
+
+    def _drawn_pools(self) -> Iterator[tuple[str, Batch]]:
+        """Families in turn, in every shape, as many of each."""
+        s, options = self.setting, {"weights": self.setting.weights, "limits": self.setting.limits}
+        size = int(np.clip(-(-s.max_examples // (len(SHAPES) * len(FAMILIES))), 1, LARGEST_CHUNK))
+        self.shapes = list(SHAPES)
+        while self.shapes:
+            for shape in SHAPES:
+                for family in FAMILIES if shape in self.shapes else ():
+                    if shape not in self.shapes:
+                        break
+                    pools = random_pools(self.rng, family, shape, size, positive=s.positive, **options)
+                    pools = pools[s.accepts(pools)]
+                    yield family, pools[: max(s.max_examples - self.looked_at, 1)]
+
+    def _clusters(self) -> Iterator[Instance]:
+        s = self.setting
+        for _ in range(100 * s.max_examples):
+            cluster = random_cluster(self.rng, s.servers, positive=s.positive, weights=s.weights, limits=s.limits)
+            if s.accepts_instance(cluster):
+                yield cluster
+
+    def _look_at_all(self, instances: Any, number: int, small: bool) -> None:
+        """Look at instances one by one, until one refutes; drawn ones (``small``) are shrunk."""
+        for instance in instances:
+            if not small and not self.setting.accepts_instance(instance):
+                self.skipped += 1
+            elif is_one_pool(instance) and instance.n_users:
+                found = self._on_pool(instance)
+                self._counted(found, 1, int(bool(found.faults)))
+            else:
+                self._look_at_servers(instance, small)
+            self.setting.tell(f"{self.name}, instances", self.looked_at, number)
+            if self.witness is not None or self.looked_at >= number or self._late:
+                break
+
+    # -- steps ------------------------------------------------------------------------------------------------
+
+    @property
+    def looked_at(self) -> int:
+        """Instances, with and without an answer."""
+        return self.tried + self.skipped + self.faulty
+
+    @property
+    def _late(self) -> bool:
+        s = self.setting
+        return s.seconds is not None and time.perf_counter() - self.start > s.seconds
+
+    @property
+    def _step(self) -> int:
+        """Instances per look at the clock."""
+        return int(np.clip(CHUNK / max(self.each, 1e-9), 1, LARGEST_CHUNK))
+
+    def _measure(self, family: str, pools: Batch) -> None:
+        s, begun = self.setting, time.perf_counter()
+        tries = TRIES if self.each < SLOW else FEW_TRIES
+        found = measure(s.mechanism, self.name, pools, self.lies, s.positive, tries)
+        now = time.perf_counter()
+        self.each = (now - begun) / len(pools)
+        failing = np.flatnonzero(found.margin > NOTICED)
+        outside = int(found.outside.sum())
+        wrong = {p.demands.tobytes() for p, _ in found.faults}
+        self._counted(found, len(pools), sum(row.tobytes() in wrong for row in pools.demands) if wrong else 0)
+        self._count(family, len(pools) - outside, len(failing), now - self.start if len(failing) else None)
+        for kind, tally in found.tallies.items():
+            first = None if tally.first is None else begun - self.start + tally.first
+            self._count(f"lies: {kind}", tally.tried, tally.hits, first)
+        if len(failing):
+            order = failing[np.argsort(-np.minimum(found.margin[failing], 1e6), kind="stable")]
+            self.candidates += [(found, int(b)) for b in order[:2]]
+
+    def _counted(self, found: Measurement, size: int, faulty: int) -> None:
+        """Count pools that were measured, and keep their faults."""
+        outside = int(found.outside.sum())
+        self.skipped += outside
+        self.faulty += faulty
+        self.tried += max(size - outside - faulty, 0)
+        self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults])
+
+    def _count(self, family: str, tried: int, hits: int, seconds: float | None) -> None:
+        t, h, first = self.hits.get(family, (0, 0, None))
+        self.hits[family] = (t + tried, h + hits, seconds if first is None else first)
+
+    def _fail(self, faults: Sequence[Fault]) -> None:
+        self.n_faults += len(faults)
+        self.faults += faults[: SHOWN_FAULTS - len(self.faults)]
+
+    def _prove(self) -> None:
+        """Shrink and verify the candidates that fail worst, until one is confirmed."""
+        s = self.setting
+        s.tell(f"{self.name}: shrinking and verifying a witness", None, None)
+        self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
+        for found, b in self.candidates[:ATTEMPTS]:
+            shrinker = Shrinker(s.mechanism, self.name, s.positive, s.accepts, s.seed, SHRINKING, s.each_answer)
+            self._believe(*shrinker.smallest(found, b))
+            if self.witness is not None:
+                break
+        self.candidates.clear()
+
+    def _on_pool(self, instance: Instance) -> Measurement:
+        """Measure one pool, and verify what fails there."""
+        s = self.setting
+        found = measure(s.mechanism, self.name, Batch.of_instance(instance), self.lies, s.positive, 400)
+        if found.margin[0] > (NOTICED if self.name != "pareto" else SHOWN):
+            case = counterexample_of(self.name, found, 0)  # with the labels and server rows of the given instance:
+            changed = case.changed
+            if found.leaver is not None:
+                changed = instance.select_users([j for j in range(instance.n_users) if j != found.leaver[0]])
+            elif changed is not None:
+                changed = instance.with_capacities(changed.capacities / instance.counts[:, None])
+            self._verify(replace(case, instance=instance, changed=changed))
+        return found
+
+    def _look_at_servers(self, instance: Instance, small: bool) -> None:
+        s, budget = self.setting, ON_SERVERS if small else None
+
+        def outcome(other: Instance) -> Any:
+            return search_instance(s.mechanism, self.name, other, s.positive, s.seed, budget)
+
+        def fails(other: Instance) -> bool:
+            return s.accepts_instance(other) and isinstance(outcome(other), Witness)
+
+        begun = time.perf_counter() - self.start
+        found = outcome(instance)
+        outside, broken = isinstance(found, OutOfDomain), isinstance(found, Witness)
+        self.skipped += outside
+        if isinstance(found, Unconfirmed):
+            self._leave(found)
+        if fault := isinstance(found, Exception) and not outside:
+            self.faulty += 1
+            self._fail([Fault(f"{type(found).__name__}: {found}", instance)])
+        self.tried += not outside and not fault
+        if small:
+            self._count("clusters", int(not outside and not fault), int(broken), begun if broken else None)
+        if broken and small:
+            s.tell(f"{self.name}: shrinking a witness", None, None)
+            least = smaller_cluster(instance, fails, SHRINKING)
+            if is_one_pool(least):  # a witness on one pool is verified and replayed by an independent computation
+                self._on_pool(least)
+                if self.witness is not None:
+                    return
+            else:
+                found = outcome(least)
+        self.witness = found if isinstance(found, Witness) else None
+
+    def _verify(self, case: Counterexample) -> None:
+        self._believe(case, verified(self.setting.mechanism, case))
+
+    def _believe(self, case: Counterexample, proof: Verified) -> None:
+        """Keep a case as the witness if its proof is believed, else as unconfirmed or as a fault."""
+        if proof.random:
+            self._fail([Fault(OTHERWISE, case.instance)])
+            return
+        user, mechanism = case.instance.users[case.user], self.setting.mechanism
+        try:
+            sentence = sentence_of(mechanism, case)
+        except Exception as error:  # any exception of the mechanism
+            why = f"could not be confirmed: {type(error).__name__}: {error}"
+            self._leave(Unconfirmed(case.instance, f"user {user!r} seemed to be a witness", why))
+            return
+        if not proof.believed:
+            left = "; no margin is left when all errors are allowed for"
+            if sentence is not None:
+                self._leave(Unconfirmed(case.instance, sentence, proof.how + left * (proof.margin > -np.inf)))
+            return
+        gain = proof.margin if case.lie is not None else None
+        sentence = sentence or f"user {user!r} is a witness"
+        changed = case.changed
+        self.witness = Witness(case.instance, sentence, proof.margin, user, case.lie, gain, proof.how, changed)
+
+    def _leave(self, seen: Unconfirmed) -> None:
+        """Keep an instance that seemed to break the property, without a proof."""
+        self.unproved += 1
+        self.unconfirmed += [seen][: SHOWN_FAULTS - len(self.unconfirmed)]
+
+
+def _range(shapes: Sequence[tuple[int, int]]) -> str:
+    if not shapes:
+        return "no shape for which it is defined"
+    users, resources = zip(*shapes, strict=True)
+    return f"{min(users)} to {max(users)} users, {min(resources)} to {max(resources)} resources"
+
+
+def _completely_dominant(pools: Batch, k: int) -> NDArray[np.bool_]:
+    """Where a user is above another in all products of k - 1 of its k largest ratios: not eq. 7, Jiang and Wu 2021."""
+    ratios = -np.sort(-pools.demands / pools.capacities[:, None], axis=2)[:, :, : max(k, 1)]
+    if ratios.shape[2] == 1:
+        return np.zeros(len(pools), dtype=bool)
+    products = np.stack([np.delete(ratios, i, axis=2).prod(axis=2) for i in range(ratios.shape[2])], axis=2)
+    above = np.all(products[:, :, None] > products[:, None], axis=3)
+    return np.any(above, axis=(1, 2))

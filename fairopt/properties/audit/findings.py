@@ -1,42 +1,51 @@
-"""What an audit found: a witness for what is refuted, and what was searched for what is not."""
+"""The findings of an audit: a witness where a property is refuted, what was searched where it is not; their file."""
 
 from __future__ import annotations
 
 import builtins
-import html
-from collections.abc import Iterator
+import contextlib
+import hashlib
+import json
+import platform
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fairopt.errors import InvalidBlock
+import numpy as np
+
+from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
-from fairopt.properties.audit.saved import write
-from fairopt.properties.names import ByProperty, given_labels
+from fairopt.policies.parse import parse_policy
+from fairopt.policies.registry import known_policies
+from fairopt.properties.names import given_labels, labelled, percent
+from fairopt.properties.verdicts import ByProperty
 
 __all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
+
+FORMAT = "fairopt.audit/1"
 
 
 @dataclass(frozen=True)
 class Witness:
-    """An instance that breaks a property, computed again before it was believed.
+    """An instance that breaks a property, verified by an independent computation.
 
     Attributes
     ----------
     instance : Instance
-        As small as could be found.
+        The smallest that was found.
     sentence : str
-        Who loses what, in words.
+        Which user loses what.
     margin : float
-        By how much, relative (a gain, for lies); what is left when all errors are granted.
+        By how much, relative (for a lie, its gain), after all numerical errors are allowed for.
     user : str or None
-        Who loses, envies, lies or could have more.
+        The user who loses, envies, lies or could run more.
     misreport : tuple of float or None
-        What that user states instead of its demands.
+        The demands that this user reports.
     gain : float or None
         True tasks under the lie over those under the truth, less 1; infinite where the truth brings none.
     verified : str
-        How it was computed again.
+        How it was verified.
     changed : Instance or None
         The instance after a user has left or a capacity has grown, for monotonicity.
     """
@@ -56,7 +65,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Fault:
-    """An instance on which the mechanism failed: it raised, answered NaN, took more than there is, or is random."""
+    """An instance on which the mechanism raised, answered NaN, exceeded a capacity, or answered at random."""
 
     message: str
     instance: Instance
@@ -67,7 +76,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Unconfirmed:
-    """An instance that seemed to break a property: what is seen there, and why that could not be verified."""
+    """An instance that seemed to break a property: what was seen, and why it could not be verified."""
 
     instance: Instance
     sentence: str
@@ -79,7 +88,7 @@ class Unconfirmed:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one property.
+    """The result for one property.
 
     Attributes
     ----------
@@ -88,26 +97,26 @@ class Finding:
     refuted : bool
         Whether there is a verified witness.
     instances : int
-        On how many it was tried, those without an answer left out.
+        Instances that were tried, without those that have no answer.
     skipped : int
-        Outside the mechanism's domain: not held against it.
+        Instances outside the mechanism's domain, or excluded by the conditions; not counted as failures.
     witness : Witness or None
-        Where it is refuted.
+        Where the property is refuted.
     searched : str
-        Where was looked.
+        The instances that were searched, in words.
     seconds : float
-        What that took.
+        Seconds that the search took.
     hits : dict of str to tuple
         By family of instances (and of lies): how many were tried, how many broke the property before verification, and
         seconds until the first of them (None for none).
     faults : tuple of Fault
         Some of the instances on which the mechanism failed.
     n_faults : int
-        How many there were.
+        Number of such instances.
     interrupted : bool
         Whether Ctrl-C ended the search early.
     unverified : int
-        How many instances seemed to break the property, but could not be verified.
+        Number of instances that seemed to break the property, but could not be verified.
     unconfirmed : tuple of Unconfirmed
         Some of them.
     """
@@ -137,16 +146,16 @@ class Finding:
         return f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
 
     def remarks(self) -> list[str]:
-        """Where was looked, what was left out, and what went wrong, in words."""
+        """What was searched, what was left out and what failed, in words."""
         words = [] if self.refuted or not self.searched else [self.searched]
         if self.unverified:
             seemed = "instance seemed" if self.unverified == 1 else "instances seemed"
-            shown = f", as {self.unconfirmed[0]}" if self.unconfirmed else ""
-            words.append(f"{self.unverified:,} {seemed} to break it, which could not be verified{shown}")
+            shown = f": {self.unconfirmed[0]}" if self.unconfirmed else ""
+            words.append(f"{self.unverified:,} {seemed} to break it, but could not be verified{shown}")
         if self.skipped:
-            words.append(f"{self.skipped:,} outside its domain, or not as the conditions ask")
+            words.append(f"{self.skipped:,} skipped: outside its domain, or excluded by the conditions")
         if self.n_faults:
-            words.append(f"{self.n_faults:,} fault{'s' * (self.n_faults != 1)}, as {self.faults[0]}")
+            words.append(f"{self.n_faults:,} fault{'s' * (self.n_faults != 1)}: {self.faults[0]}")
         return words
 
     def __str__(self) -> str:
@@ -184,13 +193,13 @@ class AuditReport(ByProperty[Finding]):
     mechanism : str
         Its name.
     policy : Policy or other mechanism
-        What was audited.
+        The mechanism itself.
     findings : tuple of Finding
-        In the order asked for.
+        In the order in which the properties were given.
     conditions : tuple of str
-        What instances had to fulfil.
+        Conditions on the instances.
     seed : int
-        Where chance came from.
+        Seed of the random instances and reports.
     stopped : bool
         Whether Ctrl-C came before or between properties.
     """
@@ -203,6 +212,7 @@ class AuditReport(ByProperty[Finding]):
     stopped: bool = False
 
     _done = "audited"
+    _columns = ("property", "verdict", "by", "what shows it")
 
     def _entries(self) -> dict[str, Finding]:
         return {f.property: f for f in self.findings}
@@ -213,24 +223,18 @@ class AuditReport(ByProperty[Finding]):
         return self.stopped or any(f.interrupted for f in self.findings)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per property: ``property``, ``verdict``, ``margin``, ``witness``, ``instances``, ``skipped``, ...
-
-        Returns
-        -------
-        list of dict
-        """
-        return [
-            {
+        """One dict per property: ``property``, ``verdict``, ``margin``, ``witness``, ``instances``, ``skipped``, ..."""
+        rows = []
+        for f in self.findings:
+            w = f.witness
+            shown = ("", "", "") if w is None else (w.sentence, numbers(w.instance), w.verified)
+            rows.append({
                 "property": f.property, "verdict": f.verdict, "refuted": f.refuted,
-                "margin": None if f.witness is None else f.witness.margin,
-                "witness": "" if f.witness is None else f.witness.sentence,
-                "where": "" if f.witness is None else numbers(f.witness.instance),
-                "verified": "" if f.witness is None else f.witness.verified,
+                "margin": None if w is None else w.margin, "witness": shown[0], "where": shown[1], "verified": shown[2],
                 "instances": f.instances, "skipped": f.skipped, "unverified": f.unverified, "faults": f.n_faults,
                 "searched": f.searched, "seconds": f.seconds,
-            }
-            for f in self.findings
-        ]  # fmt: skip
+            })  # fmt: skip
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain lists, numbers and strings."""
@@ -240,81 +244,48 @@ class AuditReport(ByProperty[Finding]):
         }  # fmt: skip
 
     def save(self, path: str | Path) -> Path:
-        """Write it as JSON, for `replay` to check again.
+        """Write it as JSON to a path that ends in ``.json``, for `replay` to check again; return the path.
 
-        Parameters
-        ----------
-        path : str or Path
-            Ends in ``.json``.
-
-        Returns
-        -------
-        Path
-
-        Raises
-        ------
-        InvalidBlock
-            For another ending, or where there is no such folder.
+        `InvalidBlock` for another ending, or where the folder does not exist.
         """
         where = Path(path)
         if where.suffix != ".json":
             raise InvalidBlock(f"{where}: audits are saved as JSON; give a name that ends in .json")
         if not where.resolve().parent.is_dir():
-            raise InvalidBlock(f"{where} cannot be written: there is no folder {where.parent}; make it first")
-        return write(self.to_dict(), self.policy, where)
+            raise InvalidBlock(f"{where} cannot be written: the folder {where.parent} does not exist; make it first")
+        versions = {"python": platform.python_version(), "numpy": np.__version__}
+        try:
+            versions["fairopt"] = version("fairopt")
+        except PackageNotFoundError:  # run from a folder
+            versions["fairopt"] = "unknown"
+        data = {"format": FORMAT, **self.to_dict(), "policy": _policy_text(self.policy), "versions": versions}
+        data["digest"] = digest(data)
+        where.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        return where
 
     def __str__(self) -> str:
-        return "\n".join([self._title, *(f"  {f}" for f in self.findings)])
+        return "\n".join([self._heading(), *(f"  {f}" for f in self.findings)])
 
     def __repr__(self) -> str:
         words = ", ".join(f"{f.property}: {f.verdict}" for f in self.findings)
         return f"<AuditReport of {self.mechanism}; {words or 'nothing audited'}>"
 
-    def _repr_html_(self) -> str:
-        lines = "".join(
-            f"<tr><td>{f.property}</td><td>{f'<b>{f.verdict}</b>' if f.refuted else f.verdict}</td>"
-            f"<td>{'<br>'.join(map(html.escape, self._shown(f)))}</td></tr>"
-            for f in self.findings
-        )
-        head = "<tr><th>property</th><th>verdict</th><th>what shows it</th></tr>"
-        return f"<b>{html.escape(self._title)}</b><table>{head}{lines}</table>"
-
-    @staticmethod
-    def _shown(finding: Finding) -> list[str]:
-        """What shows a finding, in lines."""
-        witness = finding.witness
-        lines = [] if witness is None else [witness.sentence, numbers(witness.instance), witness.verified]
-        return lines + finding.remarks()
-
-    @property
-    def _title(self) -> str:
+    def _heading(self) -> str:
         under = f" under {', '.join(self.conditions)}" if self.conditions else ""
         return f"{self.mechanism}{under}"
 
-    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        yield Text(self._title, style="bold")
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-        for header in ("property", "verdict", "by", "what shows it"):
-            table.add_column(Text(header), no_wrap=header in ("property", "by"))
-        for f in self.findings:
-            by = "" if f.witness is None else percent(f.witness.margin)
-            table.add_row(
-                Text(f.property), Text(f.verdict, style="bold red" if f.refuted else ""), Text(by),
-                Text("\n".join(self._shown(f))),
-            )  # fmt: skip
-        yield table
+    def _row(self, entry: Finding) -> tuple[bool, tuple[str, ...]]:
+        w = entry.witness
+        shown = [] if w is None else [w.sentence, numbers(w.instance), f"verified: {w.verified}"]
+        by = "" if w is None else percent(w.margin)
+        return entry.refuted, (entry.property, entry.verdict, by, "\n".join([*shown, *entry.remarks()]))
 
 
 def numbers(instance: Instance) -> str:
-    """All the numbers of a small instance in a line, with the labels that were given."""
+    """All numbers of a small instance in a line, with its labels where they are not the default ones."""
 
     def rows(table: Any, labels: tuple[str, ...] = ()) -> str:
-        parts = ["(" + ", ".join(f"{v:.6g}" for v in row) + ")" for row in table]
-        return ", ".join(map(" ".join, zip(map(repr, labels), parts, strict=True)) if labels else parts)
+        return labelled(["(" + ", ".join(f"{v:.6g}" for v in row) + ")" for row in table], map(repr, labels))
 
     demands, users = instance.demands, given_labels(instance.users, "user")
     resources, servers = given_labels(instance.resources, "resource"), given_labels(instance.servers, "server")
@@ -334,11 +305,27 @@ def numbers(instance: Instance) -> str:
     return "; ".join(words)
 
 
-def percent(value: float) -> str:
-    """A relative number for people."""
-    return "from none" if value == float("inf") else f"{value:.2%}"
-
-
 def plain(value: float) -> float | str:
     """A number that JSON can hold."""
     return value if abs(value) < float("inf") else repr(value)
+
+
+def digest(data: dict[str, Any]) -> str:
+    """SHA-256 of all other entries of a file, in any layout, by which an edited file is recognised."""
+    rest = {key: value for key, value in data.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _policy_text(policy: Any) -> str:
+    """A text from which the mechanism can be made again without executing code, where there is one."""
+    text = repr(policy)
+    with contextlib.suppress(FairoptError):  # not blocks of fairopt alone: a name may do
+        if parse_policy(text) == policy:
+            return text
+    for name, notion in known_policies().items():
+        try:
+            if repr(notion.make()) == text:
+                return name
+        except Exception:  # a parameter without default, or a failing package
+            continue
+    return text

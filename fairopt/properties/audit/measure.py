@@ -1,4 +1,4 @@
-"""Every property of a mechanism, measured on thousands of pools at once."""
+"""Measures of every property of a mechanism on thousands of pools at once."""
 
 from __future__ import annotations
 
@@ -23,21 +23,18 @@ Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
 Rng = np.random.Generator
 
-NEARLY_FULL = 1e-4  # relative: bottlenecks may be less than full by what numerical methods leave
-
-
-# -- properties -------------------------------------------------------------------------------------------------------
+NEARLY_FULL = 1e-4  # relative: numerical methods leave as much of a bottleneck
 
 
 def violations(name: str, pools: Batch, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
-    """How badly a property of allocations fails on each pool, and for which user (0 where there is no answer).
+    """How badly a property of allocations fails on each pool, and for which user (0 without an answer), (n_pools,).
 
-    Margins are relative. ``pareto``: tasks that one user could have beside those of all users, of its tasks (of its
-    slice, if it has none). ``sharing-incentive``: what part of its slice a user lacks. ``envy-free``: how much more it
-    could run on another's bundle, of its slice (or its tasks, if more). ``bottleneck``: what part of its entitlement it
-    lacks on every full resource.
+    Margins are relative. ``pareto``: further tasks that fit of one user, over its tasks (or its slice, if it runs
+    nothing). ``sharing-incentive``: the part of its slice that a user lacks. ``envy-free``: how many more tasks it
+    could run on another's bundle, over its slice (or its tasks, if more). ``bottleneck``: the part of its entitlement
+    that it lacks on every full resource.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):  # of users with a limit of 0, who lose nothing
+    with np.errstate(divide="ignore", invalid="ignore"):  # users with a limit of 0 lose nothing
         by_user = _BY_USER[name](pools, found)
     by_user = np.where(found.ok[:, None], np.nan_to_num(by_user, nan=0.0), 0.0)
     user = by_user.argmax(axis=1)
@@ -87,57 +84,24 @@ _BY_USER: dict[str, Callable[[Batch, Outcomes], Float]] = {
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """How badly a property fails on each pool, and what shows it.
-
-    Attributes
-    ----------
-    pools : Batch
-        The questions.
-    margin : ndarray of shape (size,)
-        Relative, positive where a user loses (or gains by a lie).
-    user : ndarray of int of shape (size,)
-        Who.
-    lies : ndarray of shape (size, n_resources) or None
-        What that user states.
-    family : ndarray of str of shape (size,) or None
-        Which family of lies found that.
-    leaver : ndarray of int of shape (size,) or None
-        Who leaves, for population monotonicity.
-    room : ndarray of shape (size, n_resources) or None
-        What the capacities grow to, for resource monotonicity.
-    outside : ndarray of bool of shape (size,)
-        Where the mechanism is not defined.
-    faults : tuple of (Batch, Exception)
-        Single pools where it failed.
-    tallies : dict of str to Tally
-        How each family of lies fared.
-    """
+    """How badly a property fails on each pool, and what shows it."""
 
     pools: Batch
-    margin: Float
-    user: NDArray[np.int64]
-    outside: Bool
-    faults: tuple[tuple[Batch, Exception], ...] = ()
-    lies: Float | None = None
-    family: NDArray[Any] | None = None
-    leaver: NDArray[np.int64] | None = None
-    room: Float | None = None
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    margin: Float  # relative, positive where a user loses (or gains by a lie), (n_pools,)
+    user: NDArray[np.int64]  # that user, (n_pools,)
+    outside: Bool  # where the mechanism is not defined, (n_pools,)
+    faults: tuple[tuple[Batch, Exception], ...] = ()  # single pools on which it failed
+    lies: Float | None = None  # what that user reports, (n_pools, n_resources)
+    leaver: NDArray[np.int64] | None = None  # the user who leaves, for population monotonicity, (n_pools,)
+    room: Float | None = None  # the larger capacities, for resource monotonicity, (n_pools, n_resources)
+    tallies: dict[str, Tally] = field(default_factory=dict)  # results of each family of lies
 
 
 def measure(mechanism: Any, name: str, pools: Batch, rng: Rng, positive: bool, tries: int = 60) -> Measurement:
     """Measure a property of a mechanism on many pools.
 
-    Lies and growing capacities are drawn by ``rng``; ``positive`` says whether users may state positive demands only,
-    and ``tries`` how many lies of each user are tried on each pool.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> import numpy as np
-    >>> pool = Batch.of_instance(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
-    >>> measure(fo.NoFairness(), "sharing-incentive", pool, np.random.default_rng(0), True).margin
-    array([1.])
+    Lies and growing capacities are drawn by ``rng``; with ``positive`` users report positive demands only; of each user
+    ``tries`` lies are tried on each pool.
     """
     if name.startswith("strategy-proof"):
         return _measure_lies(mechanism, pools, rng, positive, "boosting" in name, tries)
@@ -146,64 +110,47 @@ def measure(mechanism: Any, name: str, pools: Batch, rng: Rng, positive: bool, t
     if name in _BY_USER:
         margin, user = violations(name, pools, truth)
         return Measurement(pools, margin, user, truth.outside, faults)
-    found = (
-        _measure_departures(mechanism, pools, truth.tasks)
-        if name == "population-monotone"
-        else _measure_growth(mechanism, pools, truth.tasks, rng)
-    )
-    margin = np.where(truth.ok, np.nan_to_num(found.margin, nan=0.0), 0.0)
-    return replace(found, margin=margin, outside=truth.outside, faults=(*faults, *found.faults))
+    return _measure_losses(mechanism, pools, truth, faults, rng if name == "resource-monotone" else None)
 
 
 def _measure_lies(mechanism: Any, pools: Batch, rng: Rng, positive: bool, boosting: bool, tries: int) -> Measurement:
     """The best lie of any user on each pool."""
-    found = best_lies(
-        mechanism, pools, boosting=boosting, positive=positive, tries=tries, seed=int(rng.integers(2**32))
-    )  # fmt: skip
+    seed = int(rng.integers(2**32))
+    found = best_lies(mechanism, pools, boosting=boosting, positive=positive, tries=tries, seed=seed)
     gain = np.nan_to_num(found.gain, nan=0.0, posinf=np.inf)
     rows, user = np.arange(len(pools)), gain.argmax(axis=1)
     faults = tuple((replace(pools[b : b + 1], demands=stated[None]), error) for b, stated, error in found.faults)
-    return Measurement(
-        pools, gain[rows, user], user, found.outside, faults, found.demands[rows, user], found.family[rows, user],
-        tallies=found.tallies,
-    )  # fmt: skip
+    lies = found.demands[rows, user]
+    return Measurement(pools, gain[rows, user], user, found.outside, faults, lies, tallies=found.tallies)
 
 
-def _measure_departures(mechanism: Any, pools: Batch, truth: Float) -> Measurement:
-    size, n, _ = pools.demands.shape
-    best, user, leaver = np.full(size, -np.inf), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    faults: list[tuple[Batch, Exception]] = []
-    for k in range(n) if n > 1 else ():
-        fewer = pools.without_user(k)
-        found = outcomes_of(mechanism, fewer)
-        faults += [(fewer[b : b + 1], error) for b, error in found.faults]
-        loss, who = _largest_losses(np.delete(truth, k, axis=1), found)
-        better = loss > best
-        best[better], user[better], leaver[better] = loss[better], (who + (who >= k))[better], k
-    return Measurement(pools, np.maximum(best, 0.0), user, np.zeros(size, bool), tuple(faults), leaver=leaver)
+def _measure_losses(mechanism: Any, pools: Batch, truth: Outcomes, faults: Any, grows: Rng | None) -> Measurement:
+    """The largest part of its tasks that a user loses on each pool when another leaves, or a capacity ``grows``."""
+    size, n, m = pools.demands.shape
+    margin, user = np.zeros(size), np.zeros(size, dtype=np.int64)
+    leaver, room = np.zeros(size, dtype=np.int64), pools.capacities.copy()
+    changes = range(m) if grows is not None else range(n) if n > 1 else ()
+    for k in changes:
+        changed = pools.without_user(k) if grows is None else _grown(pools, k, grows)
+        found = outcomes_of(mechanism, changed)
+        faults += tuple((changed[b : b + 1], error) for b, error in found.faults)
+        before = np.delete(truth.tasks, k, axis=1) if grows is None else truth.tasks
+        loss = np.where(before > 0, 1.0 - found.tasks / np.where(before > 0, before, 1.0), 0.0)
+        loss = np.where((truth.ok & found.ok)[:, None], np.nan_to_num(loss, nan=0.0), 0.0)
+        who = loss.argmax(axis=1)
+        most = loss[np.arange(size), who]
+        more = most > margin
+        margin[more], leaver[more], room[more] = most[more], k, changed.capacities[more]
+        user[more] = (who + (who >= k) if grows is None else who)[more]
+    if grows is None:
+        return Measurement(pools, margin, user, truth.outside, faults, leaver=leaver)
+    return Measurement(pools, margin, user, truth.outside, faults, room=room)
 
 
-def _measure_growth(mechanism: Any, pools: Batch, truth: Float, rng: Rng) -> Measurement:
-    size, _, m = pools.demands.shape
+def _grown(pools: Batch, i: int, rng: Rng) -> Batch:
+    """The pools with more of one resource; whole capacities stay whole."""
     whole = (pools.capacities == np.round(pools.capacities)).all(axis=1)
-    best, user, room = np.full(size, -np.inf), np.zeros(size, dtype=np.int64), pools.capacities.copy()
-    faults: list[tuple[Batch, Exception]] = []
-    for i in range(m):
-        grown = pools.capacities.copy()
-        more = grown[:, i] * rng.choice([1.1, 1.5, 2.0, 4.0], size=size)
-        grown[:, i] = np.where(whole, np.ceil(more), more)
-        larger = replace(pools, capacities=grown)
-        found = outcomes_of(mechanism, larger)
-        faults += [(larger[b : b + 1], error) for b, error in found.faults]
-        loss, who = _largest_losses(truth, found)
-        better = loss > best
-        best[better], user[better], room[better] = loss[better], who[better], grown[better]
-    return Measurement(pools, np.maximum(best, 0.0), user, np.zeros(size, bool), tuple(faults), room=room)
-
-
-def _largest_losses(before: Float, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
-    """The largest part of its tasks that a user loses on each pool, and which user."""
-    loss = np.where(before > 0, 1.0 - found.tasks / np.where(before > 0, before, 1.0), 0.0)
-    loss = np.where(found.ok[:, None], np.nan_to_num(loss, nan=0.0), -np.inf)
-    who = loss.argmax(axis=1)
-    return loss[np.arange(len(loss)), who], who
+    grown = pools.capacities.copy()
+    more = grown[:, i] * rng.choice([1.1, 1.5, 2.0, 4.0], size=len(pools))
+    grown[:, i] = np.where(whole, np.ceil(more), more)
+    return replace(pools, capacities=grown)

@@ -17,7 +17,7 @@ __all__ = ["FAMILIES", "LARGEST", "SHAPES", "random_cluster", "random_pools"]
 Float = NDArray[np.floating[Any]]
 Rng = np.random.Generator
 
-LARGEST = 8  # of a number in the families of integers: witnesses that one can check by hand
+LARGEST = 8  # number in the families of integers, so that witnesses can be checked by hand
 SHAPES = ((2, 2), (3, 2), (2, 3), (3, 3), (4, 2), (4, 3), (2, 4), (5, 4))  # users and resources, as many of each
 
 
@@ -41,7 +41,7 @@ def _logarithmic(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
 
 
 def _near_ties(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
-    """Users are all but equally dominant in two resources, of which both are scarce."""
+    """The two largest ratios of each user are nearly equal, and both resources are scarce."""
     demands: Float = rng.uniform(0.2, 1.0, size=(size, n, m))
     demands[:, :, :2] = rng.uniform(0.8, 1.0, size=(size, n, min(m, 2)))
     demands = _some_zeros(rng, demands, zeros)
@@ -49,28 +49,18 @@ def _near_ties(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
 
 
 FAMILIES: dict[str, Callable[[Rng, int, int, int, bool], Batch]] = {
-    "integers": _integers,
-    "binding integers": _binding,
-    "log space": _logarithmic,
-    "near ties": _near_ties,
-}
+    "integers": _integers, "binding integers": _binding, "log space": _logarithmic, "near ties": _near_ties,
+}  # fmt: skip
 
 
 def random_pools(
     rng: Rng, family: str, shape: tuple[int, int], size: int, *, positive: bool = False, weights: bool = False,
     limits: bool = False,
 ) -> Batch:  # fmt: skip
-    """So many pools of a family, of one shape (users, resources).
+    """Draw ``size`` pools of a family, of one shape (users, resources).
 
-    Without ``positive`` about a third of them have zero demands; entitlements are 1, or from 1 to 4; limits, if any,
-    are for some users, where they bind.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> random_pools(np.random.default_rng(0), "integers", (2, 2), 1, positive=True).demands
-    array([[[7., 6.],
-            [5., 3.]]])
+    Without ``positive`` about a third of them have zero demands; ``weights`` are whole, from 1 to 4; ``limits`` are for
+    some users, and bind.
     """
     n, m = shape
     pools = FAMILIES[family](rng, size, n, m, not positive)
@@ -87,15 +77,9 @@ def random_pools(
 def random_cluster(
     rng: Rng, servers: int, *, positive: bool = False, weights: bool = False, limits: bool = False
 ) -> Instance:
-    """A cluster of small whole numbers: two or three users and resources, on two to so many servers.
+    """Draw a cluster of small whole numbers: two or three users and resources, on two servers up to ``servers``.
 
-    Some users are kept from some servers; the options are those of `random_pools`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> random_cluster(np.random.default_rng(0), 3)
-    Instance(3 users x 3 resources on 3 servers)
+    Some users may not run on some servers; the options are those of `random_pools`.
     """
     n, m, s = int(rng.integers(2, 4)), int(rng.integers(2, 4)), int(rng.integers(2, max(servers, 2) + 1))
     most = int(rng.choice([4, LARGEST]))
@@ -117,7 +101,7 @@ def random_cluster(
 
 
 def _some_zeros(rng: Rng, demands: Float, zeros: bool) -> Float:
-    """Zeros in a third of the pools, never a whole row of them."""
+    """Zero demands in a third of the pools, never a whole row of them."""
     if zeros:
         size, n, m = demands.shape
         gone = (rng.random(demands.shape) < 0.35) & (rng.random((size, 1, 1)) < 1 / 3)
@@ -127,7 +111,7 @@ def _some_zeros(rng: Rng, demands: Float, zeros: bool) -> Float:
 
 
 def _scarce(rng: Rng, demands: Float, point: Float, whole: bool) -> Float:
-    """Capacities of which some, at least one, are just used up at these tasks."""
+    """Capacities of which at least one is exactly used up at these tasks."""
     size, _, m = demands.shape
     load = np.einsum("bjm,bj->bm", demands, point)
     slack = rng.uniform(1.2, 4.0, size=(size, m))

@@ -1,26 +1,27 @@
-"""Witnesses as files, to be checked again years later: nothing in a file is executed, and nothing in it believed."""
+"""Saved witnesses, checked again from their numbers alone: nothing in a file is executed or trusted."""
 
 from __future__ import annotations
 
 import builtins
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairopt.errors import InvalidInstance
+from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.formulation.batch import is_one_pool
 from fairopt.instance import Instance
+from fairopt.policies.parse import parse_policy
+from fairopt.policies.registry import known_policies
 from fairopt.policy import label
 from fairopt.progress import by_itself
-from fairopt.properties.audit.findings import Witness, numbers, percent, plain
+from fairopt.properties.audit.findings import FORMAT, Witness, digest, numbers, plain
 from fairopt.properties.audit.one_instance import search_instance, witness_of_lie
-from fairopt.properties.audit.saved import _UnknownPolicyError, policy_from, read
-from fairopt.properties.exact.confirm import verified
-from fairopt.properties.exact.margins import Counterexample
+from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.misreports.best import verified_misreport
-from fairopt.properties.names import property_name
+from fairopt.properties.names import percent, property_name
 
 __all__ = ["Replayed", "replay"]
 
@@ -29,32 +30,14 @@ SAME = 1e-6  # relative: margins further apart than this are not those that were
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of a saved witness.
+    """The result for a saved witness."""
 
-    Attributes
-    ----------
-    property : str
-        By its canonical name.
-    mechanism : str
-        Whose.
-    refutes : bool
-        Whether it still breaks the property, computed again.
-    margin : float
-        By how much, when all errors are granted; at most 0 where it does not.
-    saved : float
-        What the file says.
-    verified : str
-        How it was computed again.
-    instance : Instance
-        Where.
-    """
-
-    property: str
+    property: str  # by its canonical name
     mechanism: str
-    refutes: bool
-    margin: float
-    saved: float
-    verified: str
+    refutes: bool  # whether it still breaks the property
+    margin: float  # by how much, after all numerical errors are allowed for; at most 0 where it does not
+    saved: float  # the margin in the file
+    verified: str  # how it was computed
     instance: Instance
 
     @builtins.property
@@ -67,7 +50,7 @@ class Replayed:
         return f"{self.mechanism}, {self.property}: {self.verdict}{by} ({self.verified}); {numbers(self.instance)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Plain lists, numbers and strings."""
         return {
             "property": self.property, "mechanism": self.mechanism, "refutes": self.refutes, "verdict": self.verdict,
             "margin": plain(self.margin), "saved": plain(self.saved), "verified": self.verified,
@@ -83,18 +66,18 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     path : str or Path
         What `AuditReport.save` wrote.
     mechanism : Policy or other mechanism, optional
-        What to hold them against; needed where the file names something that is not made of fairopt's blocks.
+        The mechanism to check; needed where the file names one that is not made of fairopt's blocks.
 
     Returns
     -------
     tuple of Replayed
-        One for each property that was refuted. A witness that does not refute any more says so.
+        One for each property that was refuted, with ``refutes`` False where the witness no longer breaks it.
 
     Raises
     ------
     InvalidInstance
-        If it is no such file, or was changed after it was saved: its digest tells. Without a digest the numbers are
-        taken as they are, unless they contradict each other.
+        If it is not such a file, or was changed after it was saved, judging by its digest. Without a digest the numbers
+        are taken as they are, unless they contradict each other.
 
     Examples
     --------
@@ -107,28 +90,30 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     still refutes
     """
     where = Path(path)
-    data = read(where)
-    out: list[Replayed] = []
+    data = _read(where)
+    witnesses: list[tuple[str, Witness]] = []
     try:
-        findings = list(data["findings"])
-        policy = mechanism
-        for k, finding in enumerate(findings):
+        for finding in data["findings"]:
             name, given = property_name(finding["property"]), finding["witness"]
             if not isinstance(finding["refuted"], bool) or finding["refuted"] != (given is not None):
                 raise ValueError(f"{name} is refuted without a witness, or has one and is not refuted")
-            if given is None:
-                continue
-            if policy is None:
-                policy = policy_from(str(data["policy"]))
-            with by_itself() as tell:
-                tell("witnesses", k, len(findings))
-                out.append(_replay_witness(policy, name, _witness(given, name)))
+            if given is not None:
+                witnesses.append((name, _witness(given, name)))
+        policy = _policy_from(str(data["policy"])) if witnesses and mechanism is None else mechanism
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        if isinstance(error, _UnknownPolicyError):
-            raise InvalidInstance(f"{where}: {error}") from error
         raise InvalidInstance(
-            f"{where}: not a whole audit ({error}); it was changed after it was saved, so save it again"
+            f"{where}: not a complete audit ({error}); it was changed after it was saved, so save it again"
         ) from error
+    if witnesses and policy is None:
+        raise InvalidInstance(
+            f"{where}: its mechanism is {str(data['policy'])[:120]!r}, which is not made of fairopt's blocks; give it: "
+            "replay(path, mechanism=...)"
+        )
+    out: list[Replayed] = []
+    for k, (name, witness) in enumerate(witnesses):
+        with by_itself() as tell:
+            tell("witnesses", k, len(witnesses))
+            out.append(_replay_witness(policy, name, witness))
     return tuple(out)
 
 
@@ -144,26 +129,26 @@ def _witness(given: Any, name: str) -> Witness:
         raise ValueError("it names no user")
     if name.startswith("strategy-proof"):
         if lie is None or gain is None or gain != margin:
-            raise ValueError("a lie without a report, or with a gain other than its margin")
+            raise ValueError("a lie without demands, or with a gain other than its margin")
         report = np.asarray(lie, dtype=float)
         if report.shape != instance.demands.shape[1:] or not (np.isfinite(report) & (report >= 0)).all():
-            raise ValueError(f"a report {lie!r} that is none")
+            raise ValueError(f"a report {lie!r} that is not demands of the instance")
         true = instance.demands[instance.users.index(user)]
         if name == "strategy-proof-boosting" and (report < true).any():
             raise ValueError("a boosting report below the truth")
     elif lie is not None or gain is not None:
         raise ValueError(f"a lie, for {name}")
     if pool and (changed is not None) != name.endswith("-monotone"):
-        raise ValueError("an instance after a change where none is, or none where one should be")
+        raise ValueError("the instance after a change is missing, or not expected")
     if changed is not None:
         _check_change(name, instance, changed, str(user))
     if np.isnan(margin):
-        raise ValueError("a margin that is no number")
+        raise ValueError("a margin that is not a number")
     return Witness(instance, str(given["sentence"]), margin, user, lie, gain, str(given["verified"]), changed)
 
 
 def _check_change(name: str, before: Instance, after: Instance, user: str) -> None:
-    """The second instance follows from the first: another user has left, or capacities have grown."""
+    """Require that the second instance follows from the first: another user has left, or capacities have grown."""
     if name == "population-monotone":
         kept = [j for j, u in enumerate(before.users) if u in after.users]
         right = user in after.users and len(kept) == before.n_users - 1 and before.select_users(kept) == after
@@ -178,6 +163,7 @@ def _check_change(name: str, before: Instance, after: Instance, user: str) -> No
 def _replay_witness(policy: Any, name: str, witness: Witness) -> Replayed:
     instance, margin = witness.instance, -np.inf
     lie: Any = witness.misreport
+    found: Any
     if is_one_pool(instance):
         user = instance.users.index(str(witness.user))
         report = None if lie is None else tuple(lie)
@@ -188,10 +174,39 @@ def _replay_witness(policy: Any, name: str, witness: Witness) -> Replayed:
             pays = verified_misreport(policy, instance, str(witness.user), lie)
             found = None if pays is None else witness_of_lie(instance, pays)
         else:
-            found = search_instance(policy, name, instance, False, 0).witness
-        refutes, how = found is not None, "could not be shown again"
-        if found is not None:
+            found = search_instance(policy, name, instance, False, 0)
+        refutes, how = isinstance(found, Witness), "could not be shown again"
+        if isinstance(found, Witness):
             margin, how = found.margin, found.verified
     if margin != witness.margin and not abs(margin - witness.margin) <= SAME * max(1.0, min(abs(margin), 1e300)):
         how += f"; the file says {percent(witness.margin)}, so it or the mechanism has changed"
     return Replayed(name, label(policy), refutes, margin, witness.margin, how, instance)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The data of a saved audit; `InvalidInstance` for another file, or one that was changed."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as error:
+        raise InvalidInstance(f"no file {path}; give one that AuditReport.save wrote") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInstance(
+            f"{path}: cannot be read as a saved audit ({error}); give one that AuditReport.save wrote"
+        ) from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise InvalidInstance(f"{path}: not a saved audit (no format {FORMAT!r}); give one that AuditReport.save wrote")
+    if "digest" in data and data["digest"] != digest(data):
+        raise InvalidInstance(
+            f"{path}: it was changed after it was saved (its digest does not match); save the audit again, or remove "
+            "the line of the digest to have the numbers checked as they are now"
+        )
+    return data
+
+
+def _policy_from(text: str) -> Any:
+    """The mechanism that a file names; None for one that is not made of fairopt's blocks."""
+    try:
+        return parse_policy(text)
+    except FairoptError:
+        known = known_policies()
+        return known[text].make() if text in known else None

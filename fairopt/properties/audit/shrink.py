@@ -1,9 +1,9 @@
-"""From an instance on which a property fails to the smallest one that can be found: few users, small numbers.
+"""Shrinking of an instance on which a property fails: few users, small numbers.
 
-A pool in three steps, each within the time that is given: small integers are drawn shape by shape; what fails is
-reduced, one user, resource or number at a time; and Hypothesis looks for anything smaller still among integers no
-larger than those. No step is taken before the smaller pool has been verified. A cluster of several servers is reduced
-one user, server, resource or number at a time.
+A pool is shrunk in three steps within a time limit: small integers are drawn shape by shape; a failing pool is reduced
+by one user, resource or number at a time; and Hypothesis searches among integers that are no larger. Every smaller pool
+is verified before it is taken. A cluster of several servers is reduced by one user, server, resource or number at a
+time.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from fairopt.instance import Instance
 from fairopt.properties.answers import outcomes_of
 from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import LARGEST, random_pools
-from fairopt.properties.exact.confirm import Verified, verified
-from fairopt.properties.exact.margins import Counterexample
+from fairopt.properties.exact.confirm import Counterexample, Verified, verified
 from fairopt.properties.misreports.best import true_tasks
 from fairopt.properties.misreports.families import legal
 
@@ -35,15 +34,15 @@ __all__ = ["Shrinker", "counterexample_of", "size_of", "smaller_cluster"]
 Float = NDArray[np.floating[Any]]
 
 SMALL_SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3))
-READABLE = 0.01  # margins of a witness: smaller ones only where the search found none of that size
-EXAMPLES = 60  # of Hypothesis: of seven searches, four ended alike with 25 and 400, which took up to 4 times as long
-SIMPLE = (*(float(v) for v in range(LARGEST + 1)), 0.5)  # what lies are made of, if such a lie pays about as well
-PROOFS = 8  # tried among many candidates: with ties a notion has many optima, and not all of them need fail
-SLOW = 2e-4  # seconds an answer takes one by one: then a few at a time
+READABLE = 0.01  # margin of a witness: a smaller one only where the search found none of that size
+EXAMPLES = 60  # of Hypothesis: 400 took up to 4 times as long as 25, with the same result in four of seven searches
+SIMPLE = (*(float(v) for v in range(LARGEST + 1)), 0.5)  # numbers of lies, if such a lie pays about as much
+PROOFS = 8  # verified of many candidates: with ties a notion has many optima, and not all of them need fail
+SLOW = 2e-4  # seconds per answer: above, pools are tried a few at a time
 
 
 def counterexample_of(name: str, found: Measurement, b: int) -> Counterexample:
-    """One pool of those that were measured, as what is said to break the property."""
+    """One of the pools that were measured, as a counterexample."""
     instance, changed = found.pools.instance(b), None
     if found.leaver is not None:
         changed = instance.select_users([j for j in range(instance.n_users) if j != found.leaver[b]])
@@ -54,7 +53,7 @@ def counterexample_of(name: str, found: Measurement, b: int) -> Counterexample:
 
 
 def size_of(pools: Batch, b: int = 0) -> tuple[Any, ...]:
-    """What makes a pool small, in this order: whole numbers, users, resources, no weights, no limits, small numbers."""
+    """A sort key of pools: whole numbers, users, resources, no weights, no limits, small numbers."""
     limits = pools.limits[b][np.isfinite(pools.limits[b])]
     numbers = np.concatenate([pools.demands[b].ravel(), pools.capacities[b], pools.weights[b], limits])
     whole = bool((numbers == np.round(numbers)).all())
@@ -66,10 +65,10 @@ def size_of(pools: Batch, b: int = 0) -> tuple[Any, ...]:
 
 @dataclass
 class Shrinker:
-    """Looks for small pools on which a property of a mechanism fails.
+    """The search for small pools on which a property of a mechanism fails.
 
-    ``accepts`` gives a mask of the pools that are allowed, ``seconds`` are for all of it, and ``each`` is what one
-    answer of the mechanism takes.
+    ``accepts`` returns a mask of the pools that are allowed, ``seconds`` is the time limit, and ``each`` is the seconds
+    of one answer.
     """
 
     mechanism: Any
@@ -86,26 +85,20 @@ class Shrinker:
         self.tries = 12 if self.slow else 60
 
     def smallest(self, found: Measurement, b: int) -> tuple[Counterexample, Verified]:
-        """The smallest verified counterexample that is found, starting from one of the pools that were measured.
+        """The smallest verified counterexample found from one of the pools that were measured.
 
-        Where nothing simpler fails it is the start itself, as it is; then it may turn out not to be believed.
+        If nothing simpler fails, it is the start itself, which need not be confirmed.
         """
         self.least = min(READABLE, float(found.margin[b]) / 2)
-        start = counterexample_of(self.name, found, b)
-        best: tuple[tuple[Any, ...], Counterexample, Verified] | None = None
-        for pools in (self._drawn(start), self._rounded(found.pools[b : b + 1]), found.pools[b : b + 1]):
-            if pools is None:
-                continue
-            reduced = self._reduced(pools)
+        pool = found.pools[b : b + 1]
+        simpler = (step(pool) for step in (self._drawn, self._rounded))  # one after the other, as needed
+        for made in itertools.chain(simpler, (pool,)):
+            reduced = self._reduced(made)
             proof = None if reduced is None else self._proved(reduced)
-            if reduced is not None and proof is not None and (best is None or size_of(reduced) < best[0]):
-                best = (size_of(reduced), *proof)
-                break  # the first start that leads anywhere is one of small integers
-        if best is None:
-            return start, verified(self.mechanism, start)
-        better = self._by_hypothesis(best[1])
-        case, proof_of = better if better is not None else best[1:]
-        return self._simplest_lie(case, proof_of)
+            if proof is not None:
+                return self._simplest_lie(*(self._by_hypothesis(proof[0]) or proof))
+        start = counterexample_of(self.name, found, b)
+        return start, verified(self.mechanism, start)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
@@ -113,6 +106,7 @@ class Shrinker:
         return measure(self.mechanism, self.name, pools, np.random.default_rng(self.seed), self.positive, self.tries)
 
     def _failing(self, pools: Batch) -> tuple[Measurement, NDArray[np.int64]]:
+        """The measurement of pools, and the indices of those that fail and are allowed."""
         found = self._measure(pools)
         return found, np.flatnonzero((found.margin >= self.least) & self.accepts(pools))
 
@@ -120,24 +114,22 @@ class Shrinker:
     def _late(self) -> bool:
         return time.perf_counter() > self.deadline
 
-    def _drawn(self, start: Counterexample) -> Batch | None:
+    def _drawn(self, pool: Batch) -> Batch | None:
         """A pool of small integers on which the property fails, of the smallest shape that has one."""
         rng = np.random.default_rng(self.seed)
-        weights = bool((start.instance.weights != 1).any())
-        limits = bool(np.isfinite(start.instance.task_limits).any())
+        weights, limits = bool((pool.weights != 1).any()), bool(np.isfinite(pool.limits).any())
         number = 8 if self.slow else 150 if self.name.startswith("strategy-proof") else 500
         for options in ({}, {"weights": weights, "limits": limits}) if weights or limits else ({},):
             for shape in SMALL_SHAPES:
-                if self._late or shape > (start.instance.n_users, np.inf):
+                if self._late or shape > (pool.n_users, np.inf):
                     break
                 pools = random_pools(rng, "integers", shape, number, positive=self.positive, **options)
-                proved = self._first_proved(pools)
-                if proved is not None:
+                if (proved := self._first_proved(pools)) is not None:
                     return proved
         return None
 
     def _rounded(self, pool: Batch) -> Batch | None:
-        """The same pool in integers up to 8, resource by resource, or in as few digits as will do."""
+        """The same pool in integers up to 8, resource by resource, or in the fewest digits for which it still fails."""
         d, c = pool.demands[0], pool.capacities[0]
         largest = np.maximum(d.max(axis=0), c)
         for top in (LARGEST, 16, 100, 1000, 10_000):
@@ -147,9 +139,9 @@ class Shrinker:
                 return pools
         return None
 
-    def _reduced(self, pools: Batch) -> Batch | None:
-        """One user, resource or number less at a time, for as long as the property fails; None if it does not."""
-        if self._first_proved(pools) is None:
+    def _reduced(self, pools: Batch | None) -> Batch | None:
+        """The pool with one user, resource or number less at a time, while the property fails; None if it does not."""
+        if pools is None or self._first_proved(pools) is None:
             return None
         while not self._late:
             now = size_of(pools)
@@ -161,7 +153,7 @@ class Shrinker:
         return pools
 
     def _first_proved(self, pools: Batch, below: tuple[Any, ...] | None = None) -> Batch | None:
-        """The smallest of the pools on which the property is proved to fail, of the first few."""
+        """The smallest of the pools on which the property is proved to fail, of the first ``PROOFS``."""
         found, failing = self._failing(pools)
         sizes = {int(b): size_of(pools, int(b)) for b in failing}
         for b in sorted((b for b in sizes if below is None or sizes[b] < below), key=lambda b: sizes[b])[:PROOFS]:
@@ -204,7 +196,7 @@ class Shrinker:
                 yield moves[first : first + step]
 
     def _proved(self, pools: Batch) -> tuple[Counterexample, Verified] | None:
-        """The case that one pool makes, if it is believed."""
+        """The counterexample that one pool makes, if it is confirmed."""
         found, failing = self._failing(pools)
         if not len(failing):
             return None
@@ -213,12 +205,12 @@ class Shrinker:
         return (case, proof) if proof.believed else None
 
     def _by_hypothesis(self, case: Counterexample) -> tuple[Counterexample, Verified] | None:
-        """Anything smaller that Hypothesis finds; None without it, or if there is none."""
+        """A smaller counterexample that Hypothesis finds; None if there is none, or without Hypothesis."""
         try:
             from hypothesis import HealthCheck, Phase, find, settings, target
             from hypothesis import strategies as st
             from hypothesis.errors import HypothesisException
-        except ImportError:  # it comes with the extra "test"; the steps before did the most of it
+        except ImportError:  # it comes with the extra "testing"; the steps before shrink most of the way
             return None
         start = Batch.of_instance(case.instance)
         bound, best = size_of(start), None
@@ -237,10 +229,8 @@ class Shrinker:
             weights = np.ones(users)
             if bound[3]:
                 weights = np.array(draw(st.lists(st.integers(1, 4), min_size=users, max_size=users)), dtype=float)
-            return Batch(
-                np.array([demands], dtype=float), np.array([room], dtype=float), weights[None],
-                np.full((1, users), np.inf),
-            )  # fmt: skip
+            numbers = np.array([demands], dtype=float), np.array([room], dtype=float)
+            return Batch(*numbers, weights[None], np.full((1, users), np.inf))
 
         def breaks(pools: Batch) -> bool:
             nonlocal best, bound
@@ -257,12 +247,12 @@ class Shrinker:
             max_examples=40 if self.slow else EXAMPLES, database=None, deadline=None,
             suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.target, Phase.shrink),
         )  # fmt: skip
-        with contextlib.suppress(HypothesisException):  # as when there is no example; what was found is kept above
+        with contextlib.suppress(HypothesisException):  # as for no example; `best` keeps what was found
             find(smaller(), breaks, settings=wanted, random=random.Random(self.seed))
         return best
 
     def _simplest_lie(self, case: Counterexample, proof: Verified) -> tuple[Counterexample, Verified]:
-        """The same pool with a lie of small numbers, where one gains at least a quarter as much."""
+        """The same pool with a lie of small numbers, if one gains at least a quarter as much."""
         if case.lie is None or len(SIMPLE) ** case.instance.n_resources * self.each > 2.0:
             return case, proof
         start = Batch.of_instance(case.instance)
@@ -295,18 +285,7 @@ class Shrinker:
 
 
 def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], seconds: float) -> Instance:
-    """A smaller cluster on which something still fails: fewer users, servers and resources, smaller numbers.
-
-    It stops after so many seconds; where nothing smaller fails, it is the cluster itself.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[3, 2], [1, 4]], [[4, 4], [6, 7]])
-    >>> small = smaller_cluster(cluster, lambda other: other.demands[0, 0] > 1, 5.0)
-    >>> small.demands, small.capacities
-    (array([[2.]]), array([[1.]]))
-    """
+    """The smallest cluster found on which ``fails`` still holds: fewer users, servers, resources, smaller numbers."""
     end = time.perf_counter() + seconds
     again = True
     while again:
@@ -321,7 +300,7 @@ def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], secon
 
 
 def _one_step_smaller(instance: Instance) -> Iterator[Instance]:
-    """Everything one step smaller, the largest steps first."""
+    """Clusters that are one step smaller, the largest steps first."""
     demands, capacities, eligible = instance.demands, instance.capacities, instance.eligible
     for kept in _all_but_one(instance.n_users):
         yield instance.select_users(kept)
@@ -342,12 +321,12 @@ def _one_step_smaller(instance: Instance) -> Iterator[Instance]:
 
 
 def _all_but_one(size: int) -> Iterator[NDArray[np.int64]]:
-    """What is left of so many when one goes; nothing of one."""
+    """Indices without one of them, for each; nothing for a single one."""
     yield from (np.delete(np.arange(size), k) for k in range(size) if size > 1)
 
 
 def _if_valid(instance: Instance, **changes: Any) -> Iterator[Instance]:
-    """The instance with changes, its labels new; nothing where that is none, as with a user left without demands."""
+    """The instance with changes and default labels; nothing where it is invalid, as for a user without demands."""
     names = ("demands", "capacities", "eligible", "weights", "task_limits")
     with contextlib.suppress(InvalidInstance):
         yield Instance(**{name: getattr(instance, name) for name in names} | changes)

@@ -1,12 +1,14 @@
-"""A witness is believed only after it has been computed again, by other means than those that found it."""
+"""Verification of a witness: it is computed again, and its margin taken after all errors are allowed for."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,28 +33,30 @@ from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy
 from fairopt.properties.answers import checked
-from fairopt.properties.exact.margins import MARGINS, BoundedAnswer, Counterexample, ExactAnswer, alone, cut, envies
 from fairopt.properties.exact.pool import ExactPool, alpha_fair, ffmra, leximin, max_sum, mlf_drs
-from fairopt.properties.misreports.search import lying_instance
+from fairopt.properties.misreports.best import lying_instance
 from fairopt.properties.uncertainty import error_bound
+from fairopt.properties.units import TRACE, quotient
 
-__all__ = ["Recomputed", "Verified", "recomputed", "second_answer", "verified"]
+__all__ = ["Counterexample", "Recomputed", "Verified", "recomputed", "second_answer", "verified"]
 
 Row = list[Fraction]
 
-LEAST = 1e-9  # of a margin that is believed; those of exact fractions are exact
+LEAST = 1e-9  # margin of a witness that is believed; those of exact fractions are exact
 ROOTS = Fraction(1, 10**25)  # error of what was computed to fifty digits
 APART = 1e-3  # relative: two methods further apart than this do not confirm each other
-TIMES = 10  # a margin must be so many times what two methods differ by
-AGAIN = Fraction(1, 10**6)  # error granted to mechanisms that cannot be computed in another way
+TIMES = 10  # times the difference of two methods: the error allowed for
+AGAIN = Fraction(1, 10**6)  # error allowed for where a mechanism cannot be computed in another way
+
+FULL = Fraction(1, 10**6)  # a resource counts as full if less than this is left over, where answers are not exact
 
 
-class _AnswersOtherwiseError(OutOfDomain):
-    """A mechanism that is random, or remembers."""
+class _NotDeterministicError(OutOfDomain):
+    """Two calls of a mechanism differ."""
 
 
 class _TiedError(OutOfDomain):
-    """A policy for which two solvers give different answers, both certified."""
+    """Two solvers give different answers to a policy, both certified."""
 
     def __init__(self, message: str, first: Allocation) -> None:
         super().__init__(message)
@@ -60,30 +64,49 @@ class _TiedError(OutOfDomain):
 
 
 @dataclass(frozen=True)
-class Recomputed:
-    """Every answer that a notion allows (corners of them, where there are many), how far off they may be, and how.
+class Counterexample:
+    """What is said to break a property: an instance on one pool, the user concerned, and what changes."""
 
-    Attributes
-    ----------
-    answers : tuple of ExactAnswer
-        At least one.
-    error : list of Fraction
-        By how many tasks each user's may be off, in every answer.
-    how : str
-        How it was computed.
-    """
+    property: str  # by its canonical name
+    instance: Instance
+    user: int  # the user who loses, envies, lies or could run more
+    lie: tuple[float, ...] | None = None  # the demands that it reports
+    changed: Instance | None = None  # the instance after a user has left or a capacity has grown
+
+
+@dataclass(frozen=True)
+class ExactAnswer:
+    """Tasks of all users, what they hold, and by how many tasks each user's may be off, in fractions."""
+
+    tasks: Row
+    bundles: list[Row]
+    error: Row
+
+    def least(self, j: int) -> Fraction:
+        """Tasks of a user at least."""
+        return self.tasks[j] - self.error[j]
+
+    def most(self, j: int) -> Fraction:
+        """Tasks of a user at most."""
+        return self.tasks[j] + self.error[j]
+
+    def held(self, j: int) -> Row:
+        """What a user holds at least."""
+        part = max(1 - self.error[j] / self.tasks[j], Fraction(0)) if self.tasks[j] else Fraction(1)
+        return [b * part for b in self.bundles[j]]
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """Every answer that a notion allows (at least one, and all corners where there are many), and how it was found."""
 
     answers: tuple[ExactAnswer, ...]
-    error: Row
     how: str
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A margin that is left when all errors are granted, relative, and how it was computed; believed if positive.
-
-    ``random`` says that the mechanism answered otherwise when it was asked again.
-    """
+    """A relative margin after all errors are allowed for, and how it was computed; ``random``: two calls differ."""
 
     margin: float
     how: str
@@ -98,36 +121,28 @@ class Verified:
 def verified(mechanism: Any, case: Counterexample) -> Verified:
     """Compute a witness again, independently of how it was found.
 
-    The margin is at most 0 if it does not break the property, or if that could not be confirmed; ``how`` says why.
-    Where solvers give different answers, both certified, the one that is given has to be efficient.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.properties.exact.margins import Counterexample
-    >>> pool = fo.Instance([[1, 1], [1, 1]], [1, 1])
-    >>> verified(fo.KDF(2), Counterexample("strategy-proof", pool, 0, (0.5, 0.5)))
-    Verified(margin=0.3333333333333333, how='exact fractions', random=False)
+    The margin is at most 0 if the property is not broken, or if that could not be confirmed; ``how`` says why. Where
+    solvers give different answers, both certified, the mechanism's own answer is tested for Pareto efficiency.
     """
     pool = ExactPool.of(case.instance)
-    if case.instance.n_servers == 1 and not alone(pool, case.user):
-        return Verified(-np.inf, f"user {case.instance.users[case.user]!r} may run no tasks, so nothing is lost to it")
+    if case.instance.n_servers == 1 and not _alone(pool, case.user):
+        return Verified(-np.inf, f"user {case.instance.users[case.user]!r} may run no tasks, so it loses nothing")
     try:
         return _verified(mechanism, case, pool)
-    except _AnswersOtherwiseError as refusal:
+    except _NotDeterministicError as refusal:
         return Verified(-np.inf, f"could not be computed again: {refusal}", True)
     except FairoptError as refusal:
         return Verified(-np.inf, f"could not be computed again: {refusal}")
-    except Exception as error:  # of the mechanism itself, or of a library that it or a solver uses
+    except Exception as error:  # any exception of the mechanism or of a solver
         return Verified(-np.inf, f"could not be confirmed: {type(error).__name__}: {error}")
 
 
 def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified:
-    """By another way; where two ways find different optima, by the answer that is given."""
+    """The margin by a second computation; where two methods find different optima, by the mechanism's own answer."""
     try:
         truth = recomputed(mechanism, case.instance)
     except _TiedError as tied:
-        if case.property != "pareto":  # that a dominated answer is optimal too is what there is to say
+        if case.property != "pareto":  # a dominated answer that is optimal too is the finding
             raise
         truth = _by_running_again(mechanism, tied.first, str(tied))
     other = None
@@ -139,37 +154,23 @@ def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified
     if case.property == "bottleneck" and len(truth.answers) > 1:
         return Verified(-np.inf, f"{how}: there are many optima")
     if case.property == "envy-free" and len(truth.answers) > 1:
-        # what a user would run on another's bundle is concave in the tasks, so who envies the same other at all corners
-        # envies it between them; who envies different ones may envy nobody there
-        found = [BoundedAnswer(one, truth.error) for one in truth.answers]
+        # what a user would run on another's bundle is concave in the tasks: a user who envies the same other at all
+        # corners envies it between them; one who envies different users need not envy any there
         others = (k for k in range(case.instance.n_users) if k != case.user)
-        return Verified(float(max(min(envies(pool, case.user, k, one) for one in found) for k in others)), how)
-    measure = MARGINS[case.property]
-    then = other or truth
-    margins = [
-        measure(pool, case, BoundedAnswer(one, truth.error), BoundedAnswer(two, then.error))
-        for one in truth.answers
-        for two in (other.answers if other is not None else (one,))
-    ]
-    return Verified(float(min(margins)), how)
+        return Verified(float(max(min(_envies(pool, case.user, k, one) for one in truth.answers) for k in others)), how)
+    pairs = ((one, two) for one in truth.answers for two in (other.answers if other is not None else (one,)))
+    return Verified(float(min(MARGINS[case.property](pool, case, one, two) for one, two in pairs)), how)
 
 
 def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
-    """What a mechanism answers on one pool, by another way than its own where there is one.
+    """Answers of a mechanism on one pool, by an independent computation where there is one.
 
     Exact fractions for leximin of any share, for the largest sum of shares (all corners) and for bundles; fifty digits
-    where shares or alpha-fairness have roots. For other policies two solvers of the general method, which must agree;
-    for other mechanisms there is no second way, so they are run again. Raises a `FairoptError` if there is no answer,
-    or two ways to it disagree.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> recomputed(fo.DRF(), fo.Instance([[2, 3], [2, 1]], [6, 4])).answers[0].tasks
-    [Fraction(16, 21), Fraction(12, 7)]
+    where shares or alpha-fairness have roots. For other policies two methods must agree; other mechanisms are run
+    again. Raises a `FairoptError` if there is no answer, or two methods disagree.
     """
     if instance.n_servers > 1 or int(instance.counts[0]) > 1:
-        raise OutOfDomain(f"{instance!r}: witnesses are computed again on one pool; use instance.pooled()")
+        raise OutOfDomain(f"{instance!r}: witnesses are verified on one pool; use instance.pooled()")
     policy = NashWelfare() if type(mechanism) is BottleneckFairness else mechanism
     part = [j for j in range(instance.n_users) if instance.task_limits[j] > 0]
     if type(policy) is Policy and part:
@@ -196,19 +197,19 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
     assert isinstance(single, (Leximin, MaxMin, Total, AlphaFair))
     single.share.coefficients(instance)  # OutOfDomain, as for the policy itself
     worth, error, how = _coefficients(single.share, pool, instance)
-    if isinstance(single, (Leximin, MaxMin)):  # of all max-min points fairopt answers the leximin
-        return Recomputed((_answer_of_tasks(pool, leximin(pool, worth)),), _error_of(pool, error), how)
+    if isinstance(single, (Leximin, MaxMin)):  # fairopt's max-min answer is the leximin one
+        return Recomputed((_exact(pool, leximin(pool, worth), error),), how)
     if isinstance(single, Total) or single.alpha == 0:
         corners = max_sum(pool, worth)
         if corners is None:
             return None
         many = f", at each of {len(corners)} optimal corners" if len(corners) > 1 else ""
-        return Recomputed(tuple(_answer_of_tasks(pool, x) for x in corners), _error_of(pool, error), how + many)
+        return Recomputed(tuple(_exact(pool, tasks, error) for tasks in corners), how + many)
     near = policy.allocate(instance).tasks
     found = alpha_fair(pool, worth, single.alpha, near.tolist())
     if found is None:
         return None
-    return Recomputed((_answer_of_tasks(pool, found),), _error_of(pool, ROOTS), "optimality conditions to 30 digits")
+    return Recomputed((_exact(pool, found, ROOTS),), "optimality conditions to 30 digits")
 
 
 def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instance: Instance) -> Recomputed | None:
@@ -218,21 +219,16 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
     aggregated = [c for c in policy.constraints if isinstance(c, GlobalAggregateResource)]
     if not kinds:
         held = mlf_drs(pool, base.growth)
-    elif base == FairShareBase() and sorted(k.__name__ for k in kinds) == [
-        AtMostRequested.__name__, GlobalAggregateResource.__name__,
-    ]:  # fmt: skip
+    elif base == FairShareBase() and len(kinds) == 2 and set(kinds) == {AtMostRequested, GlobalAggregateResource}:
         held = ffmra(pool, aggregated[0].units)
     else:
         return None
-    tasks = [
-        cut(min(b / d for b, d in zip(bundle, row, strict=True) if d), limit)
-        for bundle, row, limit in zip(held, pool.demands, pool.limits, strict=True)
-    ]
-    return Recomputed((ExactAnswer(tasks, held),), _error_of(pool, Fraction(0)), "exact fractions")
+    tasks = [_cut(_tasks_within(held[j], row), pool.limits[j]) for j, row in enumerate(pool.demands)]
+    return Recomputed((_exact(pool, tasks, Fraction(0), held),), "exact fractions")
 
 
 def _coefficients(share: Share, pool: ExactPool, instance: Instance) -> tuple[Row, Fraction, str]:
-    """Coefficients of a share by its definition, how far off they may be, and how they were found."""
+    """Coefficients of a share by its definition, how far off they may be, and how they were computed."""
     ratios, exact = pool.ratios, (Fraction(0), "exact fractions")
     if type(share) is Tasks:
         return [Fraction(1)] * len(ratios), *exact
@@ -240,7 +236,7 @@ def _coefficients(share: Share, pool: ExactPool, instance: Instance) -> tuple[Ro
         return [max(row) for row in ratios], *exact
     if type(share) is KDominantShare and share.rank_weights is None:
         largest = [sorted(row, reverse=True)[: share.k] for row in ratios]
-        return [_product([r for r in row if r or share.short == "refuse"]) for row in largest], *exact
+        return [prod((r for r in row if r or share.short == "refuse"), start=Fraction(1)) for row in largest], *exact
     if type(share) is ResourceShare:
         i = instance.resource_index(share.resource)
         return [row[i] for row in ratios], *exact
@@ -256,9 +252,7 @@ def _norm(row: Row, p: float) -> Fraction:
     with localcontext() as context:
         context.prec = 50
         power = Decimal(str(p))
-        powers = (
-            (Decimal(r.numerator) / Decimal(r.denominator)) ** power for r in row if r
-        )  # fmt: skip
+        powers = ((Decimal(r.numerator) / Decimal(r.denominator)) ** power for r in row if r)
         return Fraction(sum(powers, Decimal(0)) ** (1 / power))
 
 
@@ -266,43 +260,41 @@ def _norm(row: Row, p: float) -> Fraction:
 
 
 def _by_second_way(mechanism: Any, instance: Instance) -> Recomputed:
-    """By solvers of the general method that agree, or simply again."""
+    """By two methods that agree, or by a second run."""
     first = checked(mechanism, instance.replace())
     found = second_answer(mechanism, first)
     if found is None:
         return _by_running_again(mechanism, first)
     apart = _difference(first, found[0])
     if apart > APART:
-        raise _TiedError(f"two routes differ by {apart:.1g} of what a user could run alone", first)
+        raise _TiedError(f"two methods differ by {apart:.1g} of what a user could run alone", first)
     return _with_error(first, *found)
 
 
 def _by_running_again(mechanism: Any, first: Allocation, instead: str = "") -> Recomputed:
-    """What a mechanism answers when it is run again, where there is no other way, or another does not settle it."""
+    """The answer of a second run, where no other method is known, or another does not settle it."""
     second = checked(mechanism, first.instance.replace())
     if (apart := _difference(first, second)) > float(AGAIN):
-        raise _AnswersOtherwiseError(
-            f"it answers otherwise when asked again (by {apart:.1g} of what a user runs alone)"
-        )
+        raise _NotDeterministicError(f"two calls differ by {apart:.1g} of what a user runs alone")
     how = "run again, and measured in fractions"
     return _with_error(first, second, f"its own answer, {how}; {instead}" if instead else how)
 
 
 def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
-    """An answer, with what it may be off by two of them."""
-    # solvers can stop at the same wrong place of a flat optimum, so the proved gaps bound what is believed too
+    """An answer, and how far off it may be, judging by a second one."""
+    # solvers can stop at the same wrong point of a flat optimum, so the proved gaps count too
     off = np.maximum(error_bound(first), error_bound(second)) * np.asarray(first.tasks)
     granted = max(TIMES * Fraction(_difference(first, second)), AGAIN)
     pool = ExactPool.of(first.instance)
-    error = [max(granted * alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
-    return Recomputed((_in_fractions(first),), error, how)
+    error = [max(granted * _alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
+    bundles = [[Fraction(float(v)) for v in row] for row in first.bundles[:, 0]]
+    return Recomputed((ExactAnswer([Fraction(float(x)) for x in first.tasks], bundles, error),), how)
 
 
 def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] | None:
-    """The answer of a second way than the one that answered first, and its name.
+    """The answer of the general method with another solver than that of ``first``, and both names; None without one.
 
-    By the general method with another solver than that of ``first``; None where there is none, as for mechanisms that
-    are not policies.
+    Mechanisms that are not policies have none.
     """
     if not isinstance(mechanism, Policy) or "solver" not in inspect.signature(mechanism.allocate).parameters:
         return None
@@ -310,51 +302,120 @@ def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] |
     for solver in (s for s in CONE_CHAIN if s in here and s != first.certificate.solver):
         with contextlib.suppress(FairoptError):  # the next solver may do
             second = mechanism.allocate(first.instance, method="cone", solver=solver)
-            return second, f"two routes ({first.certificate.method}, {solver}) agree"
+            return second, f"two methods ({first.certificate.method}, {solver}) agree"
     return None
 
 
-def _error_of(pool: ExactPool, part: Fraction) -> Row:
-    """So much of what each user could run alone."""
-    return [part * alone(pool, j) for j in range(len(pool.demands))]
+def _exact(pool: ExactPool, tasks: Row, part: Fraction, bundles: list[Row] | None = None) -> ExactAnswer:
+    """An answer whose error is a part of what each user could run alone; bundles are tasks times demands by default."""
+    held = bundles or [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)]
+    return ExactAnswer(tasks, held, [part * _alone(pool, j) for j in range(len(tasks))])
 
 
 def _difference(one: Allocation, other: Allocation) -> float:
     alone = np.minimum(one.instance.tasks_alone[:, 0], one.instance.task_limits)
     differing = np.abs(one.tasks - other.tasks)
-    worst = float(np.divide(differing, alone, out=np.zeros_like(differing), where=alone > 0).max(initial=0.0))
+    worst = float(quotient(differing, alone).max(initial=0.0))
     if one.given_bundles is not None and other.given_bundles is not None:
         held = np.abs(one.given_bundles - other.given_bundles)[:, 0] / np.maximum(one.instance.total_capacities, 1e-300)
         worst = max(worst, float(held.max(initial=0.0)))
     return worst
 
 
-def _in_fractions(answer: Allocation) -> ExactAnswer:
-    bundles = [[Fraction(float(v)) for v in row] for row in answer.bundles[:, 0]]
-    return ExactAnswer([Fraction(float(x)) for x in answer.tasks], bundles)
-
-
 def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance) -> Recomputed:
-    """With those who take no part, who have nothing."""
+    """The answers with the users of a task limit of 0, who run nothing."""
     where = {j: k for k, j in enumerate(part)}
-    nothing = [Fraction(0)] * instance.n_resources
-    answers = tuple(
-        ExactAnswer(
-            [a.tasks[where[j]] if j in where else Fraction(0) for j in range(instance.n_users)],
-            [a.bundles[where[j]] if j in where else nothing for j in range(instance.n_users)],
-        )
-        for a in found.answers
-    )
-    error = [found.error[where[j]] if j in where else Fraction(0) for j in range(instance.n_users)]
-    return Recomputed(answers, error, found.how)
+    zero, nothing = Fraction(0), [Fraction(0)] * instance.n_resources
+
+    def whole(values: list[Any], otherwise: Any) -> list[Any]:
+        return [values[where[j]] if j in where else otherwise for j in range(instance.n_users)]
+
+    parts = ((whole(a.tasks, zero), whole(a.bundles, nothing), whole(a.error, zero)) for a in found.answers)
+    return Recomputed(tuple(ExactAnswer(*part) for part in parts), found.how)
 
 
-def _answer_of_tasks(pool: ExactPool, tasks: Row) -> ExactAnswer:
-    return ExactAnswer(tasks, [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)])
+# -- margins ----------------------------------------------------------------------------------------------------------
 
 
-def _product(numbers: Row) -> Fraction:
-    out = Fraction(1)
-    for number in numbers:
-        out *= number
-    return out
+def _pareto_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
+    j, limit = case.user, pool.limits[case.user]
+    left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
+    more = _tasks_within(left, pool.demands[j])
+    more = more if limit is None else min(more, limit - found.most(j))
+    runs, own = found.tasks[j], _slice(pool, j)
+    return more / (runs if runs > Fraction(TRACE) * own else own)
+
+
+def _sharing_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
+    own = _slice(pool, case.user)
+    return 1 - found.most(case.user) / own
+
+
+def _envies(pool: ExactPool, j: int, k: int, found: ExactAnswer) -> Fraction:
+    """How much user j envies user k."""
+    runs = _tasks_within(found.held(k), pool.demands[j])
+    wanted = _cut(pool.weights[j] / pool.weights[k] * runs, pool.limits[j])
+    return (wanted - found.most(j)) / max(_slice(pool, j), found.tasks[j])
+
+
+def _envy_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
+    others = (k for k in range(len(pool.demands)) if k != case.user)
+    return max((_envies(pool, case.user, k, found) for k in others), default=Fraction(-1))
+
+
+def _bottleneck_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
+    j, limit = case.user, pool.limits[case.user]
+    if limit is not None and found.most(j) >= limit:
+        return Fraction(-1)
+    left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
+    part, worst = pool.weights[j] / sum(pool.weights), Fraction(1)
+    for c, d, v in zip(pool.capacities, pool.demands[j], left, strict=True):
+        if v / c <= FULL:  # it may be
+            worst = min(worst, 1 - d * found.most(j) / c / part)
+    return worst
+
+
+def _lie_margin(pool: ExactPool, case: Counterexample, truth: ExactAnswer, lied: ExactAnswer) -> Fraction | float:
+    j = case.user
+    lying = _cut(_tasks_within(lied.held(j), pool.demands[j]), pool.limits[j])
+    if lying <= _alone(pool, j) / 10**9:
+        return Fraction(-1)
+    return np.inf if truth.tasks[j] <= truth.error[j] else lying / truth.most(j) - 1
+
+
+def _loss_margin(pool: ExactPool, case: Counterexample, before: ExactAnswer, after: ExactAnswer) -> Fraction:
+    assert case.changed is not None
+    there = case.changed.users.index(case.instance.users[case.user])
+    had = before.least(case.user)
+    return 1 - after.most(there) / had if had > 0 else Fraction(-1)
+
+
+MARGINS: dict[str, Callable[[ExactPool, Counterexample, ExactAnswer, ExactAnswer], Fraction | float]] = {
+    "pareto": _pareto_margin,
+    "sharing-incentive": _sharing_margin,
+    "envy-free": _envy_margin,
+    "bottleneck": _bottleneck_margin,
+    "strategy-proof": _lie_margin,
+    "strategy-proof-boosting": _lie_margin,
+    "population-monotone": _loss_margin,
+    "resource-monotone": _loss_margin,
+}
+
+
+def _alone(pool: ExactPool, j: int) -> Fraction:
+    """Tasks that a user could run with everything, up to its limit."""
+    return _cut(_tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
+
+
+def _slice(pool: ExactPool, j: int) -> Fraction:
+    part = pool.weights[j] / sum(pool.weights)
+    return _cut(part * _tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
+
+
+def _tasks_within(bundle: Row, demands: Row) -> Fraction:
+    return min(b / d for b, d in zip(bundle, demands, strict=True) if d)
+
+
+def _cut(tasks: Fraction, limit: Fraction | None) -> Fraction:
+    """No more tasks than a limit."""
+    return tasks if limit is None else min(tasks, limit)

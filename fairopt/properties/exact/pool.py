@@ -1,12 +1,12 @@
-"""One pool computed again without `fairopt.methods`: in exact fractions, or to fifty digits where roots are in the way.
+"""One pool computed again without `fairopt.methods`: in exact fractions, or to fifty digits where there are roots.
 
-Written from the definitions, for the few users and resources of a witness: slow, short, and sharing nothing with the
-methods whose answers it is held against.
+Written from the definitions, for the few users and resources of a witness: slow, short, and without any code of the
+methods whose answers it verifies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, DecimalException, localcontext
 from fractions import Fraction
@@ -19,15 +19,13 @@ from scipy.optimize import nnls
 
 from fairopt.instance import Instance
 
-__all__ = [
-    "ExactPool", "alpha_fair", "ffmra", "leximin", "max_sum", "mlf_drs",
-]  # fmt: skip
+__all__ = ["ExactPool", "alpha_fair", "ffmra", "leximin", "max_sum", "mlf_drs"]
 
 Row = list[Fraction]
 
 DIGITS = 50  # of Newton's method on prices
 CLOSE = Decimal(10) ** -35  # how well its conditions must hold
-MOST_CORNERS = 20_000  # combinations of conditions looked at for the corners of a polytope
+MOST_CORNERS = 20_000  # combinations of conditions tried for the corners of a polytope
 
 
 @dataclass(frozen=True)
@@ -107,11 +105,10 @@ def max_sum(pool: ExactPool, worth: Row) -> list[Row] | None:
 
 
 def alpha_fair(pool: ExactPool, per_task: Row, alpha: float, near: Sequence[float]) -> Row | None:
-    """Tasks of weighted alpha-fairness to thirty digits, alpha > 0, or None if Newton's method does not get there.
+    """Tasks of weighted alpha-fairness to thirty digits, alpha > 0, or None if Newton's method does not converge.
 
-    ``near`` is where to start, and no evidence: what is returned fulfils the conditions that are necessary and
-    sufficient: at prices ``p`` of the full resources user j wants
-    ``x_j = min(T_j, (w_j^alpha c_j^(1-alpha) / (g_j . p))^(1/alpha))``.
+    ``near`` is only the start: what is returned fulfils the necessary and sufficient conditions that at prices ``p`` of
+    the full resources user j runs ``x_j = min(T_j, (w_j^alpha c_j^(1-alpha) / (g_j . p))^(1/alpha))``.
     """
     with localcontext() as context:
         context.prec = DIGITS
@@ -140,7 +137,8 @@ def _alpha_fair(pool: ExactPool, per_task: Row, alpha: Decimal, near: Sequence[f
     start = nnls(floats[below][:, full] / marginal[below, None], np.ones(int(below.sum())))[0]
     typical = float(start.max()) or 1.0
     order = sorted(range(len(full)), key=lambda i: -start[i])
-    for k in _sizes_near(int((start > 1e-9 * typical).sum()), len(full)):
+    likely = int((start > 1e-9 * typical).sum())
+    for k in sorted(range(1, len(full) + 1), key=lambda size: abs(size - likely)):
         for chosen in combinations(order, k):
             priced = [int(full[i]) for i in chosen]
             prices = [Decimal(repr(float(max(start[i], 1e-3 * typical)))) for i in chosen]
@@ -182,7 +180,7 @@ def _newton(
 
 
 def mlf_drs(pool: ExactPool, growth: str) -> list[Row]:
-    """Bundles of MLF-DRS (Hamzeh et al., MLF-DRS, Algorithm 1)."""
+    """Bundles of MLF-DRS (Hamzeh et al. 2019, Algorithm 1)."""
     dominant = _dominant(pool)
     held = [[Fraction(0)] * len(pool.capacities) for _ in pool.demands]
     for i, capacity in enumerate(pool.capacities):
@@ -201,7 +199,7 @@ def mlf_drs(pool: ExactPool, growth: str) -> list[Row]:
 
 
 def ffmra(pool: ExactPool, units: str) -> list[Row]:
-    """Bundles of FFMRA, which H-FFMRA is on one pool (Hamzeh et al., H-FFMRA, section IV)."""
+    """Bundles of FFMRA, which H-FFMRA is on one pool (Hamzeh et al. 2020, section IV)."""
     dominant, users = _dominant(pool), range(len(pool.demands))
     sizes = pool.ratios if units == "share" else pool.demands
     of_dominant = sum((sizes[j][dominant[j]] for j in users), Fraction(0))
@@ -231,7 +229,7 @@ def ffmra(pool: ExactPool, units: str) -> list[Row]:
 
 
 def solve_equations(a: Sequence[Sequence[Any]], b: Sequence[Any]) -> list[Any] | None:
-    """The solution of square linear equations in fractions or decimals, or None if there is none or many."""
+    """The solution of square linear equations in fractions or decimals; None if there is not exactly one."""
     n = len(b)
     rows = [[*row, v] for row, v in zip(a, b, strict=True)]
     for k in range(n):
@@ -252,13 +250,9 @@ def _dominant(pool: ExactPool) -> list[int]:
 
 
 def _bases(pool: ExactPool, dominant: list[int], i: int) -> Row:
-    """The larger of request and fair share where dominant, the smaller elsewhere; nobody has one of no resource."""
+    """The larger of request and fair share where resource i is dominant, the smaller elsewhere."""
     fair = pool.capacities[i] / len(pool.demands)
     return [max(fair, d[i]) if dominant[j] == i else min(fair, d[i]) for j, d in enumerate(pool.demands)]
-
-
-def _sizes_near(k: int, most_of: int) -> Iterator[int]:
-    yield from sorted(range(1, most_of + 1), key=lambda size: abs(size - k))
 
 
 def _decimal(value: Fraction) -> Decimal:

@@ -1,7 +1,5 @@
 """What papers claim of fairness notions, with verdicts.
 
-* `claim`: one claim with its verdict, and the papers. `claims`: all claims, and their tables.
-* `sharing`: claims of DRF, CEEI, DRFH, k-DF, MLF-DRS and H-FFMRA.
-* `tradeoff`: claims of FDS, GFJ and p-norm fairness.
+* `claims`: one claim, the papers, all claims, and their tables. `claims.csv` and `cases.csv` hold the claims, and the
+  instances that decide them.
 """
-

@@ -1,48 +1,178 @@
-"""What the literature claims of fairness notions, and whether it is so."""
+"""What papers claim of fairness notions, and whether it is so; the claims are in ``claims.csv`` and ``cases.csv``.
+
+In the tables, numbers of a row are separated by spaces and rows by semicolons; users count from 0. ``searched`` counts
+the instances of a search for a counterexample: half with positive demands and half with zeros, 2 to 4 users, 2 or 3
+resources, small integers, and six families of lies each (on servers: 2 users, 2 servers, 2 resources);
+``tests/properties/literature/test_claims.py`` repeats a part of it.
+"""
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.properties.literature.claim import OTHER, PAPERS, Case, Claim
-from fairopt.properties.literature.sharing import ONE_POOL
-from fairopt.properties.literature.tradeoff import TRADEOFF
+from fairopt.instance import Instance
+from fairopt.policies.registry import named_policy
+from fairopt.properties.names import PROPERTIES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 __all__ = ["OTHER", "PAPERS", "Case", "Claim", "claims", "markdown", "summary", "tables"]
 
-TABLE = tuple(sorted((*ONE_POOL, *TRADEOFF), key=lambda claim: list(PAPERS).index(claim.paper)))
+PAPERS = {
+    "Ghodsi et al. 2011": "Dominant Resource Fairness (DRF, CEEI), NSDI",
+    "Wang et al. 2014": "Dominant Resource Fairness with Heterogeneous Servers (DRFH), INFOCOM",
+    "Jiang and Wu 2021": "Multi-resource Allocation in Cloud Data Centers (2-DF, k-DF)",
+    "Jiang and Wu 2018": "2-Dominant Resource Fairness (2-DF), slides",
+    "Hamzeh et al. 2019": "MLF-DRS: A Multi-level Fair Resource Allocation Algorithm",
+    "Joe-Wong et al. 2013":
+        "Multi-Resource Allocation: Fairness-Efficiency Tradeoffs in a Unifying Framework (FDS, GFJ)",
+    "Hamzeh et al. 2020": "H-FFMRA: A Multi Resource Fully Fair Resources Allocation Algorithm (FFMRA)",
+}
+# What papers claim beside the properties that `check` and `audit` know.
+OTHER = {
+    "answer": "what the answer is",
+    "efficiency": "how many tasks run in total",
+    "full-use": "every resource is handed out and used",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An instance that decides a claim, in numbers that can be checked by hand."""
+
+    demands: tuple[tuple[int, ...], ...]  # by user and resource
+    capacities: tuple[Any, ...]  # integers, or tuples of them by server
+    tasks: tuple[Fraction, ...]  # the answer, exactly; or, where it has no short form, the best that has the property
+    breaks: str  # the property that fails here: that of the claim
+    why: str  # in one sentence, in what way
+    mechanism: str | None = None  # as for `named_policy`: that of the claim, or another
+    user: int | None = None  # who loses, envies or lies
+    misreport: tuple[int, ...] | None = None  # the demands that ``user`` reports
+    leaves: int | None = None  # the user who leaves
+    more: tuple[int, ...] | None = None  # the larger capacities
+    after: tuple[Fraction, ...] | None = None  # tasks then, of the users who are left: true tasks of the liar
+    instead: tuple[Fraction, ...] | None = None  # feasible tasks that dominate ``tasks``, or have a larger objective
+
+    @property
+    def instance(self) -> Instance:
+        """The instance, for the package."""
+        return Instance(np.array(self.demands, dtype=float), np.array(self.capacities, dtype=float))
+
+    def __str__(self) -> str:
+        return f"Demands {_rows(self.demands)}; capacities {_rows(self.capacities)}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says of a mechanism, and whether it is so."""
+
+    paper: str  # a key of `PAPERS`
+    where: str  # theorem, section or table
+    mechanism: str  # one of the family claimed about, as for `named_policy`: ``claim.make()`` makes it
+    about: str  # the mechanism in the paper's words, as ``FDS, beta > 1``
+    property: str  # a name of `PROPERTIES` or of `OTHER`
+    says: str  # ``satisfies``, ``violates``, ``not guaranteed`` or a short quotation
+    conditions: str  # under which it is claimed, or under which it is true; empty for none
+    verdict: str  # of the claim, not of the property: ``proved``, ``refuted``, or ``holds on N instances``
+    argument: str
+    cases: tuple[Case, ...] = ()  # instances that decide it: where something fails as claimed, they prove the claim
+    searched: int = 0  # instances searched for a counterexample; none was found unless the verdict is ``refuted``
+    note: str = ""  # what is ambiguous, and the reading taken
+
+    def __post_init__(self) -> None:
+        if self.paper not in PAPERS:
+            raise ValueError(f"unknown paper {self.paper!r}")
+        if self.property not in PROPERTIES and self.property not in OTHER:
+            raise ValueError(f"unknown property {self.property!r}")
+        if self.verdict not in ("proved", "refuted", f"holds on {self.searched:,} instances"):
+            raise ValueError(f"unknown verdict {self.verdict!r}")
+
+    def make(self) -> Any:
+        """Make the mechanism; `InvalidBlock` where it has no optimum (Joe-Wong et al. 2013, Prop. 3 as printed)."""
+        return named_policy(self.mechanism)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, with fractions as text and without what is None."""
+
+        def plain(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+            fractions = ("tasks", "after", "instead")
+            return {k: list(map(str, v)) if k in fractions else v for k, v in fields if v is not None}
+
+        return asdict(self, dict_factory=plain)
+
+
+# -- the two files --------------------------------------------------------------------------------------------------
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split()))
+
+
+def _fractions(text: str) -> tuple[Fraction, ...]:
+    return tuple(map(Fraction, text.split()))
+
+
+def _rows_of(text: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(_integers, text.split(";")))
+
+
+# Columns of cases.csv that are not text.
+READ: dict[str, Callable[[str], Any]] = {
+    "demands": _rows_of, "capacities": lambda text: _rows_of(text) if ";" in text else _integers(text),
+    "tasks": _fractions, "user": int, "misreport": _integers, "leaves": int, "more": _integers, "after": _fractions,
+    "instead": _fractions,
+}  # fmt: skip
+
+
+def _records(name: str) -> list[dict[str, Any]]:
+    with Path(__file__).with_name(name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _table() -> tuple[Claim, ...]:
+    """All claims; a case breaks the property of its claim, for the claim's mechanism unless it names another."""
+    cases = {
+        case.pop("name"): {name: READ.get(name, str)(text) for name, text in case.items() if text}
+        for case in _records("cases.csv")
+    }
+
+    def claim(given: dict[str, Any]) -> Claim:
+        shared = {"breaks": given["property"], "mechanism": given["mechanism"]}
+        chosen = tuple(Case(**(shared | cases[name])) for name in given["cases"].split())
+        return Claim(**(given | {"cases": chosen, "searched": int(given["searched"] or 0)}))
+
+    return tuple(map(claim, _records("claims.csv")))
+
+
+TABLE = _table()
+
+# -- what is asked of them ------------------------------------------------------------------------------------------
 
 
 def claims(paper: str | None = None) -> tuple[Claim, ...]:
     """Every property claim of the papers, with our verdict.
 
-    Parameters
-    ----------
-    paper : str, optional
-        Only those of papers in whose line of `PAPERS` (authors, year, title, notions) these words stand, as
-        ``DRF``, ``k-DF``, ``Joe-Wong`` or ``Hamzeh et al. 2019``.
-
-    Returns
-    -------
-    tuple of Claim
-
-    Raises
-    ------
-    InvalidBlock
-        If there is no such paper.
+    ``paper`` keeps those of papers in whose line of `PAPERS` (authors, year, title, notions) these words stand, as
+    ``DRF``, ``k-DF``, ``Joe-Wong`` or ``Hamzeh et al. 2019``; `InvalidBlock` where there is none.
 
     Examples
     --------
     >>> from fairopt.properties.literature.claims import claims
     >>> [claim.where for claim in claims("MLF-DRS") if claim.verdict == "refuted"][:3]
     ['Theorem 1', 'Theorem 2', 'Theorem 3']
+    >>> claims("k-DF")[2].to_dict()["cases"][0]["tasks"]
+    ['1/6', '2/3']
     """
     if paper is None:
         return TABLE
@@ -54,15 +184,7 @@ def claims(paper: str | None = None) -> tuple[Claim, ...]:
 
 
 def summary(found: Iterable[Claim]) -> str:
-    """How many of each verdict, in a sentence.
-
-    Parameters
-    ----------
-    found : iterable of Claim
-
-    Returns
-    -------
-    str
+    """How many claims have each verdict, in a sentence.
 
     Examples
     --------
@@ -77,16 +199,7 @@ def summary(found: Iterable[Claim]) -> str:
 
 
 def markdown(found: Iterable[Claim] = TABLE) -> str:
-    """A table for a README: one line for each claim, and the witness of each refuted one.
-
-    Parameters
-    ----------
-    found : iterable of Claim, optional
-        All by default.
-
-    Returns
-    -------
-    str
+    """A table in Markdown: a line for each claim, and what refutes those that are refuted.
 
     Examples
     --------
@@ -107,24 +220,9 @@ def markdown(found: Iterable[Claim] = TABLE) -> str:
 
 
 def tables(found: Iterable[Claim] = TABLE, reasons: bool = False) -> list[RenderableType]:
-    """The claims for a terminal, by paper; the library itself prints nothing.
+    """The claims for a terminal, a title and a table for each paper; the library itself prints nothing.
 
-    Parameters
-    ----------
-    found : iterable of Claim, optional
-        All by default.
-    reasons : bool, default False
-        Whether every claim's argument, instance and note stand beside it, or only where an instance decides.
-
-    Returns
-    -------
-    list of rich renderables
-
-    Examples
-    --------
-    >>> from fairopt.properties.literature.claims import claims, tables
-    >>> len(tables(claims("H-FFMRA")))  # the title and the table
-    2
+    With ``reasons`` every claim's argument, instance and note stand beside it; without, only where an instance decides.
     """
     from rich import box
     from rich.table import Table
@@ -141,12 +239,10 @@ def tables(found: Iterable[Claim] = TABLE, reasons: bool = False) -> list[Render
             column.ratio = ratio
         table.expand = True
         for claim in rows:
-            shown = reasons or claim.verdict == "refuted" or claim.cases
-            table.add_row(
-                Text(claim.where), Text(_claimed(claim)),
-                Text(claim.verdict, style="bold red" if claim.verdict == "refuted" else ""),
-                Text(_evidence(claim, notes=reasons) if shown else ""),
-            )  # fmt: skip
+            refuted = claim.verdict == "refuted"
+            why = _evidence(claim, notes=reasons) if reasons or refuted or claim.cases else ""
+            style = "bold red" if refuted else ""
+            table.add_row(Text(claim.where), Text(_claimed(claim)), Text(claim.verdict, style=style), Text(why))
         parts += [Text(f"{paper}: {title}", style="bold"), table]
     return parts
 
@@ -165,7 +261,13 @@ def _evidence(claim: Claim, notes: bool = False) -> str:
     words = [claim.argument] if claim.argument else []
     words += [f"{case}." for case in claim.cases]
     if claim.searched and claim.verdict == "proved":
-        words.append(f"None found in {claim.searched:,} instances.")
+        words.append(f"No counterexample in {claim.searched:,} instances.")
     if notes and claim.note:
         words.append(f"[{claim.note}]")
     return " ".join(words)
+
+
+def _rows(rows: tuple[Any, ...]) -> str:
+    if rows and isinstance(rows[0], tuple):
+        return ", ".join(map(_rows, rows))
+    return "(" + ", ".join(map(str, rows)) + ")"

@@ -1,7 +1,5 @@
-"""Profitable misreports: what a user can gain by reporting false demands.
+"""Profitable misreports: what a user gains by reporting false demands.
 
-* `best`: `best_misreport` of one user, and of every user of many pools; the gain verified.
-* `search`: the search: reports tried in batches, then a climb from the best.
+* `best`: the best misreport of one user, or of every user of many pools, verified; the search for it.
 * `families`: kinds of false reports.
 """
-

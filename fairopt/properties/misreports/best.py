@@ -1,59 +1,62 @@
-"""Profitable lies: what a user could gain by reporting other demands than its own."""
+"""The most profitable misreport of a user: families of reports tried in batches, then a climb from the best of them."""
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, nearest
+from fairopt.blocks.bundle_model import tasks_within
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
-from fairopt.progress import by_itself
+from fairopt.progress import Listener, by_itself
 from fairopt.properties.answers import checked, outcomes_of
-from fairopt.properties.misreports.families import FAMILIES
-from fairopt.properties.misreports.search import (
-    FLOOR,
-    NOISE,
-    Tally,
-    lying_instance,
-    search_on_pools,
-    search_on_servers,
-    tasks_of_everything,
-    tasks_truly,
-    true_tasks,
-)
-from fairopt.properties.names import given_labels
+from fairopt.properties.misreports.families import FAMILIES, climbs, legal, reports
+from fairopt.properties.names import given_labels, labelled, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 
-__all__ = ["Lies", "Misreport", "Tally", "best_lies", "best_misreport", "true_tasks", "verified_misreport"]
+__all__ = [
+    "FLOOR", "Lies", "Misreport", "Tally", "best_lies", "best_misreport", "lying_instance", "tasks_on", "true_tasks",
+    "verified_misreport",
+]  # fmt: skip
 
 Float = NDArray[np.floating[Any]]
 Bool = NDArray[np.bool_]
 
+# Relative gains below are noise: prices in step are right to 1.6e-6 of the tasks (against the method for one pool, on
+# 700 pools of 3 x 3 at each of alpha = 0.1 to 20), water-filling and closed forms to 1e-14.
+NOISE = 1e-5
+FLOOR = 1e-7  # gains below this part of what the user could run alone are noise too: it truthfully runs next to nothing
+ROWS = 2**17  # instances solved together: 10 MB of demands for 3 x 3
+LONGEST, SHORTEST = 0.5, 0.005  # steps of the climb, of logarithms: in ROUNDS or more from one to the other
+ROUNDS = 6
+
 
 @dataclass(frozen=True)
 class Misreport:
-    """A lie and what it brings.
+    """A lie of a user, and what it gains by it.
 
     Attributes
     ----------
     user : str
-        Who lies.
+        The user who lies.
     demands : tuple
-        What it reports, units per task by resource; a tuple of those by server where demands differ by server.
+        The demands that it reports, by resource; a tuple of those by server where demands differ by server.
     gain : float
         True tasks under the lie over those under the truth, less 1; infinite where the truth brings none.
     truthful, lying : float
         True tasks under either.
     family : str
-        Which search found it; see `fairopt.properties.misreports.families`.
+        The search that found it; see `fairopt.properties.misreports.families`.
     resources, servers : tuple of str
-        Labels to say it in; without any, numbers are in the order of the instance.
+        Labels for the sentence; without any, numbers are in the order of the instance.
 
     Examples
     --------
@@ -77,55 +80,43 @@ class Misreport:
         cls, instance: Instance, user: int, demands: tuple[Any, ...], *, gain: float, truthful: float, lying: float,
         family: str,
     ) -> Misreport:  # fmt: skip
-        """A lie in the words of an instance."""
+        """A lie with the labels of an instance."""
         names = (given_labels(instance.resources, "resource"), given_labels(instance.servers, "server"))
         return cls(instance.users[user], demands, gain, truthful, lying, family, *names)
 
-    def _row(self, row: tuple[float, ...]) -> str:
-        words = [f"{d:.6g}" for d in row]
-        return ", ".join(map(" ".join, zip(self.resources, words, strict=True)) if self.resources else words)
-
     def __str__(self) -> str:
-        if self.demands and isinstance(self.demands[0], tuple):
-            rows = [f"({self._row(row)})" for row in self.demands]
-            told = ", ".join(map(" ".join, zip(self.servers, rows, strict=True)) if self.servers else rows)
-        else:
-            told = self._row(self.demands)
-        percent = "from none" if np.isinf(self.gain) else f"+{self.gain:.3%}"
-        runs = f"{self.lying:.6g} tasks instead of {self.truthful:.6g}"
-        return f"user {self.user!r} reports ({told}) and runs {runs} ({percent})"
+        def row(numbers: tuple[float, ...]) -> str:
+            return labelled([f"{d:.6g}" for d in numbers], self.resources)
+
+        by_server = bool(self.demands) and isinstance(self.demands[0], tuple)
+        told = labelled([f"({row(r)})" for r in self.demands], self.servers) if by_server else row(self.demands)
+        truthful = zero_if_noise(self.truthful, self.lying)
+        by = f"+{self.gain:.3%}" if truthful else "from none"
+        return f"user {self.user!r} reports ({told}) and runs {self.lying:.6g} tasks instead of {truthful:.6g} ({by})"
+
+
+@dataclass
+class Tally:
+    """Results of one family of reports."""
+
+    tried: int = 0  # reports, over all users
+    hits: int = 0  # users to whom one of them pays; for the climb, users to whom it pays more than all tried before
+    first: float | None = None  # seconds from the start of the search to the end of the first batch with a hit
 
 
 @dataclass(frozen=True, eq=False)
 class Lies:
-    """The best lie found for every user of many pools.
+    """The best lie found for every user of many pools; all arrays by instance and user."""
 
-    Attributes
-    ----------
-    gain : ndarray of shape (n_instances, n_users)
-        Relative, as in `Misreport`; 0 where no lie pays, NaN where the truth has no answer. Not verified: what is
-        above the noise has to be solved again before it is believed (`verified_misreport`).
-    demands : ndarray of shape (n_instances, n_users, n_resources)
-        What each reports; the truth where no lie pays.
-    family : ndarray of str of shape (n_instances, n_users)
-        Which search found it; empty where no lie pays.
-    truthful : ndarray of shape (n_instances, n_users)
-        True tasks under the truth.
-    outside : ndarray of bool of shape (n_instances,)
-        Where the mechanism is not defined.
-    tallies : dict of str to Tally
-        By family.
-    faults : tuple of (int, ndarray of shape (n_users, n_resources), Exception)
-        Instances, with the demands reported, on which the mechanism failed.
-    """
-
+    # Relative, as in `Misreport`; 0 where no lie pays, NaN where the truth has no answer. Not verified: a gain above
+    # the noise has to be solved again before it is believed (`verified_misreport`).
     gain: Float
-    demands: Float
-    family: NDArray[np.str_]
-    truthful: Float
-    outside: Bool
-    tallies: dict[str, Tally]
-    faults: tuple[tuple[int, Float, Exception], ...]
+    demands: Float  # what each user reports: the truth where no lie pays, (n_instances, n_users, n_resources)
+    family: NDArray[np.str_]  # the search that found it; empty where no lie pays
+    truthful: Float  # true tasks under the truth
+    outside: Bool  # where the mechanism is not defined, (n_instances,)
+    tallies: dict[str, Tally]  # by family
+    faults: tuple[tuple[int, Float, Exception], ...]  # instances on which the mechanism failed, with reported demands
 
 
 def best_misreport(
@@ -140,20 +131,20 @@ def best_misreport(
 ) -> Misreport | None:
     """Search for the lie that pays a user most: other demands than its own.
 
-    The lie replaces the user's demands; it receives what the mechanism then gives it and runs what its true demands
-    allow. Tried in this order: the whole row scaled; small whole numbers; one number near co-dominance; single numbers
-    up and down; zeros made positive and back; random ones; then a climb from the best of all. Task limits, weights and
-    eligibility are not lied about.
+    The user receives what the mechanism gives for the reported demands and runs what its true demands allow. Reports
+    are tried in this order: the whole row scaled; small whole numbers; one number near co-dominance; single numbers up
+    and down; zeros made positive and back; random ones; then a climb from the best. Task limits, weights and
+    eligibility are always reported as they are.
 
     Parameters
     ----------
     mechanism : Policy or other mechanism
         Anything with ``allocate(instance)``.
     instance : Instance
-        The truth. On one pool reports are tried in batches, where the mechanism allows; on several servers one by one,
-        with demands by server lied about number by number and server by server as well.
+        The truth. On one pool reports are tried in batches, where the mechanism allows it; on several servers one by
+        one, where demands by server change number by number and server by server as well.
     user : str or int
-        Who lies, by label or index.
+        The user who lies, by label or index.
     boosting : bool, default False
         Only reports of at least the true demands.
     positive : bool, default False
@@ -166,18 +157,16 @@ def best_misreport(
     Returns
     -------
     Misreport or None
-        None where no lie was found that pays more than the noise of how the mechanism is solved. A lie counts after
-        truth and lie were both solved again by themselves, with proof, and the gain is above 1e-5 and above what their
-        gaps leave open.
+        None where no lie was found that pays more than the numerical noise. A lie counts if truth and lie, solved again
+        one by one with certificates, show a gain above 1e-5 and above what their gaps leave open.
 
     Raises
     ------
     InvalidBlock
         If there is no such user, or a budget below 1.
     OutOfDomain
-        If the mechanism is not defined for the truth.
-    Exception
-        Whatever the mechanism raises for the truth. Where it fails for a lie, that lie is passed over.
+        If the mechanism is not defined for the truth. Any exception of the mechanism for the truth is raised; a lie for
+        which it fails is left out.
 
     Examples
     --------
@@ -196,14 +185,14 @@ def best_misreport(
     tries = budget if budget is not None else 3000 if one_pool else 300
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidBlock(f"budget is {budget!r}; give a whole number of reports to try, 1 or more")
-    truthful = tasks_truly(checked(mechanism, instance), instance, j)
+    truthful = tasks_on(checked(mechanism, instance).bundles[j], instance, j)
     if one_pool:
         search = search_on_pools(mechanism, Batch.of_instance(instance), np.array([j]), np.array([truthful]))
     else:
         search = search_on_servers(mechanism, instance, j, truthful)
     with by_itself() as tell:
-        search.run(FAMILIES, tries, boosting, positive, np.random.default_rng(seed), tell=tell)
-        for told, family in search.promising():
+        search.run(FAMILIES, tries, boosting, positive, np.random.default_rng(seed), tell)
+        for _, told, family in sorted(search.kept, key=lambda kept: -kept[0]):
             tell(f"a lie of {instance.users[j]!r} is solved again", None, None)
             demands = told.reshape(instance.demands.shape[1:])
             found = verified_misreport(mechanism, instance, j, demands, family)
@@ -215,18 +204,7 @@ def best_misreport(
 def verified_misreport(
     mechanism: Any, instance: Instance, user: str | int, demands: ArrayLike, family: str = ""
 ) -> Misreport | None:
-    """Solve truth and lie again, each by itself: the lie, or None unless it pays beyond doubt.
-
-    The gain has to be above 1e-5, and above what the gaps of the two certificates leave open.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.properties.misreports.best import verified_misreport
-    >>> cluster = fo.Instance([[1, 3], [3, 1]], [2, 4], users=["a", "b"])
-    >>> print(verified_misreport(fo.FDS(1), cluster, "b", [2, 3]))
-    user 'b' reports (2, 3) and runs 0.444444 tasks instead of 0.333333 (+33.333%)
-    """
+    """Solve truth and lie again, one by one: the lie, or None unless it gains beyond noise and both gaps."""
     require_instance(instance)
     j = _user_index(instance, user)
     told = np.asarray(demands, dtype=float)
@@ -234,7 +212,7 @@ def verified_misreport(
         truth, lie = checked(mechanism, instance), checked(mechanism, lying_instance(instance, j, told))
     except FairoptError:
         return None
-    truthful, lying = tasks_truly(truth, instance, j), tasks_truly(lie, instance, j)
+    truthful, lying = tasks_on(truth.bundles[j], instance, j), tasks_on(lie.bundles[j], instance, j)
     unsure = error_bound(truth)[j] * truthful + error_bound(lie)[j] * lying
     if lying - truthful <= max(NOISE * truthful, FLOOR * tasks_of_everything(instance, j), unsure):
         return None
@@ -254,24 +232,11 @@ def best_lies(
     families: tuple[str, ...] = FAMILIES,
     seed: int = 0,
 ) -> Lies:
-    """Search for a lie that pays, for every user of many pools at once: what makes rare violations findable.
+    """Search for the lie that pays most, for every user of many pools at once; options as in `best_misreport`.
 
-    Arguments are those of `best_misreport`. About so many ``tries`` are made for each user: three quarters by the
-    families in turn, and the last quarter by the climb from the best of these.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.properties.misreports.best import best_lies
-    >>> found = best_lies(fo.FDS(1), Batch.of([[[1, 3], [3, 1]], [[1, 1], [1, 1]]], [2, 4]))
-    >>> (found.gain > 1e-5).any(axis=1)
-    array([ True, False])
+    Of about ``tries`` reports for each user, three quarters are made by the families in turn, and the others by the
+    climb from the best of these.
     """
-    for family in families:
-        if family not in FAMILIES:
-            raise InvalidBlock(f"no family of lies {family!r}; {nearest(family, FAMILIES)}")
-    if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
-        raise InvalidBlock(f"tries is {tries!r}; give a whole number of reports to try for each user, 1 or more")
     need, limits = pools.demands, pools.limits
     truth = outcomes_of(mechanism, pools)
     truthful = np.where(truth.ok[:, None], true_tasks(truth.received(need), need, limits), np.nan)
@@ -296,3 +261,159 @@ def _user_index(instance: Instance, user: str | int) -> int:
         with contextlib.suppress(InvalidInstance):
             return instance.user_index(user)
     raise InvalidBlock(f"no user {user!r}; {nearest(user, instance.users)}")
+
+
+# -- the search -----------------------------------------------------------------------------------------------------
+
+
+def true_tasks(received: ArrayLike, demands: ArrayLike, limit: ArrayLike = np.inf) -> Float:
+    """Tasks that a bundle runs by the true demands, over the last axis, up to a limit."""
+    held, need = np.asarray(received, dtype=float), np.asarray(demands, dtype=float)
+    return np.asarray(np.minimum(tasks_within(held, need), limit))
+
+
+# Tries reports (n_rows, M), each of a case (n_rows,): true tasks of the liar, NaN where there is no answer, and faults.
+TryReports = Callable[[Float, NDArray[np.int64]], tuple[Float, list[tuple[int, Exception]]]]
+
+
+@dataclass
+class MisreportSearch:
+    """The best lie so far of each case (one user of one instance); see `families`."""
+
+    attempt: TryReports
+    truth: Float
+    room: Float
+    truthful: Float
+    alone: Float  # tasks that the liar could run with all capacities
+    servers: int = 1
+    faults: list[tuple[int, Float, Exception]] = field(default_factory=list)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    kept: list[tuple[float, Float, str]] = field(default_factory=list)  # of a single case: all that were best so far
+
+    def __post_init__(self) -> None:
+        self.gain = np.zeros(len(self.truth))
+        self.best, self.family = self.truth.copy(), np.full(len(self.truth), "", dtype="<U16")
+
+    def run(
+        self, families: tuple[str, ...], tries: int, boosting: bool, positive: bool, rng: np.random.Generator,
+        tell: Listener,
+    ) -> None:  # fmt: skip
+        """All families, each with an equal part of three quarters of the tries, then the climb."""
+        each = max(tries * 3 // 4 // max(len(families), 1), 1)
+        left = max(tries - each * len(families), 1)
+        rounds = max(ROUNDS, left // (4 * self.truth.shape[1]))
+        per_round = max(left // rounds, 1)
+        begun = time.perf_counter()
+        climbed = np.zeros(len(self.truth), dtype=bool)
+
+        def batch(name: str, most: int, make: Callable[[slice], Float]) -> None:
+            tally = self.tallies.setdefault(name, Tally())
+            step = max(ROWS // most, 1)
+            for first in range(0, len(self.truth), step):
+                tell(f"lies: {name}, users", first, len(self.truth))
+                where = slice(first, first + step)
+                truth, room = self.truth[where], self.room[where]
+                told, lies = legal(make(where), truth, room, boosting, positive, self.servers)
+                pays, better = self.judge(name, where, told, lies)
+                tally.hits += int((better & ~climbed[where] if name == "climb" else pays).sum())
+                climbed[where] |= better & (name == "climb")
+                if tally.hits and tally.first is None:
+                    tally.first = time.perf_counter() - begun
+
+        def members(name: str) -> Callable[[slice], Float]:
+            return lambda w: reports(name, self.truth[w], self.room[w], rng, each, self.servers)
+
+        def around(length: float) -> Callable[[slice], Float]:
+            return lambda w: climbs(self.best[w], length, rng, per_round)
+
+        for name in families:
+            batch(name, each, members(name))
+        for length in np.geomspace(LONGEST, SHORTEST, rounds):
+            batch("climb", per_round, around(float(length)))
+
+    def judge(self, name: str, where: slice, told: Float, lies: Bool) -> tuple[Bool, Bool]:
+        """Try the reports (n_cases, K, M) that are lies for the cases of a slice, and keep those that pay most.
+
+        Returns masks of the cases in which one of them pays, and in which it pays more than any before.
+        """
+        case, k = np.nonzero(lies)
+        self.tallies[name].tried += len(case)
+        if not len(case):
+            return np.zeros(len(told), dtype=bool), np.zeros(len(told), dtype=bool)
+        tasks, faults = self.attempt(told[case, k], where.start + case)
+        self.faults += [(int(where.start + case[r]), told[case[r], k[r]], error) for r, error in faults]
+        lying = np.full(lies.shape, -np.inf)
+        lying[case, k] = np.where(np.isnan(tasks), -np.inf, tasks)
+        truthful, rows = self.truthful[where], np.arange(len(told))
+        at = lying.argmax(axis=1)
+        most, chosen = lying[rows, at], told[rows, at]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain = np.where(truthful > 0, most / truthful - 1.0, np.where(most > 0, np.inf, 0.0))
+        pays = most - truthful > np.maximum(NOISE * truthful, FLOOR * self.alone[where])
+        better = pays & (gain > self.gain[where])
+        place = where.start + np.flatnonzero(better)
+        self.gain[place], self.best[place], self.family[place] = gain[better], chosen[better], name
+        if len(self.truth) == 1 and better.any():
+            self.kept.append((float(gain[0]), chosen[0], name))
+        return pays, better
+
+
+def search_on_pools(mechanism: Any, pools: Batch, user: NDArray[np.int64], truthful: Float) -> MisreportSearch:
+    """A search whose reports are tried in batches: a pool and the lying user for each case."""
+    rows = np.arange(len(pools))
+    truth, limit = pools.demands[rows, user], pools.limits[rows, user]
+
+    def attempt(told: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]]]:
+        rows, who = np.arange(len(case)), user[case]
+        lied = pools[case]  # copies
+        lied.demands[rows, who] = told
+        found = outcomes_of(mechanism, lied)
+        tasks = true_tasks(found.received(lied.demands)[rows, who], truth[case], limit[case])
+        return np.where(found.ok, tasks, np.nan), found.faults
+
+    return MisreportSearch(attempt, truth, pools.capacities, truthful, true_tasks(pools.capacities, truth, limit))
+
+
+def search_on_servers(mechanism: Any, instance: Instance, j: int, truthful: float) -> MisreportSearch:
+    """A search whose reports are tried one by one, each on the instance as it is."""
+    by_server = instance.demands.ndim == 3
+    room = instance.capacities if by_server else instance.total_capacities
+
+    def attempt(told: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]]]:
+        tasks, faults = np.full(len(told), np.nan), []
+        for k, row in enumerate(told):
+            try:
+                lied = lying_instance(instance, j, row.reshape(instance.demands.shape[1:]))
+            except InvalidInstance:  # as with nowhere to run: not a legal report
+                continue
+            try:
+                tasks[k] = tasks_on(checked(mechanism, lied).bundles[j], instance, j)
+            except OutOfDomain:
+                continue
+            except Exception as error:  # any exception of a mechanism is a fault to report
+                faults.append((k, error))
+        return tasks, faults
+
+    return MisreportSearch(
+        attempt, instance.demands[j].reshape(1, -1).astype(float), np.asarray(room, dtype=float).reshape(1, -1),
+        np.array([truthful]), np.array([tasks_of_everything(instance, j)]), instance.n_servers if by_server else 1,
+    )  # fmt: skip
+
+
+def lying_instance(instance: Instance, j: int, told: Float) -> Instance:
+    """The instance when one user reports other demands."""
+    demands = np.array(instance.demands)
+    demands[j] = told
+    return instance.with_demands(demands)
+
+
+def tasks_on(held: Float, instance: Instance, j: int) -> float:
+    """Tasks that a user truly runs with what it holds on each server row, (n_servers, n_resources)."""
+    where = instance.eligible[j]
+    runs = true_tasks(held[where], instance.per_server_demands[j][where]).sum()
+    return float(np.minimum(runs, instance.task_limits[j]))
+
+
+def tasks_of_everything(instance: Instance, j: int) -> float:
+    """Tasks that a user could run with all capacities."""
+    return tasks_on(instance.capacities * instance.counts[:, None], instance, j)

@@ -1,7 +1,7 @@
 """Families of false reports, for many users at once: each finds what others do not.
 
-A case is one user of one instance. Its truth is a row of M numbers, with the room that there is for each: demands and
-capacities of the resources, or those of all servers end to end where demands differ by server.
+A case is one user of one instance. Its truth is a row of M demands, with a capacity (room) for each: of the resources,
+or of the resources of all servers end to end where demands differ by server.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fairopt.properties.units import quotient
 
 __all__ = ["FAMILIES", "climbs", "legal", "reports"]
 
@@ -25,17 +27,7 @@ LARGEST_ENTRY = 8  # of integers in the grid
 
 
 def reports(family: str, truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int = 1) -> Float:
-    """Reports of one family, (n_cases, K, M), at most ``most`` of each case; not all of them are lies (see `legal`).
-
-    ``servers`` stand end to end in M.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairopt.properties.misreports.families import reports
-    >>> reports("scale", np.array([[2.0, 1.0]]), np.array([[6.0, 4.0]]), np.random.default_rng(0), 100).shape
-    (1, 20, 2)
-    """
+    """Reports of one family, (n_cases, K, M), at most ``most`` of each case; not all of them are lies (see `legal`)."""
     make = {
         "scale": _scaled, "grid": _grid, "co-dominant": _near_the_largest, "single": _one_at_a_time,
         "zero": _zeros, "random": _random,
@@ -49,10 +41,10 @@ def reports(family: str, truth: Float, room: Float, rng: np.random.Generator, mo
 def legal(
     told: Float, truth: Float, room: Float, boosting: bool, positive: bool, servers: int = 1
 ) -> tuple[Float, Bool]:
-    """Reports (n_cases, K, M) brought within what may be said, and which of them (n_cases, K) are lies then.
+    """Reports (n_cases, K, M) made legal, and which of them (n_cases, K) are lies then.
 
-    A resource that is not there cannot be asked for. ``boosting``: only reports of at least the truth; ``positive``:
-    only reports that are positive wherever the truth is, and there is any.
+    A resource without capacity cannot be demanded. ``boosting``: only reports of at least the truth; ``positive``: only
+    reports that are positive wherever the truth is and there is capacity.
     """
     true = truth[:, None]
     told = np.where(room[:, None] > 0, told, true)
@@ -61,18 +53,14 @@ def legal(
     if positive:
         told = np.where((told <= 0) & (true > 0), true, told)
     by_server = (*told.shape[:2], servers, -1)
-    somewhere = np.any(told.reshape(by_server) > 0, axis=3) | ~np.any(
-        true.reshape(len(true), 1, servers, -1) > 0, axis=3
-    )
+    needed = np.any(true.reshape(len(true), 1, servers, -1) > 0, axis=3)
+    somewhere = np.any(told.reshape(by_server) > 0, axis=3) | ~needed
     fine = np.isfinite(told).all(axis=2) & (told >= 0).all(axis=2)
     return told, somewhere.all(axis=2) & fine & (told != true).any(axis=2)
 
 
 def climbs(best: Float, step: float, rng: np.random.Generator, most: int) -> Float:
-    """Reports around the best so far, (n_cases, K, M): each number up and down by a step, some together at random.
-
-    The step is one of the logarithm, and K at most ``most``.
-    """
+    """Reports around the best, (n_cases, K <= most, M): each number up and down by a step of its logarithm, or all."""
     m = best.shape[1]
     alone = np.eye(m) * step
     moves = np.concatenate([alone, -alone, rng.normal(scale=step, size=(2 * m, m))])[: max(most, 1)]
@@ -80,7 +68,7 @@ def climbs(best: Float, step: float, rng: np.random.Generator, most: int) -> Flo
 
 
 def _scaled(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
-    """The whole row up and down; on several servers with demands of their own, each server's row too."""
+    """The whole row up and down; where demands differ by server, the row of each server too."""
     factors = np.array(SCALES)
     whole = truth[:, None] * factors[:, None]
     if servers == 1:
@@ -91,7 +79,7 @@ def _scaled(truth: Float, room: Float, rng: np.random.Generator, most: int, serv
 
 
 def _grid(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
-    """Rows of small whole numbers; of all of them some at random where they are many."""
+    """Rows of small whole numbers: all of them, or a random choice where they are many."""
     m = truth.shape[1]
     largest = int(min(max(truth.max(initial=1.0) + 1, 2), LARGEST_ENTRY))
     count = float(largest + 1) ** m
@@ -105,7 +93,7 @@ def _grid(truth: Float, room: Float, rng: np.random.Generator, most: int, server
 def _near_the_largest(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
     """One number to just below, at and just above the largest ratio of the others."""
     m = truth.shape[1]
-    ratios = np.divide(truth, room, out=np.zeros(truth.shape), where=room > 0)
+    ratios = quotient(truth, room)
     others = np.where(np.eye(m, dtype=bool), 0.0, ratios[:, None]).max(axis=2)  # (n_cases, M)
     target = others * room
     keep = (target <= 0) | (truth <= 0)  # zeros have a family of their own
@@ -119,7 +107,7 @@ def _one_at_a_time(truth: Float, room: Float, rng: np.random.Generator, most: in
 
 def _zeros(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
     """A zero made positive, up to beyond the dominant ratio; a positive number made zero."""
-    ratios = np.divide(truth, room, out=np.zeros(truth.shape), where=room > 0)
+    ratios = quotient(truth, room)
     top = ratios.max(axis=1)[:, None, None] * room[:, None]
     raised = top * np.array(FROM_ZERO)[:, None]
     none = (truth <= 0)[:, None]
@@ -128,10 +116,10 @@ def _zeros(truth: Float, room: Float, rng: np.random.Generator, most: int, serve
 
 
 def _random(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
-    """Everything by random factors, of three widths; now and then a zero made positive."""
+    """All numbers by random factors of three widths; some zeros made positive."""
     size, m = truth.shape
     width = rng.choice([0.05, 0.3, 1.0], size=(size, most, 1))
-    ratios = np.divide(truth, room, out=np.zeros(truth.shape), where=room > 0)
+    ratios = quotient(truth, room)
     raised = (ratios.max(axis=1)[:, None] * room)[:, None] * (rng.random((size, most, m)) < 0.2)
     start = np.where(truth[:, None] > 0, truth[:, None], raised)
     return np.asarray(start * np.exp(width * rng.normal(size=(size, most, m))))

@@ -66,7 +66,7 @@ def test_what_is_measured_about_a_mechanism_is_verified_one_by_one(name: str) ->
         assert proof.margin == pytest.approx(found.margin[b], rel=1e-3)
 
 
-def test_nobody_can_leave_a_pool_of_one() -> None:
+def test_no_user_can_leave_a_pool_of_one() -> None:
     pools = random_pools(np.random.default_rng(1), "integers", (1, 2), 5)
     assert not measure(fo.DRF(), "population-monotone", pools, np.random.default_rng(0), False).margin.any()
 

@@ -1,4 +1,4 @@
-"""Witnesses computed again: against the routes, against brute force, and where there is more than one optimum."""
+"""Witnesses computed again: against the methods, against brute force, and where there is more than one optimum."""
 
 from dataclasses import replace
 from fractions import Fraction as F  # noqa: N817
@@ -12,8 +12,7 @@ from oracle.fractions_waterfill import leximin as slow_leximin
 from oracle.instances import pools
 
 import fairopt as fo
-from fairopt.properties.exact.confirm import recomputed, verified
-from fairopt.properties.exact.margins import Counterexample
+from fairopt.properties.exact.confirm import Counterexample, recomputed, verified
 from fairopt.properties.exact.pool import ExactPool, leximin, max_sum
 
 EXACT = [
@@ -40,13 +39,13 @@ def test_leximin_in_fractions_is_that_of_the_oracle(instance: fo.Instance) -> No
 @pytest.mark.parametrize("policy", EXACT, ids=lambda p: p.name or repr(p))
 @given(pools(max_users=4, max_resources=3))
 @settings(max_examples=25)
-def test_exact_answers_are_those_of_the_routes(policy: fo.Policy, instance: fo.Instance) -> None:
-    if instance.n_resources < 2 or not instance.task_limits.any():  # 2-DF is not defined; nobody takes part
+def test_exact_answers_are_those_of_the_methods(policy: fo.Policy, instance: fo.Instance) -> None:
+    if instance.n_resources < 2 or not instance.task_limits.any():  # 2-DF is not defined; no user takes part
         return
     again = recomputed(policy, instance)
     value = [float(sum(a.tasks)) for a in again.answers]
     tasks = policy.allocate(instance).tasks
-    assert not any(again.error) and "exact fractions" in again.how
+    assert not any(again.answers[0].error) and "exact fractions" in again.how
     if len(value) == 1:
         np.testing.assert_allclose([float(x) for x in again.answers[0].tasks], tasks, atol=1e-7, rtol=1e-7)
     else:  # all corners are as good
@@ -56,7 +55,7 @@ def test_exact_answers_are_those_of_the_routes(policy: fo.Policy, instance: fo.I
 @pytest.mark.parametrize("policy", NUMERIC, ids=lambda p: p.name)
 @given(pools(max_users=4, max_resources=3))
 @settings(max_examples=15)
-def test_alpha_fair_answers_are_those_of_the_routes(policy: fo.Policy, instance: fo.Instance) -> None:
+def test_alpha_fair_answers_are_those_of_the_methods(policy: fo.Policy, instance: fo.Instance) -> None:
     again = recomputed(policy, instance)
     alone = np.minimum(instance.tasks_alone[:, 0], instance.task_limits)
     differ = np.abs([float(x) for x in again.answers[0].tasks] - policy.allocate(instance).tasks)
@@ -114,7 +113,7 @@ def test_lies_from_nothing_gain_without_end() -> None:
     assert verified(fo.NoFairness(), case).margin == np.inf
 
 
-def test_somebody_elses_mechanism_is_run_again_and_measured() -> None:
+def test_another_mechanism_is_run_again_and_measured() -> None:
     class Wasteful:
         name = "wasteful"
 
@@ -136,27 +135,27 @@ def test_a_random_mechanism_is_never_believed() -> None:
             return replace(answer, tasks_by_server=answer.tasks_by_server * self.rng.random())
 
     proof = verified(Random(), Counterexample("pareto", fo.Instance([[1]], [1]), 0))
-    assert not proof.believed and "answers otherwise" in proof.how
+    assert not proof.believed and "two calls differ" in proof.how
 
 
-def test_policies_without_a_closed_way_are_held_against_a_second_route() -> None:
+def test_policies_without_a_closed_way_are_held_against_a_second_method() -> None:
     policy = fo.Policy(fo.AlphaFair(1, fo.KDominantShare(2)) + 0.1 * fo.Total(fo.Tasks()))
     found = recomputed(policy, fo.Instance([[1, 2], [2, 1]], [3, 3]))
-    assert "two routes" in found.how and all(e > 0 for e in found.error)
+    assert "two methods" in found.how and all(e > 0 for e in found.answers[0].error)
 
 
 def test_what_one_solver_leaves_of_a_flat_optimum_is_no_envy() -> None:
-    """The optimum is (2/9, 1/3, 1/3), where nobody envies; CLARABEL stops 5e-6 beside it, certified."""
+    """The optimum is (2/9, 1/3, 1/3), where no user envies another; CLARABEL stops 5e-6 beside it, certified."""
     pool, policy = fo.Instance([[3, 6], [5, 4], [6, 4]], [7, 4]), fo.FDS(beta=2, lam=-0.6)
     first = policy.allocate(pool, solver="CLARABEL")
     again = recomputed(policy, pool)
     assert first.certificate.solver not in again.how.split("(")[1].split(", ")[1:]
-    assert min(again.error) >= 2 * np.sqrt(3 * first.certificate.gap) * 0.2  # the first user's tasks are 0.222
+    assert min(again.answers[0].error) >= 2 * np.sqrt(3 * first.certificate.gap) * 0.2  # it runs 0.222 tasks
     assert not any(verified(policy, Counterexample("envy-free", pool, user)).believed for user in range(3))
 
 
 def test_envy_of_different_users_at_different_optima_is_no_envy_at_all_of_them() -> None:
-    """Most tasks: whoever runs them is as good; each corner leaves envy, the middle none of the first user's."""
+    """Most tasks, whichever user runs them; each corner leaves envy, the middle none of the first user's."""
     pool = fo.Instance([[2, 2], [1, 1], [1, 1]], [2, 2], weights=[1, 1, 1])
     corners = recomputed(fo.NoFairness(), pool).answers
     assert len(corners) == 2 and all(c.tasks[0] == 0 for c in corners)

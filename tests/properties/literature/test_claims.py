@@ -323,7 +323,7 @@ def test_ps_dsf_is_dominated():
     case = SERVERS["ps-dsf"]
     placed = [[Fraction(1, 2), Fraction(0)], [Fraction(0), Fraction(2, 3)]]
     assert feasible_on(case, placed) and tuple(map(sum, placed)) == case.tasks
-    for s, capacities in enumerate(case.capacities):  # everyone meets a full resource, held by nobody of larger share
+    for s, capacities in enumerate(case.capacities):  # every user meets a full resource, on which no share is larger
         virtual = [x / runs(capacities, row) for x, row in zip(case.tasks, case.demands, strict=True)]
         used = [sum(row[s] * d[i] for row, d in zip(placed, case.demands, strict=True)) for i in range(2)]
         assert any(map(Fraction.__eq__, used, map(Fraction, capacities)))  # which all need, since demands are positive
@@ -358,7 +358,7 @@ def most(bundle, demands):
 
 
 def wasteful(tasks, demands, capacities, weights):
-    """How far a user is from a full resource: Pareto efficient just if everybody meets one."""
+    """How far a user is from a full resource: Pareto efficient exactly if every user meets one."""
     full = np.einsum("bj,bji->bi", tasks, demands) / capacities
     return 1 - np.where(demands > 0, full[:, None], 0).max(axis=2).min(axis=1)
 
@@ -397,7 +397,7 @@ def gain(policy, demands, capacities, weights, tasks, seed, boost):
 
 
 def below_bottleneck(tasks, demands, capacities, weights):
-    """Where all have the same dominant resource: how much of it somebody lacks."""
+    """Where all have the same dominant resource: how much of it a user lacks."""
     ratios = demands / capacities[:, None]
     dominant = ratios.argmax(axis=2)
     lacks = 1 - (tasks * ratios.max(axis=2) / (weights / weights.sum(axis=1, keepdims=True))).min(axis=1)
@@ -405,12 +405,12 @@ def below_bottleneck(tasks, demands, capacities, weights):
 
 
 def few_tasks(tasks, demands, capacities, weights):
-    """Cor. 2 of Joe-Wong et al.: at least 1 / max mu tasks."""
+    """Cor. 2 of Joe-Wong et al. 2013: at least 1 / max mu tasks."""
     return 1 - tasks.sum(axis=1) * (demands / capacities[:, None]).max(axis=(1, 2))
 
 
 def runs_though_larger(tasks, demands, capacities, weights):
-    """Cor. 5 of Joe-Wong et al.: nobody runs who needs more of everything than another."""
+    """Cor. 5 of Joe-Wong et al. 2013: a user who needs more of everything than another runs nothing."""
     larger = (demands[:, :, None] > demands[:, None]).all(axis=3).any(axis=2)
     return np.where(larger, tasks, 0).max(axis=1)
 
@@ -422,7 +422,7 @@ MEASURES = {
 
 
 def undominated(demands, capacities, k):
-    """Eq. 7 of Jiang and Wu: of any two users each has, without one of its k ratios, a product at least the other's."""
+    """Eq. 7, Jiang and Wu 2021: of two users each has, without one of its k ratios, a product at least the other's."""
     ratios = -np.sort(-demands / capacities[:, None], axis=2)[..., :k]
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = ratios.prod(axis=2, keepdims=True) / ratios
@@ -605,7 +605,7 @@ def test_command_prints_tables_of_80_columns(run):
 
 def test_command_gives_reasons_for_one_paper(run):
     code, out = run("claims", "--paper", "slides")
-    assert code == 0 and "slides" in out and "MLF-DRS" not in out and "None found" in " ".join(out.split())
+    assert code == 0 and "slides" in out and "MLF-DRS" not in out and "No counterexample" in " ".join(out.split())
 
 
 def test_command_gives_json(run):

@@ -74,7 +74,7 @@ def server_blocks(n_users: int, n_servers: int, n_resources: int) -> list[slice]
 
 
 def sums_by_group(values: Float, first: Float, second: Float | None = None) -> tuple[Float, Float]:
-    """Totals over the users of the first group (``first`` is 1) and over the others (0), exactly 0 where there are none.
+    """Totals over the users of the first group (``first`` is 1) and over the others (0); 0 for an empty group.
 
     Not by subtraction, where one group's numbers could be lost in the rounding of the other's.
     """

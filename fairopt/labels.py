@@ -36,7 +36,7 @@ def axes_of(value: Any) -> tuple[Any, ...] | None:
 
 
 def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of `Instance` as arrays in one order, and the ``user``, ``server`` and ``resource`` labels of that order.
+    """Arguments of `Instance` as arrays in one order, and its labels by ``user``, ``server`` and ``resource``.
 
     Labels that are not given come from ``demands`` and ``capacities``; `InvalidInstance` where they contradict.
     """

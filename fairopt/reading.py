@@ -65,7 +65,7 @@ def load(path: Path) -> Allocation:
         tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(-1, instance.n_servers)
         if np.shape(data["tasks_by_server"]) not in ((instance.n_users, instance.n_servers), (0,)):
             raise ValueError(f"tasks of shape {np.shape(data['tasks_by_server'])}")
-        claim = CERTIFICATE.validate_json(json.dumps(data["certificate"]))  # of which only how it came about is believed
+        claim = CERTIFICATE.validate_json(json.dumps(data["certificate"]))  # its gaps are computed again below
         prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
         objective = float(data["objective"])

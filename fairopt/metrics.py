@@ -378,10 +378,11 @@ def _jain(held: Float, members: NDArray[np.bool_]) -> Float:
 
 def _mean(values: Float, counts: NDArray[np.int64]) -> Float:
     """Mean of each column without NaN, weighted by counts."""
-    known = np.ma.masked_invalid(values)
-    return np.ma.average(known, axis=0, weights=np.broadcast_to(counts[:, None], values.shape)).filled(np.nan)
+    weights = np.broadcast_to(counts[:, None], values.shape)
+    mean: Any = np.ma.average(np.ma.masked_invalid(values), axis=0, weights=weights)
+    return mean.filled(np.nan)
 
 
 def _spread(values: Float) -> Float:
     """Largest minus smallest number of each column without NaN."""
-    return np.ma.ptp(np.ma.masked_invalid(values), axis=0).filled(np.nan)
+    return np.ma.masked_invalid(values).ptp(axis=0).filled(np.nan)

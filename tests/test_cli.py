@@ -374,7 +374,7 @@ BAD_INPUT = {
     "code in a policy": ("solve cluster -p __import__('os').getcwd()", "InvalidBlock"),
     "module without the name": ("solve cluster -p notions.py:MIME", "did you mean 'MINE'"),
     "module that is not there": ("solve cluster -p nowhere.py:X", "no file 'nowhere.py'"),
-    "name that is no policy": ("solve cluster -p notions.py:TEXT", "is str, no policy"),
+    "name that is no policy": ("solve cluster -p notions.py:TEXT", "is str, not a policy"),
     "unknown solver": ("solve cluster --solver CLARABELL", "SolverUnavailable: no solver 'CLARABELL'; did you mean"),
     "solver not installed": ("solve cluster --solver XPRESS", "SolverUnavailable: solver XPRESS is not installed"),
     "solver without cones": ("solve cluster -p nash --solver HIGHS", "SolverUnavailable: HIGHS cannot"),

@@ -89,7 +89,7 @@ def test_weights_and_constraints_are_options(run: Any) -> None:
     [
         (["--weight", "wob=2"], "unknown user 'wob'; did you mean 'web'"), (["--weight", "web"], "as web=2"),
         (["--weight", "web=-1"], "'web'"), (["-c", "Tasks()"], "'Tasks()' is not a constraint"),
-        (["-p", "ps-dsf", "-c", "MaxTasks(2)"], "PS-DSF is not a policy of blocks"), (["-c", "MaxTasks("], "MaxTasks("),
+        (["-p", "ps-dsf", "-c", "MaxTasks(2)"], "PS-DSF is not made of blocks"), (["-c", "MaxTasks("], "MaxTasks("),
     ],
 )  # fmt: skip
 def test_weights_and_constraints_that_are_none_are_refused(run: Any, options: list[str], told: str) -> None:

@@ -19,7 +19,7 @@ from fairopt.instance import Instance
 from fairopt.policies.parse import parse_constraint
 from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy, accepted, label
-from fairopt.report import Comparison, Outcome, files
+from fairopt.report import Comparison, Outcome, demonstration, files
 
 NOT_CERTIFIED, BAD_INPUT = 1, 2
 FEW_USERS = 12  # whose tasks are worth a table beside the comparison
@@ -207,7 +207,8 @@ def compare(
             raise MissingExtra("matplotlib", "plots", option)
     if plot is not None and plot == plot_types:
         raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two names")
-    chosen = report.mechanisms([constrained(named_policy(name), constraint) for name in policy] if constraint else policy)
+    constrained_policies = [constrained(named_policy(name), constraint) for name in policy] if constraint else policy
+    chosen = report.mechanisms(constrained_policies)
     if solver is not None:
         solvers.named(solver)
     instance = source.read()
@@ -306,11 +307,11 @@ def demo(
 ) -> None:
     """Compare policies on a small cluster that ships with fairopt, and explain the results."""
     with working("five policies on ten users", verbose=False):
-        result = report.compare(report.demonstration.POLICIES, datasets.demo())
-    for part in report.demonstration.story(result):
+        result = report.compare(demonstration.POLICIES, datasets.demo())
+    for part in demonstration.story(result):
         console_for().print(part, markup=False)
     drawn = _has_matplotlib()
-    written = report.demonstration.save(result, folder, drawn)
+    written = demonstration.save(result, folder, drawn)
     _say("Written: " + ", ".join(map(str, written)))
     if not drawn:
         _say("For pictures too: pip install 'fairopt[plots]'")

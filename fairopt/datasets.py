@@ -40,25 +40,10 @@ from fairopt.io.slurm import read_slurm
 from fairopt.io.text_files import about
 
 __all__ = [
-    "REQUEST_TYPES",
-    "GoogleServers",
-    "RequestRounds",
-    "clusterdata2019",
-    "demo",
-    "google_cluster",
-    "google_servers",
-    "heavy_light",
-    "heavy_light_demands",
-    "jiang_wu",
-    "jiang_wu_demands",
-    "kubernetes",
-    "log_uniform",
-    "openb",
-    "read",
-    "schema",
-    "slurm",
-    "write",
-]
+    "REQUEST_TYPES", "GoogleServers", "RequestRounds", "clusterdata2019", "demo", "google_cluster", "google_servers",
+    "heavy_light", "heavy_light_demands", "jiang_wu", "jiang_wu_demands", "kubernetes", "log_uniform", "openb", "read",
+    "schema", "slurm", "write",
+]  # fmt: skip
 
 _Path = str | os.PathLike[str]
 _Source = Document

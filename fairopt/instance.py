@@ -10,27 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt import validation
 from fairopt.accessor import later
 from fairopt.dominance import Dominance, dominance_of
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.labels import by_label, joined
-from fairopt.validation import (
-    Changes,
-    as_floats,
-    check_numbers,
-    check_per_user,
-    check_somewhere_to_run,
-    checked_counts,
-    checked_eligibility,
-    frozen,
-    index_of,
-    labels,
-    left_out,
-    merged_types,
-    texts,
-    types_of_servers,
-    units_of_resources,
-)
 
 __all__ = ["Instance"]
 
@@ -99,27 +83,18 @@ class Instance:
     _checked = False
 
     def __init__(
-        self,
-        demands: ArrayLike,
-        capacities: ArrayLike,
-        *,
-        weights: Any = None,
-        task_limits: Any = None,
-        eligible: Any = None,
-        counts: ArrayLike | None = None,
-        users: Sequence[str] | None = None,
-        resources: Sequence[str] | None = None,
-        servers: Sequence[str] | None = None,
-        server_types: Sequence[str] | None = None,
-        units: Sequence[str] | Mapping[str, str] | None = None,
+        self, demands: ArrayLike, capacities: ArrayLike, *, weights: Any = None, task_limits: Any = None,
+        eligible: Any = None, counts: ArrayLike | None = None, users: Sequence[str] | None = None,
+        resources: Sequence[str] | None = None, servers: Sequence[str] | None = None,
+        server_types: Sequence[str] | None = None, units: Sequence[str] | Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         values, known = joined(
             dict(demands=demands, capacities=capacities, weights=weights, task_limits=task_limits, eligible=eligible,
                  counts=counts, server_types=server_types, units=units),
             dict(user=users, server=servers, resource=resources),
         )  # fmt: skip
-        caps = as_floats(values["capacities"], "capacities")
+        caps = validation.as_floats(values["capacities"], "capacities")
         if caps.ndim == 1:
             caps = caps[None, :]
         if caps.ndim != 2 or caps.shape[0] == 0 or caps.shape[1] == 0:
@@ -128,7 +103,7 @@ class Instance:
                 "or (n_servers, n_resources), with at least one of each"
             )
         n_servers, n_resources = caps.shape
-        dem = as_floats(values["demands"], "demands")
+        dem = validation.as_floats(values["demands"], "demands")
         if dem.size == 0 and dem.ndim < 2:
             dem = dem.reshape(0, n_resources)
         if dem.ndim not in (2, 3) or dem.shape[-1] != n_resources or (dem.ndim == 3 and dem.shape[1] != n_servers):
@@ -139,23 +114,24 @@ class Instance:
         n_users = dem.shape[0]
         self._parent: tuple[Instance, NDArray[np.int64] | slice] | None = None
         self._merged_from: Instance | None = None
-        self._users = labels(known["user"], n_users, "user")
-        self._resources = labels(known["resource"], n_resources, "resource")
-        self._servers = labels(known["server"], n_servers, "server")
+        self._users = validation.labels(known["user"], n_users, "user")
+        self._resources = validation.labels(known["resource"], n_resources, "resource")
+        self._servers = validation.labels(known["server"], n_servers, "server")
         self.demands: Float = dem
         self.capacities: Float = caps
-        self.server_types: tuple[str, ...] | None = types_of_servers(self, values["server_types"])
-        self.units: tuple[str, ...] | None = units_of_resources(self, values["units"])
-        self.notes: tuple[str, ...] = texts(notes, "notes")
-        check_numbers(self)
-        self.weights: Float = frozen(self.per_user(values["weights"], "weights", default=1.0))
-        check_per_user(self, self.weights, "weights", self.weights > 0, "give a positive finite number")
+        self.server_types: tuple[str, ...] | None = validation.types_of_servers(self, values["server_types"])
+        self.units: tuple[str, ...] | None = validation.units_of_resources(self, values["units"])
+        self.notes: tuple[str, ...] = validation.texts(notes, "notes")
+        validation.check_numbers(self)
+        self.weights: Float = validation.frozen(self.per_user(values["weights"], "weights", default=1.0))
+        right = (self.weights > 0) & (self.weights < np.inf)
+        validation.check_per_user(self, self.weights, "weights", right, "give a positive finite number")
         limits = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
-        self.task_limits: Float = frozen(limits)
-        check_per_user(self, self.task_limits, "task_limits", self.task_limits >= 0, "give 0 or more, or None", True)
-        self.counts: NDArray[np.int64] = frozen(checked_counts(self, values["counts"]))
-        self.eligible: NDArray[np.bool_] = frozen(checked_eligibility(self, values["eligible"]))
-        check_somewhere_to_run(self)
+        self.task_limits: Float = validation.frozen(limits)
+        validation.check_per_user(self, limits, "task_limits", limits >= 0, "give 0 or more, or None")
+        self.counts: NDArray[np.int64] = validation.frozen(validation.checked_counts(self, values["counts"]))
+        self.eligible: NDArray[np.bool_] = validation.frozen(validation.checked_eligibility(self, values["eligible"]))
+        validation.check_somewhere_to_run(self)
         self._checked = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -164,8 +140,7 @@ class Instance:
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = self._arguments()
-        return _again, (arguments, self._parent, self._merged_from)
+        return _again, (self._arguments(), self._parent, self._merged_from)
 
     # -- new instances ----------------------------------------------------------------------------------------
 
@@ -196,7 +171,7 @@ class Instance:
             raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
         for name in ("weights", "task_limits", "eligible"):
             if isinstance(changes.get(name), Mapping):
-                changes[name] = Changes(changes[name], arguments[name])
+                changes[name] = validation.Changes(changes[name], arguments[name])
         return Instance(**{**arguments, **changes})
 
     def _arguments(self) -> dict[str, Any]:
@@ -374,15 +349,13 @@ class Instance:
         if n_classes == self.n_servers:
             return self
         first = np.unique(classes, return_index=True)[1]
-        labels = self.servers
         merged = self.replace(
             demands=self.demands[:, first] if self.demands.ndim == 3 else self.demands,
-            capacities=self.capacities[first],
-            eligible=self.eligible[:, first],
+            capacities=self.capacities[first], eligible=self.eligible[:, first],
             counts=np.bincount(classes, weights=self.counts, minlength=n_classes).astype(np.int64),
-            servers=[labels[s] for s in first],
-            server_types=None if self.server_types is None else merged_types(self.server_types, classes),
-        )
+            servers=[self.servers[s] for s in first],
+            server_types=None if self.server_types is None else validation.merged_types(self.server_types, classes),
+        )  # fmt: skip
         merged._parent, merged._merged_from = self._parent, self
         return merged
 
@@ -468,13 +441,13 @@ class Instance:
     @cached_property
     def total_capacities(self) -> Float:
         """Units of each resource on all servers together, counts included: shape (n_resources,)."""
-        return frozen(self.counts.astype(float) @ self.capacities)
+        return validation.frozen(self.counts.astype(float) @ self.capacities)
 
     @cached_property
     def ratios(self) -> Float:
         """Fraction of each resource's total capacity that one task takes, in the shape of ``demands``."""
         total = self.total_capacities
-        return frozen(self.demands / np.where(total > 0, total, 1.0))
+        return validation.frozen(self.demands / np.where(total > 0, total, 1.0))
 
     @property
     def cheapest_ratios(self) -> Float:
@@ -505,7 +478,7 @@ class Instance:
         largest = ratios[..., 0].copy()
         for i in range(1, self.n_resources):  # column by column: a row-wise max of a narrow array is slow
             np.maximum(largest, ratios[..., i], out=largest)
-        return frozen(largest)
+        return validation.frozen(largest)
 
     @cached_property
     def everywhere(self) -> bool:
@@ -528,7 +501,7 @@ class Instance:
 
         Zero where the user is not eligible; without regard to task limits.
         """
-        return frozen(self.tasks_alone_within(np.ones(self.n_resources)))
+        return validation.frozen(self.tasks_alone_within(np.ones(self.n_resources)))
 
     def tasks_alone_within(self, usable: Float, everywhere: bool = False) -> Float:
         """`tasks_alone` of fractions ``usable``, (n_resources,), of capacities; ``everywhere``: eligible or not."""
@@ -554,7 +527,7 @@ class Instance:
         """Class of each server: servers alike in capacities, eligibility and demands share one, shape (n_servers,)."""
         ordered = self.capacities[np.lexsort(self.capacities.T)]
         if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all different, so nothing else needs a look
-            return frozen(np.arange(self.n_servers))
+            return validation.frozen(np.arange(self.n_servers))
         keys: dict[bytes, int] = {}
         capacities = [row.tobytes() for row in np.ascontiguousarray(self.capacities + 0.0)]
         alike = Counter(capacities)
@@ -569,7 +542,7 @@ class Instance:
                 if self.demands.ndim == 3:
                     key += (self.demands[:, s, :] + 0.0).tobytes()
             classes[s] = keys.setdefault(key, len(keys))
-        return frozen(classes)
+        return validation.frozen(classes)
 
     def spread(self, tasks_by_class: Float) -> Float:
         """Spread tasks of `merged`, (n_users, n_classes, ...), over equal servers: shape (n_users, n_servers, ...)."""
@@ -638,7 +611,7 @@ class Instance:
             missing = [u for u in self.users if u not in value]
             if missing and default is None:
                 raise InvalidInstance(f"{name} has no value for user {missing[0]!r}; give one for every user")
-            others = left_out(value, name, missing, (n,), default)
+            others = validation.left_out(value, name, missing, (n,), default)
             value = [value.get(u, other) for u, other in zip(self.users, others, strict=True)]
         if value is None:
             if default is None:
@@ -647,7 +620,7 @@ class Instance:
         boxed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O")
         if unlimited and boxed:
             value = [np.inf if v is None else v for v in value]
-        array = as_floats(value, name)
+        array = validation.as_floats(value, name)
         if array.ndim == 0:
             return np.broadcast_to(np.float64(array), (n,))
         if array.shape != (n,):
@@ -667,7 +640,7 @@ class Instance:
         >>> fo.Instance([[1], [1]], [4], users=["batch", "web"]).user_index("web")
         1
         """
-        return index_of(user, self._position, self.n_users, "user")
+        return validation.index_of(user, self._position, self.n_users, "user")
 
     def resource_index(self, resource: str | int) -> int:
         """Index of a resource given by label or by index; `InvalidInstance` if there is none.
@@ -678,7 +651,7 @@ class Instance:
         >>> fo.Instance([[1, 2]], [4, 8], resources=["cpu", "memory"]).resource_index("memory")
         1
         """
-        return index_of(resource, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
+        return validation.index_of(resource, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
 
     # -- other forms ------------------------------------------------------------------------------------------
 

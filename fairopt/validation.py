@@ -87,9 +87,9 @@ def types_of_servers(instance: Instance, given: Iterable[str] | None) -> tuple[s
     types = tuple(given)
     if len(types) != n:
         raise InvalidInstance(f"{len(types)} server types for {n} servers; give one each, or None")
-    for s, name in enumerate(types):
+    for server, name in zip(instance.servers, types, strict=True):
         if not isinstance(name, str) or not name:
-            raise InvalidInstance(f"type of server {instance.servers[s]!r} is {name!r}; give text, as 'T4'")
+            raise InvalidInstance(f"type of server {server!r} is {name!r}; give text, as 'T4'")
     return tuple(map(str, types))  # NumPy's text too, as plain strings
 
 
@@ -167,13 +167,10 @@ def check_numbers(instance: Instance) -> None:
         )
 
 
-def check_per_user(
-    instance: Instance, array: Float, name: str, right: NDArray[np.bool_], fix: str, inf: bool = False
-) -> None:
+def check_per_user(instance: Instance, array: Float, name: str, right: NDArray[np.bool_], fix: str) -> None:
     """Check one number per user, which is right where ``right`` is true."""
-    bad = ~right | np.isnan(array) | (np.isinf(array) if not inf else False)
-    if bad.any():
-        j = int(np.flatnonzero(bad)[0])
+    if not right.all():
+        j = int(np.flatnonzero(~right)[0])
         raise InvalidInstance(f"{name} of user {instance.users[j]!r} is {array[j]}; {fix}")
 
 

@@ -337,8 +337,8 @@ def clusterdata2019(
 
     Memory grows with the number of different instances, by less than 1 kB each, not with the number of events.
 
-    Source: github.com/google/cluster-data, ClusterData2019 and its protocol buffer definition; Tirmazi et al., "Borg:
-    the Next Generation", EuroSys 2020, for the tiers.
+    Source: github.com/google/cluster-data, ClusterData2019 and its protocol buffer definition; Tirmazi et al. (2020) for
+    the tiers.
 
     Examples
     --------
@@ -386,8 +386,7 @@ def openb(
     that require a T4 request 1028 of 842, so the cluster cannot run all tasks. One task, of 120 cores on a G2, is
     larger than any server of that type: tasks are divisible here.
 
-    Source: github.com/alibaba/clusterdata, folder ``cluster-trace-gpu-v2023``, not shipped here; Weng et al.,
-    "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC 2023.
+    Source: github.com/alibaba/clusterdata, folder ``cluster-trace-gpu-v2023``, not shipped here; Weng et al. (2023).
 
     Examples
     --------

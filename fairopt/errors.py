@@ -133,7 +133,7 @@ class TryAnother(FairoptError):
 
 
 class NotCertified(TryAnother):
-    """No answer could be proved right within the tolerance.
+    """An answer that could not be proved right within the tolerance.
 
     Attributes
     ----------

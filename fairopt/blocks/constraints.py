@@ -80,20 +80,24 @@ class _Bound(Constraint):
         return self._box(instance)
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        low, high = self._box(model.instance)
-        out: dict[str, cp.Constraint] = {}
-        from_below, zero = np.flatnonzero(low > 0), np.flatnonzero(high == 0)
-        from_above = np.flatnonzero(np.isfinite(high) & (high > 0))
-        if len(from_below):
-            out["at least"] = cp.multiply(model.tasks[from_below], 1.0 / low[from_below]) >= 1
-        if len(from_above):
-            out["at most"] = cp.multiply(model.tasks[from_above], 1.0 / high[from_above]) <= 1
-        if len(zero):
-            out["none"] = model.tasks[zero] <= 0
-        return out
+        return _between(model, model.tasks, *self._box(model.instance))
 
     def check(self, instance: Instance) -> None:
         self._box(instance)
+
+
+def _between(model: Model, values: cp.Expression, low: Float, high: Float) -> dict[str, cp.Constraint]:
+    """Bounds of shape (n_users,) on values by user, which are 0 where there are no tasks."""
+    out: dict[str, cp.Constraint] = {}
+    from_below, zero = np.flatnonzero(low > 0), np.flatnonzero(high == 0)
+    from_above = np.flatnonzero(np.isfinite(high) & (high > 0))
+    if len(from_below):
+        out["at least"] = cp.multiply(values[from_below], 1.0 / low[from_below]) >= 1
+    if len(from_above):
+        out["at most"] = cp.multiply(values[from_above], 1.0 / high[from_above]) <= 1
+    if len(zero):
+        out["none"] = model.tasks[zero] <= 0
+    return out
 
 
 @dataclass(frozen=True, repr=False)
@@ -193,10 +197,7 @@ class MinShare(_ShareBound):
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         level = self._levels(model.instance, 0.0)
-        some = np.flatnonzero(level > 0)
-        if not len(some):
-            return {}
-        return {"at least": cp.multiply(model.share(self.share)[some], 1.0 / level[some]) >= 1}
+        return _between(model, model.share(self.share), level, np.full(len(level), np.inf))
 
 
 @dataclass(frozen=True, repr=False)
@@ -224,14 +225,7 @@ class MaxShare(_ShareBound):
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         level = self._levels(model.instance, np.inf)
-        some, zero = np.flatnonzero(np.isfinite(level) & (level > 0)), np.flatnonzero(level == 0)
-        share = model.share(self.share)
-        out: dict[str, cp.Constraint] = {}
-        if len(some):
-            out["at most"] = cp.multiply(share[some], 1.0 / level[some]) <= 1
-        if len(zero):
-            out["none"] = model.tasks[zero] <= 0
-        return out
+        return _between(model, model.share(self.share), np.zeros(len(level)), level)
 
 
 @dataclass(frozen=True, repr=False)

@@ -21,7 +21,7 @@ __all__ = ["FairnessEfficiency", "single_term"]
 
 @dataclass(frozen=True, repr=False)
 class FairnessEfficiency(Objective):
-    """The measure of fairness and efficiency of Joe-Wong et al. (2013, eqs. 3, 7 and 19).
+    """The measure of fairness and efficiency of Joe-Wong et al. (2013, eqs. 3, 7 and 19; after Lan et al. 2010).
 
     ``f = sgn(1-beta) (sum_j w_j (s_j/(w_j S))^(1-beta))^(1/beta) S^lam`` with ``S = sum_j s_j``. Solved where it is
     concave after an increasing transform: beta > 0 and ``lam * sgn(1-beta) >= |1-beta|/beta``; elsewhere solving raises

@@ -337,8 +337,8 @@ def clusterdata2019(
 
     Memory grows with the number of different instances, by less than 1 kB each, not with the number of events.
 
-    Source: github.com/google/cluster-data, ClusterData2019 and its protocol buffer definition; Tirmazi et al. (2020) for
-    the tiers.
+    Source: github.com/google/cluster-data, ClusterData2019, with its protocol buffer definition; for the tiers
+    Tirmazi et al. (2020).
 
     Examples
     --------

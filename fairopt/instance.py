@@ -74,7 +74,7 @@ class Instance:
     >>> cluster.dominant_shares
     array([0.2 , 0.04])
 
-    A dict, or a series of pandas, says which capacity is whose:
+    Capacities by resource, as a dict or a series of pandas:
 
     >>> fo.Instance([[2, 3]], {"memory": 6, "cpu": 4}, resources=["cpu", "memory"]).capacities
     array([[4., 6.]])

@@ -20,7 +20,7 @@ _AXES = {
     "task_limits": ("user",), "eligible": ("user", "server"), "counts": ("server",), "server_types": ("server",),
     "units": ("resource",),
 }  # fmt: skip
-_NAMING = ("demands", "capacities")  # what users, servers and resources are called, if nothing else says so
+_NAMING = ("demands", "capacities")  # whose labels name users, servers and resources by default
 _SHOWN = 5  # labels that a message lists
 
 

@@ -83,8 +83,8 @@ def load(path: Path) -> Allocation:
     for what, found in (("tasks", feasibility(instance, tasks)), ("bundles", held)):
         if claim.violation <= VIOLATION_TOLERANCE < found:
             raise InvalidInstance(
-                f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, though its "
-                "certificate says otherwise; the file was changed after it was saved"
+                f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, against its "
+                "certificate; the file was changed after it was saved"
             )
     loaded = gate.of_nothing(instance, tasks, policy, value=objective, prices=prices, bundles=bundles)
     if bundles is not None:
@@ -96,7 +96,7 @@ def load(path: Path) -> Allocation:
     worth, unit = _value_again(loaded)
     if worth is not None and not abs(worth - objective) <= 1e-6 * max(abs(worth), unit):
         raise InvalidInstance(
-            f"{path}: its tasks are worth {worth:.8g} by its policy, not {objective:.8g} as it says; "
+            f"{path}: its tasks are worth {worth:.8g} by its policy, not {objective:.8g}; "
             "the file was changed after it was saved"
         )
     loaded = _judged_again(loaded, data.get("evidence"), claim)

@@ -78,7 +78,7 @@ class ByType:
         ]  # fmt: skip
 
     def flat(self, policy: str) -> dict[str, float | None]:
-        """The numbers of one policy with a name each, as tables with a line per policy want them."""
+        """The numbers of one policy by name, for tables with a row per policy."""
         out: dict[str, float | None] = {}
         for t, name in enumerate(self.names):
             known = policy in self.tasks
@@ -90,12 +90,12 @@ class ByType:
         return out
 
     def most(self, limit: int = MOST) -> list[int]:
-        """The types with the most servers, in their order: all of them, if there are no more than the limit."""
+        """Indices of the types with the most servers, in their order, up to a limit."""
         return sorted(np.argsort(-self.servers, kind="stable")[:limit].tolist())
 
 
 def several_types(instance: Instance) -> bool:
-    """Whether a report by type of server says more than one of all servers together."""
+    """Whether an instance has more than one type of server."""
     return len(set(instance.server_types or ())) > 1
 
 

@@ -50,7 +50,7 @@ class Objective(Block):
             require_share(self.share, self)
 
     majorant_is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of the objective
-    of_bundles: ClassVar[bool] = False  # whether it speaks of what users hold, which then need not fit their tasks
+    of_bundles: ClassVar[bool] = False  # whether it is of what users hold, which then need not be tasks times demands
 
     def expression(self, model: Model) -> cp.Expression:
         """The objective in natural units, as a concave scalar expression.
@@ -259,7 +259,7 @@ class Tiers(Objective):
             tier.check(instance)
 
     def _refuse_arithmetic(self) -> None:
-        raise InvalidBlock(f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded")
+        raise InvalidBlock(f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded; let it stand alone")
 
     def __repr__(self) -> str:
         first = f"({self.tiers[0]!r})" if isinstance(self.tiers[0], Sum) else repr(self.tiers[0])

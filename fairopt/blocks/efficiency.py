@@ -87,7 +87,7 @@ class FairnessEfficiency(Objective):
             edge = (1 - self.beta) / self.beta
             where = f"lam {sign} {edge:.6g} at beta = {self.beta:g}" if self.beta > 0 else "beta > 0"
             raise NotConcave(
-                f"FairnessEfficiency(beta={self.beta:g}, lam={self.lam:g}) is not concave; it is for {where} "
+                f"FairnessEfficiency(beta={self.beta:g}, lam={self.lam:g}) is not concave; give {where} "
                 "(beta > 0 and lam * sgn(1-beta) >= |1-beta|/beta)"
             )
 

@@ -66,7 +66,7 @@ class RankedTerm:
         return v * self.factor
 
     def mixture(self, share: Float, wanted: Float, pinned: NDArray[np.bool_], tie: float) -> Float:
-        """A legal theta that is tight at the shares, and among ties as near to the wanted one as it may be.
+        """A legal theta that is tight at the shares, and among ties as near as possible to ``wanted``.
 
         All arrays are of shape (n_users,). ``wanted >= 0`` is what costs explain; ``pinned`` users are at their limit
         and may get more. Neighbours that differ by at most ``tie``, relatively, count as equal. For all shares,

@@ -35,7 +35,7 @@ def MLFDRS(growth: str = "proportional") -> Policy:
 
 
 def FFMRA(units: str = "share") -> Policy:
-    """FFMRA: MLF-DRS inside dominant and non-dominant groups, each with its part of a server (Hamzeh et al. 2019, FFMRA).
+    """MLF-DRS inside dominant and non-dominant groups, each with its part of a server (Hamzeh et al. 2019, FFMRA).
 
     On several servers each by itself; `HFFMRA` adds groups up over the whole cluster.
 

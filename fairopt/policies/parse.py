@@ -77,7 +77,7 @@ def _read(text: str) -> Any:
     except InvalidBlock:
         raise
     except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
-        raise InvalidBlock(f"{shown!r} cannot be read as blocks ({error}); write blocks such as AlphaFair(1)") from error
+        raise InvalidBlock(f"{shown!r} cannot be read as blocks ({error}); write one such as AlphaFair(1)") from error
 
 
 def _cut(text: str) -> str:

@@ -127,11 +127,7 @@ def _loader(point: Any) -> Callable[..., Any]:
             found = point.load()
         except (ImportError, AttributeError) as error:
             raise InvalidBlock(f"policy {point.name!r} of an installed package cannot be loaded: {error}") from error
-        if hasattr(found, "allocate") and not isinstance(found, type):
-            if parameters:
-                raise TypeError(f"got {', '.join(parameters)}")
-            return _as_policy(found, point.name)
-        return _as_policy(found(**parameters) if callable(found) else found, point.name)
+        return _as_policy(found, point.name, parameters)
 
     return make
 
@@ -190,15 +186,7 @@ def _imported(module: str, name: str, text: str, known: dict[str, Notion]) -> An
             k for k, v in vars(loaded).items() if not k.startswith("_") and (hasattr(v, "allocate") or callable(v))
         ]
         raise InvalidBlock(f"{text!r}: {module!r} has no {name!r}; {nearest(name, there)}")
-    found = getattr(loaded, name)
-    if callable(found) and (isinstance(found, type) or not hasattr(found, "allocate")):
-        try:
-            found = found()
-        except TypeError as error:
-            raise InvalidBlock(
-                f"{text!r}: {name} cannot be called without arguments ({error}); give a made policy"
-            ) from error
-    return _as_policy(found, text)
+    return _as_policy(getattr(loaded, name), text, {})
 
 
 def _from_file(path: Path) -> Any:
@@ -223,7 +211,15 @@ def _from_folder(module: str) -> Any:
         sys.path.remove(folder)
 
 
-def _as_policy(found: Any, text: str) -> Any:
+def _as_policy(found: Any, text: str, parameters: dict[str, Any]) -> Any:
+    """A policy from a policy, an objective, or a class or function that makes one."""
+    if callable(found) and (isinstance(found, type) or not hasattr(found, "allocate")):
+        try:
+            found = found(**parameters)
+        except TypeError as error:
+            raise InvalidBlock(f"{text!r} cannot be called ({error}); give a policy, or other parameters") from error
+    elif parameters:
+        raise InvalidBlock(f"{text!r} takes no parameters; leave out {', '.join(parameters)}")
     if hasattr(found, "allocate"):
         if isinstance(found, Policy) and found.name is None:
             return Policy(found.objective, found.constraints, name=text.rpartition(":")[2])

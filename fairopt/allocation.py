@@ -29,7 +29,7 @@ ROUNDING = 1e-12  # of a capacity: less left over is none
 class Allocation:
     """The tasks of each user on each server, with usage, shares, prices and the proof.
 
-    Usage, shares, prices and metrics are computed on first use.
+    Tasks are divisible. Usage, shares, prices and metrics are computed on first use.
 
     Attributes
     ----------

@@ -24,6 +24,8 @@ Float = NDArray[np.floating[Any]]
 class Instance:
     """Users' demands per task, servers' capacities, weights, task limits, and where users may run.
 
+    Tasks are divisible: an allocation may give a user 2.5 of them.
+
     Parameters
     ----------
     demands : array-like of shape (n_users, n_resources) or (n_users, n_servers, n_resources)
@@ -31,7 +33,7 @@ class Instance:
     capacities : array-like of shape (n_resources,) or (n_servers, n_resources), or dict by resource
         Units of each resource on each server; a single row is one pool.
     weights : scalar, array-like of shape (n_users,) or dict by user, optional
-        Entitlements, positive. Default 1, also for users that a dict leaves out.
+        Entitlements, positive: policies compare shares per weight. Default 1, also for users that a dict leaves out.
     task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
         Most tasks of each user, from 0; ``None`` or infinity for no limit, as for users that a dict leaves out.
     eligible : array-like of bool of shape (n_users, n_servers), or dict of server labels by user, optional

@@ -259,7 +259,9 @@ class Tiers(Objective):
             tier.check(instance)
 
     def _refuse_arithmetic(self) -> None:
-        raise InvalidBlock(f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded; give it alone")
+        raise InvalidBlock(
+            f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded; give it alone"
+        )
 
     def __repr__(self) -> str:
         first = f"({self.tiers[0]!r})" if isinstance(self.tiers[0], Sum) else repr(self.tiers[0])

@@ -89,9 +89,9 @@ class ByType:
                     out[f"{words} {resource} on {name}"] = None if np.isnan(part) else part
         return out
 
-    def most(self, limit: int = MOST) -> list[int]:
-        """Indices of the types with the most servers, in their order, up to a limit."""
-        return sorted(np.argsort(-self.servers, kind="stable")[:limit].tolist())
+    def most(self) -> list[int]:
+        """Indices of the `MOST` types with the most servers, in order."""
+        return sorted(np.argsort(-self.servers, kind="stable")[:MOST].tolist())
 
 
 def several_types(instance: Instance) -> bool:

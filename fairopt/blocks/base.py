@@ -107,8 +107,8 @@ class ByUser:
 PerUser = float | tuple[float, ...] | ByUser
 
 
-def per_user_parameter(value: Any, name: str, *, minimum: float = 0.0) -> PerUser:
-    """A scalar, an array or a dict by user, frozen for a block; `InvalidBlock` unless all are finite >= minimum."""
+def per_user_parameter(value: Any, name: str) -> PerUser:
+    """A scalar, an array or a dict by user, frozen for a block; `InvalidBlock` unless all are finite and >= 0."""
     if isinstance(value, ByUser):
         return value
     value = by_label(value)
@@ -124,14 +124,11 @@ def per_user_parameter(value: Any, name: str, *, minimum: float = 0.0) -> PerUse
             frozen = float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
     except (TypeError, ValueError) as error:
         raise InvalidBlock(f"{name} is {value!r}; give a number, an array by user or a dict by user") from error
-    bad = np.flatnonzero(np.atleast_1d(~(np.isfinite(numbers) & (numbers >= minimum))))
+    bad = np.flatnonzero(np.atleast_1d(~(np.isfinite(numbers) & (numbers >= 0))))
     if len(bad):
-        whose = ""
-        if isinstance(frozen, ByUser):
-            whose = f" for user {frozen.pairs[bad[0]][0]!r}"
-        elif isinstance(frozen, tuple):
-            whose = f" for user number {bad[0] + 1}"
-        raise InvalidBlock(f"{name} holds {np.atleast_1d(numbers)[bad[0]]}{whose}; give numbers >= {minimum:g}")
+        user = repr(frozen.pairs[bad[0]][0]) if isinstance(frozen, ByUser) else f"number {bad[0] + 1}"
+        whose = "" if isinstance(frozen, float) else f" for user {user}"
+        raise InvalidBlock(f"{name} holds {np.atleast_1d(numbers)[bad[0]]}{whose}; give numbers >= 0")
     return frozen
 
 

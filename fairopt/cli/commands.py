@@ -113,17 +113,14 @@ def guarded(command: _Command) -> _Command:
     def run(*arguments: Any, **options: Any) -> Any:
         try:
             return command(*arguments, **options)
-        except FairoptError as error:
+        except BrokenPipeError:  # of `fairopt ... | head`
+            raise
+        except (FairoptError, OSError) as error:
             complain(f"{type(error).__name__}: {error}")
             raise typer.Exit(_code(error)) from None
         except KeyboardInterrupt:
             complain(LAST_WORDS)
             raise typer.Exit(STOPPED) from None
-        except OSError as error:
-            if isinstance(error, BrokenPipeError):  # `fairopt ... | head` has read enough
-                raise
-            complain(f"{type(error).__name__}: {error}")
-            raise typer.Exit(BAD_INPUT) from None
 
     return run  # type: ignore[return-value]
 
@@ -328,9 +325,9 @@ def main() -> None:
 # -- pieces ---------------------------------------------------------------------------------------------------
 
 
-def _code(error: FairoptError) -> int:
+def _code(error: Exception) -> int:
     """Exit code of an error: bad input, or no answer."""
-    bad_input = isinstance(error, (InvalidInput, SolverUnavailable, MissingExtra))
+    bad_input = isinstance(error, (InvalidInput, SolverUnavailable, MissingExtra, OSError))
     return BAD_INPUT if bad_input else NOT_CERTIFIED
 
 

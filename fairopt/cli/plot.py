@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +28,7 @@ PLOT = """Draw the answers of policies: one picture, with a panel for each polic
   shares       shares of each resource by user, stacked
   dominant     dominant shares of users, sorted
   utilisation  use of each resource, by class of servers
-  prices       the value of one more unit of each resource
+  prices       what more of each resource is worth, in % of the dearest
   demands      the plane of two resources: users' demands as lines, and how
                the allocation fills the box of capacities
   region       the plane of two users: the tasks that fit together, and the
@@ -78,8 +78,7 @@ def plot(
     def show(result: Comparison) -> None:
         if result.allocations:
             with working(f"drawing {path}"):
-                panels = plots.comparison(result, kind=kind, size=size, **two)
-                complaints = _save(panels[0].figure, path, dpi)
+                complaints = _save(lambda: plots.comparison(result, kind=kind, size=size, **two)[0].figure, path, dpi)
             for line in complaints:
                 console_for(stderr=True).print(f"note: {line}", markup=False, style="dim", soft_wrap=True)
             console_for().print(f"written: {path}", markup=False, soft_wrap=True)
@@ -128,20 +127,18 @@ def _how(one: str, other: str) -> str:
     return f"--axis {shlex.quote(one)} --axis {shlex.quote(other)}"
 
 
-def _save(figure: Any, path: Path, dpi: int) -> list[str]:
-    """Write the picture; gives sentences on unreadable labels and on warnings of matplotlib."""
-    inches = figure.get_size_inches()
-    dpi = min(dpi, int(MOST_PIXELS / max(inches)))  # for pictures of many panels
-    with warnings.catch_warnings(record=True) as said:
+def _save(draw: Callable[[], Any], path: Path, dpi: int) -> list[str]:
+    """Draw and write the picture; gives sentences on unreadable labels and on warnings."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        figure = draw()
+        dpi = min(dpi, int(MOST_PIXELS / max(figure.get_size_inches())))  # for pictures of many panels
         figure.savefig(path, dpi=dpi)
         found = plots.unreadable(figure)
-    words = {str(w.message) for w in said}
-    out = []
-    if any("missing from font" in w for w in words):
-        out.append("the font has no sign for some letters of the labels, so they are drawn as boxes")
+    words = list(dict.fromkeys(str(w.message) for w in caught))
+    out = [w for w in words if w.startswith("no installed font")]
     if found or any("layout not applied" in w for w in words):
-        said_of = "; ".join(found[:SHOWN]) + ("; ..." if len(found) > SHOWN else "")
-        about = f" ({said_of})" if found else ""
+        shown = "; ".join(found[:SHOWN]) + ("; ..." if len(found) > SHOWN else "")
+        about = f" ({shown})" if found else ""
         out.append(f"the picture is too small for its words{about}; give a larger --width or --height")
     return out

@@ -36,8 +36,7 @@ def progress(callback: Listener) -> Iterator[None]:
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.progress import progress
-    >>> with progress(lambda what, done, total: print(f"{what}: {done} of {total}")):
+    >>> with fo.progress(lambda what, done, total: print(f"{what}: {done} of {total}")):
     ...     result = fo.compare(["drf", "tsf"], fo.Instance([[2, 3], [2, 1]], [6, 4]))
     DRF: 0 of 2
     TSF: 1 of 2

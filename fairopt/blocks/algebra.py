@@ -152,7 +152,7 @@ class Objective(Block):
     __rmul__ = __mul__
 
     def __neg__(self, *other: object) -> NoReturn:
-        raise InvalidBlock(f"minus beside {self!r} is not concave; only add, or multiply by numbers >= 0")
+        raise InvalidBlock(f"a minus beside {self!r} is not concave; only add, or multiply by numbers >= 0")
 
     __sub__ = __rsub__ = __neg__
 

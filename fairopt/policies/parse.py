@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from typing import Any
 
 from fairopt.blocks import bundles, constraints, efficiency, objectives, shares
@@ -73,7 +74,10 @@ def _read(text: str) -> Any:
     try:
         if len(text) > 20_000:
             raise ValueError(f"{len(text):,} letters")
-        return _value(ast.parse(text.strip(), mode="eval").body, shown)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of Python, as for "1and 2"
+            tree = ast.parse(text.strip(), mode="eval")
+        return _value(tree.body, shown)
     except InvalidBlock:
         raise
     except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:

@@ -1,8 +1,8 @@
-"""Methods of early modules whose code stands in later ones, as `Allocation.plot`: one table says where.
+"""The table of methods whose code stands in later modules, as `Allocation.plot`.
 
-`Instance`, `Allocation` and `Verdict` are known to nearly all modules, and have methods that draw them, write them or
-prove something of them. As with the accessors of pandas, such a method has its signature and docstring with the class
-and finds its function when it is called. No early module reaches a later one in another way.
+`Instance`, `Allocation` and `Verdict` are imported by nearly all modules, and have methods that draw, write or prove.
+Such a method has its signature and docstring in the class, and imports its function from here when it is called. Early
+modules reach later ones in no other way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FUNCTIONS = {
 
 
 def later(method: str) -> Callable[..., Any]:
-    """The function behind a method, from its module, which is imported now if it has not been yet.
+    """The function of a method, from its module, imported on first use.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The answer: tasks, what they use, shares, prices, and the certificate that proves it."""
+"""The answer: tasks, usage, shares, prices, and the certificate that proves it."""
 
 from __future__ import annotations
 
@@ -27,29 +27,28 @@ ROUNDING = 1e-12  # of a capacity: less left over is none
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Allocation:
-    """Who runs how much where, what that uses, and the proof.
+    """The tasks of each user on each server, with usage, shares, prices and the proof.
 
-    What is derived (usage, shares, prices, metrics) is computed when asked for.
+    Tasks are divisible. Usage, shares, prices and metrics are computed on first use.
 
     Attributes
     ----------
     instance : Instance
-        The question, as given.
+        The instance, as given.
     policy : Policy or other mechanism
-        Who answered it.
+        The policy that was solved.
     tasks_by_server : ndarray of shape (n_users, n_servers)
         Tasks of each user on each server row.
     certificate : Certificate
-        The evidence.
+        The proof that the tasks are feasible and optimal.
     objective : float
-        Value of the objective in natural units (of its first level, for orders).
+        Value of the objective in natural units (of the first level, for `Leximin` and tiers).
     evidence_prices : ndarray of shape (n_servers, n_resources) or None
-        Dual values that the method found on its way, per natural unit: what the proof made use of, and not always a
-        derivative (`prices` are). None where it found none.
+        Dual values that the proof uses, per natural unit; not always derivatives, as `prices` are.
     given_bundles : ndarray of shape (n_users, n_servers, n_resources) or None
-        What users hold, where a mechanism decides that; `bundles` otherwise follow from tasks.
+        What users hold, where the policy decides bundles; otherwise `bundles` follow from tasks.
     evidence : tuple of dict
-        What the certificate was made from, by tier, as plain numbers: prices, levels, multipliers.
+        Prices, levels and multipliers that the certificate was made from, by tier.
 
     Examples
     --------
@@ -72,13 +71,13 @@ class Allocation:
     evidence: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("tasks_by_server", "evidence_prices", "given_bundles"):  # what was judged stays as it was
+        for name in ("tasks_by_server", "evidence_prices", "given_bundles"):  # no change after the certificate
             if getattr(self, name) is not None:
                 judged = np.asarray(getattr(self, name)).view()
                 judged.flags.writeable = False
                 object.__setattr__(self, name, judged)
 
-    # -- derived, when asked for ------------------------------------------------------------------------------
+    # -- derived on first use ---------------------------------------------------------------------------------
 
     @cached_property
     def tasks(self) -> Float:
@@ -87,7 +86,7 @@ class Allocation:
 
     @cached_property
     def bundles(self) -> Float:
-        """What each user holds of each resource on each server row, shape (n_users, n_servers, n_resources)."""
+        """Units of each resource that each user holds on each server row, shape (n_users, n_servers, n_resources)."""
         if self.given_bundles is not None:
             return self.given_bundles
         return self.instance.per_server_demands * self.tasks_by_server[:, :, None]
@@ -99,12 +98,12 @@ class Allocation:
 
     @cached_property
     def task_usage(self) -> Float:
-        """Units that the tasks themselves use, shape (n_servers, n_resources): `usage` unless bundles were decided."""
+        """Units that tasks use, shape (n_servers, n_resources): equal to `usage` unless the policy decides bundles."""
         return used_by(self.instance, self.tasks_by_server)
 
     @cached_property
     def leftover(self) -> Float:
-        """Units left over on each server row, counts included, shape (n_servers, n_resources)."""
+        """Units of each server row that no user holds, counts included, shape (n_servers, n_resources)."""
         return np.maximum(self.instance.capacities * self.instance.counts[:, None] - self.usage, 0.0)
 
     def share(self, block: Any) -> Float:
@@ -113,11 +112,19 @@ class Allocation:
         Parameters
         ----------
         block : Share
-            Any share.
+            Any share, also one that the policy does not use.
 
         Returns
         -------
         ndarray of shape (n_users,)
+            Zero for users with a task limit of 0.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[40, 8], [8, 5]], [200, 200], resources=["cpu", "memory"])
+        >>> fo.DRF().allocate(cluster).share(fo.ResourceShare("memory"))
+        array([0.1   , 0.3125])
         """
         instance, part = self.instance, self._taking_part
         if len(part) == 0:
@@ -139,11 +146,11 @@ class Allocation:
 
     @cached_property
     def _taking_part(self) -> NDArray[np.intp]:
-        """Users with a task limit above 0; the shares of the others are 0."""
+        """Indices of users with a task limit above 0; the shares of the others are 0."""
         return np.flatnonzero(self.instance.task_limits > 0)
 
     def _shares_of(self, per_task: Float) -> Float:
-        """Shares of all users from those of one task of each who takes part, in total or by server."""
+        """Shares of all users from those of one task, by user or by user and server, of those who take part."""
         rows, out = self.tasks_by_server[self._taking_part], np.zeros(self.instance.n_users)
         if per_task.ndim == 1:
             out[self._taking_part] = per_task * rows.sum(axis=1)
@@ -162,20 +169,18 @@ class Allocation:
 
     @property
     def prices(self) -> Float | None:
-        """What one more unit of each capacity is worth, shape (n_servers, n_resources); None where that is not known.
+        """Value of one more unit of each capacity, shape (n_servers, n_resources), or None where it is not known.
 
         The derivative of the objective (for `Leximin` of its first level, see `level_prices`; for tiers of the first)
-        per natural unit of the capacity of a server row, from the right: two resources that are full for the same users
-        both have a price of 0. Shares' coefficients are held, though those of most shares depend on capacities, and
-        so are task limits, bounds in tasks, also those of `SharingIncentive`, levels of other constraints, and who may
-        run where (so what a server has none of has price 0). Of a unit of what `Reserve` holds back a fraction f of,
-        ``1 - f`` can be used.
+        by the capacity of a server row, from the right: two resources that are full for the same users both have price
+        0. Held fixed are the coefficients of shares, task limits, bounds on tasks (also of `SharingIncentive`), levels
+        of other constraints and eligibility, so that a resource of which a server has none has price 0. Where `Reserve`
+        keeps a fraction f free, ``1 - f`` of the unit can be used.
 
-        It is worked out from the blocks, the instance and the tasks. Where a block is one's own, so that only CVXPY
-        knows its slope, the dual values that the method found are shown if they satisfy the conditions of an optimum
-        (then they lie between the derivatives from the right and from the left), and None otherwise; so too for
-        a problem that was changed before `Policy.read`. Policies that decide bundles show the dual values of their
-        proof; mechanisms without an objective have none.
+        Computed from the blocks, the instance and the tasks. For blocks of your own, and for a problem that was changed
+        before `Policy.read`, these are the dual values of the method if they satisfy the conditions of an optimum (then
+        they lie between the derivatives from the right and from the left), and None otherwise. Policies that decide
+        bundles give the dual values of their proof; mechanisms without an objective have no prices.
 
         Examples
         --------
@@ -189,22 +194,22 @@ class Allocation:
 
     @property
     def prices_left(self) -> Float | None:
-        """What one unit less of each capacity costs: `prices` from the left, equal to them where they are unique.
+        """Loss by one unit less of each capacity: `prices` from the left, equal to these where they are unique.
 
-        Infinite where less of it leaves no allocation, because lower bounds need it all.
+        Infinite where lower bounds need the whole capacity, so that less leaves no allocation.
         """
         return self._derivatives[1]
 
     @cached_property
     def level_prices(self) -> tuple[LevelPrices, ...] | None:
-        """Prices of every level of a `Leximin`, from the lowest up; None for other objectives, and where not covered.
+        """Prices of every level of a `Leximin`, from the lowest up; None for other objectives.
 
-        Each has the ``level`` (share per weight), the ``users`` held there, ``prices`` and ``prices_left``. The first
-        is often decided by the limit of one user, and has zeros. Later levels may fall as capacity grows, when earlier
-        ones rise at their cost: then their prices are negative.
+        Each has the ``level`` (share per weight), its ``users``, ``prices`` and ``prices_left``. The first level is
+        often the task limit of one user, with prices of 0. Prices of later levels are negative where earlier levels
+        rise at their cost.
 
-        Not covered, and None: levels under a curved condition that binds (such as ``AlphaFair(1) >= v``), conditions
-        of one's own that are not linear, and more than 3,000 full capacities or 1,000 levels that capacities decide.
+        Also None where curved constraints bind (such as ``AlphaFair(1) >= v``), with non-linear constraints of your
+        own, and beyond 3,000 full capacities or 1,000 levels that capacities decide.
 
         Examples
         --------
@@ -219,18 +224,17 @@ class Allocation:
 
     @cached_property
     def share_prices(self) -> Float | None:
-        """`prices` in shares, so that those of different notions can be compared; None where these are not known.
+        """`prices` in shares per unit, to compare different notions; None where `prices` are.
 
-        By how much the share rises which, equal for all users per weight, the objective would value as it does the
-        allocation: for `AlphaFair` the weighted power mean of the shares per weight, for `Total` the total per weight,
-        for `MaxMin` and `Leximin` the (first) level, for `OrderedWeighted` the value by the sum of its weights, for
-        `FairnessEfficiency` ``(|f| / W)^(1 / lam) / W`` of the measure f and the sum W of weights (on its edge the
-        power mean). In dominant shares per unit, or tasks per unit, as the objective's share says.
+        The derivative of the share that, equal for all users per weight, has the same value: for `AlphaFair` the
+        weighted power mean of the shares per weight, for `Total` the total per weight, for `MaxMin` and `Leximin` the
+        (first) level, for `OrderedWeighted` the value over the sum of its weights, for `FairnessEfficiency`
+        ``(|f| / W)^(1 / lam) / W`` of the measure f and the sum W of weights (on its edge the power mean).
 
         Raises
         ------
         InvalidBlock
-            For a sum of objectives, one's own, and those that decide bundles: no share stands for their value.
+            For sums of objectives, objectives of your own, and those that decide bundles: no share has their value.
 
         Examples
         --------
@@ -246,16 +250,16 @@ class Allocation:
         return later("Allocation.share_prices")(self)
 
     def metrics(self) -> dict[str, Any]:
-        """Numbers that need no solve.
+        """Summary numbers of the allocation.
 
         Returns
         -------
         dict
-            ``ntt`` (number of tasks), ``aur`` (units left over, all resources added up as Jiang and Wu do), ``jain``
-            (Jain's index of the dominant shares per weight), ``smallest_dominant_share`` (per weight, among users
-            who take part), ``utilisation`` (the part of all capacity that users hold) and ``utilisation_of_tasks``
-            (the part that their tasks use: less where a mechanism decides bundles), two dicts by resource; NaN where
-            there is none of it.
+            ``ntt`` (number of tasks), ``aur`` (units left over, summed over all resources as by Jiang and Wu 2021),
+            ``jain`` (Jain's index of dominant shares per weight), ``smallest_dominant_share`` (per weight, of users
+            with a task limit above 0), and by resource ``utilisation`` (the fraction of all capacity that users hold)
+            and ``utilisation_of_tasks`` (the fraction that tasks use, less where the policy decides bundles), NaN
+            where the capacity is 0.
 
         Examples
         --------
@@ -282,27 +286,29 @@ class Allocation:
             "utilisation_of_tasks": part_of_total(self.task_usage),
         }
 
-    # -- for people -------------------------------------------------------------------------------------------
+    # -- tables and pictures ----------------------------------------------------------------------------------
 
     def to_frame(self, by: str = "user") -> Any:
-        """A pandas frame with a line per user, per server, or per user and server.
+        """A pandas frame with a row per user, per server, or per user and server.
 
         Parameters
         ----------
         by : {"user", "server", "placement"}, default "user"
-            ``user``: ``weight``, ``task limit``, ``tasks``, ``share`` (the objective's first), ``dominant share``, the
-            units held of each resource, and ``share of <resource>``, the part of all there is.
-            ``server``: ``type`` (where the instance has types), ``servers`` (how many the row stands for), ``tasks``,
-            the units held, ``capacity of <resource>``, ``used <resource>`` (the part held) and, where there are prices,
-            ``price of <resource>``; where `prices_left` differ, ``price of <resource>, one less`` too.
-            ``placement``: ``tasks`` and the units held, of each user on each server where it has something.
+            The rows, with these columns:
+
+            * ``user``: ``weight``, ``task limit``, ``tasks``, ``share`` (the objective's first), ``dominant share``,
+              the units held of each resource, and ``share of <resource>``, the fraction of all its capacity;
+            * ``server``: ``type`` (where the instance has types), ``servers`` (the count), ``tasks``, the units held,
+              ``capacity of <resource>``, ``used <resource>`` (the fraction held) and, where they are known, ``price of
+              <resource>`` and, where `prices_left` differ, ``price of <resource>, one less``;
+            * ``placement``: ``tasks`` and the units held, of each user on each server where it holds some.
 
         Returns
         -------
         pandas.DataFrame
-            By label. Columns of units are named as ``memory (GiB)`` where the instance has units, and prices as
-            ``price of memory (per GiB)``. Where a mechanism decides bundles, ``<resource> of tasks`` is what the tasks
-            use of what is held. A part of nothing is NaN.
+            By label. Where the instance has units, columns are named as ``memory (GiB)`` and prices as ``price of
+            memory (per GiB)``. Where the policy decides bundles, ``<resource> of tasks`` is what tasks use. Fractions
+            of a capacity of 0 are NaN.
 
         Raises
         ------
@@ -322,22 +328,28 @@ class Allocation:
         return later("Allocation.to_frame")(self, by)
 
     def plot(self, ax: Any = None, kind: str = "shares", *, users: Any = None, resources: Any = None) -> Any:
-        """A picture of the allocation; needs the extra ``plots``.
+        """Draw the allocation; needs the extra ``plots``.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw.
+            The axes to draw on. Default: pyplot's current axes.
         kind : str, default "shares"
-            ``shares`` of each resource by user, as in Figs. 2 and 7 of Jiang and Wu; ``dominant`` shares sorted;
-            ``utilisation`` and ``prices`` by class of servers; the ``envy`` matrix; as in Fig. 2 of Joe-Wong et al.
-            ``demands`` in the plane of two resources, and the ``region`` of what two users can run.
+            ``shares`` of each resource by user (as in Figs. 2 and 7 of Jiang and Wu 2021); ``dominant`` shares, sorted;
+            ``utilisation`` or ``prices`` by class of servers; the ``envy`` matrix; ``demands`` in the plane of two
+            resources, or the ``region`` of tasks that two users can run (as in Fig. 2 of Joe-Wong et al. 2013).
         users, resources : (str, str), optional
-            The two at the axes of ``region`` and of ``demands``, where there are more.
+            The two users of ``region``, and the two resources of ``demands``, where there are more.
 
         Returns
         -------
         matplotlib.axes.Axes
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> axes = fo.DRF().allocate(fo.Instance([[40, 8], [8, 5]], [200, 200])).plot(kind="utilisation")
+        >>> axes.figure.savefig("utilisation.png")  # doctest: +SKIP
         """
         return later("Allocation.plot")(self, kind, ax, users, resources)
 
@@ -357,7 +369,7 @@ class Allocation:
         Parameters
         ----------
         path : str or Path
-            Where to; the name's ending decides the format.
+            A name that ends in ``.json`` or ``.parquet``.
 
         Returns
         -------
@@ -365,14 +377,24 @@ class Allocation:
 
         Raises
         ------
+        InvalidInstance
+            If the name ends otherwise.
         MissingExtra
             For Parquet without pyarrow.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, fairopt as fo
+        >>> a = fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
+        >>> file = a.save(pathlib.Path(tempfile.mkdtemp()) / "drf.json")
+        >>> fo.Allocation.load(file).tasks
+        array([ 2.5, 12.5])
         """
         return later("Allocation.save")(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Allocation:
-        """Read what `save` wrote. Nothing in the file is executed, and what it claims is measured again.
+        """Read a file of `save`. Nothing in it is executed, and its certificate is made again.
 
         Parameters
         ----------
@@ -382,12 +404,20 @@ class Allocation:
         Returns
         -------
         Allocation
-            ``policy`` is rebuilt from blocks of fairopt; a policy with blocks of one's own stays text.
+            ``policy`` is rebuilt from blocks of fairopt; a policy with blocks of your own stays text.
 
         Raises
         ------
         InvalidInstance
-            If it is no such file, or its numbers contradict each other.
+            If the file is not one of `save`, or its numbers contradict each other.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, fairopt as fo
+        >>> a = fo.FDS(1).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
+        >>> loaded = fo.Allocation.load(a.save(pathlib.Path(tempfile.mkdtemp()) / "fds.json"))
+        >>> loaded.policy, loaded.certificate.ok
+        (Policy(AlphaFair(1), name='FDS(alpha=1)'), True)
         """
         return later("Allocation.load")(Path(path))
 
@@ -400,7 +430,7 @@ def used_by(instance: Instance, tasks_by_server: Float) -> Float:
 
 
 def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> Float:
-    """Units that the chosen users (or all) hold, without a table by server of all users where that can be helped."""
+    """Units that the chosen users (or all) hold, shape (n_chosen, n_resources), by server only where demands differ."""
     rows = slice(None) if chosen is None else list(chosen)
     if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:
         return allocation.instance.demands[rows] * allocation.tasks[rows, None]
@@ -408,15 +438,12 @@ def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> F
 
 
 def part_of_capacity(units: Float, capacity: Float, of_nothing: float = np.nan) -> Float:
-    """Units as a part of the capacity; another number, by default NaN, where there is none."""
+    """Units over capacity; another number, by default NaN, where the capacity is 0."""
     return np.divide(units, capacity, out=np.full(units.shape, of_nothing), where=capacity > 0)
 
 
 def feasibility(instance: Instance, tasks_by_server: Float) -> float:
-    """Largest relative violation of capacities, task limits, eligibility and sign, on the instance's own data.
-
-    0 when everything holds; infinity where a number is NaN.
-    """
+    """Largest relative violation of capacities, task limits, eligibility and sign; infinity where a number is NaN."""
     if not np.isfinite(tasks_by_server).all():
         return float("inf")
     if instance.n_users == 0:
@@ -439,10 +466,9 @@ def feasibility(instance: Instance, tasks_by_server: Float) -> float:
 
 
 def holdings_violation(instance: Instance, bundles: Float) -> float:
-    """Largest excess of what users hold over the capacity of a server and resource, relative to that capacity.
+    """Largest excess of what users hold over a capacity, relative to it.
 
-    Infinity for what cannot be held: less than nothing, anything where there is none of it, or where the user may not
-    run.
+    Infinity for bundles that are negative, of a capacity of 0, or where the user may not run.
     """
     room = instance.capacities * instance.counts[:, None]
     misplaced = ~instance.eligible[:, :, None] | (room == 0)

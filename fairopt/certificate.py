@@ -1,4 +1,4 @@
-"""The evidence that comes with an answer: what was tried, and what was measured of what came of it."""
+"""The certificate of an answer: its measured gap and violations, and the attempts of solvers."""
 
 from __future__ import annotations
 
@@ -9,37 +9,36 @@ __all__ = ["BLOCK_TOLERANCE", "GAP_TOLERANCE", "VIOLATION_TOLERANCE", "Certifica
 GAP_TOLERANCE = 1e-6  # relatively
 VIOLATION_TOLERANCE = 1e-9
 BLOCK_TOLERANCE = 1e-7  # of the blocks' own conditions, after the repair that makes capacities hold exactly
+STRICT = {"extra": "forbid", "strict": True}  # how a certificate is read from a file
 
 
 def within_tolerance(gap: float, violation: float, block_violation: float) -> bool:
-    """Whether an answer can be certified: a NaN cannot.
-
-    Parameters
-    ----------
-    gap, violation, block_violation : float
-        As in `Certificate`.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether an answer can be certified, by the numbers of a `Certificate`; False for a NaN."""
     return bool(gap <= GAP_TOLERANCE and violation <= VIOLATION_TOLERANCE and block_violation <= BLOCK_TOLERANCE)
 
 
 @dataclass(frozen=True)
 class Try:
-    """One attempt of one solver: what it said, which is no evidence, and what the certificate made of it.
+    """One attempt of one solver: its own status, which is not evidence, and the gap measured of its answer.
 
     Attributes
     ----------
     solver, status : str
-        Who, and its own word for how it went.
+        Name of the solver, and the status that it reports.
     seconds : float
-        Building, solving and judging.
+        Time to build, solve and judge.
     gap, violation : float or None
-        What the certificate measured, where there was an answer.
+        Relative optimality gap and violation as in `Certificate`, where there was an answer.
     message : str
-        What the solver complained of.
+        The solver's error, if any.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    >>> attempt, = fo.NoFairness().allocate(cluster, solver="HIGHS").certificate.tried
+    >>> attempt.solver, attempt.status, attempt.gap < 1e-6
+    ('HIGHS', 'optimal', True)
     """
 
     solver: str
@@ -48,6 +47,8 @@ class Try:
     gap: float | None = None
     violation: float | None = None
     message: str = ""
+
+    __pydantic_config__ = STRICT
 
     def __str__(self) -> str:
         words = [f"{self.solver}: {self.status}"]
@@ -62,14 +63,14 @@ class Try:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The evidence that an allocation is feasible and optimal, computed without trusting the solver.
+    """The proof that an allocation is feasible and optimal, computed without trusting the solver.
 
     Attributes
     ----------
     gap : float
         Relative optimality gap: a proven bound on how much better any allocation can be.
     violation : float
-        Largest relative excess over a capacity or a task limit, measured on the instance's own data.
+        Largest relative excess over a capacity or a task limit, measured on the instance as given.
     block_violation : float
         Largest relative violation of the policy's own constraints.
     method : str
@@ -77,15 +78,22 @@ class Certificate:
     solver : str or None
         The solver, where one was used.
     seconds : float
-        The whole call.
+        Time of the whole call.
     tried : tuple of Try
         Every attempt, in order.
     gaps : tuple of float
         One gap per tier, or per level of a leximin by programs.
     note : str
-        A finding about the answer, where there is one.
+        A remark on the answer, where there is one.
     assumed : str
-        What the gap rests on beside the data, where something could not be proved; empty in general.
+        An assumption of the gap that could not be proved; empty in general.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> proof = fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).certificate
+    >>> proof.ok, proof.method, proof.gap < 1e-12
+    (True, 'water-filling', True)
     """
 
     gap: float
@@ -98,6 +106,8 @@ class Certificate:
     gaps: tuple[float, ...] = ()
     note: str = ""
     assumed: str = ""
+
+    __pydantic_config__ = STRICT
 
     @property
     def ok(self) -> bool:

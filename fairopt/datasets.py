@@ -1,11 +1,10 @@
-"""Instances from the files that people have, and generators of instances.
+"""Instances from files, and generators of instances.
 
-`read` and `write`, `demo` (ships with the package), `kubernetes` and `slurm` (what a cluster says of itself),
-`clusterdata2019` and `openb` (traces of production clusters), `log_uniform` (random),
-the instances of Jiang and Wu (2021): `jiang_wu`, `heavy_light`, `google_cluster`, and random rounds in the manner of
-Hamzeh et al. (2020): `RequestRounds`.
+`read` and `write`; `demo`, which ships with the package; `kubernetes` and `slurm`, from the output of their commands;
+`clusterdata2019` and `openb`, traces of production clusters; `log_uniform`, random instances; `jiang_wu`, `heavy_light`
+and `google_cluster`, the instances of Jiang and Wu (2021); `RequestRounds`, random rounds after Hamzeh et al. (2020).
 
-What is read is in `fairopt.io`, which gives the arguments of an `Instance`; here it is made of them.
+The readers of `fairopt.io` give the arguments of an `Instance`, which is made here.
 """
 
 from __future__ import annotations
@@ -41,25 +40,10 @@ from fairopt.io.slurm import read_slurm
 from fairopt.io.text_files import about
 
 __all__ = [
-    "REQUEST_TYPES",
-    "GoogleServers",
-    "RequestRounds",
-    "clusterdata2019",
-    "demo",
-    "google_cluster",
-    "google_servers",
-    "heavy_light",
-    "heavy_light_demands",
-    "jiang_wu",
-    "jiang_wu_demands",
-    "kubernetes",
-    "log_uniform",
-    "openb",
-    "read",
-    "schema",
-    "slurm",
-    "write",
-]
+    "REQUEST_TYPES", "GoogleServers", "RequestRounds", "clusterdata2019", "demo", "google_cluster", "google_servers",
+    "heavy_light", "heavy_light_demands", "jiang_wu", "jiang_wu_demands", "kubernetes", "log_uniform", "openb", "read",
+    "schema", "slurm", "write",
+]  # fmt: skip
 
 _Path = str | os.PathLike[str]
 _Source = Document
@@ -91,24 +75,24 @@ def read(
           ``.csv``, ``.csv.gz`` or folders of such files), see `fairopt.datasets.clusterdata2019`,
         * a folder of the openb trace, see `fairopt.datasets.openb`.
     users, tasks : str, optional
-        For Kubernetes, Slurm and ClusterData 2019 only: passed on to their readers.
+        For Kubernetes, Slurm and ClusterData 2019 only, as in `kubernetes`, `slurm` and `clusterdata2019`.
     at : int, optional
-        For ClusterData 2019 only.
+        For ClusterData 2019 only, in microseconds, as in `clusterdata2019`.
     pods, capacity_scale, backlog : optional
-        For a folder of the openb trace only.
+        For the openb trace only, as in `openb`.
 
     Returns
     -------
     Instance
-        Its `notes` say what was left out or assumed.
+        Its ``notes`` say what was left out or assumed.
 
     Raises
     ------
     InvalidInstance
-        If there is nothing to read, files of several kinds, or something wrong in them; the message names the file,
-        the line and column or the key, the value and the fix.
+        If there are no files to read, files of several kinds, or errors in them; the message names the file, the line
+        and column or the key, the value and the fix.
     MissingExtra
-        If Parquet or YAML is to be read and what reads it is not installed.
+        If the package that reads Parquet or YAML is not installed.
 
     Examples
     --------
@@ -125,7 +109,7 @@ def read(
 
 
 def demo() -> Instance:
-    """A small cluster of our own, made up: ten users who want more than four classes of servers have.
+    """A small invented cluster: ten users who demand more than four classes of servers have.
 
     Returns
     -------
@@ -148,58 +132,57 @@ def kubernetes(
     nodes: _Source, pods: _Source, users: str = "namespace", tasks: str = "mean", merge: bool = True,
     resources: Sequence[str] | None = None,
 ) -> Instance:  # fmt: skip
-    """A Kubernetes cluster as an instance: who should have how much of it, going by what all its pods ask for.
+    """A Kubernetes cluster as an instance: namespaces share its servers by the requests of their pods.
 
     Parameters
     ----------
     nodes : path-like or dict
-        What ``kubectl get nodes -o json`` gives: a file, or its content as `json.load` reads it.
+        Output of ``kubectl get nodes -o json``: a file, or its content as ``json.load`` reads it.
     pods : path-like or dict
-        What ``kubectl get pods -A -o json`` gives.
+        Output of ``kubectl get pods -A -o json``.
     users : str, default "namespace"
-        Who shares: the namespaces, or the values of a label of the pods, as ``"label:team"``. Pods without the label
+        The owners of pods: ``"namespace"``, or the values of a label, as ``"label:team"``. Pods without the label
         belong to the owner ``(no team)``.
     tasks : {"mean", "shapes"}, default "mean"
         ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
         whose demand is their mean request. ``"shapes"``: only pods with equal requests do.
     merge : bool, default True
-        Identical servers share a row, called after the first of them.
+        Identical servers as one row with a count, named after the first of them.
     resources : sequence of str, optional
-        Which resources are shared. Default: those that some pod requests. ``"pods"``, the number of pods that a server
-        may have, is one only if it is named here.
+        The resources that are shared. Default: those that some pod requests. ``"pods"``, the number of pods that a
+        server may have, is a resource only if it is named here.
 
     Returns
     -------
     Instance
         cpu in cores, memory, ephemeral storage and huge pages in GiB, extended resources as ``nvidia.com/gpu`` in
-        pieces. An owner with one kind of pods gives the user its name, others make users ``ml #1``, ``ml #2``, ... from
-        the largest wish down, which split the owner's entitlement of 1 in proportion to what they wish for. A user's
-        task limit is its number of pods. ``server_types`` are the labels ``node.kubernetes.io/instance-type``, where
-        all servers have one. What was left out or assumed stands in ``notes``.
+        pieces. An owner with one kind of pods is one user of its name; others are users ``ml #1``, ``ml #2``, ... from
+        the largest total request down, which split the owner's weight of 1 in proportion to their total requests. A
+        user's task limit is its number of pods. ``server_types`` are the labels ``node.kubernetes.io/instance-type``,
+        where all servers have one. ``notes`` say what was left out or assumed.
 
     Raises
     ------
     InvalidInstance
-        Names the file, the place in it, the value and the fix; or says why nothing is left to share.
+        If a file is wrong (the message names the place, the value and the fix), or no pods or servers are left.
 
     Notes
     -----
-    *A pod's request* is what Kubernetes keeps free for it, by resource: the larger of what its containers and sidecars
-    take together and what any init container takes with the sidecars before it; or what ``spec.resources`` says of the
-    whole pod; and the overhead on top. Where a request is missing, the limit counts.
+    *A pod's request* is what Kubernetes keeps free for it, by resource: the larger of the sum of its containers and
+    sidecars and of any init container with the sidecars before it; or ``spec.resources`` of the whole pod; plus the
+    overhead. Where a request is missing, the limit counts.
 
-    *Pods.* Finished ones, and ones that request nothing, are left out. Pods of DaemonSets and static pods are taken off
-    the capacity of their server, down to 0. All others count alike, running or pending: the question is who should have
-    what, so that no pod has a claim to the server it is on.
+    *Pods* that are finished or request nothing are left out. Pods of DaemonSets and static pods are subtracted from the
+    capacity of their server, down to 0. All others count alike, running or pending, without a claim to their server.
 
-    *Servers* have what ``status.allocatable`` says (else ``status.capacity``, as Kubernetes does). Those that say
-    nothing, cordoned ones, and ones where none of the pods may run, are left out. Where pods may run follows from
+    *Servers* have the capacities of ``status.allocatable`` (else ``status.capacity``, as Kubernetes does). Servers
+    without both, cordoned ones, and ones where none of the pods may run are left out. Where pods may run follows from
     taints (``NoSchedule``, ``NoExecute``) and tolerations, node selectors and required node affinity.
 
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
     preemption, the zones of volumes, limits above requests, resizing in place, quotas, scheduling gates, the topology
-    of devices, and resource claims (DRA). A note counts the pods with required rules of this sort. Tasks are divisible,
-    so that a pod larger than any server still counts.
+    of devices, and resource claims (DRA). A note counts the pods with required rules of these kinds. Tasks are
+    divisible, so a pod larger than any server counts too.
 
     Source: the Kubernetes documentation, "Effective Pod requests and limits", "Taints and Tolerations" and "Assigning
     Pods to Nodes".
@@ -228,15 +211,15 @@ def slurm(
     nodes: str | os.PathLike[str] | Mapping[str, Any], jobs: str | os.PathLike[str] | Mapping[str, Any],
     users: str = "account", tasks: str = "mean", merge: bool = True,
 ) -> Instance:  # fmt: skip
-    """A Slurm cluster as an instance: accounts share its servers by what their jobs ask for.
+    """A Slurm cluster as an instance: accounts share its servers by the requests of their jobs.
 
     Parameters
     ----------
     nodes, jobs : path-like or Mapping
-        What ``scontrol show node --json`` and ``squeue --json`` printed: files, or what `json.load` made of them. The
-        forms of Slurm 20.11 to 25.05 (data parser v0.0.36 to v0.0.43) are understood.
+        Output of ``scontrol show node --json`` and ``squeue --json``: files, or their content as ``json.load`` reads
+        it. Read are the forms of Slurm 20.11 to 25.05 (data parser v0.0.36 to v0.0.43).
     users : {"account", "user", "partition", "qos"}, default "account"
-        Whose tasks the jobs are. Of several partitions the first counts.
+        The owners of jobs. Of several partitions the first counts.
     tasks : {"mean", "shapes"}, default "mean"
         ``"mean"``: an owner's jobs that need the same resources on the same servers make one user, who demands their
         mean request. ``"shapes"``: only jobs of equal requests do.
@@ -246,37 +229,36 @@ def slurm(
     Returns
     -------
     Instance
-        Resources ``cpu`` (what Slurm counts as one: a core or a thread), ``memory`` (GiB), and the generic ones, all as
-        far as some job asks for them. Owners are entitled to equal parts, as `Instance.weights` say. `Instance.notes`
-        say what was left out or assumed.
+        Resources ``cpu`` (a core or a thread, as Slurm counts), ``memory`` (GiB) and the generic ones, as far as some
+        job requests them. Owners have equal weights, split among their users. ``notes`` say what was left out or
+        assumed.
 
     Raises
     ------
     InvalidInstance
-        If a file is not what it should be; the message names file, place, value and fix.
+        If a file is wrong; the message names the file, the place, the value and the fix.
 
     Notes
     -----
-    **Servers** have ``effective_cpus`` or else ``cpus`` less the specialised cores, ``real_memory`` less the
-    specialised memory, and ``gres`` less what is drained of it. Usable is what may start jobs: servers that are down,
-    drained, failing, under maintenance, unknown, in the future or not responding are left out, whether a state is
-    written in full or as sinfo shortens it (``drng``, ``idle*``); those that sleep to save power count, since Slurm
-    wakes them, and reserved ones too. States that are not known here count as usable, which a note says. The type of a
-    server is that of its GPUs.
+    *Servers* have ``effective_cpus`` or else ``cpus`` less the specialised cores, ``real_memory`` less the specialised
+    memory, and ``gres`` less what is drained of it. Servers that are down, drained, failing, under maintenance,
+    unknown, in the future or not responding are left out, with states written in full or as by sinfo (``drng``,
+    ``idle*``). Those that save power count, since Slurm wakes them, and reserved ones too. Other states count as
+    usable, with a note. The type of a server is that of its GPUs.
 
-    **Jobs** of k servers are k tasks of a k-th of it each, and an array is as many tasks as wait. Requests count, not
-    what was allocated, alike for jobs that wait, run or are suspended: cores and memory of ``tres_req_str``, else of
-    ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic resources of
+    *Jobs* of k servers are k tasks of a k-th of the request each, and an array is as many tasks as wait. Requests
+    count, not allocations, alike for jobs that wait, run or are suspended: cores and memory of ``tres_req_str``, else
+    of ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic resources of
     ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and ``tres_per_socket``. Jobs on
     hold, finished ones and those that another cluster of a federation runs are left out; those that wait for a time, a
-    licence or another job count. Jobs that ask for all the memory of a server count without memory. As in Slurm,
-    ``gpu:4090`` asks for 4090 GPUs of any type; one of the type ``4090`` is ``gpu:4090:1``.
+    licence or another job count. Jobs that request all the memory of a server count without memory. As in Slurm,
+    ``gpu:4090`` requests 4090 GPUs of any type, and ``gpu:4090:1`` one of the type ``4090``.
 
-    **GPUs** are the resource ``gpu`` (all types); any fits a request without a type. Where jobs ask for a type
-    that is not the only one, it is a resource of its own besides, as ``gpu:a100``, of which such jobs need as many:
-    what fits by these numbers fits in truth. So too for other generic resources.
+    *GPUs* are the resource ``gpu`` (all types); any GPU fits a request without a type. A type that jobs request, and
+    that is not the only one, is also a resource of its own, as ``gpu:a100``, of which such jobs need as many. So too
+    for other generic resources.
 
-    **Placement** follows from partitions, constraints (``&``, ``|`` and parentheses, from left to right), excluded
+    *Placement* follows from partitions, constraints (``&``, ``|`` and parentheses, from left to right), excluded
     servers, and required ones if they are at least as many as the job takes. Not modelled are counts in constraints,
     reservations, licences, limits of accounts, priorities, topology, whole servers for one job, memory by GPU, and
     that ``shard`` and ``mps`` are pieces of GPUs.
@@ -306,7 +288,7 @@ def clusterdata2019(
     instances: _Path, machines: _Path, collections: _Path | None = None, at: int | None = None,
     users: str = "collection", tasks: str = "mean", merge: bool = True,
 ) -> Instance:  # fmt: skip
-    """An extract of Google's ClusterData 2019 as an instance: who asks for what at a time, and the servers then.
+    """An extract of Google's ClusterData 2019 as an instance: the requests and servers at a time.
 
     Parameters
     ----------
@@ -317,11 +299,11 @@ def clusterdata2019(
     collections : path-like, optional
         Rows of ``CollectionEvent``, for ``users="user"``.
     at : int, optional
-        Microseconds since the start of the trace's clock, which shows 600 s when the trace starts; events up to then
-        count. Default the last time in ``instances``.
+        Time in microseconds of the trace's clock, which shows 600 s when the trace starts; later events do not count.
+        Default: the last time in ``instances``.
     users : {"collection", "user", "priority", "tier"}, default "collection"
-        Whose tasks instances are: of a job or alloc set, of who runs it, of a priority, or of the tier of a priority
-        (free up to 99, best-effort batch up to 115, mid up to 119, production up to 359, monitoring).
+        The owners of the trace's instances: jobs and alloc sets, the users who run them, priorities, or tiers of
+        priorities (free up to 99, best-effort batch up to 115, mid up to 119, production up to 359, monitoring).
     tasks : {"mean", "shapes"}, default "mean"
         ``"mean"``: an owner's instances that need the same resources make one user, who demands their mean request.
         ``"shapes"``: only instances of equal requests do.
@@ -331,32 +313,32 @@ def clusterdata2019(
     Returns
     -------
     Instance
-        Resources ``cpu`` and ``memory``, as the trace has them: normalised to its largest server, so without
-        units. The type of a server is its platform. Owners are entitled to equal parts. `Instance.notes` say what
-        was left out or assumed.
+        Resources ``cpu`` and ``memory``, normalised to the trace's largest server and so without units. The type of a
+        server is its platform. Owners have equal weights, split among their users. ``notes`` say what was left out or
+        assumed.
 
     Raises
     ------
     InvalidInstance
-        Names file, line or row, column, value and fix.
+        If a file is wrong; the message names the file, the line or row, the column, the value and the fix.
     MissingExtra
-        If Parquet is to be read without pyarrow.
+        For Parquet without pyarrow.
 
     Notes
     -----
-    An instance counts if it was submitted and has not ended (evicted and failed ones count again when they are
-    submitted again), whether it waits or runs, with what it last asked for. A server counts if it was added and not
-    removed, with its last capacity. Cores and memory are looked up each by itself; where only one was ever given, the
-    other is 0, which a note says. Where events bear the same time, ends come last.
+    An instance of the trace counts if it was submitted and has not ended (evicted and failed ones count again when they
+    are submitted again), waiting or running, with its last request. A server counts if it was added and not removed,
+    with its last capacity. Where only one of cores and memory was ever given, the other is 0, with a note. Of events at
+    the same time, ends come last.
 
-    An alloc set reserves what its alloc instances ask for; they count, and tasks that run inside an alloc set that
-    counts do not, since they would count twice. Instances on dedicated servers are left out, as such servers are not in
-    the trace. Constraints are not modelled. Rows without a time, a type or an identity are left out.
+    An alloc set reserves the requests of its alloc instances, which count; tasks inside an alloc set that counts do
+    not. Instances on dedicated servers, which are not in the trace, are left out. Constraints are not modelled. Rows
+    without a time, a type or an identity are left out.
 
     Memory grows with the number of different instances, by less than 1 kB each, not with the number of events.
 
-    Source: github.com/google/cluster-data, ClusterData2019 and its protocol buffer definition; Tirmazi et al., "Borg:
-    the Next Generation", EuroSys 2020, for the tiers.
+    Source: github.com/google/cluster-data, ClusterData2019, with its protocol buffer definition; for the tiers
+    Tirmazi et al. (2020).
 
     Examples
     --------
@@ -376,13 +358,12 @@ def openb(
     Parameters
     ----------
     folder : path-like
-        Where ``openb_node_list_all_node.csv`` and ``openb_pod_list_<pods>.csv`` are.
+        The folder of ``openb_node_list_all_node.csv`` and ``openb_pod_list_<pods>.csv``.
     pods : str, default "default"
-        Which list of tasks. Tasks with equal demands that may run on the same types of GPU make one user; the
-        order in which ``gpu_spec`` lists the types does not matter. So ``default``, which requires no types, has
-        151 users, and ``gpuspec33`` has 447.
+        The list of tasks. Tasks with equal demands that may run on the same types of GPU (in any order) make one user:
+        151 users in ``default``, which requires no types, and 447 in ``gpuspec33``.
     capacity_scale : float, default 1.0
-        Factor on all capacities. At 1 the tasks of ``default`` all fit; at 0.5 they ask for twice the GPUs there are.
+        Factor on all capacities. At 1 all tasks of ``default`` fit; at 0.5 they request twice the GPUs of the cluster.
     backlog : bool, default False
         Give users no task limits. Otherwise a user's limit is its number of tasks.
 
@@ -390,9 +371,9 @@ def openb(
     -------
     Instance
         Resources ``cpu_milli`` and ``gpu_milli`` (thousandths of a core and of a GPU) and ``memory_mib`` (MiB), as in
-        the files. A user is called after its request, as ``12cpu/16GiB/1gpu@P100|T4``; users are sorted by request.
-        Each of the 1,523 servers has its row; `Instance.merged` makes 27 of them. Its type is the model of its GPUs, or
-        ``no GPU``: 8 types.
+        the files. A user is named after its request, as ``12cpu/16GiB/1gpu@P100|T4``; users are sorted by request.
+        Each of the 1,523 servers has a row; `Instance.merged` has 27. The type is the model of the GPUs, or ``no GPU``:
+        8 types.
 
     Raises
     ------
@@ -402,11 +383,10 @@ def openb(
     Notes
     -----
     A task demands ``num_gpu * gpu_milli`` thousandths of a GPU; a server has ``gpu * 1000``. In ``gpuspec33`` the tasks
-    that require a T4 ask for 1028 of the 842 there are, so that not even the whole cluster can run everything. One
-    task, of 120 cores on a G2, is larger than any server of that type: as all tasks here, it is taken as divisible.
+    that require a T4 request 1028 of 842, so the cluster cannot run all tasks. One task, of 120 cores on a G2, is
+    larger than any server of that type: tasks are divisible here.
 
-    Source: github.com/alibaba/clusterdata, folder ``cluster-trace-gpu-v2023``, not shipped here; Weng et al.,
-    "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC 2023.
+    Source: github.com/alibaba/clusterdata, folder ``cluster-trace-gpu-v2023``, not shipped here; Weng et al. (2023).
 
     Examples
     --------

@@ -1,14 +1,14 @@
-"""Names and sentences as they may be shown: on one line, with nothing in them that a terminal would obey."""
+"""Names and sentences made safe for terminals: on one line, without control characters."""
 
 from __future__ import annotations
 
 __all__ = ["sentence", "visible"]
 
-_JOINERS = "\u200c\u200d"  # that no letter is printed for, but which words of some scripts and emoji need
+_JOINERS = "\u200c\u200d"  # not printable by themselves, but part of words in some scripts and of emoji
 
 
 def visible(text: str) -> str:
-    r"""A name on one line, with what no terminal should be sent (control and direction characters) spelt out.
+    r"""A name on one line, with control and direction characters spelt out.
 
     Examples
     --------
@@ -21,5 +21,5 @@ def visible(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """A sentence, as of an error, on one line."""
+    """A sentence on one line."""
     return visible(" ".join(text.split()))

@@ -1,4 +1,4 @@
-"""Who is dominant where: on each server, users by the resource that their tasks need most of.
+"""The dominant resource of each user on each server: the one of which a task takes the largest part.
 
 The dominant and the other users of a resource are the groups of Hamzeh et al. (2019, MLF-DRS; 2020, H-FFMRA).
 """
@@ -15,21 +15,17 @@ from numpy.typing import NDArray
 __all__ = ["Dominance", "dominance_of", "server_blocks", "sums_by_group"]
 
 Float = NDArray[np.floating[Any]]
-TIED = 1e-12  # ratios as near as this are equal, so that units (GB or MB) do not decide by their rounding
-BLOCK = 65_536  # numbers looked at in a row: what a processor keeps at hand (16,384 and 262,144 took a quarter longer)
+TIED = 1e-12  # ratios within this, relatively, are equal, so that the rounding of units (GB or MB) decides nothing
+BLOCK = 65_536  # numbers evaluated together, to fit into the cache (16,384 and 262,144 took a quarter longer)
 
 
 @dataclass(frozen=True, eq=False)
 class Dominance:
     """For each resource of each server two groups: users dominant in it, and the others who may run there.
 
-    Attributes
-    ----------
-    dominant : ndarray of bool of shape (n_users, n_servers, n_resources)
-        The resource of which a task needs the largest part of that server's capacity (ties: the first in order); at
-        most one true for each user on each server, none where the user is not eligible.
-    requests, others_requests : ndarray of shape (n_servers, n_resources)
-        Units that one task of each user asks for on one server, by dominant users and by the others.
+    ``dominant``, of shape (n_users, n_servers, n_resources), is true for one resource of each user on each server where
+    it is eligible (ties: the first in order). ``requests`` and ``others_requests``, of shape (n_servers, n_resources),
+    are the units that one task of each dominant user, and of each other user, asks for on one server.
     """
 
     dominant: NDArray[np.bool_]
@@ -38,7 +34,7 @@ class Dominance:
 
     @cached_property
     def first(self) -> Float:
-        """1 for dominant users, 0 for the others: products with it take a quarter of the time of a choice."""
+        """1 for dominant users and 0 for the others: a product takes a quarter of the time of `np.where`."""
         return self.dominant.astype(float)
 
     @cached_property
@@ -47,11 +43,11 @@ class Dominance:
         return 1.0 - self.first
 
     def short(self, capacities: Float) -> NDArray[np.bool_]:
-        """Where one task of each user asks for more than a server has: (n_servers, n_resources)."""
+        """Whether one task of each user asks for more than a server has, shape (n_servers, n_resources)."""
         return np.asarray(self.requests + self.others_requests > capacities * (1.0 + TIED))
 
     def on(self, rows: slice) -> Dominance:
-        """Those of some servers."""
+        """The groups on some servers."""
         return Dominance(self.dominant[:, rows], self.requests[rows], self.others_requests[rows])
 
 
@@ -72,16 +68,15 @@ def dominance_of(demands: Float, capacities: Float, eligible: NDArray[np.bool_] 
 
 
 def server_blocks(n_users: int, n_servers: int, n_resources: int) -> list[slice]:
-    """Servers in parts small enough to go through several times without waiting for memory."""
+    """Servers in parts that fit into the cache."""
     size = max(1, BLOCK // max(1, n_users * n_resources))
     return [slice(s, min(s + size, n_servers)) for s in range(0, n_servers, size)]
 
 
 def sums_by_group(values: Float, first: Float, second: Float | None = None) -> tuple[Float, Float]:
-    """Totals over users of those in the first group, and of the others: exactly 0 where there are none.
+    """Totals over the users of the first group (``first`` is 1) and over the others (0); 0 for an empty group.
 
-    Not by subtraction: one group's numbers may be lost in the rounding of the other's. ``first`` is 1 for users of the
-    first group and 0 for the others; ``second`` is one minus that, where it is at hand.
+    Not by subtraction, where one group's numbers could be lost in the rounding of the other's.
     """
     second = 1.0 - first if second is None else second
     return np.einsum("j...,j...->...", values, first), np.einsum("j...,j...->...", values, second)

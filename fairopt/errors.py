@@ -1,8 +1,8 @@
-"""Every error fairopt raises, in one tree, split by what the caller should do about it.
+"""The errors of fairopt, in one tree, split by what the caller should do.
 
-* fix the input: `InvalidInstance`, `InvalidBlock`
-* accept the answer "there is none": `OutOfDomain`, `Infeasible`, `Unbounded`, `NotConcave`
-* try another way: `NotCertified` (another solver, more time), `SolverUnavailable`, `MissingExtra` (install it)
+* Fix the input: `InvalidInstance`, `InvalidBlock`.
+* Accept that there is no allocation: `OutOfDomain`, `Infeasible`, `Unbounded`, `NotConcave`.
+* Try another way: `NotCertified` (another solver, more time), `SolverUnavailable`, `MissingExtra` (install it).
 """
 
 from __future__ import annotations
@@ -13,36 +13,83 @@ from typing import Any
 
 
 class FairoptError(Exception):
-    """Base of every error that fairopt raises on purpose."""
+    """Base of every error that fairopt raises on purpose.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> try:
+    ...     fo.Instance([[1, 0], [0, 0]], [4, 4])
+    ... except fo.FairoptError as error:
+    ...     print(type(error).__name__)
+    InvalidInstance
+    """
 
 
 class InvalidInput(FairoptError, ValueError):
-    """What was given cannot be right; the message names the place, the value and the fix."""
+    """Base of errors of wrong input; the message names the place, the value and the fix."""
 
 
 class InvalidInstance(InvalidInput):
-    """Demands, capacities, labels or a file of them that are no instance."""
+    """Demands, capacities, labels or a file that make no instance; also a ``ValueError``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.Instance([[1, 0], [-1, 1]], [4, 4])
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: demands of user 'user2' for resource 'resource1' is -1.0; give a finite number >= 0
+    """
 
 
 class InvalidBlock(InvalidInput):
-    """A block or policy with impossible parameters, or an unknown name."""
+    """A block or policy with impossible parameters, or an unknown name; also a ``ValueError``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.AlphaFair(-1)
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidBlock: alpha is -1; give a finite number >= 0; for alpha = infinity use Leximin
+    """
 
 
 class NoAnswer(FairoptError):
-    """The question is well formed, and the answer is that there is no such allocation."""
+    """Base of errors of questions that are well formed and have no allocation as an answer."""
 
 
 class OutOfDomain(NoAnswer):
-    """The notion is not defined for this instance, as 2-DF for a user who needs one resource only."""
+    """A notion that is not defined for the instance, as 2-DF for a user who needs one resource only.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.KDF(2).allocate(fo.Instance([[1, 2], [1, 0]], [4, 4]))
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.OutOfDomain: user 'user2' has a zero KDominantShare(2): it demands fewer than k = 2 resources; ...
+    """
 
 
 class Infeasible(NoAnswer):
-    """No allocation satisfies all constraints.
+    """Constraints that no allocation satisfies together.
 
     Attributes
     ----------
     conflict : tuple of str
-        An irreducible set of constraints that cannot hold together: drop any one and the rest can.
+        An irreducible set of constraints that cannot hold together: without any one of them the others can.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8], [8, 5]], [200, 200], users=["batch", "web"], resources=["cpu", "memory"])
+    >>> try:
+    ...     fo.Policy(fo.Total(), [fo.MinTasks({"batch": 4}), fo.MinTasks({"web": 10})]).allocate(cluster)
+    ... except fo.Infeasible as error:
+    ...     error.conflict
+    ('the capacity of cpu', "`MinTasks({'batch': 4.0})`", "`MinTasks({'web': 10.0})`")
     """
 
     def __init__(self, message: str, conflict: tuple[str, ...] = ()) -> None:
@@ -51,26 +98,59 @@ class Infeasible(NoAnswer):
 
 
 class Unbounded(NoAnswer):
-    """The objective grows without end in variables of its own: tasks are bounded, and a solver's word is not enough."""
+    """An objective without a maximum, as one with a variable of its own that nothing bounds (tasks always are bounded).
+
+    Examples
+    --------
+    >>> import cvxpy as cp, fairopt as fo
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True, repr=False)
+    ... class Free(fo.Objective):
+    ...     def expression(self, model):
+    ...         return cp.sum(model.tasks) + cp.Variable()
+    >>> fo.Policy(Free()).allocate(fo.Instance([[1]], [4]))
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.Unbounded: Free() grows without end in variables of its own; bound them by a constraint
+    """
 
 
 class NotConcave(NoAnswer):
-    """The objective is not concave (or a constraint not convex), so no method can promise the optimum."""
+    """An objective that is not concave, or a constraint that is not convex, so that no optimum can be proved.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.FDS(beta=2, lam=-0.1).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.NotConcave: FairnessEfficiency(beta=2, lam=-0.1) is not concave; give lam <= -0.5 at beta ...
+    """
 
 
 class TryAnother(FairoptError):
-    """The answer exists, but not by this way."""
+    """Base of errors of answers that exist, but were not found in this way."""
 
 
 class NotCertified(TryAnother):
-    """No answer could be proved right within the tolerance.
+    """An answer that could not be proved right within the tolerance.
 
     Attributes
     ----------
     best : Allocation or None
         The best allocation found, with its certificate, for inspection only.
     tried : tuple of Try
-        What was tried, in order.
+        The attempts, in order.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    >>> try:
+    ...     fo.NoFairness().allocate(cluster, solver="SCS", solver_options={"max_iters": 1})
+    ... except fo.NotCertified as error:
+    ...     print(error.best.certificate.ok, [attempt.solver for attempt in error.tried])
+    False ['SCS']
     """
 
     def __init__(self, message: str, best: Any = None, tried: tuple[Any, ...] = ()) -> None:
@@ -80,17 +160,40 @@ class NotCertified(TryAnother):
 
 
 class SolverUnavailable(TryAnother):
-    """The solver asked for is unknown, not installed, or cannot take this kind of problem."""
+    """A solver that is unknown, not installed, or not made for this kind of problem.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.DRF().allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]), solver="CLARABLE")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.SolverUnavailable: no solver 'CLARABLE'; did you mean 'CLARABEL'?
+    """
 
 
 class MissingExtra(TryAnother, ImportError):
-    """An optional part is not installed; the message holds the exact ``pip install`` line."""
+    """An optional package that is not installed; the message holds the exact ``pip install`` line.
+
+    Parameters
+    ----------
+    package : str
+        The missing package.
+    extra : str
+        The extra of fairopt that installs it.
+    purpose : str
+        The feature that needs it.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> print(fo.MissingExtra("matplotlib", "plots", "a picture"))
+    a picture needs matplotlib, which is not installed: pip install 'fairopt[plots]'
+    """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'fairopt[{extra}]'")
-        self.package = package
-        self.extra = extra
-        self.purpose = purpose
+        self.package, self.extra, self.purpose = package, extra, purpose
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.package, self.extra, self.purpose)
@@ -100,19 +203,7 @@ LONGEST_NAME = 120  # letters of a name that a message lists
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
-    """End of an error message: the known names nearest to ``name``, or all of them.
-
-    Parameters
-    ----------
-    name : object
-        What was asked for.
-    known : iterable
-        What there is.
-
-    Returns
-    -------
-    str
-        ``"did you mean 'drf'?"`` or ``"known: ..."``.
+    """The end of an error message: the known names nearest to ``name``, or all of them.
 
     Examples
     --------
@@ -127,5 +218,5 @@ def nearest(name: object, known: Iterable[object]) -> str:
 
 
 def _short(name: str) -> str:
-    """A name as files may hold it, which can be as long as they like."""
+    """A name, cut where it is very long: names come from files."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"

@@ -1,4 +1,4 @@
-"""The question: who needs what, who may run where, and what there is. Immutable, checked once, when made."""
+"""The problem data: demands, capacities, weights, task limits and eligibility. Immutable, checked once, when made."""
 
 from __future__ import annotations
 
@@ -10,27 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt import validation
 from fairopt.accessor import later
 from fairopt.dominance import Dominance, dominance_of
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.labels import by_label, joined
-from fairopt.validation import (
-    Changes,
-    as_floats,
-    check_numbers,
-    check_per_user,
-    check_somewhere_to_run,
-    checked_counts,
-    checked_eligibility,
-    frozen,
-    index_of,
-    labels,
-    left_out,
-    merged_types,
-    texts,
-    types_of_servers,
-    units_of_resources,
-)
 
 __all__ = ["Instance"]
 
@@ -38,33 +22,32 @@ Float = NDArray[np.floating[Any]]
 
 
 class Instance:
-    """Users' demands per task, servers' capacities, entitlements, task limits, and who may run where.
+    """Users' demands per task, servers' capacities, weights, task limits, and where users may run.
+
+    Tasks are divisible: an allocation may give a user 2.5 of them.
 
     Parameters
     ----------
     demands : array-like of shape (n_users, n_resources) or (n_users, n_servers, n_resources)
-        Units of each resource that one task takes; zeros allowed, not a whole row of zeros. The longer shape
-        says what a task of each user takes on each server.
+        Units of each resource that one task takes, in the longer shape on each server; at least one is positive.
     capacities : array-like of shape (n_resources,) or (n_servers, n_resources), or dict by resource
         Units of each resource on each server; a single row is one pool.
     weights : scalar, array-like of shape (n_users,) or dict by user, optional
-        Entitlements, positive. Default 1, also for users that a dict leaves out.
+        Entitlements, positive: policies compare shares per weight. Default 1, also for users that a dict leaves out.
     task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
-        At most so many tasks; ``None`` or infinity for no limit, as for users that a dict leaves out. A limit of 0 is
-        legal.
+        Most tasks of each user, from 0; ``None`` or infinity for no limit, as for users that a dict leaves out.
     eligible : array-like of bool of shape (n_users, n_servers), or dict of server labels by user, optional
-        Who may run where. Default everywhere, also for users that a dict leaves out.
+        Where users may run. Default everywhere, also for users that a dict leaves out.
     counts : array-like of int of shape (n_servers,), optional
-        A server row with count q stands for q identical servers. Default 1.
+        Number of identical servers that each server row stands for. Default 1.
     users, resources, servers : sequence of str, optional
         Labels, unique. Default ``user1``, ``resource1``, ``server1``, ...
     server_types : sequence of str of shape (n_servers,), optional
-        What kind of server each row is, as the model of its GPUs, for reports by type. Changes no allocation.
+        The kind of each server, as the model of its GPUs, for reports by type. Changes no allocation.
     units : sequence of str of shape (n_resources,) or dict by resource, optional
-        What each resource is counted in, as ``{"memory": "GiB"}``, for tables and axes. Nothing is converted.
+        The unit of each resource, as ``{"memory": "GiB"}``, for tables and axes. Nothing is converted.
     notes : sequence of str, optional
-        What a reader left out or assumed, in sentences. They are no part of the question: instances that differ in
-        notes only are equal, and files do not keep them.
+        Sentences on what a reader left out or assumed. Equality and files ignore them.
 
     Raises
     ------
@@ -73,13 +56,13 @@ class Instance:
 
     Notes
     -----
-    Arrays of floats are kept as read-only views, not copied. A server that lacks a resource which a user
-    needs counts as ineligible for that user.
+    Arrays of floats are kept as read-only views, not copied. A user is not eligible on a server that lacks a resource
+    it needs.
 
     Data frames and series (of pandas, Polars, pyarrow) are joined by label, never by position: ``demands`` by user and
     resource, ``capacities`` by resource or by server and resource, and so on. Their labels must be the same in all, in
-    any order, and the same as ``users``, ``resources`` and ``servers``; where these are not given, ``demands`` and
-    then ``capacities`` say them. Arrays are in that order. An index that only counts rows is no label.
+    any order, and the same as ``users``, ``resources`` and ``servers``, which default to those of ``demands`` and then
+    of ``capacities``. Arrays are in that order. An index that only counts rows is not a label.
 
     Examples
     --------
@@ -93,7 +76,7 @@ class Instance:
     >>> cluster.dominant_shares
     array([0.2 , 0.04])
 
-    A dict, or a series of pandas, says which capacity is whose:
+    Capacities by resource, as a dict or a series of pandas:
 
     >>> fo.Instance([[2, 3]], {"memory": 6, "cpu": 4}, resources=["cpu", "memory"]).capacities
     array([[4., 6.]])
@@ -102,27 +85,18 @@ class Instance:
     _checked = False
 
     def __init__(
-        self,
-        demands: ArrayLike,
-        capacities: ArrayLike,
-        *,
-        weights: Any = None,
-        task_limits: Any = None,
-        eligible: Any = None,
-        counts: ArrayLike | None = None,
-        users: Sequence[str] | None = None,
-        resources: Sequence[str] | None = None,
-        servers: Sequence[str] | None = None,
-        server_types: Sequence[str] | None = None,
-        units: Sequence[str] | Mapping[str, str] | None = None,
+        self, demands: ArrayLike, capacities: ArrayLike, *, weights: Any = None, task_limits: Any = None,
+        eligible: Any = None, counts: ArrayLike | None = None, users: Sequence[str] | None = None,
+        resources: Sequence[str] | None = None, servers: Sequence[str] | None = None,
+        server_types: Sequence[str] | None = None, units: Sequence[str] | Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         values, known = joined(
             dict(demands=demands, capacities=capacities, weights=weights, task_limits=task_limits, eligible=eligible,
                  counts=counts, server_types=server_types, units=units),
             dict(user=users, server=servers, resource=resources),
         )  # fmt: skip
-        caps = as_floats(values["capacities"], "capacities")
+        caps = validation.as_floats(values["capacities"], "capacities")
         if caps.ndim == 1:
             caps = caps[None, :]
         if caps.ndim != 2 or caps.shape[0] == 0 or caps.shape[1] == 0:
@@ -131,7 +105,7 @@ class Instance:
                 "or (n_servers, n_resources), with at least one of each"
             )
         n_servers, n_resources = caps.shape
-        dem = as_floats(values["demands"], "demands")
+        dem = validation.as_floats(values["demands"], "demands")
         if dem.size == 0 and dem.ndim < 2:
             dem = dem.reshape(0, n_resources)
         if dem.ndim not in (2, 3) or dem.shape[-1] != n_resources or (dem.ndim == 3 and dem.shape[1] != n_servers):
@@ -142,23 +116,24 @@ class Instance:
         n_users = dem.shape[0]
         self._parent: tuple[Instance, NDArray[np.int64] | slice] | None = None
         self._merged_from: Instance | None = None
-        self._users = labels(known["user"], n_users, "user")
-        self._resources = labels(known["resource"], n_resources, "resource")
-        self._servers = labels(known["server"], n_servers, "server")
+        self._users = validation.labels(known["user"], n_users, "user")
+        self._resources = validation.labels(known["resource"], n_resources, "resource")
+        self._servers = validation.labels(known["server"], n_servers, "server")
         self.demands: Float = dem
         self.capacities: Float = caps
-        self.server_types: tuple[str, ...] | None = types_of_servers(self, values["server_types"])
-        self.units: tuple[str, ...] | None = units_of_resources(self, values["units"])
-        self.notes: tuple[str, ...] = texts(notes, "notes")
-        check_numbers(self)
-        self.weights: Float = frozen(self.per_user(values["weights"], "weights", default=1.0))
-        check_per_user(self, self.weights, "weights", self.weights > 0, "give a positive finite number")
+        self.server_types: tuple[str, ...] | None = validation.types_of_servers(self, values["server_types"])
+        self.units: tuple[str, ...] | None = validation.units_of_resources(self, values["units"])
+        self.notes: tuple[str, ...] = validation.texts(notes, "notes")
+        validation.check_numbers(self)
+        self.weights: Float = validation.frozen(self.per_user(values["weights"], "weights", default=1.0))
+        right = (self.weights > 0) & (self.weights < np.inf)
+        validation.check_per_user(self, self.weights, "weights", right, "give a positive finite number")
         limits = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
-        self.task_limits: Float = frozen(limits)
-        check_per_user(self, self.task_limits, "task_limits", self.task_limits >= 0, "give 0 or more, or None", True)
-        self.counts: NDArray[np.int64] = frozen(checked_counts(self, values["counts"]))
-        self.eligible: NDArray[np.bool_] = frozen(checked_eligibility(self, values["eligible"]))
-        check_somewhere_to_run(self)
+        self.task_limits: Float = validation.frozen(limits)
+        validation.check_per_user(self, limits, "task_limits", limits >= 0, "give 0 or more, or None")
+        self.counts: NDArray[np.int64] = validation.frozen(validation.checked_counts(self, values["counts"]))
+        self.eligible: NDArray[np.bool_] = validation.frozen(validation.checked_eligibility(self, values["eligible"]))
+        validation.check_somewhere_to_run(self)
         self._checked = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -167,8 +142,7 @@ class Instance:
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = self._arguments()
-        return _again, (arguments, self._parent, self._merged_from)
+        return _again, (self._arguments(), self._parent, self._merged_from)
 
     # -- new instances ----------------------------------------------------------------------------------------
 
@@ -178,8 +152,8 @@ class Instance:
         Parameters
         ----------
         **changes
-            Any argument of `Instance`. Users that a dict by user leaves out keep what they have, and so they do in
-            `with_weights`, `with_task_limits` and `with_eligible`; data frames and series are joined by label.
+            Any argument of `Instance`. Users that a dict leaves out keep their values, and so in `with_weights`,
+            `with_task_limits` and `with_eligible`; data frames and series are joined by label.
 
         Returns
         -------
@@ -199,7 +173,7 @@ class Instance:
             raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
         for name in ("weights", "task_limits", "eligible"):
             if isinstance(changes.get(name), Mapping):
-                changes[name] = Changes(changes[name], arguments[name])
+                changes[name] = validation.Changes(changes[name], arguments[name])
         return Instance(**{**arguments, **changes})
 
     def _arguments(self) -> dict[str, Any]:
@@ -211,23 +185,60 @@ class Instance:
         )  # fmt: skip
 
     def with_demands(self, demands: ArrayLike) -> Instance:
-        """The same cluster with other demands per task."""
+        """The same cluster with other demands per task.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1, 2]], [4, 4]).with_demands([[2, 1]]).dominant_shares
+        array([0.5])
+        """
         return self.replace(demands=demands)
 
     def with_capacities(self, capacities: ArrayLike) -> Instance:
-        """The same users with other capacities."""
+        """The same users with other capacities.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.DRF().allocate(fo.Instance([[1, 2]], [4, 4]).with_capacities([8, 6])).tasks
+        array([3.])
+        """
         return self.replace(capacities=capacities)
 
     def with_weights(self, weights: Any) -> Instance:
-        """The same cluster with other entitlements; users that a dict leaves out keep theirs."""
+        """The same cluster with other weights; users that a dict leaves out keep theirs.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.DRF().allocate(fo.Instance([[1], [1]], [4]).with_weights({"user2": 3})).tasks
+        array([1., 3.])
+        """
         return self.replace(weights=weights)
 
     def with_task_limits(self, task_limits: Any) -> Instance:
-        """The same cluster with other task limits; users that a dict leaves out keep theirs."""
+        """The same cluster with other task limits; users that a dict leaves out keep theirs.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.DRF().allocate(fo.Instance([[1], [1]], [4]).with_task_limits([1, None])).tasks
+        array([1., 3.])
+        """
         return self.replace(task_limits=task_limits)
 
     def with_eligible(self, eligible: Any) -> Instance:
-        """The same cluster with other placement constraints; users that a dict leaves out keep theirs."""
+        """The same cluster with other placement constraints; users that a dict leaves out keep theirs.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[1], [1]], [[4], [2]], servers=["large", "small"])
+        >>> cluster.with_eligible({"user2": ["small"]}).eligible
+        array([[ True,  True],
+               [False,  True]])
+        """
         return self.replace(eligible=eligible)
 
     def select_users(self, chosen: ArrayLike) -> Instance:
@@ -241,6 +252,12 @@ class Instance:
         Returns
         -------
         Instance
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1, 2], [2, 1], [1, 1]], [4, 4]).select_users([0, 2]).users
+        ('user1', 'user3')
         """
         try:
             rows = np.arange(self.n_users)[np.asarray(chosen)]
@@ -252,19 +269,7 @@ class Instance:
         )  # fmt: skip
 
     def taking_part(self, chosen: ArrayLike) -> Instance:
-        """`select_users` for those who take part in a solve: the others still exist.
-
-        Parameters
-        ----------
-        chosen : array-like of int or of bool
-            Indices or a mask.
-
-        Returns
-        -------
-        Instance
-            Per-user values given for all users still fit, and entitlements are still relative to everybody's
-            (`total_weight`).
-        """
+        """`select_users` for a solve (indices or a mask): values given for all users and `total_weight` stay."""
         rows = np.arange(self.n_users)[np.asarray(chosen)]
         part = self.replace(
             demands=self.demands[rows], weights=self.weights[rows], task_limits=self.task_limits[rows],
@@ -274,20 +279,7 @@ class Instance:
         return part
 
     def window(self, rows: slice, ratios: Float | None = None) -> Instance:
-        """Users in a row, as views of this instance: nothing is copied and nothing checked again.
-
-        Parameters
-        ----------
-        rows : slice
-            Which users.
-        ratios : ndarray of shape (n_rows, n_resources), optional
-            Their ratios, where they are at hand.
-
-        Returns
-        -------
-        Instance
-            Per-user values given for all users still fit, as in `taking_part`.
-        """
+        """`taking_part` of a slice ``rows`` of users, not copied or checked; ``ratios`` are theirs, where known."""
         part = object.__new__(Instance)
         part.__dict__.update(
             demands=self.demands[rows], capacities=self.capacities, weights=self.weights[rows],
@@ -301,17 +293,7 @@ class Instance:
         return part
 
     def server_window(self, rows: slice) -> Instance:
-        """Some server rows by themselves, as views of this instance: nothing is copied and nothing checked again.
-
-        Parameters
-        ----------
-        rows : slice
-            Which server rows. Users who may run on none of them are still there.
-
-        Returns
-        -------
-        Instance
-        """
+        """The instance on a slice ``rows`` of the servers, not copied or checked; users who may run on none remain."""
         part = object.__new__(Instance)
         demands = self.demands if self.demands.ndim == 2 else self.demands[:, rows]
         part.__dict__.update(
@@ -328,7 +310,7 @@ class Instance:
         return part
 
     def pooled(self) -> Instance:
-        """The same instance with the walls between servers taken away: one pool with all capacity.
+        """The same users on one pool with the capacity of all servers.
 
         Returns
         -------
@@ -337,20 +319,26 @@ class Instance:
         Raises
         ------
         InvalidInstance
-            If demands differ by server, since a pool has no servers to differ.
+            If demands differ by server.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1, 2]], [[4, 4], [8, 2]], counts=[10, 1]).pooled().capacities
+        array([[48., 42.]])
         """
         if self.demands.ndim == 3:
-            raise InvalidInstance("demands differ by server, so they have no meaning in a pool; give (n_users, m)")
+            raise InvalidInstance("demands differ by server, so a pool does not define them; give (n_users, m)")
         one = dict.fromkeys(("eligible", "counts", "servers", "server_types"))
         return self.replace(capacities=self.total_capacities, **one)
 
     def merged(self) -> Instance:
-        """Identical servers as one row with a count: exact for divisible tasks, and done by default when solving.
+        """Identical servers as one row with a count: exact for divisible tasks, and done when solving.
 
         Returns
         -------
         Instance
-            Servers that differ in type only share a row too, of a type as ``A10|T4``.
+            Servers that differ only in type share a row too, of a type as ``A10|T4``.
 
         Examples
         --------
@@ -363,15 +351,13 @@ class Instance:
         if n_classes == self.n_servers:
             return self
         first = np.unique(classes, return_index=True)[1]
-        labels = self.servers
         merged = self.replace(
             demands=self.demands[:, first] if self.demands.ndim == 3 else self.demands,
-            capacities=self.capacities[first],
-            eligible=self.eligible[:, first],
+            capacities=self.capacities[first], eligible=self.eligible[:, first],
             counts=np.bincount(classes, weights=self.counts, minlength=n_classes).astype(np.int64),
-            servers=[labels[s] for s in first],
-            server_types=None if self.server_types is None else merged_types(self.server_types, classes),
-        )
+            servers=[self.servers[s] for s in first],
+            server_types=None if self.server_types is None else validation.merged_types(self.server_types, classes),
+        )  # fmt: skip
         merged._parent, merged._merged_from = self._parent, self
         return merged
 
@@ -432,7 +418,7 @@ class Instance:
 
     @property
     def chosen_from(self) -> tuple[Any, NDArray[np.int64] | slice] | None:
-        """The instance on the same servers that these users were chosen from, and which they are; or None."""
+        """The instance on the same servers that these users were chosen from, and their indices; or None."""
         if self._parent is None or any(
             not np.array_equal(getattr(self._parent[0], name), getattr(self, name)) for name in ("capacities", "counts")
         ):
@@ -457,40 +443,31 @@ class Instance:
     @cached_property
     def total_capacities(self) -> Float:
         """Units of each resource on all servers together, counts included: shape (n_resources,)."""
-        return frozen(self.counts.astype(float) @ self.capacities)
+        return validation.frozen(self.counts.astype(float) @ self.capacities)
 
     @cached_property
     def ratios(self) -> Float:
-        """``g``: the share of each resource's total capacity that one task takes, in the shape of ``demands``."""
+        """Fraction of each resource's total capacity that one task takes, in the shape of ``demands``."""
         total = self.total_capacities
-        return frozen(self.demands / np.where(total > 0, total, 1.0))
+        return validation.frozen(self.demands / np.where(total > 0, total, 1.0))
 
     @property
     def cheapest_ratios(self) -> Float:
-        """Ratios of shape (n_users, n_resources): of each resource, on the eligible server that takes least of it."""
+        """Smallest `ratios` over eligible servers, shape (n_users, n_resources)."""
         if self.demands.ndim == 2:
             return self.ratios
         return np.where(self.eligible[:, :, None], self.ratios, np.inf).min(axis=1)
 
     def common_level(self, per_task: Float) -> float:
-        """The level at which shares of these coefficients, all equal per weight, fill the first resource.
+        """The level at which shares, equal per weight, fill a resource; ``per_task`` is of shape (n_users,), positive.
 
         Exact on one pool without limits; an estimate where demands or capacities differ by server.
-
-        Parameters
-        ----------
-        per_task : ndarray of shape (n_users,)
-            Share of one task of each user, positive.
-
-        Returns
-        -------
-        float
         """
         if self.n_users == 0:
             return 1.0
         tasks = self.weights / per_task
         load = float((tasks @ self.cheapest_ratios).max())
-        if not load > 0:  # nobody needs any one resource everywhere
+        if not load > 0:  # no user needs any one resource everywhere
             mu = self.dominant_shares
             best = np.where(self.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
             load = float(tasks @ best)
@@ -498,50 +475,38 @@ class Instance:
 
     @cached_property
     def dominant_shares(self) -> Float:
-        """``mu``: the largest ratio of each user's task, shape (n_users,) or (n_users, n_servers)."""
+        """Largest of the `ratios` of each user's task, shape (n_users,) or (n_users, n_servers)."""
         ratios = self.ratios
         largest = ratios[..., 0].copy()
         for i in range(1, self.n_resources):  # column by column: a row-wise max of a narrow array is slow
             np.maximum(largest, ratios[..., i], out=largest)
-        return frozen(largest)
+        return validation.frozen(largest)
 
     @cached_property
     def everywhere(self) -> bool:
-        """Whether everybody may run on every server row."""
+        """Whether all users may run on every server row."""
         return bool(self.eligible.all())
 
     @cached_property
     def dominance(self) -> Dominance:
-        """Which users are dominant in which resource on each server alone, and what they and the others ask for."""
+        """Dominant users of each resource of each server, and the requests of these and of the others."""
         return dominance_of(self.per_server_demands, self.capacities, None if self.everywhere else self.eligible)
 
     @property
     def total_weight(self) -> float:
-        """Sum of all entitlements, those of users left out by `taking_part` included."""
+        """Sum of all weights, those of users left out by `taking_part` included."""
         return float((self if self._parent is None else self._parent[0]).weights.sum())
 
     @cached_property
     def tasks_alone(self) -> Float:
-        """Tasks that each user could run on each server row if it had it alone, counts included: (n_users, n_servers).
+        """Tasks that each user could run alone on each server row, counts included, shape (n_users, n_servers).
 
-        Zero where the user is not eligible; task limits play no part.
+        Zero where the user is not eligible; without regard to task limits.
         """
-        return frozen(self.tasks_alone_within(np.ones(self.n_resources)))
+        return validation.frozen(self.tasks_alone_within(np.ones(self.n_resources)))
 
     def tasks_alone_within(self, usable: Float, everywhere: bool = False) -> Float:
-        """`tasks_alone` where only a fraction of each resource may be used.
-
-        Parameters
-        ----------
-        usable : ndarray of shape (n_resources,)
-            From 0 to 1.
-        everywhere : bool, default False
-            Count servers where the user is not eligible too.
-
-        Returns
-        -------
-        ndarray of shape (n_users, n_servers)
-        """
+        """`tasks_alone` of fractions ``usable``, (n_resources,), of capacities; ``everywhere``: eligible or not."""
         out = np.full((self.n_users, self.n_servers), np.inf)
         demands = self.per_server_demands
         for i in range(self.n_resources):
@@ -553,9 +518,9 @@ class Instance:
 
     @property
     def own_slices(self) -> Float:
-        """Tasks of each user on its own slice, ``w_j / sum w`` of every server where it may run, cut at its limit.
+        """Tasks of each user on ``w_j / sum w`` of every server where it may run, at most its limit, shape (n_users,).
 
-        Weights are relative to everybody's (`total_weight`): shape (n_users,).
+        Weights are relative to `total_weight`.
         """
         return np.minimum(self.weights / self.total_weight * self.tasks_alone.sum(axis=1), self.task_limits)
 
@@ -564,50 +529,31 @@ class Instance:
         """Class of each server: servers alike in capacities, eligibility and demands share one, shape (n_servers,)."""
         ordered = self.capacities[np.lexsort(self.capacities.T)]
         if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all different, so nothing else needs a look
-            return frozen(np.arange(self.n_servers))
+            return validation.frozen(np.arange(self.n_servers))
         keys: dict[bytes, int] = {}
         capacities = [row.tobytes() for row in np.ascontiguousarray(self.capacities + 0.0)]
         alike = Counter(capacities)
-        # when everybody may run everywhere (or on one row), the columns cannot differ
+        # where all users may run everywhere, the columns cannot differ
         same = len(alike) == self.n_servers or bool(self.eligible.all())
         columns = None if same else np.ascontiguousarray(self.eligible.T)
         classes = np.empty(self.n_servers, dtype=np.int64)
         for s, key in enumerate(capacities):
-            if alike[key] > 1:  # users' columns are looked at only where capacities do not tell servers apart
+            if alike[key] > 1:  # columns of users only matter where capacities are equal
                 if columns is not None:
                     key += columns[s].tobytes()
                 if self.demands.ndim == 3:
                     key += (self.demands[:, s, :] + 0.0).tobytes()
             classes[s] = keys.setdefault(key, len(keys))
-        return frozen(classes)
+        return validation.frozen(classes)
 
     def spread(self, tasks_by_class: Float) -> Float:
-        """Tasks on `merged` server rows spread equally over the identical servers they stand for.
-
-        Parameters
-        ----------
-        tasks_by_class : ndarray of shape (n_users, n_classes, ...)
-            Tasks, or what else is held on server rows, as bundles.
-
-        Returns
-        -------
-        ndarray of shape (n_users, n_servers, ...)
-        """
+        """Spread tasks of `merged`, (n_users, n_classes, ...), over equal servers: shape (n_users, n_servers, ...)."""
         classes = self.server_classes
         portion = self.counts / np.bincount(classes, weights=self.counts)[classes]
         return tasks_by_class[:, classes] * portion.reshape(-1, *[1] * (tasks_by_class.ndim - 2))
 
     def sum_by_class(self, by_row: Float) -> Float:
-        """Tasks on server rows summed over identical servers: what `spread` spreads.
-
-        Parameters
-        ----------
-        by_row : ndarray of shape (n_users, n_servers, ...)
-            Tasks, or what else is held on server rows, as bundles.
-
-        Returns
-        -------
-        ndarray of shape (n_users, n_classes, ...)
+        """Sum ``by_row``, (n_users, n_servers, ...), over identical servers to (n_users, n_classes, ...), for `spread`.
 
         Examples
         --------
@@ -628,11 +574,11 @@ class Instance:
         Parameters
         ----------
         value : scalar, array-like of shape (n_users,), dict by user, or None
-            Users that a dict leaves out get ``default``. A series with labels is a dict.
+            A series with labels is a dict.
         name : str
-            What it is, for messages.
+            Name of the value, for messages.
         default : float, optional
-            Value for ``None`` and for users left out of a dict.
+            Value for ``None`` and for users that a dict leaves out.
         unlimited : bool, default False
             Read ``None`` entries as infinity.
 
@@ -643,7 +589,14 @@ class Instance:
         Raises
         ------
         InvalidInstance
-            If it has the wrong length, an unknown user, or something that is no number.
+            If the length is wrong, a user unknown, or an entry not a number.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[1], [1]], [4], users=["batch", "web"])
+        >>> cluster.per_user({"web": 3}, "priority", default=1.0)
+        array([1., 3.])
         """
         n, value = self.n_users, by_label(value)
         if (
@@ -660,7 +613,7 @@ class Instance:
             missing = [u for u in self.users if u not in value]
             if missing and default is None:
                 raise InvalidInstance(f"{name} has no value for user {missing[0]!r}; give one for every user")
-            others = left_out(value, name, missing, (n,), default)
+            others = validation.left_out(value, name, missing, (n,), default)
             value = [value.get(u, other) for u, other in zip(self.users, others, strict=True)]
         if value is None:
             if default is None:
@@ -669,7 +622,7 @@ class Instance:
         boxed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O")
         if unlimited and boxed:
             value = [np.inf if v is None else v for v in value]
-        array = as_floats(value, name)
+        array = validation.as_floats(value, name)
         if array.ndim == 0:
             return np.broadcast_to(np.float64(array), (n,))
         if array.shape != (n,):
@@ -681,32 +634,39 @@ class Instance:
         return {u: j for j, u in enumerate(self.users)}
 
     def user_index(self, user: str | int) -> int:
-        """Index of a user given by label or by index.
+        """Index of a user given by label or by index; `InvalidInstance` if there is none.
 
-        Parameters
-        ----------
-        user : str or int
-            Label or index.
-
-        Returns
-        -------
-        int
-
-        Raises
-        ------
-        InvalidInstance
-            If there is no such user.
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1], [1]], [4], users=["batch", "web"]).user_index("web")
+        1
         """
-        return index_of(user, self._position, self.n_users, "user")
+        return validation.index_of(user, self._position, self.n_users, "user")
 
     def resource_index(self, resource: str | int) -> int:
-        """Index of a resource given by label or by index; `InvalidInstance` if there is none."""
-        return index_of(resource, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
+        """Index of a resource given by label or by index; `InvalidInstance` if there is none.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1, 2]], [4, 8], resources=["cpu", "memory"]).resource_index("memory")
+        1
+        """
+        return validation.index_of(resource, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
 
     # -- other forms ------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """The instance as plain lists, numbers and strings, as `from_dict` and the JSON schema take it."""
+        """The instance as plain lists, numbers and strings, as `from_dict` and the JSON schema take it.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[1, 2]], [4, 8])
+        >>> fo.Instance.from_dict(cluster.to_dict()) == cluster
+        True
+        """
         limits = [None if np.isinf(t) else float(t) for t in self.task_limits]
         return {
             "users": list(self.users), "resources": list(self.resources), "servers": list(self.servers),
@@ -719,29 +679,35 @@ class Instance:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """An instance from what `to_dict` gives."""
+        """An instance from the dict of `to_dict`.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance.from_dict({"demands": [[1, 2]], "capacities": [4, 8], "users": ["web"]})
+        Instance(1 user x 2 resources on 1 server)
+        """
         try:
             return cls(**data)
         except TypeError as error:
-            raise InvalidInstance(f"this is no instance as to_dict gives it: {error}") from error
+            raise InvalidInstance(f"the dict is not an instance ({error}); give one that to_dict made") from error
 
     @classmethod
     def from_frames(cls, users: Any, servers: Any, demands: Any = None) -> Instance:
-        """An instance from data frames of pandas, Polars or pyarrow, or of what else narwhals reads.
+        """An instance from data frames of pandas, Polars, pyarrow or other libraries that narwhals reads.
 
         Parameters
         ----------
         users : data frame
             A row per user: ``user``, optionally ``weight`` (null or NaN: 1), ``task_limit`` (null or NaN: none) and
             ``servers`` (names as a list or joined by ``|``, null: everywhere); every other column is a resource, in
-            units per task. Names are text or whole numbers. Levels of an index of
-            pandas that have a name count as columns.
+            units per task. Names are text or whole numbers. Named levels of an index of pandas count as columns.
         servers : data frame
             A row per server: ``server``, optionally ``count`` and ``type``; every other column is a resource, in units
             on each server. A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both frames.
         demands : data frame, optional
             Where demands differ by server: a row for each user and server where it may run, with ``user``, ``server``
-            and the resources, which ``users`` then has not.
+            and the resources, which ``users`` then does not have.
 
         Returns
         -------
@@ -775,14 +741,14 @@ class Instance:
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, default "pandas"
-            Of what library.
+            The library.
 
         Returns
         -------
         tuple of data frames
-            Users and servers, and demands if they differ by server. Columns that would say nothing are not there, as
-            weights of 1; no task limit is infinity, servers are lists of names and None for everywhere. Numbers in
-            single precision stay so.
+            Users and servers, and demands if they differ by server. Columns of defaults only, as weights of 1, are left
+            out; no task limit is infinity, ``servers`` are lists of names or None for everywhere. Single precision
+            is kept.
 
         Raises
         ------
@@ -802,20 +768,27 @@ class Instance:
         return later("Instance.to_frames")(self, backend)
 
     def plot(self, ax: Any = None, kind: str = "demands", *, users: Any = None, resources: Any = None) -> Any:
-        """How much users differ, as in Fig. 2 of Joe-Wong et al. (2013); needs the extra ``plots``.
+        """Draw how much users differ, as in Fig. 2 of Joe-Wong et al. (2013); needs the extra ``plots``.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw.
-        kind : str, default "demands"
-            ``demands`` as lines in the plane of two resources, or the ``region`` of what two users can run.
+            The axes to draw on. Default: pyplot's current axes.
+        kind : {"demands", "region"}, default "demands"
+            Demands as lines in the plane of two resources, or the tasks that two users can run together.
         users, resources : (str, str), optional
-            The two at the axes, where there are more.
+            The two users of ``region``, and the two resources of ``demands``, where there are more.
 
         Returns
         -------
         matplotlib.axes.Axes
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[40, 8], [8, 5]], [200, 200], resources=["cpu", "memory"])
+        >>> axes = cluster.plot()
+        >>> axes.figure.savefig("demands.png")  # doctest: +SKIP
         """
         return later("Instance.plot")(self, kind, ax, users, resources)
 

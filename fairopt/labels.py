@@ -1,6 +1,6 @@
-"""Labels that data frames and series bring: values are put in the order of the labels, never joined by position.
+"""Labels of data frames and series: values are joined by label, never by position.
 
-Nothing is imported for that: frames of pandas, Polars, pyarrow and the like are known by their attributes.
+Nothing is imported for this: frames of pandas, Polars and pyarrow are recognised by their attributes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,12 @@ _AXES = {
     "task_limits": ("user",), "eligible": ("user", "server"), "counts": ("server",), "server_types": ("server",),
     "units": ("resource",),
 }  # fmt: skip
-_NAMING = ("demands", "capacities")  # what users, servers and resources are called, if nothing else says so
+_NAMING = ("demands", "capacities")  # whose labels name users, servers and resources by default
 _SHOWN = 5  # labels that a message lists
 
 
 def axes_of(value: Any) -> tuple[Any, ...] | None:
-    """The labels along each axis of a data frame or series, None for an axis without; None for anything else.
-
-    An index is as it is: a default one counts from 0 and is a label only where others are the same numbers.
-    """
+    """The labels along each axis of a data frame or series, None for an axis without; None for anything else."""
     if hasattr(value, "column_names"):  # pyarrow, whose `columns` are the numbers
         return None, value.column_names
     if not hasattr(value, "to_numpy"):
@@ -39,10 +36,9 @@ def axes_of(value: Any) -> tuple[Any, ...] | None:
 
 
 def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of `Instance` in the order of one set of ``user``, ``server`` and ``resource`` labels (given, or None).
+    """Arguments of `Instance` as arrays in one order, and its labels by ``user``, ``server`` and ``resource``.
 
-    Values are as they were, but frames and series as arrays, and labels from those that name things; refused if labels
-    along one axis are not the same in all.
+    Labels that are not given come from ``demands`` and ``capacities``; `InvalidInstance` where they contradict.
     """
     arrays = dict(values)
     axes: dict[str, dict[str, Any]] = {}
@@ -56,7 +52,7 @@ def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[s
         elif (found := axes_of(value)) is not None:
             arrays[name] = np.asarray(value)
             kinds = _AXES[name][-len(found) :] if name == "capacities" else _AXES[name]
-            if len(kinds) == len(found):  # else it has a wrong shape, which is said later
+            if len(kinds) == len(found):  # a wrong shape is refused later
                 axes[name] = {kind: axis for kind, axis in zip(kinds, found, strict=True) if axis is not None}
             _refuse_table(name, found[-1])
     if not axes:
@@ -98,7 +94,7 @@ def refuse_labels(**values: Any) -> None:
 
 
 def _by_resource(value: Mapping[Any, Any]) -> NDArray[Any]:
-    """A dict by resource, of numbers for one pool or of numbers by server row."""
+    """A dict by resource as an array: numbers for one pool, or lists by server row."""
     try:
         return np.array([*value.values()]).T
     except ValueError as error:
@@ -108,15 +104,15 @@ def _by_resource(value: Mapping[Any, Any]) -> NDArray[Any]:
 
 
 def _refuse_parts(name: str, value: Any) -> None:
-    """`InvalidInstance` for a list of series or frames, whose labels nothing would compare."""
+    """`InvalidInstance` for a list of series or frames, whose labels would be ignored."""
     if isinstance(value, (list, tuple)) and value and axes_of(value[0]) is not None:
         raise InvalidInstance(
-            f"{name} is a list of {type(value[0]).__name__}, whose labels would be passed over; make one frame of them"
+            f"{name} is a list of {type(value[0]).__name__}, whose labels would be ignored; make one frame of them"
         )
 
 
 def _refuse_table(name: str, columns: Any) -> None:
-    """`InvalidInstance` for a frame that holds names in a column."""
+    """`InvalidInstance` for a frame with names in a column."""
     column = {"demands": "user", "capacities": "server"}.get(name)
     if column is not None and column in map(str, columns):
         raise InvalidInstance(
@@ -126,7 +122,7 @@ def _refuse_table(name: str, columns: Any) -> None:
 
 
 def _counts(axis: Any) -> bool:
-    """Whether an index only counts rows from 0, as pandas gives it by default."""
+    """Whether an index only counts rows from 0, as the default index of pandas does."""
     return bool((getattr(axis, "start", None), getattr(axis, "step", None)) == (0, 1))
 
 
@@ -141,7 +137,7 @@ def _names(axis: Any, name: str, kind: str) -> tuple[str, ...]:
 
 
 def _order(name: str, kind: str, axis: Any, known: Any, source: str) -> list[int] | None:
-    """Positions in the order of the known labels; None where they are in it, or no labels."""
+    """Positions in the order of the known labels; None where they are in that order, or are not labels."""
     names = _names(axis, name, kind)
     default = known is None
     if default:  # as `Instance` calls them

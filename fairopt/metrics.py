@@ -1,13 +1,12 @@
-"""How even an allocation is over servers and within groups, and how full: numbers that need no solve.
+"""Measures of allocations: evenness over servers and within groups, and utilisation.
 
-The groups are those of H-FFMRA (Hamzeh et al. 2020): on each server a user belongs to the dominant group of the
-resource of which its task takes the largest share of that server's capacity, and to the non-dominant groups of whatever
-else it needs. Users who take part are those who are eligible on the server and have a task limit above zero.
+The groups are those of Hamzeh et al. (2020): on each server a user belongs to the dominant group of the resource of
+which its task takes the largest share of that server's capacity, and to the non-dominant groups of the other resources
+that it needs. Only users who are eligible on the server and have a task limit above 0 count. Equations and figures
+cited here are of that paper.
 
-Equations and figures cited here are those of Hamzeh et al. (2020).
-
-What is measured are **bundles** (what users hold) or **tasks** (what their tasks use): the two are the same where
-bundles are multiples of the demands, and far apart for MLF-DRS, FFMRA and H-FFMRA.
+Measured are **bundles** (what users hold) or **tasks** (what their tasks use): equal where bundles are multiples of the
+demands, and different for MLF-DRS, FFMRA and H-FFMRA.
 """
 
 from __future__ import annotations
@@ -39,9 +38,17 @@ class ByGroup:
     resources : tuple of str
         Labels of the columns.
     counts : ndarray of int of shape (n_servers,)
-        How many servers each row stands for.
+        Number of servers that each row stands for.
     dominant, non_dominant : ndarray of shape (n_servers, n_resources)
-        NaN where the group has no member.
+        The numbers of the groups, NaN for a group without members.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> a = fo.DRF().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"]))
+    >>> shares = fo.metrics.group_shares(a)
+    >>> shares.dominant.round(3), shares.non_dominant.round(3)
+    (array([[0.667, 0.667]]), array([[0.333, 0.111]]))
     """
 
     resources: tuple[str, ...]
@@ -50,17 +57,33 @@ class ByGroup:
     non_dominant: Float
 
     def mean(self) -> dict[str, dict[str, float]]:
-        """Mean over all servers on which the group has a member, each as often as its count.
+        """Mean over all servers on which the group has a member, with counts.
 
         Returns
         -------
         dict of dict of float
-            ``{"dominant": {resource: ...}, "non-dominant": {resource: ...}}``; NaN where there is no such server.
+            ``{"dominant": {resource: ...}, "non-dominant": {resource: ...}}``; NaN without such servers.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.DRF().allocate(fo.Instance([[1, 4], [4, 1]], [8, 8], resources=["cpu", "memory"]))
+        >>> fo.metrics.group_shares(a).mean()["dominant"]
+        {'cpu': 0.8, 'memory': 0.8}
         """
         return self._each(lambda values: _mean(values, self.counts))
 
     def spread(self) -> dict[str, dict[str, float]]:
-        """Largest minus smallest value over the servers on which the group has a member, in the shape of `mean`."""
+        """Largest minus smallest value over the servers on which the group has a member, in the form of `mean`.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[1, 4], [4, 1]], [[8, 8], [4, 4]], resources=["cpu", "memory"])
+        >>> a = fo.NaivePerServer(fo.DRF()).allocate(cluster)
+        >>> fo.metrics.group_shares(a).spread()["dominant"]
+        {'cpu': 0.0, 'memory': 0.0}
+        """
         return self._each(_spread)
 
     def _each(self, number: Any) -> dict[str, dict[str, float]]:
@@ -70,14 +93,22 @@ class ByGroup:
 
 @dataclass(frozen=True, eq=False)
 class BetaFairness:
-    """How unevenly a group's share of capacity falls over the servers: 0 is even.
+    """Beta-fairness: the range over servers of a group's share of capacity; 0 is even.
 
     Attributes
     ----------
     dominant, non_dominant : dict of float by resource
         Largest minus smallest share over the servers (eqs. 12 and 13); NaN where no server has such a group.
     shares : ByGroup
-        The shares of capacity that they come from.
+        The shares by server.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[1, 4], [3, 1]], [[9, 18], [9, 18]], resources=["cpu", "memory"])
+    >>> found = fo.metrics.beta_fairness(fo.HFFMRA().allocate(cluster))
+    >>> round(found.dominant["memory"], 6), sorted(found.between_resources)
+    (0.0, ['dominant', 'non-dominant'])
     """
 
     dominant: dict[str, float]
@@ -95,17 +126,25 @@ class BetaFairness:
 
 @dataclass(frozen=True, eq=False)
 class Utilisation:
-    """How full the servers are.
+    """Fractions of capacity in use.
 
     Attributes
     ----------
     by_server : ndarray of shape (n_servers, n_resources)
-        Units in use per unit of capacity; 0 where a server has none.
+        Fraction of the capacity of each server; 0 where that is 0.
     total : dict of float by resource
-        Units in use on all servers together per unit of capacity on all of them; 0 where there is none.
+        Fraction of the capacity of all servers together; 0 where that is 0.
     mean : dict of float by resource
-        Mean of ``by_server`` over the servers that have the resource, large and small alike (eq. 16); NaN where
-        none has it.
+        Mean of ``by_server`` over the servers that have the resource, large and small alike (eq. 16); NaN without
+        such servers.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[1, 1]], [[8, 8], [2, 4]], resources=["cpu", "memory"])
+    >>> found = fo.metrics.utilisation(fo.DRFH().allocate(cluster))
+    >>> found.by_server.round(3).tolist(), found.mean
+    ([[1.0, 1.0], [1.0, 0.5]], {'cpu': 1.0, 'memory': 0.75})
     """
 
     by_server: Float
@@ -119,9 +158,9 @@ def group_shares(allocation: Allocation, of: str = "bundles") -> ByGroup:
     Parameters
     ----------
     allocation : Allocation
-        Any.
-    of : {"bundles", "tasks"}
-        What users hold, or what their tasks use.
+        The allocation to measure.
+    of : {"bundles", "tasks"}, default "bundles"
+        Measure what users hold, or what their tasks use.
 
     Returns
     -------
@@ -155,9 +194,9 @@ def beta_fairness(allocation: Allocation, of: str = "bundles") -> BetaFairness:
     Parameters
     ----------
     allocation : Allocation
-        Any.
-    of : {"bundles", "tasks"}
-        What users hold, or what their tasks use.
+        The allocation to measure.
+    of : {"bundles", "tasks"}, default "bundles"
+        Measure what users hold, or what their tasks use.
 
     Returns
     -------
@@ -187,22 +226,22 @@ def beta_fairness(allocation: Allocation, of: str = "bundles") -> BetaFairness:
 
 
 def jain(values: ArrayLike) -> float:
-    """Jain's index: 1 where all have the same, ``1/n`` where one has everything.
+    """Jain's index: 1 where all values are equal, ``1/n`` where all but one are 0.
 
     Parameters
     ----------
-    values : array-like
-        What each of n users has, 0 or more.
+    values : array-like of shape (n,)
+        Numbers from 0.
 
     Returns
     -------
     float
-        ``(sum u)^2 / (n sum u^2)``, never above 1; 1 where all have nothing.
+        ``(sum u)^2 / (n sum u^2)``, at most 1; 1 where all are 0.
 
     Raises
     ------
     OutOfDomain
-        If a value is negative, infinite or no number.
+        If a value is negative, infinite or NaN.
 
     Notes
     -----
@@ -211,31 +250,32 @@ def jain(values: ArrayLike) -> float:
 
     Examples
     --------
-    >>> jain([2, 2, 2]), jain([1, 0])
+    >>> import fairopt as fo
+    >>> fo.metrics.jain([2, 2, 2]), fo.metrics.jain([1, 0])
     (1.0, 0.5)
     """
     u = np.asarray(values, dtype=np.float64).ravel()
     wrong = ~(np.isfinite(u) & (u >= 0))
     if wrong.any():
-        raise OutOfDomain(f"Jain's index is of finite numbers >= 0, but one of them is {u[wrong][0]}; leave it out")
+        raise OutOfDomain(f"Jain's index is of finite numbers >= 0, and one of them is {u[wrong][0]}; leave it out")
     return float(_jain(u[:, None], np.ones((len(u), 1), dtype=np.bool_))[0]) if u.any() else 1.0
 
 
 def group_jain(allocation: Allocation, of: str = "bundles") -> ByGroup:
-    """Jain's index of what the members of each group hold of its resource, server by server.
+    """Jain's index of the amounts of its resource that the members of each group hold, server by server.
 
     Parameters
     ----------
     allocation : Allocation
-        Any.
-    of : {"bundles", "tasks"}
-        What users hold, or what their tasks use.
+        The allocation to measure.
+    of : {"bundles", "tasks"}, default "bundles"
+        Measure what users hold, or what their tasks use.
 
     Returns
     -------
     ByGroup
-        NaN also where the members of a group hold nothing. A group of one has index 1. ``mean()`` counts each
-        server alike, whatever its size.
+        NaN also where the members of a group hold nothing. A group of one has index 1. ``mean()`` weighs servers of all
+        sizes alike.
 
     Raises
     ------
@@ -244,8 +284,8 @@ def group_jain(allocation: Allocation, of: str = "bundles") -> ByGroup:
 
     Notes
     -----
-    Source: eqs. 14 and 15, with the square that they lack (see `jain`). Where users are placed on some servers
-    only, as by DRFH, an index per server is low however even the totals are: take `jain` of those as well.
+    Source: eqs. 14 and 15, with the square that they lack (see `jain`). Where users run on some servers only, as by
+    DRFH, an index per server is low even for equal totals: take `jain` of the totals as well.
 
     Examples
     --------
@@ -262,14 +302,14 @@ def group_jain(allocation: Allocation, of: str = "bundles") -> ByGroup:
 
 
 def utilisation(allocation: Allocation, of: str = "bundles") -> Utilisation:
-    """How much of each resource is in use, by server and in total.
+    """Fraction of each resource in use, by server and in total.
 
     Parameters
     ----------
     allocation : Allocation
-        Any.
-    of : {"bundles", "tasks"}
-        What users hold, or what their tasks use: H-FFMRA hands out nearly everything, and its tasks use less.
+        The allocation to measure.
+    of : {"bundles", "tasks"}, default "bundles"
+        Measure what users hold, or what their tasks use (less, for H-FFMRA).
 
     Returns
     -------
@@ -314,7 +354,7 @@ def _empty(instance: Instance) -> ByGroup:
 
 
 def _groups(allocation: Allocation, of: str) -> Any:
-    """For each resource: what each user holds on each server, and who is in its dominant and non-dominant group."""
+    """For each resource: units that users hold, and members of its two groups, (n_users, n_servers) each."""
     by_tasks = _checked(of) == "tasks"
     instance = allocation.instance
     dominant, demands = instance.dominance.dominant, instance.per_server_demands
@@ -331,23 +371,18 @@ def _jain(held: Float, members: NDArray[np.bool_]) -> Float:
     top = u.max(axis=0, initial=0.0)
     u /= np.where(top > 0, top, 1.0)  # so that squares neither vanish nor overflow
     squares = np.einsum("js,js->s", u, u) * members.sum(axis=0)
-    # rounding may put equal values a few ulps above 1, which Cauchy and Schwarz forbid
+    # rounding may put the index of equal values a few ulps above 1
     index = np.divide(u.sum(axis=0) ** 2, squares, out=np.full(len(top), np.nan), where=squares > 0)
     return np.minimum(index, 1.0)
 
 
 def _mean(values: Float, counts: NDArray[np.int64]) -> Float:
-    """Mean of each column over its numbers, each row as often as its count."""
-    there = ~np.isnan(values)
-    weight = np.where(there, counts[:, None], 0).astype(np.float64)
-    total = weight.sum(axis=0)
-    sums = (weight * np.where(there, values, 0.0)).sum(axis=0)
-    return np.divide(sums, total, out=np.full(len(total), np.nan), where=total > 0)
+    """Mean of each column without NaN, weighted by counts."""
+    weights = np.broadcast_to(counts[:, None], values.shape)
+    mean: Any = np.ma.average(np.ma.masked_invalid(values), axis=0, weights=weights)
+    return mean.filled(np.nan)
 
 
 def _spread(values: Float) -> Float:
-    """Largest minus smallest number of each column, NaN where there is none."""
-    there = ~np.isnan(values)
-    largest = np.where(there, values, -np.inf).max(axis=0, initial=-np.inf)
-    smallest = np.where(there, values, np.inf).min(axis=0, initial=np.inf)
-    return np.where(there.any(axis=0), largest - smallest, np.nan)
+    """Largest minus smallest number of each column without NaN."""
+    return np.ma.masked_invalid(values).ptp(axis=0).filled(np.nan)

@@ -1,4 +1,4 @@
-"""A policy: an objective over shares plus constraints. ``.allocate(instance)`` solves it, ``.problem`` shows it."""
+"""A policy: an objective over shares plus constraints. ``.allocate(instance)`` solves it."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ __all__ = ["Policy", "accepted", "label"]
 
 
 class Policy:
-    """A fairness notion: what to maximise, and what must hold.
+    """A fairness notion: an objective to maximise under constraints.
+
+    Capacities, task limits and eligibility of the instance always hold.
 
     Parameters
     ----------
     objective : Objective
-        What to maximise.
+        The objective to maximise.
     constraints : iterable of Constraint, optional
-        What must hold beside capacities, task limits and eligibility, which always do.
+        Further constraints.
     name : str, optional
-        For tables and messages.
+        Name in tables and messages.
 
     Raises
     ------
     InvalidBlock
-        If something is no block.
+        If an argument is not a block.
 
     Examples
     --------
@@ -63,22 +65,16 @@ class Policy:
         for constraint in held:
             if not isinstance(constraint, Constraint):
                 raise InvalidBlock(
-                    f"{constraint!r} among the constraints is no constraint; give blocks such as MinShare(0.1)"
+                    f"{constraint!r} among the constraints is not a constraint; give blocks such as MinShare(0.1)"
                 )
         self.objective = objective
         self.constraints = held
         self.name = name
 
     def allocate(
-        self,
-        instance: Instance,
-        *,
-        method: str = "auto",
-        solver: str | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> Allocation:
+        self, instance: Instance, *, method: str = "auto", solver: str | None = None,
+        solver_options: Mapping[str, Any] | None = None, time_limit: float | None = None, verbose: bool = False,
+    ) -> Allocation:  # fmt: skip
         """Find the best allocation, and prove it.
 
         Parameters
@@ -86,15 +82,15 @@ class Policy:
         instance : Instance
             Users and servers.
         method : {"auto", "cone", "water-filling", "prices", "levels", "linear", "closed"}, default "auto"
-            ``auto`` takes the first method that is exact; ``cone`` forces the general one.
+            ``auto`` takes the first method that is exact; ``cone`` forces the general one, by CVXPY.
         solver : str, optional
-            Any name in ``cvxpy.installed_solvers()``: forces the cone method with that solver, and never falls back.
+            Any name in ``cvxpy.installed_solvers()``: forces the cone method with this solver only.
         solver_options : dict, optional
-            The solver's own options, over the tight tolerances asked for by default: with ``solver="HIGHS"``, for
-            example, ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``. Faster methods than the
-            general one do not ask a solver, so give one too, or ``method="cone"``.
+            Options of the solver, over the tight tolerances that are the default: with ``solver="HIGHS"``, for example,
+            ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``. Only the cone method calls a
+            solver, so give one too, or ``method="cone"``.
         time_limit : float, optional
-            Seconds for the whole call.
+            Seconds for the whole call; then `NotCertified` holds the best found.
         verbose : bool, default False
             Let solvers print.
 
@@ -109,14 +105,19 @@ class Policy:
             If no answer could be proved right; holds the best found and what was tried.
         Infeasible
             If the constraints conflict; names an irreducible set of them.
-        OutOfDomain, NotConcave, Unbounded, SolverUnavailable
-            See `fairopt.errors`.
+        OutOfDomain
+            If the notion is not defined for the instance.
+        NotConcave
+            If the objective is not concave, or a constraint not convex.
+        Unbounded
+            If the objective has no maximum.
+        SolverUnavailable
+            If the solver is not installed, or not made for the problem.
 
         Notes
         -----
-        `fairopt.progress` says how far it has come. Ctrl-C raises ``KeyboardInterrupt``: an allocation comes whole and
-        proved or not at all, so nothing of it could be kept, and the next call is not affected. ``time_limit`` ends it
-        with `NotCertified`, which holds the best found.
+        `progress` reports how far the call has come. Ctrl-C raises ``KeyboardInterrupt`` and does not affect later
+        calls.
 
         Examples
         --------
@@ -133,21 +134,19 @@ class Policy:
     def prepare(
         self, instance: Instance, *, solver: str | None = None, solver_options: Mapping[str, Any] | None = None
     ) -> Prepared:
-        """Keep what can be kept for solving again when only capacities, weights or task limits change.
+        """Compile the policy for solving again when only capacities, weights or task limits change.
 
         Parameters
         ----------
         instance : Instance
             Users and servers.
-        solver : str, optional
-            As in `allocate`.
-        solver_options : dict, optional
+        solver, solver_options
             As in `allocate`.
 
         Returns
         -------
         Prepared
-            Whose ``allocate(capacities=, weights=, task_limits=)`` answers as `allocate` would.
+            ``allocate(capacities=, weights=, task_limits=)`` of it has the answers of `allocate`.
 
         Examples
         --------
@@ -166,12 +165,12 @@ class Policy:
         Parameters
         ----------
         *constraints : Constraint
-            Beside those that it has.
+            The further constraints.
 
         Returns
         -------
         Policy
-            Named after this one, if that has a name, and the further constraints.
+            Named, if this one has a name, after it and the further constraints.
 
         Raises
         ------
@@ -201,10 +200,10 @@ class Policy:
         Returns
         -------
         cvxpy.Problem
-            In a variable named "tasks", of shape (n_users,) on one server and (n_users, n_servers) on several; where
-            bundles are decided, in one named "bundles" of shape (n_users, n_servers * n_resources) as well. The
-            first level for `Leximin`, the first tier for tiers; the logarithm of the measure for
-            `FairnessEfficiency` below beta = 1.
+            With a variable named ``tasks`` of shape (n_users,) on one server and (n_users, n_servers) on several, and
+            where bundles are decided with one named ``bundles`` of shape (n_users, n_servers * n_resources). For
+            `Leximin` the first level, for tiers the first tier, and for `FairnessEfficiency` below beta = 1 the
+            logarithm of the measure.
 
         Examples
         --------
@@ -221,9 +220,9 @@ class Policy:
         Parameters
         ----------
         problem : cvxpy.Problem
-            Solved; holds the variable named "tasks". Constraints may have been added, and the objective replaced.
+            Solved, with the variable named ``tasks``; constraints may be added, and the objective replaced.
         instance : Instance
-            What `problem` was made from.
+            The instance that `problem` was made from.
 
         Returns
         -------
@@ -233,7 +232,7 @@ class Policy:
         Raises
         ------
         NotCertified
-            If it is not solved, or its answer cannot be proved right.
+            If the problem is not solved, or its answer cannot be proved right.
 
         Examples
         --------
@@ -266,18 +265,7 @@ class Policy:
 
 
 def label(mechanism: Any) -> str:
-    """What to call a mechanism in tables and messages.
-
-    Parameters
-    ----------
-    mechanism : Policy or other
-        Anything with ``.allocate(instance)``.
-
-    Returns
-    -------
-    str
-        Its name, else its repr; its class where that says no more than where it lies in memory.
-    """
+    """The name of a mechanism in tables and messages: its name, its repr, or its class where it has no repr."""
     if name := getattr(mechanism, "name", None):
         return str(name)
     text = repr(mechanism)
@@ -285,24 +273,7 @@ def label(mechanism: Any) -> str:
 
 
 def accepted(mechanism: Any, **options: Any) -> dict[str, Any]:
-    """Options for a mechanism's ``allocate`` that are not left at their defaults, so that any mechanism will do.
-
-    Parameters
-    ----------
-    mechanism : Policy or other
-        Anything with ``.allocate(instance)``.
-    **options
-        None, False and "auto" are defaults.
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    InvalidBlock
-        If it does not take one that was given.
-    """
+    """Options for a mechanism's ``allocate`` other than None, False and "auto"; `InvalidBlock` if it lacks one."""
     given = {key: value for key, value in options.items() if not (value is None or value is False or value == "auto")}
     parameters = inspect.signature(mechanism.allocate).parameters
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())

@@ -1,4 +1,4 @@
-"""Allocations as files: JSON or Parquet, read back without executing anything, and judged again."""
+"""Allocations saved as JSON or Parquet; loading executes nothing and judges the allocation again."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import TypeAdapter
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
-from fairopt.certificate import VIOLATION_TOLERANCE, Try
+from fairopt.certificate import VIOLATION_TOLERANCE, Certificate
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.formulation.division import division
 from fairopt.instance import Instance
@@ -29,6 +29,7 @@ from fairopt.proofs import gate
 
 FORMAT = "fairopt.allocation/2"
 FORMATS = (FORMAT, "fairopt.allocation/1")  # the first one held no evidence
+CERTIFICATE = TypeAdapter(Certificate)
 
 
 def save(allocation: Allocation, path: Path) -> Path:
@@ -47,9 +48,9 @@ def save(allocation: Allocation, path: Path) -> Path:
         "evidence": list(allocation.evidence),
     }
     if path.suffix == ".parquet":
-        arrow, parquet = arrow_modules()
+        arrow = _arrow()
         table = arrow.table({"part": list(data), "json": [json.dumps(v) for v in data.values()]})
-        parquet.write_table(table, path)
+        arrow.parquet.write_table(table, path)
     else:
         path.write_text(json.dumps(data), encoding="utf-8")
     return path
@@ -64,7 +65,7 @@ def load(path: Path) -> Allocation:
         tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(-1, instance.n_servers)
         if np.shape(data["tasks_by_server"]) not in ((instance.n_users, instance.n_servers), (0,)):
             raise ValueError(f"tasks of shape {np.shape(data['tasks_by_server'])}")
-        claim = _SavedCertificate.model_validate(data["certificate"])
+        claim = CERTIFICATE.validate_json(json.dumps(data["certificate"]))  # its gaps are computed again below
         prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
         objective = float(data["objective"])
@@ -82,8 +83,8 @@ def load(path: Path) -> Allocation:
     for what, found in (("tasks", feasibility(instance, tasks)), ("bundles", held)):
         if claim.violation <= VIOLATION_TOLERANCE < found:
             raise InvalidInstance(
-                f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, though its "
-                "certificate says otherwise; the file was changed after it was saved"
+                f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, against its "
+                "certificate; the file was changed after it was saved"
             )
     loaded = gate.of_nothing(instance, tasks, policy, value=objective, prices=prices, bundles=bundles)
     if bundles is not None:
@@ -95,16 +96,15 @@ def load(path: Path) -> Allocation:
     worth, unit = _value_again(loaded)
     if worth is not None and not abs(worth - objective) <= 1e-6 * max(abs(worth), unit):
         raise InvalidInstance(
-            f"{path}: its tasks are worth {worth:.8g} by its policy, not {objective:.8g} as it says; "
+            f"{path}: its tasks are worth {worth:.8g} by its policy, not {objective:.8g}; "
             "the file was changed after it was saved"
         )
     loaded = _judged_again(loaded, data.get("evidence"), claim)
-    tried = tuple(Try(**t.model_dump()) for t in claim.tried)
-    return gate.as_saved(loaded, claim.method, claim.solver, claim.seconds, tried)
+    return gate.as_saved(loaded, claim.method, claim.solver, claim.seconds, claim.tried)
 
 
-def _judged_again(loaded: Allocation, evidence: Any, claim: _SavedCertificate) -> Allocation:
-    """The same allocation with a certificate of what can be proved of it now."""
+def _judged_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allocation:
+    """The same allocation with a certificate of what can be proved now."""
     policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
     if isinstance(policy, str):
         note = "its policy is known as text only"
@@ -129,38 +129,8 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: _SavedCertificate) -
     return gate.of_nothing(instance, tasks, policy, **known)
 
 
-class _SavedTry(BaseModel):
-    """An attempt, as a file tells it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    solver: str
-    status: str
-    seconds: float
-    gap: float | None = None
-    violation: float | None = None
-    message: str = ""
-
-
-class _SavedCertificate(BaseModel):
-    """A certificate, as a file tells it: nothing is believed but how the answer came about."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    gap: float
-    violation: float
-    method: str
-    solver: str | None = None
-    seconds: float = 0.0
-    block_violation: float = 0.0
-    tried: list[_SavedTry] = []
-    gaps: list[float] = []
-    note: str = ""
-    assumed: str = ""
-
-
 def _fewer_than_fit(allocation: Allocation) -> bool:
-    """Whether a policy that decides nothing but bundles has fewer tasks than fit in them."""
+    """Whether a policy that decides only bundles has fewer tasks than fit in them."""
     policy, instance, bundles = allocation.policy, allocation.instance, allocation.given_bundles
     if not isinstance(policy, Policy) or bundles is None or instance.n_users == 0:
         return False
@@ -171,7 +141,7 @@ def _fewer_than_fit(allocation: Allocation) -> bool:
 
 
 def _value_again(allocation: Allocation) -> tuple[float | None, float]:
-    """The objective at the tasks, where the policy is known and some user takes part, and the unit to compare it in."""
+    """The objective at the tasks, None where the policy is not known, and the unit to compare it in."""
     objective = getattr(allocation.policy, "objective", None)
     part = np.flatnonzero(allocation.instance.task_limits > 0)
     if objective is None or not len(part):
@@ -188,13 +158,10 @@ def _value_again(allocation: Allocation) -> tuple[float | None, float]:
 def _read_saved(path: Path) -> Mapping[str, Any]:
     try:
         if path.suffix == ".parquet":
-            _, parquet = arrow_modules()
-            table = parquet.read_table(path).to_pydict()
+            table = _arrow().parquet.read_table(path).to_pydict()
             data = {k: json.loads(v) for k, v in zip(table["part"], table["json"], strict=True)}
         else:
             data = json.loads(path.read_text(encoding="utf-8"))
-    except MissingExtra:
-        raise
     except FileNotFoundError as error:
         raise InvalidInstance(f"no file {path}; give one that Allocation.save wrote") from error
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -204,11 +171,10 @@ def _read_saved(path: Path) -> Mapping[str, Any]:
     return data
 
 
-def arrow_modules() -> tuple[Any, Any]:
-    """pyarrow and its Parquet part, or `MissingExtra`."""
+def _arrow() -> Any:
+    """Import pyarrow with its Parquet part, or raise `MissingExtra`."""
     try:
-        import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtra("pyarrow", "parquet", "Parquet files") from error
-    return pyarrow, pyarrow.parquet
+    return pyarrow

@@ -1,4 +1,4 @@
-"""Sums over classes of identical servers and over types of server, and the part of their capacity in use."""
+"""Sums over classes of identical servers and over types of server, and fractions of their capacity in use."""
 
 from __future__ import annotations
 
@@ -21,25 +21,19 @@ ONE_TYPE = "all servers"  # where an instance names no types
 
 
 def sum_by(groups: NDArray[np.int64], by_row: Float) -> Float:
-    """Sums over the server rows of each group (numbered from 0 without gaps), shape (n_groups, ...).
-
-    Examples
-    --------
-    >>> sum_by(np.array([0, 1, 0]), np.array([[1.0], [2.0], [3.0]])).tolist()
-    [[4.0], [2.0]]
-    """
+    """Sums over the server rows of each group (numbered from 0 without gaps), shape (n_groups, ...)."""
     out = np.zeros((int(groups.max()) + 1, *by_row.shape[1:]))
     np.add.at(out, groups, by_row)
     return out
 
 
 def capacity_of(instance: Instance, groups: NDArray[np.int64]) -> Float:
-    """Units of each resource that all servers of each group have, counts included, shape (n_groups, n_resources)."""
+    """Capacity of all servers of each group, counts included, shape (n_groups, n_resources)."""
     return sum_by(groups, instance.capacities * instance.counts[:, None])
 
 
 def part_of(instance: Instance, groups: NDArray[np.int64], units: Float) -> Float:
-    """The part of each group's capacity that units by server row (as `Allocation.usage`) are; NaN where it has none.
+    """Units by server row, as `Allocation.usage`, over the capacity of each group; NaN where that is 0.
 
     Examples
     --------
@@ -53,22 +47,11 @@ def part_of(instance: Instance, groups: NDArray[np.int64], units: Float) -> Floa
 
 @dataclass(frozen=True, eq=False)
 class ByType:
-    """Sums over the servers of each type; made by `by_type`.
+    """Sums over the servers of each type.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The types.
-    servers : ndarray of int of shape (n_types,)
-        Number of servers of each, counts included.
-    resources : tuple of str
-        The resources.
-    tasks : dict of ndarray of shape (n_types,) by policy
-        Tasks of all users that run there.
-    used, held : dict of ndarray of shape (n_types, n_resources) by policy
-        The part of the type's capacity that tasks use, and that users hold; NaN where it has none.
-    bundles : frozenset of str
-        The policies that decide bundles, so that what is held and what tasks use may differ.
+    ``servers`` are numbers of servers, and ``tasks`` by policy those of all users, both of shape (n_types,). ``used``
+    and ``held``, by policy, are the fractions of the type's capacity that tasks use and that users hold, of shape
+    (n_types, n_resources), NaN where that is 0. ``bundles`` are the policies that decide bundles.
     """
 
     names: tuple[str, ...]
@@ -95,7 +78,7 @@ class ByType:
         ]  # fmt: skip
 
     def flat(self, policy: str) -> dict[str, float | None]:
-        """The numbers of one policy with a name each, as tables with a line per policy want them."""
+        """The numbers of one policy by name, for tables with a row per policy."""
         out: dict[str, float | None] = {}
         for t, name in enumerate(self.names):
             known = policy in self.tasks
@@ -106,13 +89,13 @@ class ByType:
                     out[f"{words} {resource} on {name}"] = None if np.isnan(part) else part
         return out
 
-    def most(self, limit: int = MOST) -> list[int]:
-        """The types with the most servers, in their order: all of them, if there are no more than the limit."""
-        return sorted(np.argsort(-self.servers, kind="stable")[:limit].tolist())
+    def most(self) -> list[int]:
+        """Indices of the `MOST` types with the most servers, in order."""
+        return sorted(np.argsort(-self.servers, kind="stable")[:MOST].tolist())
 
 
 def several_types(instance: Instance) -> bool:
-    """Whether a report by type of server says more than one of all servers together."""
+    """Whether an instance has more than one type of server."""
     return len(set(instance.server_types or ())) > 1
 
 

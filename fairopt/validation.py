@@ -1,4 +1,4 @@
-"""The checks that an `Instance` goes through once, when made. Every message names the place, the value and the fix."""
+"""The checks of an `Instance`, made once. Every message names the place, the value and the fix."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Changes(dict[Any, Any]):
 
 
 def left_out(by_user: Mapping[Any, Any], name: str, missing: Sequence[str], shape: tuple[int, ...], blank: Any) -> Any:
-    """What goes for users whom a dict leaves out, as an array for all: what they had, where it changes an instance."""
+    """Values for users whom a dict leaves out, as an array for all users: the old ones where an instance is changed."""
     before = by_user.before if isinstance(by_user, Changes) else np.broadcast_to(blank, shape)
     if before.shape == shape:
         return before
     if missing:
         raise InvalidInstance(
-            f"{name} leaves out user {missing[0]!r}, who keeps nothing where the numbers of users or servers change "
-            f"too ({before.shape} to {shape}); name every user"
+            f"{name} leaves out user {missing[0]!r}, whose old value does not fit where the number of users or servers "
+            f"changes ({before.shape} to {shape}); name every user"
         )
     return np.broadcast_to(blank, shape)
 
@@ -45,7 +45,7 @@ def as_floats(values: Any, name: str) -> Float:
         if array.dtype not in (np.float32, np.float64):
             if array.dtype.kind not in "iufbO":  # text, dates and complex numbers only look like numbers
                 if array.dtype.kind == "U":
-                    array.astype(np.float64)  # names the word, if it is no number
+                    array.astype(np.float64)  # its error names the word that is not a number
                 raise TypeError(f"they hold {'text' if array.dtype.kind in 'US' else array.dtype.name}")
             array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -87,14 +87,14 @@ def types_of_servers(instance: Instance, given: Iterable[str] | None) -> tuple[s
     types = tuple(given)
     if len(types) != n:
         raise InvalidInstance(f"{len(types)} server types for {n} servers; give one each, or None")
-    for s, name in enumerate(types):
+    for server, name in zip(instance.servers, types, strict=True):
         if not isinstance(name, str) or not name:
-            raise InvalidInstance(f"type of server {instance.servers[s]!r} is {name!r}; give text, as 'T4'")
+            raise InvalidInstance(f"type of server {server!r} is {name!r}; give text, as 'T4'")
     return tuple(map(str, types))  # NumPy's text too, as plain strings
 
 
 def units_of_resources(instance: Instance, given: Iterable[str] | Mapping[str, str] | None) -> tuple[str, ...] | None:
-    """What each resource is counted in, ``""`` where nothing was said, or None where nothing was said of any."""
+    """The unit of each resource, ``""`` where it has none, or None where none has one."""
     if given is None:
         return None
     n = instance.n_resources
@@ -132,7 +132,7 @@ def texts(given: Iterable[str], name: str) -> tuple[str, ...]:
 
 
 def merged_types(types: Sequence[str], classes: NDArray[np.int64]) -> list[str]:
-    """Type of each class of servers: its only one, or its types joined by ``|`` in the order of the alphabet."""
+    """Type of each class of servers: its types, sorted and joined by ``|``."""
     members: list[set[str]] = [set() for _ in range(int(classes.max()) + 1)]
     for name, k in zip(types, classes.tolist(), strict=True):
         members[k].add(name)
@@ -151,7 +151,7 @@ def index_of(name: str | int, positions: Mapping[str, int], size: int, kind: str
 
 
 def check_numbers(instance: Instance) -> None:
-    """Demands and capacities: finite, not negative, and no user who demands nothing."""
+    """Check that demands and capacities are finite and not negative, and that every user demands something."""
     for name, array in (("demands", instance.demands), ("capacities", instance.capacities)):
         bad = ~np.isfinite(array) | (array < 0)
         if bad.any():
@@ -167,18 +167,15 @@ def check_numbers(instance: Instance) -> None:
         )
 
 
-def check_per_user(
-    instance: Instance, array: Float, name: str, right: NDArray[np.bool_], fix: str, inf: bool = False
-) -> None:
-    """One number per user, right where ``right`` says so."""
-    bad = ~right | np.isnan(array) | (np.isinf(array) if not inf else False)
-    if bad.any():
-        j = int(np.flatnonzero(bad)[0])
+def check_per_user(instance: Instance, array: Float, name: str, right: NDArray[np.bool_], fix: str) -> None:
+    """Check one number per user, which is right where ``right`` is true."""
+    if not right.all():
+        j = int(np.flatnonzero(~right)[0])
         raise InvalidInstance(f"{name} of user {instance.users[j]!r} is {array[j]}; {fix}")
 
 
 def checked_counts(instance: Instance, counts: ArrayLike | None) -> NDArray[np.int64]:
-    """Whole numbers from 1, one per server row; ones by default."""
+    """Counts as whole numbers from 1, one per server row; ones by default."""
     if counts is None:
         return np.ones(instance.n_servers, dtype=np.int64)
     given = as_floats(counts, "counts")
@@ -192,7 +189,7 @@ def checked_counts(instance: Instance, counts: ArrayLike | None) -> NDArray[np.i
 
 
 def checked_eligibility(instance: Instance, eligible: Any) -> NDArray[np.bool_]:
-    """Who may run where, as (n_users, n_servers); a server without something a user needs is out for that user."""
+    """Eligibility as (n_users, n_servers); a user is not eligible on a server that lacks a resource it needs."""
     shape = (instance.n_users, instance.n_servers)
     if eligible is None:
         allowed: NDArray[np.bool_] = np.broadcast_to(np.True_, shape)
@@ -208,7 +205,7 @@ def checked_eligibility(instance: Instance, eligible: Any) -> NDArray[np.bool_]:
         if given.shape != shape:
             raise InvalidInstance(f"eligible has shape {given.shape}; give (n_users, n_servers) = {shape}")
         if given.dtype != bool and not np.isin(given, (0, 1)).all():
-            raise InvalidInstance("eligible holds something other than true and false (or 1 and 0)")
+            raise InvalidInstance("eligible holds values other than true and false (or 1 and 0); give only these")
         allowed = given.astype(bool, copy=False)
     demands = instance.per_server_demands
     for i in np.flatnonzero((instance.capacities == 0).any(axis=0)):
@@ -242,7 +239,7 @@ def _eligibility_by_name(instance: Instance, eligible: Mapping[Any, Any]) -> NDA
 
 
 def check_somewhere_to_run(instance: Instance) -> None:
-    """Every user is eligible somewhere."""
+    """Check that every user is eligible somewhere."""
     nowhere = ~instance.eligible.any(axis=1)
     if not nowhere.any():
         return

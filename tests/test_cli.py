@@ -89,7 +89,7 @@ def test_weights_and_constraints_are_options(run: Any) -> None:
     [
         (["--weight", "wob=2"], "unknown user 'wob'; did you mean 'web'"), (["--weight", "web"], "as web=2"),
         (["--weight", "web=-1"], "'web'"), (["-c", "Tasks()"], "'Tasks()' is not a constraint"),
-        (["-p", "ps-dsf", "-c", "MaxTasks(2)"], "PS-DSF is not a policy of blocks"), (["-c", "MaxTasks("], "MaxTasks("),
+        (["-p", "ps-dsf", "-c", "MaxTasks(2)"], "PS-DSF is not made of blocks"), (["-c", "MaxTasks("], "MaxTasks("),
     ],
 )  # fmt: skip
 def test_weights_and_constraints_that_are_none_are_refused(run: Any, options: list[str], told: str) -> None:
@@ -374,7 +374,7 @@ BAD_INPUT = {
     "code in a policy": ("solve cluster -p __import__('os').getcwd()", "InvalidBlock"),
     "module without the name": ("solve cluster -p notions.py:MIME", "did you mean 'MINE'"),
     "module that is not there": ("solve cluster -p nowhere.py:X", "no file 'nowhere.py'"),
-    "name that is no policy": ("solve cluster -p notions.py:TEXT", "is str, no policy"),
+    "name that is no policy": ("solve cluster -p notions.py:TEXT", "is str, not a policy"),
     "unknown solver": ("solve cluster --solver CLARABELL", "SolverUnavailable: no solver 'CLARABELL'; did you mean"),
     "solver not installed": ("solve cluster --solver XPRESS", "SolverUnavailable: solver XPRESS is not installed"),
     "solver without cones": ("solve cluster -p nash --solver HIGHS", "SolverUnavailable: HIGHS cannot"),

@@ -100,7 +100,7 @@ def test_two_users_are_chosen_by_axis(run: Any) -> None:
         (["--kind", "region"], "choose two of the 3, as --axis a --axis 'b b', from 'a', 'b b'"),
         (["--kind", "region", "--axis", "a"], "two axes; give two names, each after --axis"),
         (["--kind", "region", "--axis", "a", "--axis", "x"], "there is no 'x' among the users"),
-        (["--kind", "shares", "--axis", "a"], "--axis goes with region and demands"),
+        (["--kind", "shares", "--axis", "a"], "give it with region or demands"),
         (["--dpi", "3"], "give 10 to 2400 dots per inch"),
         (["--width", "0"], "--width 0: give inches, from 1 to 133"),
         (["--height", "nan"], "--height nan: give inches"),

@@ -285,7 +285,7 @@ def test_a_dict_goes_by_the_new_labels_of_users_who_are_renamed():
 def test_a_dict_for_another_number_of_users_names_every_one(name, value):
     cluster, change = three_servers(), {"demands": [[1, 2], [2, 1]], "users": ["a", "d"]}
     rest = {"weights": 1, "task_limits": None, "eligible": None}
-    with pytest.raises(InvalidInstance, match=rf"{name} leaves out user 'd', who keeps nothing.*name every user"):
+    with pytest.raises(InvalidInstance, match=rf"{name} leaves out user 'd', whose old value.*name every user"):
         cluster.replace(**{**rest, **change, name: {"a": value}})
     new = cluster.replace(**{**rest, **change, name: {"a": value, "d": value}})
     assert new == Instance(capacities=cluster.capacities, **change, **{name: {"a": value, "d": value}},

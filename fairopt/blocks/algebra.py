@@ -1,4 +1,4 @@
-"""What an objective is, and its algebra: sums, multiples, levels as constraints, and one after the other."""
+"""The base of objectives, and their algebra: sums, multiples, levels as constraints, and tiers."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Objective(Block):
     """Base of all objectives: subclass as a frozen dataclass and write `expression`.
 
     Objectives add, and multiply by non-negative numbers; ``objective >= level`` is a constraint, and
-    ``a.then(b)`` maximises ``b`` among what is best for ``a``.
+    ``a.then(b)`` maximises ``b`` among the optima of ``a``.
 
     Examples
     --------
-    An objective that nobody has named yet, entropy-like fairness of the task counts:
+    An objective of your own, the sum of the square roots of tasks:
 
     >>> import cvxpy as cp, fairopt as fo
     >>> from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Objective(Block):
             require_share(self.share, self)
 
     majorant_is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of the objective
-    of_bundles: ClassVar[bool] = False  # whether it speaks of what users hold, which then need not fit their tasks
+    of_bundles: ClassVar[bool] = False  # whether it is of what users hold, which then need not be tasks times demands
 
     def expression(self, model: Model) -> cp.Expression:
         """The objective in natural units, as a concave scalar expression.
@@ -58,8 +58,8 @@ class Objective(Block):
         Parameters
         ----------
         model : Model
-            Offers ``share(block)``, ``tasks``, ``bundles``, ``weights`` and ``instance``, of the users who take part:
-            those whose task limit is 0 leave every objective, so look users up by their labels (constraints see all).
+            Offers ``share(block)``, ``tasks``, ``bundles``, ``weights`` and ``instance``, of the users with a task
+            limit above 0: the others leave every objective, so look users up by their labels (constraints see all).
 
         Returns
         -------
@@ -68,7 +68,7 @@ class Objective(Block):
         raise InvalidBlock(f"{type(self).__name__} has no expression(model); write it")
 
     def solver_form(self, model: Model) -> cp.Expression | None:
-        """An increasing transform that solvers like better, for an objective that stands alone."""
+        """An increasing transform that suits solvers better, used where the objective stands alone; None for none."""
         return None
 
     def value(self, point: Point) -> float:
@@ -93,27 +93,13 @@ class Objective(Block):
         return None
 
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """How far a bound lies above the value, relatively.
-
-        Parameters
-        ----------
-        bound, value : float
-            Both in the units of `majorant`.
-        point : Point
-            Where the value was measured.
-
-        Returns
-        -------
-        float
-        """
+        """How far a bound lies above the value at the point, relatively, both in the units of `majorant`."""
         return in_units(bound - value, self.unit(point), value)
 
     def unit(self, point: Point) -> float:
-        """A unit for gaps: what the objective falls by towards zero tasks.
+        """A unit for gaps: `drop`, or where that is 0 the distance to the value at equal parts of the servers.
 
-        Where it does not fall, how far it is from what it is worth at an equal part of what each user could run alone:
-        an objective of small numbers is not near its optimum for that. Nothing times an objective is at its best
-        anywhere.
+        Infinite for a multiple by 0, of which every point is an optimum.
         """
         if not any(factor for factor, _ in self.terms()):
             return np.inf
@@ -121,16 +107,16 @@ class Objective(Block):
         return drop if drop > 0 else abs(self.value(point.typical()) - self.value(point))
 
     def drop(self, point: Point) -> float:
-        """What the objective is worth at a point, as a unit for gaps: by how much it falls towards zero tasks."""
+        """By how much the objective falls from the point towards zero tasks."""
         return fall(lambda factor: self.value(point.scaled(factor)))
 
     def share_blocks(self) -> tuple[Share, ...]:
-        """The shares it is about, the first one first."""
+        """The shares in it, in order."""
         share = getattr(self, "share", None)
         return (share,) if isinstance(share, Share) else ()
 
     def check(self, instance: Instance) -> None:
-        """Raise `OutOfDomain` or `NotConcave` where the objective has no meaning or no optimum to promise."""
+        """Raise `OutOfDomain` where the objective is not defined, and `NotConcave` where it is not concave."""
         for share in self.share_blocks():
             share.coefficients(instance)
 
@@ -148,8 +134,8 @@ class Objective(Block):
             return self
         if not isinstance(other, Objective):
             return NotImplemented
-        for side in (self, other):
-            side._refuse_arithmetic()
+        self._refuse_arithmetic()
+        other._refuse_arithmetic()
         return Sum(self.terms() + other.terms())
 
     __radd__ = __add__
@@ -165,14 +151,10 @@ class Objective(Block):
 
     __rmul__ = __mul__
 
-    def __sub__(self, other: object) -> NoReturn:
-        raise InvalidBlock(f"{self!r} minus something is not concave; only add, or multiply by numbers >= 0")
+    def __neg__(self, *other: object) -> NoReturn:
+        raise InvalidBlock(f"a minus beside {self!r} is not concave; only add, or multiply by numbers >= 0")
 
-    def __rsub__(self, other: object) -> NoReturn:
-        raise InvalidBlock(f"something minus {self!r} is not concave; only add, or multiply by numbers >= 0")
-
-    def __neg__(self) -> NoReturn:
-        raise InvalidBlock(f"minus {self!r} is not concave; only add, or multiply by numbers >= 0")
+    __sub__ = __rsub__ = __neg__
 
     def __ge__(self, level: object) -> AtLeast:
         self._refuse_arithmetic()
@@ -181,7 +163,7 @@ class Objective(Block):
         )
 
     def then(self, other: Objective) -> Tiers:
-        """Maximise ``other`` among what is within 1e-7 of the best for this objective.
+        """Maximise another objective among what is within 1e-7 of the best for this one.
 
         Parameters
         ----------
@@ -191,12 +173,14 @@ class Objective(Block):
         Returns
         -------
         Tiers
+            An objective, and an order rather than a number: tiers do not add.
 
         Examples
         --------
         >>> import fairopt as fo
-        >>> fo.MaxMin().then(fo.Total(fo.Tasks()))
-        MaxMin().then(Total(Tasks()))
+        >>> fairest = fo.MaxMin().then(fo.Total(fo.Tasks()))
+        >>> fo.Policy(fairest).allocate(fo.Instance([[1, 0], [0, 1]], [4, 2], task_limits=[1, None])).tasks.round(4)
+        array([1., 2.])
         """
         if not isinstance(other, Objective):
             raise InvalidBlock(f"then({other!r}): give an objective")
@@ -206,7 +190,7 @@ class Objective(Block):
         """`Leximin` and tiers are orders, not numbers: they override this with the error."""
 
     def _as_shares(self, level: float, instance: Instance) -> MinShare | None:
-        """What ``self >= level`` says of each user's share, where it says just that."""
+        """The bounds on shares that ``self >= level`` is the same as; None where there are none."""
         return None
 
 
@@ -217,15 +201,12 @@ class Sum(Objective):
     parts: tuple[tuple[float, Objective], ...]
 
     def expression(self, model: Model) -> cp.Expression:
-        """The sum of the parts' natural units."""
         return sum(c * t.expression(model) for c, t in self.parts if c > 0) + cp.Constant(0.0)
 
     def value(self, point: Point) -> float:
-        """The sum of the parts' values."""
         return float(sum(c * t.value(point) for c, t in self.parts if c > 0))
 
     def majorant(self, point: Point) -> Majorant | None:
-        """The sum of the parts' bounds, if all have one."""
         total = Majorant()
         for c, t in self.parts:
             part = t.majorant(point) if c > 0 else Majorant()
@@ -235,17 +216,14 @@ class Sum(Objective):
         return total
 
     def share_blocks(self) -> tuple[Share, ...]:
-        """Those of the parts, in order."""
         return tuple(s for _, t in self.parts for s in t.share_blocks())
 
     def check(self, instance: Instance) -> None:
-        """Every part, and that each is concave in natural units."""
         for _, t in self.parts:
             t.check(instance)
             t.natural_is_concave()
 
     def terms(self) -> tuple[tuple[float, Objective], ...]:
-        """The parts."""
         return self.parts
 
     def __repr__(self) -> str:
@@ -254,41 +232,36 @@ class Sum(Objective):
 
 @dataclass(frozen=True, repr=False)
 class Tiers(Objective):
-    """One objective after the other; written ``a.then(b)``. An order, not a number."""
+    """One objective after the other; written ``a.then(b)``. An order, not a number: values are those of the first."""
 
     tiers: tuple[Objective, ...]
 
     def expression(self, model: Model) -> cp.Expression:
-        """The first tier."""
         return self.tiers[0].expression(model)
 
     def solver_form(self, model: Model) -> cp.Expression | None:
-        """That of the first tier."""
         return self.tiers[0].solver_form(model)
 
     def value(self, point: Point) -> float:
-        """The first tier."""
         return self.tiers[0].value(point)
 
     def majorant(self, point: Point) -> Majorant | None:
-        """That of the first tier."""
         return self.tiers[0].majorant(point)
 
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """Of the first tier."""
         return self.tiers[0].relative_gap(bound, value, point)
 
     def share_blocks(self) -> tuple[Share, ...]:
-        """Those of the tiers, in order."""
         return tuple(s for t in self.tiers for s in t.share_blocks())
 
     def check(self, instance: Instance) -> None:
-        """Every tier."""
         for tier in self.tiers:
             tier.check(instance)
 
     def _refuse_arithmetic(self) -> None:
-        raise InvalidBlock(f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded")
+        raise InvalidBlock(
+            f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded; give it alone"
+        )
 
     def __repr__(self) -> str:
         first = f"({self.tiers[0]!r})" if isinstance(self.tiers[0], Sum) else repr(self.tiers[0])
@@ -328,14 +301,14 @@ class AtLeast(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class KeptLevel(AtLeast):
-    """What an earlier tier achieved."""
+    """The value that an earlier tier achieved."""
 
     added = True
 
 
 @dataclass(frozen=True, repr=False)
 class Kept(KeptLevel):
-    """What an earlier tier achieved, in the units of its expression, which may be a transform of the objective."""
+    """The value that an earlier tier achieved, in units of its expression, perhaps a transform of the objective."""
 
     def check(self, instance: Instance) -> None:
         self.objective.check(instance)
@@ -349,7 +322,7 @@ class KeptShares(MinShare):
 
 
 def in_units(excess: float, unit: float, value: float) -> float:
-    """An excess over a value in units; infinite where there is none to measure it in, unless it is rounding."""
+    """An excess over a value in units: 0 within rounding, and infinite where the unit is 0."""
     if np.isfinite(value) and excess <= ROUNDING * abs(value):
         return 0.0
     gap = excess / unit if unit > 0 else np.inf
@@ -357,30 +330,21 @@ def in_units(excess: float, unit: float, value: float) -> float:
 
 
 def fall(value: Callable[[float], float]) -> float:
-    """By how much a function falls on the way from a point to zero.
+    """By how much a function, given at parts of a point from 0 to 1, falls on the way from the point to zero.
 
-    The smaller of the fall to half of it and the slope along that way, since the fall alone grows like ``2^alpha`` for
-    alpha-fairness and would let anything pass.
-
-    Parameters
-    ----------
-    value : callable
-        The function at so large a part of the point.
-
-    Returns
-    -------
-    float
+    The smaller of the fall to half of the point and the slope along that way, since the fall alone grows like
+    ``2^alpha`` for alpha-fairness and would let anything pass.
     """
     here, step = value(1.0), 1e-4
     return min(abs(here - value(0.5)), abs(here - value(1.0 - step)) / step)
 
 
 def _holds(condition: cp.Constraint) -> bool:
-    """Whether a condition holds where its variables are, but for what a solver leaves."""
+    """Whether a condition holds for the values of its variables, within a solver's tolerance."""
     sizes = [float(np.max(np.abs(a.value), initial=1.0)) for a in condition.args]
     return bool(np.max(condition.violation(), initial=0.0) <= 1e-7 * max(sizes))
 
 
 def tiers_of(objective: Objective) -> tuple[Objective, ...]:
-    """The tiers of an objective, the most important one first: itself, where it has no others."""
+    """The tiers of an objective, the first one first; any other objective is its only tier."""
     return objective.tiers if isinstance(objective, Tiers) else (objective,)

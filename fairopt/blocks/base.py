@@ -1,4 +1,4 @@
-"""What every block is: a frozen dataclass with parameters, a repr that can be pasted back, and one method."""
+"""The base of all blocks: a frozen dataclass with parameters, a repr that can be pasted back, and one method."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from fairopt.errors import InvalidBlock
 from fairopt.labels import by_label
 
-OPEN = ("Block", "Share", "Objective", "Constraint", "BundleBase")  # what blocks of one's own are made of
+OPEN = ("Block", "Share", "Objective", "Constraint", "BundleBase")  # what users' own blocks may subclass
 
 
 class Block:
@@ -24,7 +24,7 @@ class Block:
     __array_ufunc__ = None
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse blocks of one's own that are made of ones that ship: their shortcuts would not know of the change."""
+        """Refuse subclasses of blocks that ship: their shortcuts would not know of the change."""
         super().__init_subclass__(**options)
         for base in cls.__mro__[1:]:
             if not _ships(cls) and _ships(base) and issubclass(base, Block) and base.__name__ not in OPEN:
@@ -70,7 +70,7 @@ def blocks_within(value: Any) -> Iterator[Block]:
 
 
 def _literal(value: Any) -> str:
-    """Numbers as people write them: 2 for 2.0; the rest as `repr` has it."""
+    """Code for a value, with 2 for 2.0."""
     if isinstance(value, float):
         if np.isinf(value):
             return "float('inf')"
@@ -107,27 +107,8 @@ class ByUser:
 PerUser = float | tuple[float, ...] | ByUser
 
 
-def per_user_parameter(value: Any, name: str, *, minimum: float = 0.0) -> PerUser:
-    """Freeze a scalar, an array or a dict by user for a block to hold.
-
-    Parameters
-    ----------
-    value : scalar, array-like or dict by user
-        What the block was given; a series with labels is a dict.
-    name : str
-        What it is, for messages.
-    minimum : float, default 0
-        The smallest value allowed.
-
-    Returns
-    -------
-    float, tuple of float or ByUser
-
-    Raises
-    ------
-    InvalidBlock
-        If it is no finite number >= ``minimum``.
-    """
+def per_user_parameter(value: Any, name: str) -> PerUser:
+    """A scalar, an array or a dict by user, frozen for a block; `InvalidBlock` unless all are finite and >= 0."""
     if isinstance(value, ByUser):
         return value
     value = by_label(value)
@@ -143,35 +124,16 @@ def per_user_parameter(value: Any, name: str, *, minimum: float = 0.0) -> PerUse
             frozen = float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
     except (TypeError, ValueError) as error:
         raise InvalidBlock(f"{name} is {value!r}; give a number, an array by user or a dict by user") from error
-    bad = np.flatnonzero(np.atleast_1d(~(np.isfinite(numbers) & (numbers >= minimum))))
+    bad = np.flatnonzero(np.atleast_1d(~(np.isfinite(numbers) & (numbers >= 0))))
     if len(bad):
-        whose = ""
-        if isinstance(frozen, ByUser):
-            whose = f" for user {frozen.pairs[bad[0]][0]!r}"
-        elif isinstance(frozen, tuple):
-            whose = f" for user number {bad[0] + 1}"
-        raise InvalidBlock(f"{name} holds {np.atleast_1d(numbers)[bad[0]]}{whose}; give numbers >= {minimum:g}")
+        user = repr(frozen.pairs[bad[0]][0]) if isinstance(frozen, ByUser) else f"number {bad[0] + 1}"
+        whose = "" if isinstance(frozen, float) else f" for user {user}"
+        raise InvalidBlock(f"{name} holds {np.atleast_1d(numbers)[bad[0]]}{whose}; give numbers >= 0")
     return frozen
 
 
 def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, fix: str = "") -> float:
-    """A block's number, checked: `InvalidBlock` unless it lies in [low, high].
-
-    Parameters
-    ----------
-    value : float
-        What the block was given.
-    name : str
-        What it is, for messages.
-    low, high : float
-        The range allowed, ends included.
-    fix : str
-        What to do instead, for the message.
-
-    Returns
-    -------
-    float
-    """
+    """A block's number; `InvalidBlock`, with the fix, unless it lies in [low, high]."""
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
@@ -182,34 +144,14 @@ def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.i
 
 
 def as_given(values: PerUser) -> Any:
-    """A frozen per-user parameter as `Instance.per_user` takes it.
-
-    Parameters
-    ----------
-    values : float, tuple of float or ByUser
-        What a block holds.
-
-    Returns
-    -------
-    float, tuple or dict
-    """
+    """A frozen per-user parameter as `Instance.per_user` takes it."""
     return dict(values.pairs) if isinstance(values, ByUser) else values
 
 
 def resource_name(resource: Any) -> str | int:
-    """A resource's label or index as plain str or int: `InvalidBlock` for anything else.
-
-    Parameters
-    ----------
-    resource : str or int
-        What a block was given.
-
-    Returns
-    -------
-    str or int
-    """
+    """A resource's label or index as plain str or int; `InvalidBlock` for anything else."""
     if isinstance(resource, str):
         return str(resource)
     if isinstance(resource, (int, np.integer)) and not isinstance(resource, bool):
         return int(resource)
-    raise InvalidBlock(f"no resource {resource!r}; give its label or its index")
+    raise InvalidBlock(f"there is no resource {resource!r}; give its label or its index")

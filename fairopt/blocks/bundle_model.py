@@ -1,4 +1,4 @@
-"""What a block sees where bundles are decided: a number per user, server and resource, and tasks that fit in them."""
+"""The view that blocks get where bundles are decided: a number per user, server and resource, and tasks that fit."""
 
 from __future__ import annotations
 
@@ -19,15 +19,7 @@ Float = NDArray[np.floating[Any]]
 
 
 class Triples:
-    """The (user, server, resource) triples that can be held: the columns of a program of bundles.
-
-    Parameters
-    ----------
-    instance : Instance
-        Users and servers.
-    who : ndarray of bool of shape (n_users, n_servers, n_resources)
-        Who has a use for what.
-    """
+    """The (user, server, resource) triples that can be held, where ``who`` is true: the columns of such a program."""
 
     def __init__(self, instance: Instance, who: NDArray[np.bool_]) -> None:
         self.instance, self.who = instance, who
@@ -66,27 +58,7 @@ class Triples:
 
 
 class BundleModel(Model):
-    """An instance as CVXPY expressions in what users hold; tasks, and all that follows from them, must fit in it.
-
-    Parameters
-    ----------
-    instance : Instance
-        Users who take part, and servers.
-    held : cvxpy expression of shape (n_triples,)
-        Bundles by triple, divided by ``units``.
-    units : ndarray of shape (n_triples,)
-        What one unit of each stands for.
-    triples : Triples
-        Those of the instance.
-    tasks : cvxpy expression of shape (n_pairs,)
-        Tasks by pair, divided by ``scale``.
-    scale : ndarray of shape (n_pairs,)
-        Tasks that one unit of each stands for.
-    pairs : Pairs
-        Those of the instance.
-    solver : str, optional
-        The solver to come.
-    """
+    """A `Model` with ``held``, bundles divided by ``units``, both of shape (n_triples,); tasks fit in them."""
 
     def __init__(
         self, instance: Instance, held: cp.Expression, units: Float, triples: Triples,
@@ -104,7 +76,6 @@ class BundleModel(Model):
 
     @cached_property
     def bundles(self) -> cp.Expression:
-        """What each user holds, shape (n_users, n_servers, n_resources)."""
         shape = (self.instance.n_users, self.instance.n_servers, self.instance.n_resources)
         flat = np.ravel_multi_index((self.triples.user, self.triples.server, self.triples.resource), shape)
         place = sp.csr_array((self.units, (flat, np.arange(len(flat)))), shape=(int(np.prod(shape)), len(flat)))
@@ -117,33 +88,20 @@ class BundleModel(Model):
 
     @property
     def can_hold(self) -> NDArray[np.bool_]:
-        """Who can hold what, (n_users, n_servers, n_resources)."""
         return self.triples.who
 
     def split_bundles(self, user: Rows, server: Rows, resource: Rows) -> tuple[cp.Expression, Float]:
-        """What users hold of resources on server rows they may use, as (expression near 1, units by entry)."""
         triple = self.triples.index(user, server, resource)
         everything = len(triple) == len(self.triples) and bool((triple == np.arange(len(triple))).all())
         return (self.held if everything else self.held[triple]), self.units[triple]
 
     def held_together(self, who: NDArray[np.bool_]) -> cp.Expression:
-        """Fraction of each capacity that chosen users hold together, shape (n_servers * n_resources,)."""
         chosen = who[self.triples.user, self.triples.server, self.triples.resource]
         return self.triples.together(self.units, chosen) @ self.held
 
 
 class BundlePoint(Point):
-    """Bundles as a block sees them, with the tasks that fit in them.
-
-    Parameters
-    ----------
-    instance : Instance
-        Users and servers.
-    bundles : ndarray of shape (n_users, n_servers, n_resources)
-        What each user holds.
-    tasks_by_server : ndarray of shape (n_users, n_servers)
-        Those of them that count.
-    """
+    """A `Point` with bundles of shape (n_users, n_servers, n_resources), and tasks of (n_users, n_servers) in them."""
 
     def __init__(self, instance: Instance, bundles: Float, tasks_by_server: Float) -> None:
         super().__init__(instance, tasks_by_server)
@@ -151,11 +109,9 @@ class BundlePoint(Point):
 
     @property
     def bundles(self) -> Float:
-        """What each user holds."""
         return self._bundles
 
     def scaled(self, factor: float) -> BundlePoint:
-        """The point with everything multiplied by a factor."""
         return BundlePoint(self.instance, self._bundles * factor, self.tasks_by_server * factor)
 
     def typical(self) -> BundlePoint:

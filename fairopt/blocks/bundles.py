@@ -1,7 +1,7 @@
 """Bundles as the decision: what each user holds of each resource on each server (MLF-DRS, H-FFMRA).
 
-A bundle need not be a multiple of the demand vector, so what a user runs is the least that its bundle has room for.
-The blocks here see one server: a row of q identical servers is q times one of them.
+A bundle need not be a multiple of the demand vector; a user runs the tasks that its bundle has room for. Bases and
+parts are of one server: a row of q identical servers is q times one of them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Float = NDArray[np.floating[Any]]
 
 
 class BundleBase(Block):
-    """Base of all bases: subclass as a frozen dataclass and write `weights`.
+    """Base of all bundle bases: subclass as a frozen dataclass and write `weights`.
 
     Examples
     --------
-    A base that nobody has named yet, equal for whoever needs the resource at all:
+    A base of your own, equal for all users who demand the resource:
 
     >>> import fairopt as fo
     >>> from dataclasses import dataclass
@@ -46,42 +46,41 @@ class BundleBase(Block):
 
     @property
     def by_server(self) -> bool:
-        """Whether the weights on a server depend on that server and the users alone.
+        """Whether the weights on a server depend only on that server and the users.
 
-        Then servers can be looked at in parts. A base of your own may say so (``by_server = True``) if that is true.
+        Then servers are evaluated in parts. Set ``by_server = True`` in a base of your own for which this holds.
         """
         return False
 
     def weights(self, instance: Instance) -> Float:
-        """How much each user counts for each resource on one server of each row.
+        """The weight of each user for each resource on one server of each row.
 
         Parameters
         ----------
         instance : Instance
-            Users who take part, and servers.
+            Users with a task limit above 0, and servers.
 
         Returns
         -------
         ndarray of shape (n_users, n_servers, n_resources)
-            At least 0; zero where the user holds nothing. Values where a user is not eligible do not count.
+            At least 0; a user with weight 0 holds nothing. Values where a user is not eligible do not count.
         """
         raise InvalidBlock(f"{type(self).__name__} has no weights(instance); write it")
 
 
 @dataclass(frozen=True, repr=False)
 class FairShareBase(BundleBase):
-    """The bases of MLF-DRS: at least the fair share of the dominant resource, at most it of the others.
+    """The bases of MLF-DRS (Hamzeh et al. 2019, Algorithm 1).
 
-    Algorithm 1 of Hamzeh et al. (2019). The fair share of a resource is the server's capacity over the number of users
-    eligible there. A user's base is the larger of fair share and demand for its dominant resource on that server, and
-    the smaller one for the others.
+    The fair share of a resource is the server's capacity over the number of users eligible there. A user's base is the
+    larger of fair share and demand for its dominant resource on that server, and the smaller one for the others.
 
     Parameters
     ----------
     growth : {"proportional", "equal"}, default "proportional"
-        How what the bases leave over is handed out: in proportion to the bases, or to the dominant and to the others in
-        proportion to their bases together and equally inside each (as printed for RAM). Where bases exceed
-        the capacity, in proportion either way.
+        How the remainder is shared out: in proportion to the bases, or between the dominant users of a resource and the
+        others in proportion to the sums of their bases, and equally inside both (as the paper prints for RAM). Where
+        bases exceed the capacity, in proportion either way.
 
     Examples
     --------
@@ -104,17 +103,24 @@ class FairShareBase(BundleBase):
             raise InvalidBlock(f"growth is {self.growth!r}; give 'proportional' or 'equal'")
 
     def weights(self, instance: Instance) -> Float:
-        """The bases, with equal growth added where asked for.
+        """The bases, with equal growth added where it is chosen, shape (n_users, n_servers, n_resources).
 
         Raises
         ------
         OutOfDomain
-            If entitlements differ: neither paper says what they mean.
+            If weights differ, which Hamzeh et al. do not define.
         """
-        refuse_unequal_weights(instance, self)
+        w = instance.weights
+        differs = np.flatnonzero(w != w[:1])
+        if len(differs):
+            a, b = instance.users[0], instance.users[int(differs[0])]
+            raise OutOfDomain(
+                f"{self!r} is not defined for unequal weights (user {a!r} {w[0]:g}, user {b!r} {w[differs[0]]:g}); "
+                "give .with_weights(1), on the command line --equal-weights"
+            )
         eligible, groups = instance.eligible, instance.dominance
-        everybody = np.full(instance.n_servers, instance.n_users)
-        there = (everybody if instance.everywhere else eligible.sum(axis=0))[:, None]
+        all_users = np.full(instance.n_servers, instance.n_users)
+        there = (all_users if instance.everywhere else eligible.sum(axis=0))[:, None]
         fair = np.divide(instance.capacities, there, out=np.zeros(instance.capacities.shape), where=there > 0)
         sign = groups.first - 0.5  # the larger of two numbers, or by minus signs the smaller: faster than a choice
         base = sign * instance.per_server_demands
@@ -138,38 +144,18 @@ def _grown(base: Float, groups: Dominance, capacities: Float) -> Float:
     return base + members * (groups.first * per_member[0] + groups.second * per_member[1])
 
 
-def refuse_unequal_weights(instance: Instance, block: object) -> None:
-    """`OutOfDomain` where entitlements differ: they play no part in MLF-DRS and H-FFMRA.
-
-    Parameters
-    ----------
-    instance : Instance
-        With the weights.
-    block : object
-        Who asks, for the message.
-    """
-    w = instance.weights
-    differs = np.flatnonzero(w != w[0]) if len(w) else np.zeros(0, dtype=int)
-    if len(differs):
-        a, b = instance.users[0], instance.users[int(differs[0])]
-        raise OutOfDomain(
-            f"{block!r} has no meaning for unequal weights (user {a!r} {w[0]:g}, user {b!r} {w[differs[0]]:g}); "
-            "give .with_weights(1), on the command line --equal-weights"
-        )
-
-
 @dataclass(frozen=True, repr=False)
 class WeightedLog(Objective):
-    """``sum base_jsi log a_jsi`` of the bundles a: each resource is shared in proportion to the bases.
+    """The weighted sum of logarithms of bundles a, ``sum_jsi base_jsi log a_jsi``.
 
-    A policy with this objective decides bundles; tasks are what they have room for. By itself it shares out each
-    resource of each server alone, so units do not matter; beside other objectives, or under constraints on tasks, bases
-    of different resources are weighed against each other as they are: give them numbers of the same size.
+    Each resource of each server is shared out in proportion to the bases, so units do not matter. Beside other
+    objectives, or under constraints on tasks, bases of different resources are weighed against each other as they are:
+    give them numbers of the same size. The policy decides bundles; tasks are those that bundles have room for.
 
     Parameters
     ----------
-    base : BundleBase
-        A block with ``weights(instance)``, not an array: blocks hold parameters, never data.
+    base : BundleBase, default FairShareBase()
+        The weights, as a block and not as an array.
 
     Examples
     --------
@@ -189,7 +175,6 @@ class WeightedLog(Objective):
             raise InvalidBlock(f"the base of WeightedLog is {given}; give a block such as FairShareBase()")
 
     def expression(self, model: Model) -> cp.Expression:
-        """Natural units; q servers count q times."""
         user, server, resource, counts, w = self._positive(model.instance)
         units, scale = model.split_bundles(user, server, resource)
         return (counts * w) @ cp.log(units) + float((counts * w) @ np.log(scale / counts))
@@ -202,14 +187,14 @@ class WeightedLog(Objective):
         return cp.sum(cp.multiply(counts * w / mean, cp.log(units)))
 
     def value(self, point: Point) -> float:
-        """Natural units; minus infinity where somebody with a base holds nothing."""
+        """Natural units; minus infinity where a user with a positive base holds nothing."""
         user, server, resource, counts, w = self._positive(point.instance)
         held = point.bundles[user, server, resource] / counts
         with np.errstate(divide="ignore"):
             return float((counts * w) @ np.log(held))
 
     def drop(self, point: Point) -> float:
-        """By how much it falls when every bundle is halved, whatever the bundles."""
+        """By how much it falls when every bundle is halved, the same at all points."""
         user, _, _, counts, w = self._positive(point.instance)
         return float(np.log(2.0) * (counts * w).sum()) if len(user) else 1.0
 
@@ -225,7 +210,7 @@ class WeightedLog(Objective):
             base = np.asarray(self.base.weights(instance))
             base = base if base.dtype == np.float64 else base.astype(np.float64, casting="safe")
         except (TypeError, ValueError) as error:
-            raise InvalidBlock(f"{self.base!r}.weights gave no array of numbers ({error})") from error
+            raise InvalidBlock(f"{self.base!r}.weights must give an array of numbers ({error})") from error
         if isinstance(self.base, FairShareBase):
             return base
         if base.shape != (instance.n_users, instance.n_servers, instance.n_resources):
@@ -241,21 +226,12 @@ class WeightedLog(Objective):
         return base
 
     def check(self, instance: Instance) -> None:
-        """That every base is a number."""
         self.bases(instance)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What each group may hold on one server: units of shape (n_servers, n_resources), and how they grow with capacity.
-
-    Attributes
-    ----------
-    dominant, others : ndarray of shape (n_servers, n_resources)
-        Together the capacity, unless nobody wants any.
-    dominant_slope, others_slope : ndarray of shape (n_servers, n_resources)
-        Derivatives by the capacity.
-    """
+    """Units that each group may hold on one server, and their derivatives by capacity, all (n_servers, n_resources)."""
 
     dominant: Float
     others: Float
@@ -265,18 +241,17 @@ class Parts:
 
 @dataclass(frozen=True, repr=False)
 class GlobalAggregateResource(Constraint):
-    """GAR constraints: dominant users of a resource together hold at most a common part of it, the others the rest.
+    """Limit the dominant users of each resource together to a common part of it, and the others to the rest.
 
-    After Hamzeh et al. (2020). The part is phi = sigma_d / (sigma_d + sigma_nd), of all dominant and of all other
-    demands. A group without demand passes its part to the other. Where one task of each user asks for more than the
-    server has, no group gets more than it requested, and what it leaves goes to the other.
-
-    It can stand beside any objective: without `WeightedLog` a bundle is tasks times demands.
+    The constraints of global aggregate resources (GAR) of Hamzeh et al. (2020). The part is
+    ``phi = sigma_d / (sigma_d + sigma_nd)``, of the sums of dominant and of other demands. A group without demand
+    passes its part to the other. Where one task of each user asks for more than the server has, a group gets at most
+    what it requested, and the other the remainder. Without `WeightedLog` a bundle is tasks times demands.
 
     Parameters
     ----------
     units : {"share", "raw"}, default "share"
-        Add up shares of the servers' capacities, or units as the paper does (then GB or MB make a difference).
+        Add up shares of the servers' capacities, or units as the paper does (then GB and MB give different parts).
     over : {"cluster", "server"}, default "cluster"
         Add up over all servers (H-FFMRA), or over each server alone (FFMRA).
 
@@ -298,7 +273,7 @@ class GlobalAggregateResource(Constraint):
             raise InvalidBlock(f"over is {self.over!r}; give 'cluster' or 'server'")
 
     def fraction(self, instance: Instance) -> Float:
-        """phi by server, shape (n_servers,): the part of each resource for those who are dominant in it."""
+        """phi by server, shape (n_servers,): the part of each resource for its dominant users."""
         return self._fractions(instance)[0]
 
     def _fractions(self, instance: Instance) -> Float:
@@ -309,21 +284,11 @@ class GlobalAggregateResource(Constraint):
         if self.over == "cluster":
             sums = np.broadcast_to((sums @ instance.counts)[:, None], sums.shape)
         total = sums.sum(axis=0)
-        nobody = np.stack([np.ones(len(total)), np.zeros(len(total))])
-        return np.divide(sums, total, out=nobody, where=total > 0)
+        without_demand = np.stack([np.ones(len(total)), np.zeros(len(total))])
+        return np.divide(sums, total, out=without_demand, where=total > 0)
 
     def parts(self, instance: Instance) -> Parts:
-        """What the two groups of each resource may hold on each server.
-
-        Parameters
-        ----------
-        instance : Instance
-            Users who take part, and servers.
-
-        Returns
-        -------
-        Parts
-        """
+        """Units that the two groups of each resource may hold on each server."""
         c, asked, others = instance.capacities, instance.dominance.requests, instance.dominance.others_requests
         both = (asked > 0) & (others > 0)
         phi, rest = self._fractions(instance)[:, :, None]
@@ -352,9 +317,9 @@ class GlobalAggregateResource(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class AtMostRequested(Constraint):
-    """Where requests exceed a server's capacity, no user holds more than it requested there.
+    """Limit each user to its request of every resource of which a server has less than all users request.
 
-    Definition 5 of Hamzeh et al. (2020). Requests are the demand rows: one task of each user who may run there.
+    Definition 5 of Hamzeh et al. (2020). A request is one task of a user who may run there.
 
     Examples
     --------
@@ -365,7 +330,7 @@ class AtMostRequested(Constraint):
     """
 
     def short(self, instance: Instance) -> NDArray[np.bool_]:
-        """Where one task of each user asks for more than there is: (n_servers, n_resources)."""
+        """Whether one task of each user asks for more than a server has, shape (n_servers, n_resources)."""
         return instance.dominance.short(instance.capacities)
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
@@ -379,5 +344,5 @@ class AtMostRequested(Constraint):
 
 
 def _wants(instance: Instance) -> NDArray[np.bool_]:
-    """Who demands what where it may run."""
+    """Which users demand which resource where they may run, (n_users, n_servers, n_resources)."""
     return (instance.per_server_demands > 0) & instance.eligible[:, :, None]

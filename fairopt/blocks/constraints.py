@@ -30,7 +30,7 @@ class Constraint(Block):
 
     Examples
     --------
-    A constraint that nobody has named yet, the first user's tasks at most twice the second's:
+    A constraint of your own, the first user's tasks at most twice the second's:
 
     >>> import fairopt as fo
     >>> from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Constraint(Block):
     True
     """
 
-    added: ClassVar[bool] = False  # True where a method adds it to those of a policy: it is never what conflicts
+    added: ClassVar[bool] = False  # True where a method adds it to those of a policy: never named in a conflict
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         """The conditions by name.
@@ -59,15 +59,15 @@ class Constraint(Block):
         raise InvalidBlock(f"{type(self).__name__} has no constraints(model); write it")
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
-        """The smallest and largest number of tasks of each user, if the constraint says just that, else None."""
+        """Least and most tasks of each user, each of shape (n_users,), if the constraint is only that; else None."""
         return None
 
     def usable(self, instance: Instance) -> Float | None:
-        """The fraction of each resource that may be used, shape (n_resources,), if it says just that, else None."""
+        """The usable fraction of each resource, shape (n_resources,), if the constraint is only that; else None."""
         return None
 
     def check(self, instance: Instance) -> None:
-        """Raise where the constraint has no meaning for the instance."""
+        """Raise where the constraint is not defined for the instance."""
 
 
 class _Bound(Constraint):
@@ -80,30 +80,34 @@ class _Bound(Constraint):
         return self._box(instance)
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        low, high = self._box(model.instance)
-        out: dict[str, cp.Constraint] = {}
-        from_below, zero = np.flatnonzero(low > 0), np.flatnonzero(high == 0)
-        from_above = np.flatnonzero(np.isfinite(high) & (high > 0))
-        if len(from_below):
-            out["at least"] = cp.multiply(model.tasks[from_below], 1.0 / low[from_below]) >= 1
-        if len(from_above):
-            out["at most"] = cp.multiply(model.tasks[from_above], 1.0 / high[from_above]) <= 1
-        if len(zero):
-            out["none"] = model.tasks[zero] <= 0
-        return out
+        return _between(model, model.tasks, *self._box(model.instance))
 
     def check(self, instance: Instance) -> None:
         self._box(instance)
 
 
+def _between(model: Model, values: cp.Expression, low: Float, high: Float) -> dict[str, cp.Constraint]:
+    """Bounds of shape (n_users,) on values by user, which are 0 where there are no tasks."""
+    out: dict[str, cp.Constraint] = {}
+    from_below, zero = np.flatnonzero(low > 0), np.flatnonzero(high == 0)
+    from_above = np.flatnonzero(np.isfinite(high) & (high > 0))
+    if len(from_below):
+        out["at least"] = cp.multiply(values[from_below], 1.0 / low[from_below]) >= 1
+    if len(from_above):
+        out["at most"] = cp.multiply(values[from_above], 1.0 / high[from_above]) <= 1
+    if len(zero):
+        out["none"] = model.tasks[zero] <= 0
+    return out
+
+
 @dataclass(frozen=True, repr=False)
 class MinTasks(_Bound):
-    """At least so many tasks.
+    """Require a minimum number of tasks.
 
     Parameters
     ----------
-    tasks : scalar, array-like by user, or dict by user
-        Users that a dict leaves out are not bounded.
+    tasks : scalar, array-like of shape (n_users,) or dict by user
+        Least tasks; users that a dict leaves out are not bounded.
 
     Examples
     --------
@@ -125,12 +129,12 @@ class MinTasks(_Bound):
 
 @dataclass(frozen=True, repr=False)
 class MaxTasks(_Bound):
-    """At most so many tasks.
+    """Limit the number of tasks.
 
     Parameters
     ----------
-    tasks : scalar, array-like by user, or dict by user
-        Users that a dict leaves out are not bounded.
+    tasks : scalar, array-like of shape (n_users,) or dict by user
+        Most tasks; users that a dict leaves out are not bounded.
 
     Examples
     --------
@@ -170,13 +174,14 @@ class _ShareBound(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class MinShare(_ShareBound):
-    """A share of at least this level.
+    """Require a minimum share.
 
     Parameters
     ----------
-    level : scalar, array-like by user, or dict by user
-        Users that a dict leaves out are not bounded.
+    level : scalar, array-like of shape (n_users,) or dict by user
+        Least share (not divided by the weight); users that a dict leaves out are not bounded.
     share : Share, default DominantShare()
+        The share that is bounded.
 
     Examples
     --------
@@ -188,27 +193,23 @@ class MinShare(_ShareBound):
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
         c = self.share.coefficients(instance)
-        if c.ndim == 2:
-            return None
-        return self._levels(instance, 0.0) / c, np.full(instance.n_users, np.inf)
+        return None if c.ndim == 2 else (self._levels(instance, 0.0) / c, np.full(instance.n_users, np.inf))
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         level = self._levels(model.instance, 0.0)
-        some = np.flatnonzero(level > 0)
-        if not len(some):
-            return {}
-        return {"at least": cp.multiply(model.share(self.share)[some], 1.0 / level[some]) >= 1}
+        return _between(model, model.share(self.share), level, np.full(len(level), np.inf))
 
 
 @dataclass(frozen=True, repr=False)
 class MaxShare(_ShareBound):
-    """A share of at most this level.
+    """Limit a share.
 
     Parameters
     ----------
-    level : scalar, array-like by user, or dict by user
-        Users that a dict leaves out are not bounded.
+    level : scalar, array-like of shape (n_users,) or dict by user
+        Largest share (not divided by the weight); users that a dict leaves out are not bounded.
     share : Share, default DominantShare()
+        The share that is bounded.
 
     Examples
     --------
@@ -224,22 +225,15 @@ class MaxShare(_ShareBound):
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         level = self._levels(model.instance, np.inf)
-        some, zero = np.flatnonzero(np.isfinite(level) & (level > 0)), np.flatnonzero(level == 0)
-        share = model.share(self.share)
-        out: dict[str, cp.Constraint] = {}
-        if len(some):
-            out["at most"] = cp.multiply(share[some], 1.0 / level[some]) <= 1
-        if len(zero):
-            out["none"] = model.tasks[zero] <= 0
-        return out
+        return _between(model, model.share(self.share), np.zeros(len(level)), level)
 
 
 @dataclass(frozen=True, repr=False)
 class SharingIncentive(_Bound):
-    """Every user is at least as well off as with its own slice, ``w_j / sum w`` of every server.
+    """Require that every user runs at least the tasks of its own slice, ``w_j / sum w`` of every server.
 
-    At least ``sum_s min_i (w_j / sum w) C_si / d_jsi`` tasks over eligible servers, cut at the task limit. Always
-    feasible by itself.
+    These are ``sum_s min_i (w_j / sum w) C_si / d_jsi`` over eligible servers, at most the task limit. Feasible where
+    there are no other constraints. The property is of Ghodsi et al. (2011).
 
     Examples
     --------
@@ -255,15 +249,16 @@ class SharingIncentive(_Bound):
 
 @dataclass(frozen=True, repr=False)
 class EnvyFree(Constraint):
-    """No user could run more tasks on the bundle of another, at its own weight.
+    """Require that no user could run more tasks on the bundle of another, relative to weights.
 
-    ``x_j >= (w_j / w_k) sum_s E_js x_ks min_i {d_ksi / d_jsi}`` for all users j and k. With task limits this asks the
-    stricter, uncut form (a user at its limit must not envy either), since the cut form is not convex.
+    ``x_j >= (w_j / w_k) sum_s E_js x_ks min_i {d_ksi / d_jsi}`` for all users j and k, where ``E_js`` is 1 if j may run
+    on server s and else 0. A user at its task limit must not envy either: without that the constraint is not convex.
+    The property is of Ghodsi et al. (2011).
 
     Parameters
     ----------
     max_users : int, default 400
-        There are n(n-1) rows, so larger instances are refused with `InvalidBlock`.
+        More users are refused with `InvalidBlock`, since there are n(n-1) rows.
 
     Examples
     --------
@@ -284,7 +279,7 @@ class EnvyFree(Constraint):
         if n > self.max_users:
             raise InvalidBlock(
                 f"EnvyFree() on {n} users would have {n * (n - 1):,} rows; its limit is {self.max_users} users. "
-                f"Raise it with EnvyFree(max_users={n}), or group users who are alike"
+                f"Raise it with EnvyFree(max_users={n}), or group equal users"
             )
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
@@ -302,7 +297,7 @@ class EnvyFree(Constraint):
             columns.append(np.full(len(enviers), p))
             values.append(runs[enviers])
         row, column = np.concatenate(rows), np.concatenate(columns)
-        used, row = np.unique(row, return_inverse=True)  # pairs who cannot envy need no row
+        used, row = np.unique(row, return_inverse=True)  # no rows for pairs without possible envy
         if not len(used):
             return {}
         size = model.scale[pairs.first]  # every row relative to the tasks of the user who might envy
@@ -314,11 +309,12 @@ class EnvyFree(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class EqualShares(Constraint):
-    """All users have the same share per weight.
+    """Require the same share per weight of all users.
 
     Parameters
     ----------
     share : Share, default DominantShare()
+        The share that is equal.
 
     Examples
     --------
@@ -345,14 +341,14 @@ class EqualShares(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class Reserve(Constraint):
-    """A fraction of one resource left free on every server.
+    """Leave a fraction of one resource free on every server.
 
     Parameters
     ----------
     resource : str or int
         Label or index.
     fraction : float
-        From 0 to 1.
+        The fraction of the capacity, from 0 to 1.
 
     Examples
     --------

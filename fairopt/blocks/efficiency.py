@@ -1,4 +1,4 @@
-"""The (beta, lambda) plane of fairness and efficiency (Joe-Wong et al.)."""
+"""The (beta, lambda) plane of fairness and efficiency (Joe-Wong et al. 2013)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,21 @@ __all__ = ["FairnessEfficiency", "single_term"]
 
 @dataclass(frozen=True, repr=False)
 class FairnessEfficiency(Objective):
-    """The measure of fairness and efficiency of Joe-Wong et al. (2013, eqs. 3, 7, 19; after Lan et al.).
+    """The measure of fairness and efficiency of Joe-Wong et al. (2013, eqs. 3, 7 and 19; after Lan et al. 2010).
 
     ``f = sgn(1-beta) (sum_j w_j (s_j/(w_j S))^(1-beta))^(1/beta) S^lam`` with ``S = sum_j s_j``. Solved where it is
-    concave after an increasing transform: beta > 0 and ``lam * sgn(1-beta) >= |1-beta|/beta``.
+    concave after an increasing transform: beta > 0 and ``lam * sgn(1-beta) >= |1-beta|/beta``; elsewhere solving raises
+    `NotConcave`.
 
     Parameters
     ----------
-    beta, lam : float
-        The type of fairness, and the emphasis on efficiency. On the edge ``lam = (1-beta)/beta`` it is
-        `AlphaFair` with alpha = beta.
+    beta : float
+        The type of fairness, not 0.
+    lam : float
+        The emphasis on efficiency. On the edge ``lam = (1-beta)/beta`` the optimum is that of `AlphaFair` with alpha =
+        beta.
     share : Share, default DominantShare()
+        The share that is measured.
 
     Examples
     --------
@@ -77,19 +81,18 @@ class FairnessEfficiency(Objective):
         return abs(1 - self.beta) / abs(self.beta)
 
     def check(self, instance: Instance) -> None:
-        """Share defined, and in the concave region."""
         super().check(instance)
         if self.beta < 0 or self.emphasis < self.threshold * (1 - 1e-12):
             sign = ">=" if self.beta < 1 else "<="
             edge = (1 - self.beta) / self.beta
             where = f"lam {sign} {edge:.6g} at beta = {self.beta:g}" if self.beta > 0 else "beta > 0"
             raise NotConcave(
-                f"FairnessEfficiency(beta={self.beta:g}, lam={self.lam:g}) is not concave; it is for {where} "
+                f"FairnessEfficiency(beta={self.beta:g}, lam={self.lam:g}) is not concave; give {where} "
                 "(beta > 0 and lam * sgn(1-beta) >= |1-beta|/beta)"
             )
 
     def natural_is_concave(self) -> None:
-        """`NotConcave` unless the measure itself, not only its logarithm, is known to be concave."""
+        """Raise `NotConcave` unless the measure itself, not only its logarithm, is known to be concave."""
         if self.beta < 1:
             raise NotConcave(
                 f"FairnessEfficiency(beta={self.beta:g}, ...) below beta = 1 is concave only after a transform, "
@@ -102,9 +105,9 @@ class FairnessEfficiency(Objective):
         return AlphaFair(self.beta, self.share) if on_edge and self.beta != 1 else None
 
     def of_alpha_fair(self, value: float) -> tuple[float, float]:
-        """What the measure is on the edge where the `AlphaFair` with the same optimum has a value, and its slope there.
+        """The measure on the edge of the region, and its derivative, from the value F of `alpha_fair`.
 
-        With the sum of powers ``V = (1-b) F`` of an alpha-fair value F, the measure is ``sgn(1-b) V^(1/b)``.
+        With the sum of powers ``V = (1-b) F`` the measure is ``sgn(1-b) V^(1/b)``.
         """
         power = 1.0 - self.beta
         measure = float(np.sign(power) * (power * value) ** (1.0 / self.beta))
@@ -136,7 +139,6 @@ class FairnessEfficiency(Objective):
         return Total(self.share).solver_form(model) if self.beta == 1 else self._log_measure(model)
 
     def value(self, point: Point) -> float:
-        """The measure itself, eq. 3 of Joe-Wong et al."""
         s, w = point.share(self.share), point.weights
         total = s.sum()
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -144,7 +146,7 @@ class FairnessEfficiency(Objective):
             return float((1 if self.beta <= 1 else -1) * fairness * total**self.lam)
 
     def majorant(self, point: Point) -> Majorant:
-        """Of the logarithm of the measure; on the edge, that of `AlphaFair`."""
+        """A bound on the logarithm of the measure; on the edge, that of `AlphaFair`."""
         edge = self.alpha_fair()
         if edge is not None:
             return edge.majorant(point)
@@ -175,7 +177,7 @@ class FairnessEfficiency(Objective):
         return Majorant(powers=tuple(powers), constant=float(constant))
 
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """log of (bound / achieved) of a share-sized quantity."""
+        """The logarithm of bound / value, both as sizes of shares."""
         edge = self.alpha_fair()
         if edge is not None:
             return edge.relative_gap(bound, value, point)
@@ -185,7 +187,7 @@ class FairnessEfficiency(Objective):
 
 
 def single_term(objective: Objective) -> Objective:
-    """The only term of a sum, as `AlphaFair` or `Total` where its optimum is theirs; otherwise the objective itself."""
+    """The only term of a sum, as `AlphaFair` or `Total` of the same optimum where there is one; else the objective."""
     terms = [term for factor, term in objective.terms() if factor > 0]
     single = terms[0] if len(terms) == 1 else objective
     if type(single) is not FairnessEfficiency:

@@ -36,7 +36,7 @@ class PowerTerm:
             return np.where(self.factor == 0, 0.0, self.factor * boxcox(share, 1.0 - self.alpha))
 
     def slopes(self, share: Float) -> Float:
-        """Derivatives of the terms by the shares."""
+        """Derivatives of the terms by the shares, shape (n_users,)."""
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             return np.where(self.factor == 0, 0.0, self.factor * share**-self.alpha)
 
@@ -59,30 +59,18 @@ class RankedTerm:
         return float(self.factor * (ordered[: len(v)] @ v))
 
     def sorted_by(self, reach: Float) -> Float:
-        """The legal theta that puts the largest weight on whoever can reach least."""
+        """The legal theta that puts the largest weight on the user who can reach least."""
         v = np.zeros(len(reach))
         given = min(len(reach), len(self.v))
         v[np.argsort(reach)[:given]] = self.v[:given]
         return v * self.factor
 
     def mixture(self, share: Float, wanted: Float, pinned: NDArray[np.bool_], tie: float) -> Float:
-        """A legal theta that is tight at the shares, and among ties as near to the wanted one as it may be.
+        """A legal theta that is tight at the shares, and among ties as near as possible to ``wanted``.
 
-        Parameters
-        ----------
-        share : ndarray of shape (n_users,)
-            Shares ``c_j x_j``; whoever has the larger share gets the smaller weight.
-        wanted : ndarray of shape (n_users,)
-            Non-negative: what costs explain.
-        pinned : ndarray of bool of shape (n_users,)
-            Users at their limit, who may get more than costs explain.
-        tie : float
-            Neighbours in order that differ by no more than this, relatively, count as equal.
-
-        Returns
-        -------
-        ndarray of shape (n_users,)
-            ``theta @ shares`` is at least the term, whatever the shares.
+        All arrays are of shape (n_users,). ``wanted >= 0`` is what costs explain; ``pinned`` users are at their limit
+        and may get more. Neighbours that differ by at most ``tie``, relatively, count as equal. For all shares,
+        ``theta @ shares`` is at least the term.
         """
         n = len(share)
         v = np.zeros(n)
@@ -151,36 +139,14 @@ class Majorant:
 
 
 def weigh(c: Float, point: Any) -> Float:
-    """Shares with coefficients c (by user, or by user and server) at a point.
-
-    Parameters
-    ----------
-    c : ndarray of shape (n_users,) or (n_users, n_servers)
-        Coefficients.
-    point : Point
-        Tasks.
-
-    Returns
-    -------
-    ndarray of shape (n_users,)
-    """
+    """Shares of shape (n_users,) at a point, with coefficients c by user, or by user and server."""
     if c.ndim == 1:
         return c * point.tasks
     return (np.where(point.instance.eligible, c, 0.0) * point.tasks_by_server).sum(axis=1)
 
 
 def ratio_gap(bound: float, value: float) -> float:
-    """(bound - value) / bound for what is never negative; infinite where the bound is none.
-
-    Parameters
-    ----------
-    bound, value : float
-        Proven, and achieved.
-
-    Returns
-    -------
-    float
-    """
+    """``(bound - value) / bound`` for what is never negative; infinite where the bound is not finite."""
     if not (np.isfinite(bound) and np.isfinite(value)):
         return float("inf")
     if bound <= value:

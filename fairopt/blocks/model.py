@@ -1,4 +1,4 @@
-"""What a block sees of an instance: tasks, shares and weights, as CVXPY expressions or as plain numbers.
+"""The view of an instance that blocks get: tasks, shares and weights, as CVXPY expressions or as plain numbers.
 
 `Model` offers expressions in a variable to be solved for, `Point` the same names as numbers at a given
 allocation, so that one formula of a block serves both.
@@ -26,13 +26,7 @@ POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 
 
 class Pairs:
-    """The (user, server) pairs where a user may run, in the order of users: the columns of every program.
-
-    Parameters
-    ----------
-    instance : Instance
-        Users and servers.
-    """
+    """The (user, server) pairs where a user may run, in the order of users: the columns of every program."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -86,7 +80,7 @@ class Pairs:
         """Share of each server row's capacity that a task of each pair takes: (n_servers * n_resources, n_pairs)."""
         instance = self.instance
         capacity = instance.capacities * instance.counts[:, None]
-        capacity = np.where(capacity > 0, capacity, np.inf)  # nobody who needs it is eligible there
+        capacity = np.where(capacity > 0, capacity, np.inf)  # users who need it are not eligible there
         if self.single:
             return np.ascontiguousarray((instance.per_server_demands[:, 0, :] / capacity[0]).T)
         values = instance.per_server_demands[self.user, self.server] / capacity[self.server]
@@ -125,15 +119,7 @@ def _equal_parts(instance: Instance) -> Float:
 
 
 class Point(_View):
-    """An allocation as a block sees it: numbers under the names that `Model` has.
-
-    Parameters
-    ----------
-    instance : Instance
-        Users and servers.
-    tasks_by_server : ndarray of shape (n_users, n_servers)
-        Tasks of each user on each server row.
-    """
+    """Numbers of an allocation, from tasks of shape (n_users, n_servers), under the names that `Model` has."""
 
     def __init__(self, instance: Instance, tasks_by_server: Float) -> None:
         self.instance = instance
@@ -167,34 +153,41 @@ class Point(_View):
 class Model(_View):
     """An instance as CVXPY expressions in one vector of unknowns, a number per (user, server) pair.
 
+    The argument of `Objective.expression` and `Constraint.constraints`; made by fairopt when it solves. Where bundles
+    are decided, ``bundles`` and ``loads`` are of what users hold, and tasks fit in it.
+
     Parameters
     ----------
     instance : Instance
-        Users who take part (task limit above zero) and servers.
-    unknowns : cvxpy expression of shape (n_pairs,)
+        Servers, and users: in objectives those with a task limit above 0, in constraints all.
+    unknowns : cvxpy.Expression of shape (n_pairs,)
         Tasks by pair, divided by ``scale``.
     scale : ndarray of shape (n_pairs,), optional
-        Tasks that one unit of each unknown stands for. Default 1: natural units.
+        Tasks in one unit of each unknown. Default 1.
     pairs : Pairs, optional
-        Those of the instance, where they are at hand.
+        The (user, server) pairs where a user may run. Default: those of the instance.
     solver : str, optional
-        The solver to come, for blocks whose best form depends on it.
+        The solver that will be used, where it is known.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, fairopt as fo
+    >>> model = fo.Model(fo.Instance([[2, 3], [2, 1]], [6, 4]), cp.Variable(2))
+    >>> model.unknowns.value = [0.5, 2.0]
+    >>> model.share(fo.DominantShare()).value, model.loads.value
+    (array([0.375     , 0.66666667]), array([0.83333333, 0.875     ]))
     """
 
     def __init__(
-        self,
-        instance: Instance,
-        unknowns: cp.Expression,
-        scale: Float | None = None,
-        pairs: Pairs | None = None,
+        self, instance: Instance, unknowns: cp.Expression, scale: Float | None = None, pairs: Pairs | None = None,
         solver: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.instance = instance
         self.pairs = pairs or Pairs(instance)
         self.unknowns = unknowns
         self.scale = np.ones(len(self.pairs)) if scale is None else scale
         self.solver = solver
-        self.required: list[cp.Constraint] = []  # conditions on variables that blocks add, to be solved along
+        self.required: list[cp.Constraint] = []  # conditions on variables that blocks add, solved with the rest
 
     @property
     def exact_powers(self) -> bool:
@@ -249,14 +242,12 @@ class Model(_View):
     def held_together(self, who: NDArray[np.bool_]) -> cp.Expression:
         """Fraction of each capacity that chosen users hold together, shape (n_servers * n_resources,).
 
-        ``who`` is of shape (n_users, n_servers, n_resources): whose bundle of which resource counts where.
+        ``who``, of shape (n_users, n_servers, n_resources), is true for the bundles that count.
         """
-        chosen = who[self.pairs.user, self.pairs.server]
-        rows = self.pairs.server[:, None] * self.instance.n_resources + np.arange(self.instance.n_resources)
-        columns = np.broadcast_to(np.arange(len(self.pairs))[:, None], rows.shape)
-        size = (self.instance.n_servers * self.instance.n_resources, len(self.pairs))
-        mask = sp.csr_array((np.ones(int(chosen.sum())), (rows[chosen], columns[chosen])), shape=size)
-        return (sp.csr_array(self.pairs.loads).multiply(mask) @ sp.diags_array(self.scale)).tocsr() @ self.unknowns
+        loads = sp.coo_array(self.pairs.loads)
+        server, resource = np.divmod(loads.row, self.instance.n_resources)
+        kept = np.where(who[self.pairs.user[loads.col], server, resource], loads.data * self.scale[loads.col], 0.0)
+        return sp.csr_array((kept, (loads.row, loads.col)), shape=loads.shape) @ self.unknowns
 
     def share(self, block: Share) -> cp.Expression:
         """Shares of each user, shape (n_users,)."""

@@ -30,13 +30,21 @@ Float = NDArray[np.floating[Any]]
 NETWORK_FROM = 10_000
 
 
+class _Ratio(Objective):
+    """An objective that is never negative and whose gap is relative to the bound."""
+
+    def relative_gap(self, bound: float, value: float, point: Point) -> float:
+        return ratio_gap(bound, value)
+
+
 @dataclass(frozen=True, repr=False)
-class Total(Objective):
-    """The sum of the shares; on `Tasks` the number of tasks ("no fairness constraints", Jiang and Wu, sec. 6.1.1).
+class Total(_Ratio):
+    """The sum of the shares; of `Tasks` the number of tasks ("no fairness constraints", Jiang and Wu 2021).
 
     Parameters
     ----------
     share : Share, default DominantShare()
+        The share that is added up.
 
     Examples
     --------
@@ -48,7 +56,6 @@ class Total(Objective):
     share: Share = field(default_factory=DominantShare)
 
     def expression(self, model: Model) -> cp.Expression:
-        """The sum of the shares."""
         return cp.sum(model.share(self.share))
 
     def solver_form(self, model: Model) -> cp.Expression:
@@ -56,32 +63,28 @@ class Total(Objective):
         return cp.sum(model.share(self.share)) / (model.level(self.share) * model.weights.mean())
 
     def value(self, point: Point) -> float:
-        """The sum of the shares."""
         return float(point.share(self.share).sum())
 
     def majorant(self, point: Point) -> Majorant:
-        """Itself: linear."""
+        """The objective itself, which is linear."""
         n, level = point.instance.n_users, point.level(self.share)
         relative = self.share.coefficients(point.instance) / level
         return Majorant(powers=(PowerTerm(relative, np.ones(n), 0.0),), constant=float(n), unit=level)
 
-    def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """(bound - f) / bound."""
-        return ratio_gap(bound, value)
-
 
 @dataclass(frozen=True, repr=False)
 class AlphaFair(Objective):
-    """Weighted alpha-fairness, ``sum_j w_j u(s_j / w_j)`` with ``u(z) = z^(1-alpha) / (1-alpha)``, log at 1.
+    """Weighted alpha-fairness, ``sum_j w_j u(s_j / w_j)`` with ``u(z) = z^(1-alpha) / (1-alpha)``, log z at 1.
 
-    At alpha = 0 the sum of shares, at 1 Nash welfare, and as alpha grows ever closer to max-min (Mo and Walrand;
-    eq. 1 of Joe-Wong et al. with lambda = (1-beta)/beta).
+    At alpha = 0 the sum of shares, at 1 Nash welfare, and as alpha grows ever closer to max-min (Mo and Walrand 2000;
+    Joe-Wong et al. 2013, eq. 1 with ``lambda = (1-beta)/beta``).
 
     Parameters
     ----------
     alpha : float
-        At least 0 and finite; for infinity say `Leximin`.
+        From 0 to 1e6; for infinity use `Leximin`.
     share : Share, default DominantShare()
+        The share that is levelled.
 
     Examples
     --------
@@ -100,7 +103,6 @@ class AlphaFair(Objective):
         object.__setattr__(self, "alpha", parameter(self.alpha, "alpha", low=0.0, high=1e6, fix=fix))
 
     def expression(self, model: Model) -> cp.Expression:
-        """Natural units, with the max-min level taken out of the power."""
         unit, shift = self._natural(model.level(self.share), model.weights.sum())
         return unit * self._mean_power(model) + (shift if self.alpha == 1 else 0.0)
 
@@ -138,14 +140,14 @@ class AlphaFair(Objective):
         return 0 < self.alpha < 1 and solver == "CLARABEL"
 
     def value(self, point: Point) -> float:
-        """Natural units; minus infinity where a share is zero (alpha >= 1) or where floats end."""
+        """Natural units; minus infinity where a share is zero (alpha >= 1) or the value overflows."""
         unit, shift = self._natural(point.level(self.share), point.weights.sum())
         with np.errstate(over="ignore", invalid="ignore"):
             value = unit * self.majorant(point).value(point) + shift
         return float(value) if np.isfinite(value) else -np.inf
 
     def majorant(self, point: Point) -> Majorant:
-        """Itself: a sum of one concave function per user, in units of the max-min level."""
+        """The objective itself, a sum of one concave function per user, in units of the max-min level."""
         level, w = point.level(self.share), point.weights
         unit, shift = self._natural(level, w.sum())
         c = self.share.coefficients(point.instance)
@@ -153,7 +155,7 @@ class AlphaFair(Objective):
         return Majorant(powers=(PowerTerm(relative, _mean(w), self.alpha),), unit=unit, shift=shift)
 
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """log of (bound on the weighted power mean / the one achieved)."""
+        """The logarithm of the bound on the weighted power mean over the mean achieved."""
         power = 1.0 - self.alpha
         if self.alpha > 1 and bound * power <= -1:  # the bound allows infinite shares
             return np.inf
@@ -161,14 +163,32 @@ class AlphaFair(Objective):
 
 
 @dataclass(frozen=True, repr=False)
-class MaxMin(Objective):
+class _Smallest(_Ratio):
+    """Common to `MaxMin` and `Leximin`: the smallest share per weight, the first level of a leximin."""
+
+    share: Share = field(default_factory=DominantShare)
+
+    def expression(self, model: Model) -> cp.Expression:
+        return model.level(self.share) * cp.min(model.relative_share(self.share))
+
+    def value(self, point: Point) -> float:
+        return float((point.share(self.share) / point.weights).min(initial=np.inf))
+
+    def majorant(self, point: Point) -> Majorant:
+        """Any convex combination of the shares per weight."""
+        return _ranked(point, self.share, (1.0,))
+
+
+@dataclass(frozen=True, repr=False)
+class MaxMin(_Smallest):
     """The smallest share per weight, ``min_j s_j / w_j``.
 
-    Not Pareto-efficient by itself once demands have zeros or users have limits: see `Leximin`.
+    By itself not Pareto-efficient where demands have zeros or users have limits: see `Leximin`.
 
     Parameters
     ----------
     share : Share, default DominantShare()
+        The share that is levelled.
 
     Examples
     --------
@@ -177,48 +197,31 @@ class MaxMin(Objective):
     0.5
     """
 
-    share: Share = field(default_factory=DominantShare)
-
-    def expression(self, model: Model) -> cp.Expression:
-        """The smallest share per weight."""
-        return model.level(self.share) * cp.min(model.relative_share(self.share))
-
     def solver_form(self, model: Model) -> cp.Expression:
         """The same in units of the max-min level."""
         return cp.min(model.relative_share(self.share))
-
-    def value(self, point: Point) -> float:
-        """The smallest share per weight."""
-        return float((point.share(self.share) / point.weights).min(initial=np.inf))
-
-    def majorant(self, point: Point) -> Majorant:
-        """Any convex combination of the shares per weight."""
-        return _ranked(point, self.share, (1.0,))
-
-    def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """(bound - f) / bound."""
-        return ratio_gap(bound, value)
 
     def _as_shares(self, level: float, instance: Instance) -> MinShare:
         return MinShare(tuple(np.maximum(level, 0.0) * instance.weights), self.share)
 
 
 @dataclass(frozen=True, repr=False)
-class OrderedWeighted(Objective):
-    """Weights on the sorted shares per weight, the largest on the smallest (generalised Gini).
+class OrderedWeighted(_Ratio):
+    """The weighted sum of the sorted shares per weight, with the largest weight on the smallest (generalised Gini).
 
     Parameters
     ----------
     weights : sequence of float
         ``v_1 >= v_2 >= ... >= 0``, padded with zeros: ``(1,)`` is max-min, ``(1, 1, ...)`` the sum.
     share : Share, default DominantShare()
+        The share that is sorted.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[2, 3], [2, 1]], [6, 4])
-    >>> fo.Policy(fo.OrderedWeighted((1, 0.5))).allocate(cluster).certificate.ok
-    True
+    >>> fo.Policy(fo.OrderedWeighted((1, 0.5))).allocate(cluster).shares.round(4)
+    array([0.5714, 0.5714])
     """
 
     weights: tuple[float, ...]
@@ -244,7 +247,7 @@ class OrderedWeighted(Objective):
         return [(int(k) + 1, float(drop[k])) for k in np.flatnonzero(drop)]
 
     def expression(self, model: Model) -> cp.Expression:
-        """``sum_k (v_k - v_{k+1}) (sum of the k smallest)``."""
+        """The sum of ``v_k - v_{k+1}`` times the sum of the k smallest, or beyond `NETWORK_FROM` a sorting network."""
         z = model.relative_share(self.share)
         n = model.instance.n_users
         steps = self.steps(n)
@@ -261,7 +264,6 @@ class OrderedWeighted(Objective):
         return self.expression(model) / unit
 
     def value(self, point: Point) -> float:
-        """The sorted shares, weighted."""
         ordered = np.sort(point.share(self.share) / point.weights)
         v = np.asarray(self.weights[: len(ordered)])
         return float(ordered[: len(v)] @ v)
@@ -270,20 +272,17 @@ class OrderedWeighted(Objective):
         """Any mixture of permutations of the weights."""
         return _ranked(point, self.share, self.weights)
 
-    def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """(bound - f) / bound."""
-        return ratio_gap(bound, value)
-
 
 @dataclass(frozen=True, repr=False)
-class Leximin(Objective):
-    """Maximise the smallest share per weight, then the second smallest, and so on: DRF is this.
+class Leximin(_Smallest):
+    """Maximise the smallest share per weight, then the second smallest, and so on; of dominant shares it is DRF.
 
-    An order, not a number: it adds to nothing.
+    An order, not a number: it cannot stand in a sum or a level (`MaxMin`, its first level, can).
 
     Parameters
     ----------
     share : Share, default DominantShare()
+        The share that is levelled.
 
     Examples
     --------
@@ -293,28 +292,10 @@ class Leximin(Objective):
     array([1.5       , 2.16666667, 1.        ])
     """
 
-    share: Share = field(default_factory=DominantShare)
-
-    def expression(self, model: Model) -> cp.Expression:
-        """The first level: the smallest share per weight."""
-        return MaxMin(self.share).expression(model)
-
-    def value(self, point: Point) -> float:
-        """The first level."""
-        return MaxMin(self.share).value(point)
-
-    def majorant(self, point: Point) -> Majorant:
-        """That of the first level."""
-        return MaxMin(self.share).majorant(point)
-
-    def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """Of the first level, (bound - f) / bound."""
-        return ratio_gap(bound, value)
-
     def _refuse_arithmetic(self) -> None:
         raise InvalidBlock(
             f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded. "
-            "Use MaxMin for its first level, or Leximin(...).then(other) for what decides among ties"
+            "Use MaxMin for its first level, or Leximin(...).then(other) to choose among ties"
         )
 
 

@@ -1,4 +1,4 @@
-"""Shares: one number for what a user got, ``s_j = c_j x_j``. A block says what ``c_j`` is."""
+"""Shares: one number for what a user gets, ``s_j = c_j x_j``, with ``c_j`` from the block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["DominantShare", "KDominantShare", "PNormShare", "ResourceShare", "Sh
 
 Float = NDArray[np.floating[Any]]
 
-# What shares said about instances, by their identities; both are held, so that no other gets the same identity.
+# Coefficients by the identities of share and instance; both are held, so that no other gets the same identity.
 _ANSWERS: ContextVar[dict[tuple[int, int], tuple[Share, Instance, Float]] | None] = ContextVar("asked", default=None)
 
 
@@ -29,7 +29,7 @@ class Share(Block):
 
     Examples
     --------
-    A share that nobody has named yet, the mean of the ratios:
+    A share of your own, the mean of the ratios:
 
     >>> import fairopt as fo
     >>> from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Share(Block):
     """
 
     def per_task(self, instance: Instance) -> Float:
-        """The coefficients c of the share, one task's worth.
+        """The share of one task of each user: the coefficients c.
 
         Parameters
         ----------
@@ -57,9 +57,9 @@ class Share(Block):
 
     @property
     def by_row(self) -> bool:
-        """Whether a user's coefficient depends on its own row of numbers and the capacities alone.
+        """Whether a user's coefficient depends only on its own row of demands and on the capacities.
 
-        Then users can be looked at in parts. A share of your own may say so (``by_row = True``) if that is true of it.
+        Then users are evaluated in parts. Set ``by_row = True`` in a share of your own for which this holds.
         """
         return False
 
@@ -99,7 +99,7 @@ class Share(Block):
         return c
 
     def _asked(self, instance: Instance) -> Float:
-        """What `per_task` says; within `asked_once` what it said before."""
+        """`per_task` by `_asked_anew`, at most once within `asked_once`."""
         answers = _ANSWERS.get()
         if answers is None or instance._is_window:  # windows are many
             return self._asked_anew(instance)
@@ -109,7 +109,7 @@ class Share(Block):
         return answers[key][2].copy()
 
     def _asked_anew(self, instance: Instance) -> Float:
-        """What `per_task` says; a share of one's own is asked about users and servers as they were given."""
+        """`per_task`; a user's own share is called with all users and servers as they were given."""
         n, servers = instance.n_users, instance.n_servers
         if not is_ours(self):
             unmerged, parent = instance.merged_from, None if self.by_row else instance.chosen_from
@@ -124,15 +124,15 @@ class Share(Block):
         return c
 
     def why_zero(self, instance: Instance, user: int) -> str:
-        """What makes a coefficient zero, and the fix, for the message of `OutOfDomain`."""
+        """Why a coefficient is zero, and the fix, for the message of `OutOfDomain`."""
         return "the notion is not defined for it; leave the user out or choose another share"
 
 
 @contextmanager
 def asked_once() -> Iterator[None]:
-    """Ask each share, by identity, once about an instance while the block runs, in this thread.
+    """Call `Share.per_task` once for each share and instance, by identity, while the block runs in this thread.
 
-    Shares of one's own may take long and may read what changes, so that what they said is not kept for longer.
+    Not for longer, since users' own shares may read what changes.
     """
     token = _ANSWERS.set({}) if _ANSWERS.get() is None else None
     try:
@@ -143,15 +143,7 @@ def asked_once() -> Iterator[None]:
 
 
 def require_share(share: object, block: object) -> None:
-    """`InvalidBlock` unless it is a share: the commonest slip is to leave out the brackets.
-
-    Parameters
-    ----------
-    share : object
-        What the block was given.
-    block : object
-        Whose share it is, for the message.
-    """
+    """`InvalidBlock` unless the share of a block is one: brackets are easily left out."""
     if not isinstance(share, Share):
         given = f"{share.__name__} without brackets" if isinstance(share, type) else repr(share)
         raise InvalidBlock(
@@ -161,7 +153,7 @@ def require_share(share: object, block: object) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Tasks(Share):
-    """The number of tasks itself, c_j = 1 (Generalized Fairness on Jobs, Joe-Wong et al. 2013, sec. III-B).
+    """The number of tasks, ``c_j = 1`` (Generalized Fairness on Jobs, Joe-Wong et al. 2013, sec. III-B).
 
     Examples
     --------
@@ -173,15 +165,15 @@ class Tasks(Share):
     by_row = True
 
     def per_task(self, instance: Instance) -> Float:
-        """One per task."""
         return np.ones(instance.n_users)
 
 
 @dataclass(frozen=True, repr=False)
 class DominantShare(Share):
-    """The largest share of any resource that a user holds, c_j = mu_j (DRF; Ghodsi et al. 2011).
+    """The largest share of any resource that a user holds, ``c_j = max_i d_ji / C_i`` (Ghodsi et al. 2011).
 
-    Shares are of total capacity, so on several servers this is DRFH's global dominant share.
+    Shares are of total capacity, so on several servers this is the global dominant share of DRFH (Wang, Liang and Li
+    2015).
 
     Examples
     --------
@@ -193,7 +185,6 @@ class DominantShare(Share):
     by_row = True
 
     def per_task(self, instance: Instance) -> Float:
-        """mu_j."""
         return instance.dominant_shares
 
 
@@ -204,13 +195,13 @@ class KDominantShare(Share):
     Parameters
     ----------
     k : int
-        How many of the largest ratios, counted with multiplicity; at most the number of resources.
+        Number of ratios, counted with multiplicity; from 1 to the number of resources.
     rank_weights : sequence of float, sequence of those by user, or dict of those by user, optional
-        A factor for each rank, at least k of them. Only their product over the k ranks matters, and factors that
-        all users have in common do nothing.
+        Factors of the k largest ratios, at least k numbers > 0. Only their product matters, and factors that all users
+        have in common change nothing.
     short : {"refuse", "positive"}, default "refuse"
-        What to do with a user of fewer than k resources, whose product would be zero: refuse the instance
-        (`OutOfDomain`), or take the product over its positive ratios.
+        For users of fewer than k resources, whose product is zero: raise `OutOfDomain`, or multiply their positive
+        ratios only.
 
     Examples
     --------
@@ -268,7 +259,6 @@ class KDominantShare(Share):
         return held is None or not (isinstance(held, ByUser) or isinstance(held[0], tuple))
 
     def per_task(self, instance: Instance) -> Float:
-        """The product of the k largest ratios and rank weights."""
         if self.k > instance.n_resources:
             raise OutOfDomain(
                 f"{self!r} on {instance.n_resources} resource(s): k is larger; give k <= {instance.n_resources}"
@@ -287,7 +277,6 @@ class KDominantShare(Share):
         return product * (factor if np.ndim(factor) == 0 or product.ndim == 1 else np.asarray(factor)[:, None])
 
     def why_zero(self, instance: Instance, user: int) -> str:
-        """Fewer than k positive demands."""
         return (
             f"it demands fewer than k = {self.k} resources; use KDominantShare({self.k}, short='positive'), "
             "a smaller k, or leave the user out"
@@ -310,12 +299,14 @@ def _largest(ratios: Float, k: int) -> list[Float]:
 
 @dataclass(frozen=True, repr=False)
 class PNormShare(Share):
-    """The p-norm of a user's demand/capacity ratios (eq. 19 of Joe-Wong et al., of ratios so that units do not matter).
+    """The p-norm of a user's demand/capacity ratios, ``c_j = (sum_i (d_ji / C_i)^p)^(1/p)``.
+
+    Joe-Wong et al. (2013, eq. 19) take the norm of demands; that of ratios does not depend on units.
 
     Parameters
     ----------
     p : float
-        At least 0; infinity is the dominant share, and p = 0 is one per task by definition.
+        At least 0: infinity is `DominantShare`, and 0 is `Tasks` by definition.
 
     Examples
     --------
@@ -331,7 +322,6 @@ class PNormShare(Share):
         object.__setattr__(self, "p", parameter(self.p, "p", low=0.0))
 
     def per_task(self, instance: Instance) -> Float:
-        """``(sum_i g_ji^p)^(1/p)``."""
         mu = instance.dominant_shares
         if self.p == 0:
             return np.ones(mu.shape)
@@ -368,19 +358,17 @@ class ResourceShare(Share):
         object.__setattr__(self, "resource", resource_name(self.resource))
 
     def per_task(self, instance: Instance) -> Float:
-        """The ratios of this resource."""
         return instance.ratios[..., instance.resource_index(self.resource)]
 
     def why_zero(self, instance: Instance, user: int) -> str:
-        """It does not use the resource."""
         return "it demands none of this resource; choose another share, or leave the user out"
 
 
 @dataclass(frozen=True, repr=False)
 class StandAloneShare(Share):
-    """Tasks relative to what the user could run with the whole cluster to itself, placement ignored.
+    """Tasks relative to those that the user could run with the whole cluster to itself, placement ignored.
 
-    ``c_j = 1 / H_j`` with ``H_j = sum_s min_i C_si / d_ji`` (Wang, Li, Liang and Li, TSF, ICDCS 2016).
+    ``c_j = 1 / H_j`` with ``H_j = sum_s min_i C_si / d_ji`` over all servers (TSF; Wang, Li, Liang and Li 2016).
 
     Examples
     --------
@@ -392,5 +380,4 @@ class StandAloneShare(Share):
     by_row = True
 
     def per_task(self, instance: Instance) -> Float:
-        """1 / H_j."""
         return 1.0 / instance.tasks_alone_within(np.ones(instance.n_resources), everywhere=True).sum(axis=1)

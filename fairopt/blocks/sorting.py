@@ -10,21 +10,10 @@ Indices = NDArray[np.int64]
 
 
 def sorted_from_below(values: cp.Expression, required: list[cp.Constraint]) -> cp.Expression:
-    """Variables that are at best the values in growing order, when larger weights are on the first ones.
+    """Variables of shape (n,) that equal affine values in growing order where falling weights on them are maximised.
 
-    A comparator of a and b becomes ``low <= a, low <= b, low + high == a + b``: whatever satisfies that is at most as
-    spread as the sorted values, so a sum with falling weights is at most the sorted one, and reaches it.
-
-    Parameters
-    ----------
-    values : cvxpy.Expression of shape (n,)
-        Affine.
-    required : list of cvxpy.Constraint
-        Where the conditions are added.
-
-    Returns
-    -------
-    cvxpy.Expression of shape (n,)
+    A comparator of a and b becomes ``low <= a, low <= b, low + high == a + b``, added to ``required``. All that
+    satisfies this is at most as spread as the sorted values, so a sum with falling weights is at most the sorted one.
     """
     n = values.shape[0]
     for low, high in layers(n):
@@ -39,17 +28,9 @@ def sorted_from_below(values: cp.Expression, required: list[cp.Constraint]) -> c
 
 
 def layers(n: int) -> list[tuple[Indices, Indices]]:
-    """The comparators of Batcher's odd-even merge sort, in layers that touch each place at most once.
+    """The comparators of Batcher's odd-even merge sort of n values, in layers that touch each place at most once.
 
-    Parameters
-    ----------
-    n : int
-        How many values.
-
-    Returns
-    -------
-    list of (ndarray, ndarray)
-        Places that get the smaller and the larger value.
+    A layer holds the places that get the smaller values, and those that get the larger ones.
 
     Examples
     --------

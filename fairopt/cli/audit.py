@@ -1,4 +1,4 @@
-"""``fairopt audit`` and ``fairopt replay``: a search for instances that break a property, and its witnesses again."""
+"""``fairopt audit`` and ``fairopt replay``: a search for instances that break a property, and a check of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from fairopt.properties.audit.findings import AuditReport, Finding
 from fairopt.properties.audit.replay import replay
 from fairopt.report import files
 
-AUDIT = """Search for small instances on which a policy breaks a property, and prove what is found.
+AUDIT = """Search for small instances on which a policy breaks a property, and prove the findings.
+
+Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
+(sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm).
+
+Instances are pools of one server, or with --servers clusters, which drfh, tsf and ps-dsf are made for. A refuted \
+property is shown with a witness that was computed again by other means; a property that is not refuted is not proved. \
+The exit code is 0 in both cases, and 1 if the policy failed on an instance.
 
 \b
 [bold]Examples[/]
@@ -26,22 +33,15 @@ AUDIT = """Search for small instances on which a policy breaks a property, and p
   fairopt audit my_notions.py:MINE --property ef --property sp --max-examples 20000
   fairopt audit 2df --property ef --condition "no completely dominant user"
   fairopt audit ps-dsf --property pe --servers 3 --max-examples 200
-  fairopt audit most-tasks --save found.json, and years later: fairopt replay found.json
-
-Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
-(sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm).
-
-Instances are pools of one server unless --servers says otherwise: what drfh, tsf and ps-dsf do on several servers \
-shows there only. What is refuted is shown with a witness that was computed again by other means; a property that is \
-not refuted is not proved. The exit code is 0 either way, and 1 where the policy failed on some instance."""
+  fairopt audit most-tasks --save found.json, and later: fairopt replay found.json"""
 REPLAY = """Check the witnesses of a saved audit again, from the numbers alone; nothing in the file is executed.
+
+The exit code is 1 if a witness no longer refutes its property.
 
 \b
 [bold]Examples[/]
   fairopt replay found.json
-  fairopt replay found.json --policy my_notions.py:MINE
-
-The exit code is 1 if a witness refutes no longer."""
+  fairopt replay found.json --policy my_notions.py:MINE"""
 
 
 @app.command(no_args_is_help=True, help=AUDIT)
@@ -49,18 +49,18 @@ The exit code is 1 if a witness refutes no longer."""
 def audit(
     policy: Annotated[str, typer.Argument(show_default=False, metavar="POLICY", help=WHAT_POLICY)],
     property: Annotated[list[str] | None, typer.Option(
-        "--property", help="One to audit; repeat it. Default: pe, si, ef and sp.")] = None,
-    positive: Annotated[bool, typer.Option("--positive", help="Positive demands only, and reports of them.")] = False,
+        "--property", help="A property to audit; repeat it. Default: pe, si, ef and sp.")] = None,
+    positive: Annotated[bool, typer.Option("--positive", help="Positive demands only, true and reported.")] = False,
     boosting_only: Annotated[bool, typer.Option("--boosting-only", help="Only lies of at least the truth.")] = False,
     condition: Annotated[list[str] | None, typer.Option(
-        help="What instances must fulfil, as 'no completely dominant user'; repeat it.")] = None,
+        help="A condition on instances, as 'no completely dominant user'; repeat it.")] = None,
     weights: Annotated[bool, typer.Option("--weights", help="Users have weights from 1 to 4.")] = False,
     limits: Annotated[bool, typer.Option("--limits", help="Some users have task limits.")] = False,
     servers: Annotated[int, typer.Option(
         metavar="N", help="Draw clusters of 2 to N servers instead of pools; much slower.")] = 1,
     max_examples: Annotated[int, typer.Option(metavar="N", help="Instances per property.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Where chance comes from.")] = 0,
-    save: Annotated[Path | None, typer.Option(help="Write everything to a .json file, for 'fairopt replay'.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random draws.")] = 0,
+    save: Annotated[Path | None, typer.Option(help="Write the audit to a .json file, for 'fairopt replay'.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Search for instances that break a property."""
@@ -83,7 +83,7 @@ def audit(
             done = sum(not f.interrupted for f in report.findings)
             complain(f"stopped by Ctrl-C after {done} whole {'property' if done == 1 else 'properties'}")
 
-    def last_words() -> None:  # the mechanism does not come back to Python
+    def last_words() -> None:  # where compiled code does not return to Python
         show(AuditReport(name, mechanism, tuple(known), tuple(conditions), seed, stopped=True))
 
     with working(f"audit of {name}", last_words=last_words):
@@ -96,7 +96,7 @@ def audit(
         raise typer.Exit(STOPPED)
     faulty = [f for f in report.findings if f.n_faults]
     if faulty:
-        complain(f"{label(mechanism)} failed: {faulty[0].faults[0]}")
+        complain(f"{name} failed: {faulty[0].faults[0]}")
         raise typer.Exit(NOT_CERTIFIED)
 
 
@@ -104,9 +104,9 @@ def audit(
 @guarded
 def replay_file(
     file: Annotated[Path, typer.Argument(
-        show_default=False, metavar="FILE", help="What 'fairopt audit --save' wrote.")],
+        show_default=False, metavar="FILE", help="A file of 'fairopt audit --save'.")],
     policy: Annotated[str | None, typer.Option(
-        "--policy", "-p", help="What to hold them against, where the file cannot say. " + WHAT_POLICY)] = None,
+        "--policy", "-p", help="The policy, where the file holds only its name. " + WHAT_POLICY)] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Check the witnesses of a saved audit again."""
@@ -119,6 +119,6 @@ def replay_file(
         for one in found:
             console.print(str(one), markup=False, soft_wrap=True)
         if not found:
-            console.print("nothing in it was refuted")
+            console.print("no property was refuted in it")
     if not all(one.refutes for one in found):
         raise typer.Exit(NOT_CERTIFIED)

@@ -1,4 +1,4 @@
-"""``fairopt claims``: what the literature says, and whether it is so."""
+"""``fairopt claims``: claims of the literature, and whether they hold."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from fairopt.cli.progress import console_for
 from fairopt.properties.literature import claims as literature
 from fairopt.report import files
 
-CLAIMS = """What papers claim of fairness notions, and whether it is so.
+CLAIMS = """List the claims of papers on fairness notions, and whether they hold.
+
+A claim is proved (by an argument, or by an instance if it says that a property fails), refuted (by an instance small \
+enough to check by hand, or by an argument), or held on a number of instances. With --paper, reasons are shown.
 
 \b
 [bold]Examples[/]
   fairopt claims
   fairopt claims --paper MLF-DRS
-  fairopt claims --json
-
-A claim is proved (by an argument, or by an instance where it says that something fails), refuted (by an instance small
-enough to check by hand, or by an argument), or holds on so many instances. With --paper, every claim's reason stands \
-beside it."""
+  fairopt claims --json"""
 
 
 @app.command(help=CLAIMS)
 @guarded
 def claims(
     paper: Annotated[str | None, typer.Option(
-        help="Only of papers with these words: DRF, DRFH, k-DF, slides, MLF-DRS, FDS, H-FFMRA, or an author.")] = None,
+        help="Only papers with these words: DRF, DRFH, k-DF, slides, MLF-DRS, FDS, H-FFMRA, or an author.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """List the claims."""

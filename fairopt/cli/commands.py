@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from fairopt import datasets
+from fairopt import datasets, report
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, stoppable, working
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
 from fairopt.formulation import solvers
+from fairopt.instance import Instance
 from fairopt.policies.parse import parse_constraint
 from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy, accepted, label
-from fairopt.report import (
-    PLACEMENT,
-    Comparison,
-    Outcome,
-    allocation_tables,
-    ask_all,
-    demonstration,
-    describe,
-    files,
-    mechanisms,
-    policy_rows,
-    solver_rows,
-)
-from fairopt.report import compare as compare_policies
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from fairopt.report import Comparison, Outcome, demonstration, files
 
 NOT_CERTIFIED, BAD_INPUT = 1, 2
 FEW_USERS = 12  # whose tasks are worth a table beside the comparison
@@ -44,6 +29,13 @@ EXIT_CODES = (
 )
 WHAT_POLICY = "A name as kdf:k=2, blocks, or module:NAME; see 'fairopt policies'."
 # "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
+START = """Fair shares of a cluster: certified allocations under any fairness notion, and comparisons of notions.
+
+\b
+[bold]Examples[/]
+  fairopt demo
+  fairopt solve cluster/ --policy drf
+  fairopt compare cluster/ -p drf -p 2df -p nash"""
 SOLVE = """Find the best allocation under one policy, and prove it.
 
 \b
@@ -54,7 +46,12 @@ SOLVE = """Find the best allocation under one policy, and prove it.
   fairopt solve cluster/ --policy my_notions.py:MINE --solver SCS
   fairopt solve cluster/ -p most-tasks --constraint "SharingIncentive()" --weight web=2
   fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
-COMPARE = """Put policies side by side on one cluster.
+COMPARE = """Compare policies on one cluster.
+
+A policy without an answer is a row with the reason; the exit code is then 1.
+
+Where servers have types (the column "type" of servers.csv; the model of GPU in openb), tables show the tasks and the \
+use of each resource by type, and --plot-types draws them.
 
 \b
 [bold]Examples[/]
@@ -62,12 +59,22 @@ COMPARE = """Put policies side by side on one cluster.
   fairopt compare cluster/ -p drf -p fds:alpha=1 -p nash --plot shares.png
   fairopt compare cluster/ -p drf -p my_notions.py:MINE --json
   fairopt compare openb/ --pods gpuspec33 --capacity-scale 0.5 -p drf -p tsf
-  fairopt compare openb/ -p drf -p most-tasks --plot-types types.png
+  fairopt compare openb/ -p drf -p most-tasks --plot-types types.png"""
+POLICIES = """List the policies known by name, and how to write your own.
 
-Where servers have types (the column "type" of servers.csv; the model of GPU in openb), tables show how many tasks run \
-on each type and which part of each resource is in use there, and --plot-types draws that.
+\b
+[bold]Example[/]
+  fairopt policies"""
+SOLVERS = """List the solvers, installed or not, and the problems that each can take.
 
-A policy without an answer is a row with the reason; the exit code is then 1."""
+\b
+[bold]Example[/]
+  fairopt solvers, and then: fairopt solve cluster/ -p drf --solver CLARABEL"""
+DEMO = """Compare policies on a small cluster that ships with fairopt, and explain the results.
+
+\b
+[bold]Example[/]
+  fairopt demo --folder first-steps"""
 OWN_POLICIES = """
 [bold]With parameters[/]: kdf:k=3, fds:alpha=2, gfj:beta=2,lam=-0.5
 [bold]From blocks[/]: "AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())" or
@@ -75,48 +82,45 @@ OWN_POLICIES = """
 [bold]Your own[/]: in a file notions.py write
     import fairopt as fo
     MINE = fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(fo.Tasks()))
-  and ask for --policy notions.py:MINE
-  (a package offers its own by entry points in the group fairopt.policies)"""
+  and give --policy notions.py:MINE
+  (packages offer policies by entry points in the group fairopt.policies)"""
 WHICH_SOLVER = (
     "\n[bold]linear[/] programs: DRF, k-DF, TSF, most tasks. [bold]exponential[/] cones: alpha = 1 and more, Nash "
-    "welfare. [bold]power[/] cones: alpha below 1; solvers without them get a close approximation, and the certificate "
-    "decides. Without --solver the quickest exact way is taken, and the next solver if an answer cannot be certified."
+    "welfare. [bold]power[/] cones: alpha below 1; for solvers without them powers are approximated closely, and the "
+    "certificate decides. Without --solver the fastest exact method is taken, and the next solver if an answer cannot "
+    "be certified."
 )
 
 app = typer.Typer(
     name="fairopt", no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES,
-    help="Fair shares of a cluster: certified allocations under any fairness notion, and how notions compare.",
+    context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES, help=START,
 )  # fmt: skip
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-Solver = Annotated[str | None, typer.Option(help="Solve by cones with this solver only; see 'fairopt solvers'.")]
-Method = Annotated[str, typer.Option(help="'auto' takes the first exact route, 'cone' the general one.")]
+Solver = Annotated[str | None, typer.Option(help="Solve by CVXPY with this solver only; see 'fairopt solvers'.")]
+Method = Annotated[str, typer.Option(help="'auto' takes the first exact method, 'cone' the general one.")]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for each policy.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what solvers say (on stderr).")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers (on stderr).")]
 Constraints = Annotated[list[str] | None, typer.Option(
     "--constraint", "-c", metavar="BLOCK", help="A further constraint of every policy, as 'MaxShare(0.3)'; repeat it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
 
 
 def guarded(command: _Command) -> _Command:
-    """Errors of fairopt as one line on stderr and an exit code; never a traceback for them, nor for Ctrl-C."""
+    """Show errors of fairopt and Ctrl-C as one line on stderr and an exit code, without a traceback."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> Any:
         try:
             return command(*arguments, **options)
-        except FairoptError as error:
+        except BrokenPipeError:  # of `fairopt ... | head`
+            raise
+        except (FairoptError, OSError) as error:
             complain(f"{type(error).__name__}: {error}")
             raise typer.Exit(_code(error)) from None
         except KeyboardInterrupt:
             complain(LAST_WORDS)
             raise typer.Exit(STOPPED) from None
-        except OSError as error:
-            if isinstance(error, BrokenPipeError):  # `fairopt ... | head` has read enough
-                raise
-            complain(f"{type(error).__name__}: {error}")
-            raise typer.Exit(BAD_INPUT) from None
 
     return run  # type: ignore[return-value]
 
@@ -126,7 +130,7 @@ def constrained(mechanism: Any, constraints: Sequence[str] | None) -> Any:
     if not constraints:
         return mechanism
     if not isinstance(mechanism, Policy):
-        raise InvalidBlock(f"{label(mechanism)} is not a policy of blocks and takes no --constraint; leave one out")
+        raise InvalidBlock(f"{label(mechanism)} is not made of blocks, so it takes no --constraint; leave it out")
     return mechanism.with_constraints(*map(parse_constraint, constraints))
 
 
@@ -164,19 +168,18 @@ def solve(
     with working(label(mechanism), verbose):
         options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
         allocation = mechanism.allocate(instance, **options)
-    console = console_for()
     if as_json:
-        typer.echo(files.as_json(describe(allocation)))
+        typer.echo(files.as_json(report.describe(allocation)))
     else:
-        for table in allocation_tables(allocation):
-            console.print(table)
-        _say(console, f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
+        for table in report.allocation_tables(allocation):
+            console_for().print(table)
+        _say(f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
         for attempt in allocation.certificate.tried if verbose else ():
-            _say(console, f"  tried {attempt}")
-    if out is not None:  # after it is shown: a disk that is full must not cost the answer
+            _say(f"  tried {attempt}")
+    if out is not None:  # after it is shown, in case it cannot be written
         files.write_allocation(allocation, out)
         if not as_json:
-            _say(console, f"written: {out}")
+            _say(f"written: {out}")
 
 
 @app.command(no_args_is_help=True, help=COMPARE)
@@ -184,36 +187,34 @@ def solve(
 @reading
 def compare(
     source: Source,
-    policy: Annotated[list[str], typer.Option("--policy", "-p", help="One to compare; repeat it.")],
+    policy: Annotated[list[str], typer.Option("--policy", "-p", help=WHAT_POLICY + " Repeat it.")],
     constraint: Constraints = None, solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None,
     plot: Annotated[Path | None, typer.Option(
-        help="Draw who holds how much of each resource, as .png, .pdf or .svg.")] = None,
+        help="Draw the shares of each resource by user, as .png, .pdf or .svg.")] = None,
     plot_types: Annotated[Path | None, typer.Option(
         help="Draw tasks, and use of each resource, by type of server, as .png, .pdf or .svg.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the table: .json, .csv, .md or .tex.")] = None,
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
-    """Put policies side by side on one cluster."""
+    """Compare policies on one cluster."""
     files.check(out, files.COMPARISONS)
     for option, picture in (("--plot", plot), ("--plot-types", plot_types)):
         files.check(picture, files.PICTURES)
-        if picture is not None:
-            _need_matplotlib(option)
+        if picture is not None and not _has_matplotlib():
+            raise MissingExtra("matplotlib", "plots", option)
     if plot is not None and plot == plot_types:
         raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two names")
-    chosen = mechanisms([constrained(named_policy(name), constraint) for name in policy] if constraint else policy)
+    constrained_policies = [constrained(named_policy(name), constraint) for name in policy] if constraint else policy
+    chosen = report.mechanisms(constrained_policies)
     if solver is not None:
         solvers.named(solver)
     instance = source.read()
-    outcomes: list[Outcome] = []
 
-    def show() -> Comparison:
-        """On the screen first: what cannot be written or drawn must not cost the answers."""
-        result = Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :])
+    def show(result: Comparison) -> None:
         console = console_for()
         if as_json:
             typer.echo(files.as_json(result.to_dict()))
-        elif outcomes:
+        elif result.outcomes:
             console.print(result)
             if result.allocations and instance.n_users <= FEW_USERS:
                 console.print("")
@@ -222,9 +223,9 @@ def compare(
             for table in by_type:
                 console.print(table)
             if by_type:
-                console.print(PLACEMENT, style="dim")
-        made: dict[Path | None, Callable[[Path], Any]] = {}
-        if outcomes:
+                console.print(report.PLACEMENT, style="dim")
+        made: dict[Path | None, Callable[[Path], Any]] = {}  # after they are shown, in case they cannot be written
+        if result.outcomes:
             made[out] = lambda path: files.write_comparison(result, path)
         if result.allocations:
             made[plot] = lambda path: result.plot()[0].figure.savefig(path, dpi=150)
@@ -234,82 +235,89 @@ def compare(
                 with working(f"writing {path}"):
                     make(path)
                 if not as_json:
-                    _say(console, f"written: {path}")
-        return result
+                    _say(f"written: {path}")
+        if result.errors:
+            failed = ", ".join(result.errors)
+            complain(f"no certified answer from {len(result.errors)} of {len(chosen)} policies: {failed}")
 
-    def last_words() -> None:  # what is done is not lost
-        show()
+    ask(chosen, instance, show, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
+
+
+def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Comparison], None], **options: Any) -> None:
+    """Solve by each policy and show the outcomes, also those before Ctrl-C; exit with a code if some failed."""
+    outcomes: list[Outcome] = []
+
+    def last_words() -> None:
+        try:
+            show(Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :]))
+        except (FairoptError, OSError) as error:  # perhaps in a thread, whose exceptions are not shown
+            complain(f"{type(error).__name__}: {error}")
         complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
 
-    with working(f"{len(chosen)} policies", verbose, last_words):
-        options = {"method": method, "solver": solver, "time_limit": time_limit, "verbose": verbose}
-        left = ask_all(chosen, instance, outcomes, **options)
+    with working(f"{len(chosen)} policies", options["verbose"], last_words):
+        left = report.ask_all(chosen, instance, outcomes, **options)
     if left:
         last_words()
         raise typer.Exit(STOPPED)
-    result = show()
+    result = Comparison(instance, tuple(outcomes))
+    show(result)
     if result.errors:
-        failed = ", ".join(result.errors)
-        complain(f"no certified answer from {len(result.errors)} of {len(chosen)} policies: {failed}")
         raise typer.Exit(max(map(_code, result.errors.values())))
 
 
-@app.command()
+@app.command(help=POLICIES)
 @guarded
 def policies(as_json: AsJson = False) -> None:
     """List the policies known by name, and how to write your own."""
-    rows = policy_rows()
+    rows = report.policy_rows()
     if as_json:
         typer.echo(files.as_json(rows))
         return
-    console = console_for()
     lines = [
         (r["name"], r["summary"] + (f"\nparameters: {r['parameters']}" if r["parameters"] else "")) for r in rows
     ]  # fmt: skip
-    _words(console, ("policy", "what it is"), lines)
-    console.print(OWN_POLICIES, highlight=False)
+    _print_words(("policy", "what it is"), lines)
+    console_for().print(OWN_POLICIES)
 
 
-@app.command("solvers")
+@app.command("solvers", help=SOLVERS)
 @guarded
 def list_solvers(as_json: AsJson = False) -> None:
     """List the solvers, installed or not, and the problems that each can take."""
-    rows = solver_rows()
+    rows = report.solver_rows()
     if as_json:
         typer.echo(files.as_json(rows))
         return
-    console = console_for()
     mark = {True: "yes", False: "-"}
-    _words(
-        console, ("solver", "installed", "linear", "exponential", "power", "pip install"),
+    _print_words(
+        ("solver", "installed", "linear", "exponential", "power", "pip install"),
         [(r["name"], *(mark[r[key]] for key in ("installed", "linear", "exponential", "power")),
           (r["install"] or "").removeprefix("pip install ")) for r in rows],
     )  # fmt: skip
-    console.print(WHICH_SOLVER, highlight=False)
+    console_for().print(WHICH_SOLVER)
 
 
-@app.command()
+@app.command(help=DEMO)
 @guarded
 def demo(
-    folder: Annotated[Path, typer.Option(help="Where pictures and the data go.")] = Path("demo-out"),
+    folder: Annotated[Path, typer.Option(help="A folder for the pictures and the data.")] = Path("demo-out"),
 ) -> None:
-    """Compare policies on a small cluster that ships with fairopt, and explain what is seen."""
-    console = console_for()
+    """Compare policies on a small cluster that ships with fairopt, and explain the results."""
     with working("five policies on ten users", verbose=False):
-        result = compare_policies(demonstration.POLICIES, datasets.demo())
+        result = report.compare(demonstration.POLICIES, datasets.demo())
     for part in demonstration.story(result):
-        console.print(part, markup=False)
+        console_for().print(part, markup=False)
     drawn = _has_matplotlib()
     written = demonstration.save(result, folder, drawn)
-    _say(console, "Written: " + ", ".join(map(str, written)))
+    _say("Written: " + ", ".join(map(str, written)))
     if not drawn:
-        _say(console, "For pictures too: pip install 'fairopt[plots]'")
-    _say(console, f"Next: fairopt solve {written[0]} --policy 2df, or fairopt policies")
+        _say("For pictures too: pip install 'fairopt[plots]'")
+    _say(f"Next: fairopt solve {written[0]} --policy 2df, or fairopt policies")
 
 
 def main() -> None:
     """Run the command line."""
-    # what is imported when it is needed may take a KeyboardInterrupt for a package that is not installed
+    # a KeyboardInterrupt during a late import may look like a package that is not installed
     with stoppable(lambda: complain(LAST_WORDS)):
         app(prog_name="fairopt")
 
@@ -317,17 +325,17 @@ def main() -> None:
 # -- pieces ---------------------------------------------------------------------------------------------------
 
 
-def _code(error: FairoptError) -> int:
-    """Exit code of an error: asked wrongly, or asked rightly and no answer."""
-    wrongly = isinstance(error, (InvalidInput, SolverUnavailable, MissingExtra))
-    return BAD_INPUT if wrongly else NOT_CERTIFIED
+def _code(error: Exception) -> int:
+    """Exit code of an error: bad input, or no answer."""
+    bad_input = isinstance(error, (InvalidInput, SolverUnavailable, MissingExtra, OSError))
+    return BAD_INPUT if bad_input else NOT_CERTIFIED
 
 
-def _say(console: Console, line: str) -> None:
-    console.print(line, markup=False)
+def _say(line: str) -> None:
+    console_for().print(line, markup=False)
 
 
-def _words(console: Console, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+def _print_words(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -336,13 +344,8 @@ def _words(console: Console, header: tuple[str, ...], rows: Sequence[tuple[str, 
     table.columns[0].no_wrap = True
     for row in rows:
         table.add_row(*map(Text, row))
-    console.print(table)
+    console_for().print(table)
 
 
 def _has_matplotlib() -> bool:
     return find_spec("matplotlib") is not None
-
-
-def _need_matplotlib(option: str) -> None:
-    if not _has_matplotlib():
-        raise MissingExtra("matplotlib", "plots", option)

@@ -1,4 +1,4 @@
-"""``fairopt convert``: what some tool gives, as files that fairopt and people read."""
+"""``fairopt convert``: clusters of other tools as files that fairopt and people read."""
 
 from __future__ import annotations
 
@@ -31,13 +31,7 @@ CONVERT = """Read a cluster of any kind and write it as tables, JSON or YAML.
   fairopt convert borg/ cluster.json --users tier --at 86400000000
 
 \b
-[bold]Between files of fairopt[/]
-  fairopt convert cluster/ cluster.json
-  fairopt convert cluster.json tables/ --to parquet
-  fairopt convert openb/ contended/ --pods gpuspec33 --capacity-scale 0.5
-
-\b
-[bold]What is read[/]
+[bold]Inputs[/]
   a folder  users.csv + servers.csv, or .parquet    tables
             nodes.json + pods.json                  Kubernetes
             nodes.json + jobs.json                  Slurm
@@ -45,8 +39,14 @@ CONVERT = """Read a cluster of any kind and write it as tables, JSON or YAML.
             openb_node_list_all_node.csv            the openb trace
   a file    .json, .yaml
 
-Numbers are kept to the last bit, and a header as "memory \\[GiB]" keeps the unit of a resource. What a reader leaves \
-out or assumes is told as notes, which are not written."""
+Numbers are kept exactly, and a header as "memory \\[GiB]" keeps the unit of a resource. Notes, which are not \
+written, say what a reader left out or assumed.
+
+\b
+[bold]Between files of fairopt[/]
+  fairopt convert cluster/ cluster.json
+  fairopt convert cluster.json tables/ --to parquet
+  fairopt convert openb/ contended/ --pods gpuspec33 --capacity-scale 0.5"""
 
 
 @app.command(no_args_is_help=True, help=CONVERT)
@@ -57,8 +57,8 @@ def convert(
     output: Annotated[str, typer.Argument(
         show_default=False, metavar="OUTPUT", help="A name that ends in .json or .yaml, or a folder for tables.")],
     to: Annotated[str | None, typer.Option(
-        metavar="KIND", help="csv, parquet, json or yaml. Default after the name of OUTPUT; of folders csv.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+        metavar="KIND", help="csv, parquet, json or yaml. Default: by the name of OUTPUT, csv for a folder.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:  # fmt: skip
     """Read a cluster of any kind and write it."""
     kind, files = files_to_write(output, to)

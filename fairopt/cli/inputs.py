@@ -1,4 +1,4 @@
-"""What commands read: INPUT, the options that go with it, and the notes of its reader."""
+"""The argument INPUT of commands, its options, and the notes of its reader."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def _option(name: str, help: str, metavar: str | None = None) -> Any:
 _PATH = Annotated[str, typer.Argument(show_default=False, metavar="INPUT", help=_INPUT)]
 _OPTIONS: dict[str, Any] = {
     "users": Annotated[str | None, _option(
-        "--users", "Whose the tasks are. Kubernetes: 'namespace', 'label:team'; Slurm: 'account', 'user', 'partition', "
+        "--users", "The owners of tasks. Kubernetes: 'namespace', 'label:team'; Slurm: 'account', 'user', 'partition', "
         "'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.", "WHO")],
     "tasks": Annotated[str | None, _option(
         "--tasks", "Kubernetes, Slurm, ClusterData: 'mean' request of an owner's tasks, or their 'shapes'.", "HOW")],
-    "at": Annotated[int | None, _option("--at", "ClusterData: the time to look at, in microseconds.", "TIME")],
-    "pods": Annotated[str | None, _option("--pods", "openb: which list of tasks, as 'gpuspec33'.", "NAME")],
+    "at": Annotated[int | None, _option("--at", "ClusterData: the time of the instance, in microseconds.", "TIME")],
+    "pods": Annotated[str | None, _option("--pods", "openb: the list of tasks, as 'gpuspec33'.", "NAME")],
     "capacity_scale": Annotated[float | None, _option("--capacity-scale", "openb: factor on all capacities.", "X")],
     "backlog": Annotated[bool | None, _option("--backlog", "openb: no task limits.")],
     "weight": Annotated[list[str] | None, _option(
-        "--weight", "Another entitlement for one user, as web=2; repeat it.", "USER=NUMBER")],
+        "--weight", "Another weight for one user, as web=2; repeat it.", "USER=NUMBER")],
     "equal_weights": Annotated[bool | None, _option(
-        "--equal-weights", "Give everybody the same entitlement; h-ffmra and mlf-drs know no other.")],
-    "pooled": Annotated[bool | None, _option("--pooled", "Take the walls between servers away: one pool.")],
+        "--equal-weights", "Give all users the same weight, as h-ffmra and mlf-drs require.")],
+    "pooled": Annotated[bool | None, _option("--pooled", "Replace the servers by one pool of their capacities.")],
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Source:
-    """INPUT as a command was given it."""
+    """INPUT and its options."""
 
     path: str
     options: dict[str, Any]
@@ -59,10 +59,12 @@ class Source:
     weight: Sequence[str] | None = None
 
     def read(self) -> Instance:
-        """The instance; what its reader left out or assumed is told on stderr."""
+        """The instance; notes of its reader go to stderr."""
         with working(f"reading {self.path}"):
             instance = datasets.read(self.path, **self.options)
-        _tell(instance.notes)
+        console = console_for(stderr=True)
+        for note in instance.notes:
+            console.print(f"note: {note}", markup=False, style="dim", soft_wrap=not console.is_terminal)
         instance = instance.with_weights(1) if self.equal_weights else instance
         if self.weight:
             instance = instance.with_weights(dict(map(_weight, self.weight)))
@@ -70,10 +72,7 @@ class Source:
 
 
 def reading(command: _Command) -> _Command:
-    """A command whose first parameter is a `Source`, with INPUT and its options on the command line instead.
-
-    Stands below ``@guarded``, so that every command takes every kind of input in the same words.
-    """
+    """Give a command, whose first parameter is a `Source`, the argument INPUT and its options; below ``@guarded``."""
     signature = inspect.signature(command, eval_str=True)
     _, *others = signature.parameters.values()
 
@@ -95,15 +94,9 @@ def reading(command: _Command) -> _Command:
 
 
 def _weight(text: str) -> tuple[str, float]:
-    """The user and the number of ``web=2``."""
+    """The user and the weight of ``web=2``."""
     user, _, number = text.rpartition("=")
     try:
         return user, float(number)
     except ValueError:
         raise InvalidInstance(f"--weight {text!r}: give the user, = and a number, as web=2") from None
-
-
-def _tell(notes: tuple[str, ...]) -> None:
-    console = console_for(stderr=True)
-    for note in notes:
-        console.print(f"note: {note}", markup=False, style="dim", soft_wrap=not console.is_terminal)

@@ -1,4 +1,4 @@
-"""What is shown while something long runs, on stderr, and how Ctrl-C ends it."""
+"""Progress of long work on stderr, and how Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -21,30 +21,29 @@ if TYPE_CHECKING:
 __all__ = ["LAST_WORDS", "STOPPED", "complain", "console_for", "stoppable", "working"]
 
 STOPPED = 130  # what shells report for Ctrl-C
-BAR = 20  # characters: there is room for a sentence beside it on 80 columns
-GRACE = 1.0  # seconds for Python to react to Ctrl-C: compiled solvers can take minutes to come back to it
+BAR = 20  # characters, with room for a sentence beside it on 80 columns
+GRACE = 1.0  # seconds for Python to react to Ctrl-C: compiled solvers can take minutes to return
 LAST_WORDS = "stopped by Ctrl-C"
 
 
 def console_for(stderr: bool = False) -> Console:
-    """A console on what stdout or stderr is now."""
+    """A console on the present stdout or stderr."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False)
 
 
 def complain(line: str) -> None:
-    """One line on stderr, however long: it is read by people and by machines."""
+    """Print one line on stderr, not wrapped."""
     console_for(stderr=True).print(sentence(line), markup=False, soft_wrap=True, style="red")
 
 
 @contextlib.contextmanager
 def working(what: str, verbose: bool = False, last_words: Callable[[], None] | None = None) -> Iterator[None]:
-    """Run something long: shown on a terminal, stdout kept for results, and Ctrl-C that works within a second.
+    """Run long work with progress on a terminal, stdout only for results, and Ctrl-C that works within a second.
 
-    A terminal shows what is told (`fairopt.progress`), a bar where it is known how much there is to do, and a clock;
-    not with ``verbose``, since solvers will print. ``last_words`` says what to say when Ctrl-C ends the process in the
-    middle of compiled code.
+    Shown are the reports of `fairopt.progress`, a bar where the total is known, and a clock; not with ``verbose``,
+    since solvers print. ``last_words`` is called when Ctrl-C ends the process in the middle of compiled code.
     """
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column
@@ -63,19 +62,19 @@ def working(what: str, verbose: bool = False, last_words: Callable[[], None] | N
         else:
             last_words()
 
-    with contextlib.ExitStack() as aside:  # closed by whoever comes first
+    with contextlib.ExitStack() as aside:  # closed here or by `stop`
         aside.enter_context(_stdout_to_stderr())
         with stoppable(stop), display, contextlib.nullcontext() if silent else progress(_shown(display, what)):
             yield
 
 
 def _shown(display: Progress, what: str) -> Listener:
-    """A listener that shows what it hears on one line."""
+    """A listener that shows progress on one line."""
     task = display.add_task(sentence(what), total=None)
 
     def hear(now: str, done: int | None, total: int | None) -> None:
         count = "" if done is None else f", {done:,}" if total is None else f", {done:,} of {total:,}"
-        display.tasks[0].total = total  # `update` takes None for "as before", not for "not known any more"
+        display.tasks[0].total = total  # for `update`, None means "as before"
         display.update(task, description=sentence(f"{what}: {now}{count}"), completed=done or 0)
 
     return hear
@@ -83,10 +82,10 @@ def _shown(display: Progress, what: str) -> Listener:
 
 @contextlib.contextmanager
 def stoppable(stop: Callable[[], None]) -> Iterator[None]:
-    """Let Ctrl-C end the process where a solver does not come back to Python, after calling ``stop``.
+    """Let Ctrl-C end the process where a solver does not return to Python, after calling ``stop``.
 
-    While it runs compiled code the main thread raises no KeyboardInterrupt, but Python writes each signal's number to
-    its wakeup file at once, where another thread can read it.
+    In compiled code the main thread raises no KeyboardInterrupt, but Python writes each signal's number to its wakeup
+    file at once, where another thread reads it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -118,7 +117,7 @@ def stoppable(stop: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stdout_to_stderr() -> Iterator[None]:
-    """Whatever is printed goes to stderr: compiled solvers write to stdout even when asked for silence."""
+    """Send stdout to stderr: compiled solvers write to stdout even when they should not."""
     sys.stdout.flush()
     kept = os.dup(1)
     try:

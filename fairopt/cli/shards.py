@@ -1,4 +1,4 @@
-"""``fairopt shards``: more users than fit into one table."""
+"""``fairopt shards``: more users than fit into memory."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.report import files
 
-SHARDS = """Share out one pool among users who are too many for one table: Parquet folders, .npy files.
+SHARDS = """Share out one pool among more users than fit into memory, from Parquet folders or .npy files.
+
+A Parquet table has a column per resource, and may have weight, task_limit and user. Without workers, one shard is in \
+memory at a time.
 
 \b
 [bold]Examples[/]
   fairopt shards users/ -c cpu=64000 -c gpu=800 --policy drf
   fairopt shards demands.npy -c 64000 -c 800 --policy fds:alpha=2 --out tasks/
   fairopt shards users/ -c cpu=64000 -c gpu=800 --workers 4 --memory 3GB
-  fairopt shards users/ -c cpu=64000 -c gpu=800 --scheduler tcp://10.0.0.1:8786
-
-A Parquet table has a column per resource, and may have weight, task_limit and user. Without workers, one shard is in
-memory at a time."""
+  fairopt shards users/ -c cpu=64000 -c gpu=800 --scheduler tcp://10.0.0.1:8786"""
 
 
 @app.command(no_args_is_help=True, help=SHARDS)
@@ -38,10 +38,10 @@ def shards(
     capacity: Annotated[list[str], typer.Option(
         "--capacity", "-c", help="NAME=UNITS in the pool, or UNITS where the source has no names; repeat it.")],
     policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
-    out: Annotated[Path | None, typer.Option(help="A new folder for the tasks, in one that exists.")] = None,
-    workers: Annotated[int, typer.Option(min=0, help="Start so many Dask workers here; 0 for none.")] = 0,
-    memory: Annotated[str, typer.Option(help="What each worker may use, as 3GB.")] = "auto",
-    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask cluster that runs already.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A new folder for the tasks, in an existing one.")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Number of Dask workers to start here.")] = 0,
+    memory: Annotated[str, typer.Option(help="Memory of each worker, as 3GB.")] = "auto",
+    scheduler: Annotated[str | None, typer.Option(help="Address of a running Dask cluster.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Share out one pool among users in shards."""
@@ -63,7 +63,7 @@ def shards(
 
 
 def _units(given: list[str]) -> Any:
-    """Capacities as a dict by name, or as a list where there are no names."""
+    """Capacities as a dict by name, or as a list without names."""
     pairs = [text.rpartition("=") for text in given]
     try:
         numbers = [float(value) for _, _, value in pairs]
@@ -84,7 +84,7 @@ def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
         yield None
         return
     if workers and scheduler is not None:
-        raise InvalidBlock("--workers and --scheduler both given; a cluster that runs already has workers of its own")
+        raise InvalidBlock("--workers and --scheduler are both given; a running cluster has workers, so leave one out")
     try:
         import dask.config
         import distributed
@@ -96,7 +96,7 @@ def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
             if scheduler is not None:
                 client = stack.enter_context(on_dask.Client(scheduler))
             else:
-                # Dask's own setting gives memory back at once and asks for it again: rounds took three times as long
+                # Dask's default returns memory at once and asks for it again: rounds took three times as long
                 kept = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**24}
                 stack.enter_context(dask.config.set(kept))
                 limits = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": memory}

@@ -1,7 +1,4 @@
-"""The instances of Jiang and Wu, "Multi-resource Allocation in Cloud Data Centers" (2021): sections 6.1 to 6.3.
-
-Sections and tables cited here are those of that paper.
-"""
+"""The instances of Jiang and Wu (2021), whose sections and tables are cited here."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
+from fairopt.instances.random import LARGEST, require
 
 __all__ = [
     "REQUEST_TYPES", "GoogleServers", "google_cluster", "google_servers", "heavy_light", "heavy_light_demands",
@@ -38,7 +36,7 @@ def jiang_wu(capacity: int = 3) -> Iterator[Instance]:
     Parameters
     ----------
     capacity : int, default 3
-        C: each resource has C units, and each user requests 1 to C units of it. The paper takes 3 and 5.
+        C: each resource has C units, and each user requests 1 to C of them. The paper takes 3 and 5.
 
     Yields
     ------
@@ -48,12 +46,12 @@ def jiang_wu(capacity: int = 3) -> Iterator[Instance]:
     Raises
     ------
     InvalidInstance
-        If the capacity is no whole number >= 1.
+        If the capacity is not a whole number >= 1.
 
     Notes
     -----
     Source: section 6.1 and Table 1. The text counts 3^C requests and 3^(3C) combinations, but the 3^9 and 5^9
-    experiments are C^3 and C^9. For all of them at once take `jiang_wu_demands`.
+    experiments are C^3 and C^9. `jiang_wu_demands` gives all of them in one array.
 
     Examples
     --------
@@ -61,14 +59,12 @@ def jiang_wu(capacity: int = 3) -> Iterator[Instance]:
     >>> next(fo.datasets.jiang_wu(3)).demands.tolist()
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
-    c = _whole(capacity, "capacity")
-
-    def instances() -> Iterator[Instance]:
-        for digits in itertools.product(range(1, c + 1), repeat=9):
-            demands = np.array(digits, dtype=np.float64).reshape(3, 3)
-            yield Instance(demands, np.full(3, float(c)), resources=["r1", "r2", "r3"])
-
-    return instances()
+    require(capacity, "capacity", 1, whole=True)
+    c = int(capacity)
+    return (
+        Instance(np.reshape(digits, (3, 3)), np.full(3, float(c)), resources=["r1", "r2", "r3"])
+        for digits in itertools.product(range(1, c + 1), repeat=9)
+    )
 
 
 def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None) -> Float:
@@ -79,7 +75,7 @@ def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None)
     capacity : int, default 3
         C, as for `jiang_wu`.
     start, stop : int, optional
-        Part of the combinations, as of a range; all C^9 by default (1,953,125 for C = 5, 141 MB).
+        A range of the combinations; by default all C^9 (1,953,125 for C = 5, 141 MB).
 
     Returns
     -------
@@ -89,7 +85,7 @@ def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None)
     Raises
     ------
     InvalidInstance
-        If the capacity is no whole number >= 1, or the part reaches outside.
+        If the capacity is not a whole number >= 1, or the range reaches outside.
 
     Examples
     --------
@@ -97,7 +93,8 @@ def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None)
     >>> fo.datasets.jiang_wu_demands(3).shape
     (19683, 3, 3)
     """
-    c = _whole(capacity, "capacity")
+    require(capacity, "capacity", 1, whole=True)
+    c = int(capacity)
     last = c**9 if stop is None else stop
     if not 0 <= start <= last <= c**9:
         raise InvalidInstance(f"combinations {start} to {last} are asked for; there are {c**9}, counted from 0")
@@ -118,14 +115,14 @@ def heavy_light_demands(
     Parameters
     ----------
     combination : {"I", "II", "III"}, default "II"
-        User 1 and user 2 are heavy and heavy, heavy and light, light and light (Table 2).
+        User 1 and user 2 are heavy and heavy, heavy and light, or light and light (Table 2).
     types : sequence of sequences of 3 numbers, default `REQUEST_TYPES`
         Requests as multiples of x. Table 3 follows from nine types for user 2: these and ``(1, 1, 1)``.
     repeats : int, default 10
         Experiments for each pair of types.
     variance : float, default 0.0
         Variance of x, which is normal with mean 8 for heavy and 1 for light requests; the paper prints ``N(8, 0)`` and
-        ``N(1, 0)``. Draws that are not positive are drawn again.
+        ``N(1, 0)``. Draws that are not positive are repeated.
     seed : int, default 0
         Seed of the draws.
 
@@ -156,9 +153,8 @@ def heavy_light_demands(
     """
     if combination not in _COMBINATIONS:
         raise InvalidInstance(f"no combination {combination!r}; {nearest(combination, _COMBINATIONS)}")
-    _whole(repeats, "repeats")
-    if not 0 <= variance < math.inf:
-        raise InvalidInstance(f"variance is {variance!r}; give a finite number >= 0")
+    require(repeats, "repeats", 1, whole=True)
+    require(variance, "variance", 0, LARGEST)
     levels = np.array(types, dtype=np.float64)
     if levels.ndim != 2 or levels.shape[1] != 3:
         raise InvalidInstance(f"types have shape {levels.shape}; give 3 multiples of x for each, as {REQUEST_TYPES[1]}")
@@ -204,7 +200,26 @@ def heavy_light(
 
 
 class GoogleServers(NamedTuple):
-    """Kinds of servers: arguments of `Instance`."""
+    """Kinds of servers, as arguments of `Instance`; made by `google_servers`.
+
+    Attributes
+    ----------
+    capacities : ndarray of shape (n_kinds, 2)
+        CPU and memory of one server of each kind.
+    counts : ndarray of int of shape (n_kinds,)
+        Number of servers of each kind.
+    servers : tuple of str
+        Labels, ``type0`` to ``type9``.
+    resources : tuple of str
+        ``cpu`` and ``memory``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> kinds = fo.datasets.google_servers(types=2)
+    >>> fo.Instance([[0.1, 0.2]], **kinds._asdict())
+    Instance(1 user x 2 resources on 10595 servers in 2 rows)
+    """
 
     capacities: Float
     counts: NDArray[np.int64]
@@ -226,17 +241,16 @@ def google_servers(
     Parameters
     ----------
     n_servers : int, optional
-        Share so many servers out over the types in proportion (by largest remainders); types that get none are
+        Number of servers, shared out over the types in proportion (by largest remainders); types without a server are
         left out. Default: the printed counts.
     types : int, default 10
-        Only the first so many types, which are the most frequent ones.
+        Number of types, the most frequent ones first.
     cpu, memory : float, default 1.0
-        What the largest server has; the table gives parts of it.
+        Capacity of the largest server, of which the table gives fractions.
 
     Returns
     -------
     GoogleServers
-        ``capacities`` (types x 2), ``counts``, labels ``servers`` (``type0`` to ``type9``) and ``resources``.
 
     Raises
     ------
@@ -245,8 +259,8 @@ def google_servers(
 
     Notes
     -----
-    Type 4 counts 726 here: the paper prints 126, with which its column of ratios would not follow (0.0551 is
-    726 / 13183). Google's own trace does have 126 servers of this type, 1% of them.
+    Type 4 counts 726 here: the paper prints 126, which contradicts its column of ratios (0.0551 is 726 / 13183).
+    Google's own trace does have 126 servers of this type, 1% of them.
 
     Examples
     --------
@@ -256,15 +270,14 @@ def google_servers(
     >>> fo.datasets.google_servers(50, types=4, cpu=16, memory=128).counts
     array([27, 16,  4,  3])
     """
-    if not 1 <= _whole(types, "types") <= len(_GOOGLE):
-        raise InvalidInstance(f"types is {types}; give a whole number between 1 and {len(_GOOGLE)}")
-    for value, name in ((cpu, "cpu"), (memory, "memory")):
-        if not 0 < value < math.inf:
-            raise InvalidInstance(f"{name} is {value!r}; give a finite number > 0")
+    require(types, "types", 1, len(_GOOGLE), whole=True)
+    require(cpu, "cpu", 1 / LARGEST, LARGEST)
+    require(memory, "memory", 1 / LARGEST, LARGEST)
     table = np.array(_GOOGLE[:types])
     counts = table[:, 2].astype(np.int64)
     if n_servers is not None:
-        exact = counts * (_whole(n_servers, "n_servers") / counts.sum())
+        require(n_servers, "n_servers", 1, whole=True)
+        exact = counts * (n_servers / counts.sum())
         counts = np.floor(exact).astype(np.int64)
         most_missing = np.argsort(counts - exact, kind="stable")
         counts[most_missing[: n_servers - counts.sum()]] += 1
@@ -279,7 +292,7 @@ def google_cluster(
     demands: ArrayLike, n_servers: int | None = None, *, types: int = 10, cpu: float = 1.0, memory: float = 1.0,
     **others: Any,
 ) -> Instance:  # fmt: skip
-    """Users on Google's mix of servers.
+    """Users on the servers of `google_servers`.
 
     Parameters
     ----------
@@ -317,9 +330,3 @@ def _positive_normal(rng: np.random.Generator, mean: float, variance: float, sha
     while (bad := out <= 0).any():
         out[bad] = rng.normal(mean, math.sqrt(variance), int(bad.sum()))
     return out
-
-
-def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InvalidInstance(f"{name} is {value!r}; give a whole number >= 1")
-    return int(value)

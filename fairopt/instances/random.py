@@ -15,6 +15,8 @@ __all__ = ["log_uniform"]
 
 Float = NDArray[np.float64]
 
+LARGEST = 1e300  # a limit of finite numbers
+
 
 def log_uniform(
     n_users: int, n_resources: int = 4, *, decades: float = 4.0, zeros: float = 0.1, min_positive: int = 1,
@@ -34,23 +36,22 @@ def log_uniform(
     zeros : float between 0 and 1, default 0.1
         Probability that a user does not need a resource.
     min_positive : int, default 1
-        Every user needs at least so many resources (2 for 2-DF).
+        Fewest resources that a user needs (2 for 2-DF).
     weights : bool, default False
         Weights log-uniform over one decade around 1; otherwise all 1.
     limits : bool, default False
-        Task limits for about half of the users, log-uniform between a quarter and four times of what the user's
-        weighted part of every server could run, so that some of them bind.
+        Task limits for about half of the users, log-uniform between a quarter and four times the tasks of the user's
+        weighted part of every server, so that some of them bind.
     n_servers : int, default 1
         Number of server rows that share the capacity.
     different_servers : bool, default False
         Servers differ, by a factor log-uniform over one decade for each resource. Otherwise they are identical.
     different_demands : bool, default False
-        Demands differ by server, by a factor log-uniform over one decade: they have shape
-        (n_users, n_servers, n_resources) then.
+        Demands differ by server, by a factor log-uniform over one decade, in shape (n_users, n_servers, n_resources).
     ineligible : float between 0 and 1, default 0.0
         Probability that a user may not run on a server; every user keeps at least one.
     seed : int, default 0
-        The same seed gives the same instance, and switching an option on leaves the other numbers as they were.
+        The same seed gives the same instance; options do not change the other numbers.
 
     Returns
     -------
@@ -64,7 +65,7 @@ def log_uniform(
 
     Notes
     -----
-    The kind of input on which solvers were seen to go wrong: demands log-uniform over four decades, with zeros.
+    On demands that are log-uniform over four decades, with zeros, cone solvers give wrong answers more often.
 
     Examples
     --------
@@ -72,15 +73,14 @@ def log_uniform(
     >>> fo.datasets.log_uniform(1000, 3, limits=True, n_servers=5, ineligible=0.2, seed=1)
     Instance(1000 users x 3 resources on 5 servers, task limits, placement constraints)
     """
-    _check(n_users, "n_users", 0, math.inf, whole=True)
-    _check(n_resources, "n_resources", 1, math.inf, whole=True)
-    _check(n_servers, "n_servers", 1, math.inf, whole=True)
-    _check(min_positive, "min_positive", 1, n_resources, whole=True)
-    _check(decades, "decades", 0, 100)
-    _check(zeros, "zeros", 0, 1)
-    _check(ineligible, "ineligible", 0, 1)
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise InvalidInstance(f"seed is {seed!r}; give a whole number >= 0")
+    require(n_users, "n_users", 0, whole=True)
+    require(n_resources, "n_resources", 1, whole=True)
+    require(n_servers, "n_servers", 1, whole=True)
+    require(min_positive, "min_positive", 1, n_resources, whole=True)
+    require(decades, "decades", 0, 100)
+    require(zeros, "zeros", 0, 1)
+    require(ineligible, "ineligible", 0, 1)
+    require(seed, "seed", 0, whole=True)
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(7)]
     for_demands, for_zeros, for_weights, for_limits, for_servers, for_places, for_differences = streams
 
@@ -117,7 +117,7 @@ def _chosen_zeros(
     zero = rng.random(shape) < part
     poor = np.flatnonzero(shape[1] - zero.sum(axis=1) < min_positive)
     keys = rng.random((poor.size, shape[1]))
-    keys[~zero[poor]] = -1.0  # what is positive stays so, the rest is drawn
+    keys[~zero[poor]] = -1.0  # positive demands are kept first
     kept = np.argsort(keys, axis=1)[:, :min_positive]
     zero[poor[:, None], kept] = False
     return zero
@@ -131,9 +131,10 @@ def _chosen_places(rng: np.random.Generator, shape: tuple[int, int], part: float
     return allowed
 
 
-def _check(value: Any, name: str, low: float, high: float, whole: bool = False) -> None:
+def require(value: Any, name: str, low: float, high: float = math.inf, whole: bool = False) -> None:
+    """`InvalidInstance` unless a value is a (whole) number between two others."""
     kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
     if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
-        number = "whole number" if whole else "number"
-        limits = f">= {low}" if high == math.inf else f"between {low} and {high}"
+        number = "whole number" if whole else "number" if high < LARGEST else "finite number"
+        limits = f"between {low} and {high}" if high < LARGEST else "> 0" if low == 1 / LARGEST else f">= {low}"
         raise InvalidInstance(f"{name} is {value!r}; give a {number} {limits}")

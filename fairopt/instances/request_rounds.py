@@ -1,8 +1,7 @@
-"""Random servers and rounds of random requests, in the manner of the experiments of Hamzeh et al. (2020), "H-FFMRA"."""
+"""Random servers and rounds of random requests, after the experiments of Hamzeh et al. (2020)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
-from fairopt.instances.random import _check
+from fairopt.instances.random import LARGEST, require
 
 __all__ = ["RequestRounds"]
 
@@ -23,30 +22,29 @@ DemandPath = float | tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class RequestRounds:
-    """Servers that stay, and users who request something new in every round.
+    """Fixed servers, and users with new random requests in every round.
 
-    A request is what one task takes. It is measured in fair shares (a server's capacity over the number of users): its
-    dominant resource takes ``load`` of them, times a factor of the user, times noise; every other resource takes a
-    part of that. Loads and capacities may drift over the rounds, so that requests outgrow the fair share, and capacity
-    runs short, late.
+    A request is the demand of one task, in fair shares (a server's capacity over the number of users): of its dominant
+    resource ``load``, times a factor of the user, times noise; of every other resource a fraction of that. Loads and
+    capacities may drift over the rounds, so that in late rounds requests exceed the fair share and capacity runs short.
 
     Attributes
     ----------
     n_users, n_servers : int, default 4 and 90
-        How many.
+        Number of users and of servers.
     n_rounds : int, default 1000
         Rounds over which ``load`` and ``provisioned`` drift.
     mean_capacities : tuple of float, default (1000.0, 2000.0)
-        Mean units of each resource per server: the totals are this times ``n_servers``, exactly.
+        Mean units of each resource per server; the totals are exactly ``n_servers`` times this.
     resources : tuple of str, default ("CPU", "RAM")
-        Their labels.
+        Labels of the resources.
     spread : float, default 4.0
-        Largest over smallest capacity of a server: drawn evenly in between, each resource by itself. 1 makes all alike.
+        Largest over smallest capacity of a server, drawn uniformly for each resource; 1 makes all equal.
     n_classes : int, optional
-        Servers come in so many configurations, as rows with counts as equal as can be. Default: all differ.
+        Number of configurations of servers, as rows with counts as equal as possible. Default: all differ.
     by_server : bool, default True
-        A user's request is drawn anew on each server row, in the fair shares of that server. Otherwise it is one
-        request for all servers, in fair shares of the mean server; what is dominant then differs by server.
+        Draw a user's request on each server row, in fair shares of that server. Otherwise it is the same on all
+        servers, in fair shares of the mean server; its dominant resource then differs by server.
     dominant : tuple of float, optional
         Probability that a request is dominant in each resource. Default: equal.
     load : float, or path for all resources, or one of them for each, default 0.6
@@ -55,16 +53,14 @@ class RequestRounds:
     user_spread : float between 0 and 1, default 0.3
         Users' factors are spaced evenly from ``1 - user_spread`` to ``1 + user_spread``, the same in all rounds.
     noise : float between 0 and 1, default 0.2
-        Factor of each request, drawn evenly from ``1 - noise`` to ``1 + noise``.
+        Factor of each request, drawn uniformly from ``1 - noise`` to ``1 + noise``.
     other : tuple of float, default (0.2, 1.0)
-        What a request takes of any other resource, as a part of what it takes of its dominant one (both in fair
-        shares), drawn evenly between these two. The default gives dominant groups 0.625 of each server where Fig. 7
-        of Hamzeh et al. shows 0.59 to 0.64.
+        Request of any other resource over that of the dominant one (both in fair shares), drawn uniformly between these
+        two. The default gives dominant groups 0.625 of each server; Fig. 7 of Hamzeh et al. shows 0.59 to 0.64.
     provisioned : float, or path for all resources, or one of them for each, default 1.0
-        Part of the capacity that is there. Requests stay as they are, so where one resource runs short, more requests
-        are dominant in it.
+        Fraction of the capacity that is provided. Requests do not change, so a scarce resource is more often dominant.
     seed : int, default 0
-        The same seed gives the same servers and the same rounds, in whatever order they are asked for.
+        The same seed gives the same servers and rounds, in any order of rounds.
 
     Raises
     ------
@@ -73,13 +69,12 @@ class RequestRounds:
 
     Notes
     -----
-    Hamzeh et al. (2020, section VI) say: two resources, CPU and RAM; server configurations "arbitrarily selected"; no
-    placement constraints; in each iteration users submit tasks "dominated either on CPU or memory"; 4 users on 90
-    servers, 200 on 2,000 with totals of 2e6 CPU and 4e6 RAM, and 400 on 3,000. From iteration 800 on the dominant
-    requests of some users exceed the fair share, and from 700 on RAM runs short because "no more resources are
-    provisioned".
-    They leave open every distribution, the capacities of 90 and 3,000 servers, whether a request differs by server (in
-    their Fig. 1 it does), how heavy requests are, and what the shortage is: all of these are parameters here.
+    Hamzeh et al. (2020, section VI) have two resources, CPU and RAM; server configurations "arbitrarily selected"; no
+    placement constraints; in each iteration tasks "dominated either on CPU or memory"; 4 users on 90 servers, 200 on
+    2,000 with totals of 2e6 CPU and 4e6 RAM, and 400 on 3,000. From iteration 800 on the dominant requests of some
+    users exceed the fair share, and from 700 on RAM runs short because "no more resources are provisioned". They do not
+    give the distributions, the capacities of 90 and 3,000 servers, whether a request differs by server (in their Fig. 1
+    it does), how heavy requests are, and how large the shortage is: these are parameters here.
 
     Examples
     --------
@@ -107,27 +102,27 @@ class RequestRounds:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check(self.n_users, "n_users", 1, math.inf, whole=True)
-        _check(self.n_servers, "n_servers", 1, math.inf, whole=True)
-        _check(self.n_rounds, "n_rounds", 1, math.inf, whole=True)
-        _check(self.spread, "spread", 1, 1e12)
+        require(self.n_users, "n_users", 1, whole=True)
+        require(self.n_servers, "n_servers", 1, whole=True)
+        require(self.n_rounds, "n_rounds", 1, whole=True)
+        require(self.spread, "spread", 1, 1e12)
         if self.n_classes is not None:
-            _check(self.n_classes, "n_classes", 1, self.n_servers, whole=True)
-        _check(self.user_spread, "user_spread", 0, 1)
-        _check(self.noise, "noise", 0, 1)
-        _check(self.seed, "seed", 0, math.inf, whole=True)
+            require(self.n_classes, "n_classes", 1, self.n_servers, whole=True)
+        require(self.user_spread, "user_spread", 0, 1)
+        require(self.noise, "noise", 0, 1)
+        require(self.seed, "seed", 0, whole=True)
         m = len(self.mean_capacities)
         if m == 0 or len(self.resources) != m:
             raise InvalidInstance(f"{m} mean_capacities for {len(self.resources)} resources; give one or more of each")
         for c in self.mean_capacities:
-            _check(c, "mean_capacities", 1e-300, 1e300)
+            require(c, "mean_capacities", 1 / LARGEST, LARGEST)
         if len(self.other) != 2 or not 0 <= self.other[0] <= self.other[1] <= 1:
             raise InvalidInstance(f"other is {self.other}; give two numbers between 0 and 1, the smaller first")
         if self.dominant is not None and (len(self.dominant) != m or min(self.dominant) < 0 or not sum(self.dominant)):
             raise InvalidInstance(f"dominant is {self.dominant}; give {m} numbers >= 0, not all 0")
         if self.user_spread == 1 or self.noise == 1:
             raise InvalidInstance("user_spread and noise of 1 allow requests of nothing; give less than 1")
-        _ = self._loads, self._parts  # so that what is wrong with them is said now
+        _ = self._loads, self._parts  # checked when made
 
     @cached_property
     def _loads(self) -> tuple[tuple[Float, Float], ...]:
@@ -139,13 +134,13 @@ class RequestRounds:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """How many servers each row stands for, shape (n_rows,)."""
+        """Number of servers that each row stands for, shape (n_rows,)."""
         rows = self.n_servers if self.n_classes is None else self.n_classes
         return self.n_servers // rows + (np.arange(rows) < self.n_servers % rows).astype(np.int64)
 
     @cached_property
     def capacities(self) -> Float:
-        """Capacities of each server row before anything drifts, shape (n_rows, n_resources)."""
+        """Capacities of each server row without drift, shape (n_rows, n_resources)."""
         rng = np.random.default_rng(np.random.SeedSequence((self.seed, 0)))
         parts = rng.uniform(1.0, self.spread, (len(self.counts), len(self.resources)))
         return parts * (self.n_servers * np.array(self.mean_capacities) / (self.counts @ parts))
@@ -166,8 +161,14 @@ class RequestRounds:
         ------
         InvalidInstance
             If there is no such round.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.datasets.RequestRounds(n_classes=3).instance(0)
+        Instance(4 users x 2 resources on 90 servers in 3 rows)
         """
-        _check(number, "round", 0, self.n_rounds - 1, whole=True)
+        require(number, "round", 0, self.n_rounds - 1, whole=True)
         rng = np.random.default_rng(np.random.SeedSequence((self.seed, 1, number)))
         m, rows = len(self.resources), len(self.counts)
         shape = (self.n_users, rows if self.by_server else 1)
@@ -178,7 +179,7 @@ class RequestRounds:
         when = number / max(self.n_rounds - 1, 1)
         loads, parts = (_at(path, when) for path in (self._loads, self._parts))
         demands = rng.uniform(*self.other, (*shape, m))
-        # in fair shares, what is not dominant is a part of what is, whatever the loads of the two resources
+        # in fair shares, other resources take a fraction of the dominant one, for all loads of the two
         demands[kind[..., None] == np.arange(m)] = 1.0
         demands *= (heavy * loads[kind])[..., None]
         fair = (self.capacities if self.by_server else np.array(self.mean_capacities)) / self.n_users
@@ -209,8 +210,8 @@ def _path(given: Any, name: str) -> tuple[Float, Float]:
     if not knots or not all(_is_knot(k) for k in knots):
         raise InvalidInstance(f"{name} is {given!r}; give a number or pairs (when, value)")
     for when, value in knots:
-        _check(when, f"{name} (when)", 0, 1)
-        _check(value, f"{name} (value)", 1e-9, 1e9)
+        require(when, f"{name} (when)", 0, 1)
+        require(value, f"{name} (value)", 1e-9, 1e9)
     times = np.array([k[0] for k in knots])
     if (np.diff(times) < 0).any():
         raise InvalidInstance(f"{name} is {given!r}; put its pairs in the order of time")

@@ -1,4 +1,4 @@
-"""Bottleneck fairness: nobody has a justified complaint. A check of any allocation, and a mechanism for one pool."""
+"""Bottleneck fairness: no user has a justified complaint. A check of any allocation, and a mechanism for one pool."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["BottleneckFairness", "BottleneckVerdict", "bottleneck_fairness"]
 
 @dataclass(frozen=True)
 class BottleneckVerdict:
-    """Whether anybody has a justified complaint, and who has the strongest.
+    """The verdict of `bottleneck_fairness`.
 
     Attributes
     ----------
     holds : bool
-        Whether nobody has.
+        Whether no user has a justified complaint.
     witness : str or None
-        The user furthest below its entitlement, where there is one.
+        The user furthest below its entitlement.
     resource : str or None
         The full resource of which that user has the largest share; None if it uses no full resource.
     best_share : float
         Its share of that resource; 0 without one.
     entitlement : float
-        What it is entitled to of it: ``w_j / sum w``.
+        Its entitlement ``w_j / sum w``.
     """
 
     holds: bool
@@ -50,35 +50,34 @@ class BottleneckVerdict:
 
 
 def bottleneck_fairness(allocation: Allocation, tolerance: float = 1e-6) -> BottleneckVerdict:
-    """Check that each user has all it asked for, or its entitlement of some full resource that it uses.
+    """Check that each user reaches its task limit, or has its entitlement of some full resource that it uses.
 
-    "No justified complaints" of Dolev, Feitelson, Halpern, Kupferman and Linial (ITCS 2012): entitlements are
-    ``w_j / sum w``, and all that a user asks for is its task limit.
+    "No justified complaints" of Dolev et al. (2012), with entitlements ``w_j / sum w``.
 
     Parameters
     ----------
     allocation : Allocation
-        On one pool (or identical servers); of anybody. Its tasks are looked at, nothing else.
+        An allocation of any mechanism on one pool or identical servers, of which only the tasks are used.
     tolerance : float, default 1e-6
-        Relative: of a capacity that counts as full, of a limit that counts as reached, and of an entitlement.
+        Relative tolerance of full capacities, reached limits, and entitlements.
 
     Returns
     -------
     BottleneckVerdict
+        With ``holds`` and the user with the strongest complaint.
 
     Raises
     ------
     OutOfDomain
-        On several different servers, where the notion has no one meaning.
+        On several different servers, where the notion is not defined.
 
     Examples
     --------
-    DRF gives both users a dominant share of 0.6; but the second's is of a resource that is not full:
+    DRF gives both users a dominant share of 0.6, but that of the second is of a resource that is not full:
 
     >>> import fairopt as fo
-    >>> from fairopt.policies.bottleneck import bottleneck_fairness
     >>> cluster = fo.Instance([[0, 1], [1, 1]], [4, 6], users=["a", "b"], resources=["cpu", "memory"])
-    >>> print(bottleneck_fairness(fo.DRF().allocate(cluster)))
+    >>> print(fo.bottleneck_fairness(fo.DRF().allocate(cluster)))
     user 'b' has 0.4 of 'memory', is entitled to 0.5 of one, and asks for more
     """
     instance = allocation.instance
@@ -99,42 +98,34 @@ def bottleneck_fairness(allocation: Allocation, tolerance: float = 1e-6) -> Bott
 
 @dataclass(frozen=True)
 class BottleneckFairness:
-    """A bottleneck-fair allocation of one pool: weighted Nash welfare, and the check.
+    """A bottleneck-fair allocation of one pool, by weighted Nash welfare and the check `bottleneck_fairness`.
 
-    At its optimum each user's tasks cost, at the prices of resources, its weight ``w_j`` (less if it is at its limit),
-    and what everybody pays adds up to the prices of the full resources, so these are at most ``sum w``. So a user below
-    its limit cannot hold less than ``w_j / sum w`` of every full resource that it pays for, or it would have paid less
-    than ``w_j`` (Gutman and Nisan, "Fair allocation without trade", AAMAS 2012).
+    At the optimum each user's tasks cost its weight ``w_j`` at the prices of resources (less if it is at its limit), so
+    the prices of the full resources add up to at most ``sum w``. A user below its limit with less than ``w_j / sum w``
+    of every full resource that it pays for would pay less than ``w_j`` (Gutman and Nisan 2012).
 
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.policies.bottleneck import BottleneckFairness
-    >>> BottleneckFairness().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks.round(6)
+    >>> fo.BottleneckFairness().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks.round(6)
     array([ 2.5, 12.5])
     """
 
     @property
     def name(self) -> str:
-        """For tables and messages."""
+        """Name in tables and messages."""
         return "bottleneck fairness"
 
     def allocate(
-        self,
-        instance: Instance,
-        *,
-        method: str = "auto",
-        solver: str | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> Allocation:
-        """Maximise weighted Nash welfare, and check that nobody has a justified complaint.
+        self, instance: Instance, *, method: str = "auto", solver: str | None = None,
+        solver_options: Mapping[str, Any] | None = None, time_limit: float | None = None, verbose: bool = False,
+    ) -> Allocation:  # fmt: skip
+        """Maximise weighted Nash welfare, and check that no user has a justified complaint.
 
         Parameters
         ----------
         instance : Instance
-            Users and one pool, or identical servers.
+            Users on one pool, or on identical servers.
         method, solver, solver_options, time_limit, verbose
             As in `Policy.allocate`.
 
@@ -148,15 +139,14 @@ class BottleneckFairness:
         OutOfDomain
             On several different servers; use ``.pooled()``.
         NotCertified
-            If Nash welfare cannot be certified, or the check does not agree (a solver's answer may be within 1e-6 of
-            the best value and further off in tasks).
+            If Nash welfare cannot be certified, or the check fails (an answer within 1e-6 of the best value may be
+            further off in tasks).
 
         Examples
         --------
         >>> import fairopt as fo
-        >>> from fairopt.policies.bottleneck import BottleneckFairness, bottleneck_fairness
-        >>> a = BottleneckFairness().allocate(fo.Instance([[1, 0], [1, 1]], [1, 1], weights=[1, 3]))
-        >>> bottleneck_fairness(a).holds
+        >>> a = fo.BottleneckFairness().allocate(fo.Instance([[1, 0], [1, 1]], [1, 1], weights=[1, 3]))
+        >>> fo.bottleneck_fairness(a).holds
         True
         """
         require_instance(instance)
@@ -179,6 +169,6 @@ class BottleneckFairness:
 def _require_pool(instance: Instance) -> None:
     if instance.merged().n_servers > 1:
         raise OutOfDomain(
-            f"bottleneck fairness is a notion for one pool, and {instance!r} has servers that differ; "
-            "use instance.pooled() to take the walls between them away"
+            f"bottleneck fairness is defined for one pool, and {instance!r} has servers that differ; "
+            "use instance.pooled()"
         )

@@ -1,4 +1,4 @@
-"""Notions that share out bundles, resource by resource: MLF-DRS, FFMRA and H-FFMRA."""
+"""Notions that share out each resource by itself: MLF-DRS, FFMRA and H-FFMRA."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ __all__ = ["FFMRA", "HFFMRA", "MLFDRS"]
 
 
 def MLFDRS(growth: str = "proportional") -> Policy:
-    """MLF-DRS: every server's resources shared out in proportion to bases (Hamzeh et al. 2019, Algorithm 1).
+    """MLF-DRS: each server's resources in proportion to bases (Hamzeh et al. 2019, Algorithm 1).
 
     Parameters
     ----------
     growth : {"proportional", "equal"}, default "proportional"
-        How what the bases leave over is handed out; see `FairShareBase`.
+        How the remainder is shared out, as in `FairShareBase`.
 
     Returns
     -------
     Policy
-        Whose ``Allocation.bundles`` is the answer; ``tasks`` are what those bundles can run.
+        It decides `Allocation.bundles`; tasks are those that bundles have room for.
 
     Examples
     --------
@@ -35,18 +35,19 @@ def MLFDRS(growth: str = "proportional") -> Policy:
 
 
 def FFMRA(units: str = "share") -> Policy:
-    """FFMRA: MLF-DRS inside dominant and non-dominant groups, each with its part of a server (Hamzeh et al. 2019).
+    """MLF-DRS inside dominant and non-dominant groups, each with its part of a server (Hamzeh et al. 2019, FFMRA).
 
-    On several servers each is looked at alone; see `HFFMRA` for groups that add up over the whole cluster.
+    On several servers each by itself; `HFFMRA` adds groups up over the whole cluster.
 
     Parameters
     ----------
     units : {"share", "raw"}, default "share"
-        See `GlobalAggregateResource`.
+        Units of the sums of requests, as in `GlobalAggregateResource`.
 
     Returns
     -------
     Policy
+        It decides `Allocation.bundles`; tasks are those that bundles have room for.
 
     Examples
     --------
@@ -64,12 +65,12 @@ def HFFMRA(units: str = "share") -> Policy:
     Parameters
     ----------
     units : {"share", "raw"}, default "share"
-        See `GlobalAggregateResource`; the paper adds up raw units, which changes with GB or MB.
+        Units of the sums of requests, as in `GlobalAggregateResource`; the paper takes raw ones.
 
     Returns
     -------
     Policy
-        Whose ``Allocation.bundles`` is the answer; ``tasks`` are what those bundles can run.
+        It decides `Allocation.bundles`; tasks are those that bundles have room for.
 
     Examples
     --------

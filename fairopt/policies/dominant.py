@@ -12,10 +12,9 @@ __all__ = ["DRF", "DRFH", "KDF", "TSF"]
 
 
 def DRF() -> Policy:
-    """Dominant Resource Fairness: leximin of dominant shares (Ghodsi et al., NSDI 2011).
+    """Dominant Resource Fairness: leximin of dominant shares per weight (Ghodsi et al. 2011).
 
-    With weights and task limits as the instance has them. On several servers shares are of total capacity, which
-    makes it DRFH.
+    On several servers shares are of total capacity, as in `DRFH`.
 
     Returns
     -------
@@ -36,11 +35,11 @@ def KDF(k: int = 2, rank_weights: Any = None, short: str = "refuse") -> Policy:
     Parameters
     ----------
     k : int, default 2
-        2 is 2-DF, 1 is DRF.
+        Number of ratios: 2 is 2-DF, 1 is DRF.
     rank_weights : sequence of float, sequence of those by user, or dict of those by user, optional
-        A factor for each rank; only their product matters, so weights common to all users do nothing.
+        Factors of the ratios; only their product matters, so factors common to all users change nothing.
     short : {"refuse", "positive"}, default "refuse"
-        What to do with users of fewer than k resources; see `KDominantShare`.
+        For users of fewer than k resources: raise `OutOfDomain`, or multiply their positive ratios only.
 
     Returns
     -------
@@ -56,9 +55,9 @@ def KDF(k: int = 2, rank_weights: Any = None, short: str = "refuse") -> Policy:
 
 
 def DRFH() -> Policy:
-    """DRF on several servers: leximin of global dominant shares (Wang, Liang and Li, TPDS 2015).
+    """DRF on several servers: leximin of global dominant shares (Wang, Liang and Li 2015).
 
-    The same blocks as `DRF`, under the name used for heterogeneous servers.
+    The blocks of `DRF`, under the name for heterogeneous servers.
 
     Returns
     -------
@@ -75,9 +74,9 @@ def DRFH() -> Policy:
 
 
 def TSF() -> Policy:
-    """Task Share Fairness: leximin of tasks relative to the whole cluster alone (Wang, Li, Liang, Li, ICDCS 2016).
+    """Task Share Fairness: leximin of tasks relative to the whole cluster alone (Wang, Li, Liang and Li 2016).
 
-    Placement constraints do not count in what a user could run alone.
+    The tasks alone ignore placement constraints, as in `StandAloneShare`.
 
     Returns
     -------

@@ -1,8 +1,9 @@
-"""Blocks from text: what their repr prints, read back without executing anything."""
+"""Blocks from the text of their repr, without executing it."""
 
 from __future__ import annotations
 
 import ast
+import warnings
 from typing import Any
 
 from fairopt.blocks import bundles, constraints, efficiency, objectives, shares
@@ -25,7 +26,7 @@ MECHANISMS: dict[str, Any] = {kind.__name__: kind for kind in (BottleneckFairnes
 def parse_policy(text: str) -> Policy:
     """A policy from text such as ``AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())``.
 
-    An objective, or a whole ``Policy(..., constraints=[...])``; `InvalidBlock` for all but blocks, numbers and algebra.
+    An objective, or a whole ``Policy(..., constraints=[...])``; `InvalidBlock` for anything else.
 
     Examples
     --------
@@ -37,7 +38,7 @@ def parse_policy(text: str) -> Policy:
         return Policy(value, name=text.strip())
     if not isinstance(value, Policy):
         raise InvalidBlock(
-            f"{_cut(text)!r} is no objective and no policy; write one such as AlphaFair(1) or DRF's name, drf"
+            f"{_cut(text)!r} is not an objective or a policy; write one such as AlphaFair(1), or the name drf"
         )
     return value
 
@@ -57,7 +58,7 @@ def parse_constraint(text: str) -> constraints.Constraint:
 
 
 def mechanism_or_text(text: str) -> Any:
-    """The policy or other mechanism that a repr names, or the text itself where it holds what is not fairopt's."""
+    """The policy or other mechanism of a repr, or the text itself where that is not only of fairopt's blocks."""
     try:
         value = _read(text)
     except FairoptError:
@@ -68,20 +69,23 @@ def mechanism_or_text(text: str) -> Any:
 
 
 def _read(text: str) -> Any:
-    """What text stands for; `InvalidBlock` where it is anything but blocks, mechanisms, numbers and their algebra."""
+    """The value of text; `InvalidBlock` for anything but blocks, mechanisms, numbers and their algebra."""
     shown = _cut(text)
     try:
         if len(text) > 20_000:
             raise ValueError(f"{len(text):,} letters")
-        return _value(ast.parse(text.strip(), mode="eval").body, shown)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of Python, as for "1and 2"
+            tree = ast.parse(text.strip(), mode="eval")
+        return _value(tree.body, shown)
     except InvalidBlock:
         raise
     except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
-        raise InvalidBlock(f"{shown!r} cannot be read as blocks ({error})") from error
+        raise InvalidBlock(f"{shown!r} cannot be read as blocks ({error}); write one such as AlphaFair(1)") from error
 
 
 def _cut(text: str) -> str:
-    """As much of a text as a message holds."""
+    """The beginning of a text, for messages."""
     return text if len(text) <= 120 else text[:120] + "..."
 
 
@@ -111,7 +115,7 @@ def _value(node: ast.AST, text: str) -> Any:
             return left >= right
     if isinstance(node, ast.Call):
         return _call(node, text)
-    raise InvalidBlock(f"{_shown(node)} in {text!r} is no block and no number")
+    raise InvalidBlock(f"{_shown(node)} in {text!r} is not a block or a number; write blocks such as AlphaFair(1)")
 
 
 def _call(node: ast.Call, text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Each server to itself: a policy for one pool on every server."""
+"""A policy for one pool on each server by itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Bool = NDArray[np.bool_]
 
 
 class _Answers(NamedTuple):
-    """Tasks (n_users, n_classes) of one server of each class, what was certified of them, and what was tried."""
+    """Tasks, (n_users, n_classes), of one server of each class, with certificates and attempts."""
 
     tasks: Float
     parts: Sequence[Certificate | MeasuredPart]
@@ -44,31 +44,30 @@ class _Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class NaivePerServer:
-    """A policy for one pool on each server alone; tasks are added up.
+    """A policy for one pool on each server by itself; tasks are added up.
 
-    Each server serves the users who may run there as if there were no other: by their weights, without task limits,
-    with shares of its own capacity. A user whose tasks then exceed its task limit is cut down to it, on all servers
-    alike, and what that frees is left over. Users with a task limit of 0 are left out everywhere. Where a constraint
-    speaks of entitlements (`SharingIncentive`), they are relative to all users of the instance.
+    Each server is shared out among the users who may run there, with their weights, without task limits, and in shares
+    of its own capacity. The tasks of a user above its task limit are cut down to it, on all servers alike, and what
+    that frees is left over. Users with a task limit of 0 are left out. Weights in constraints (`SharingIncentive`) are
+    relative to all users of the instance.
 
     Parameters
     ----------
     policy : Policy or other mechanism
-        What each server does.
+        The policy of each server.
 
     Raises
     ------
     InvalidBlock
-        If it is no policy.
+        If ``policy`` is not a policy.
 
     Examples
     --------
     The example of Hamzeh et al. (2020):
 
     >>> import fairopt as fo
-    >>> from fairopt.policies.per_server import NaivePerServer
     >>> cluster = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]])
-    >>> NaivePerServer(fo.DRF()).allocate(cluster).tasks.round(3)
+    >>> fo.NaivePerServer(fo.DRF()).allocate(cluster).tasks.round(3)
     array([5.222, 3.389])
     """
 
@@ -80,20 +79,14 @@ class NaivePerServer:
 
     @property
     def name(self) -> str:
-        """For tables and messages."""
+        """Name in tables and messages."""
         return f"{label(self.policy)} per server"
 
     def allocate(
-        self,
-        instance: Instance,
-        *,
-        method: str = "auto",
-        solver: str | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> Allocation:
-        """Solve each server on its own, identical ones once, and prove every answer.
+        self, instance: Instance, *, method: str = "auto", solver: str | None = None,
+        solver_options: Mapping[str, Any] | None = None, time_limit: float | None = None, verbose: bool = False,
+    ) -> Allocation:  # fmt: skip
+        """Solve each server by itself, identical ones once, and prove every answer.
 
         Parameters
         ----------
@@ -101,7 +94,7 @@ class NaivePerServer:
             Users and servers.
         method, solver, solver_options, verbose
             For the policy on each server, as in `Policy.allocate`. With any of them, and for policies that
-            `allocate_many` does not take, servers are solved one by one instead of in step.
+            `allocate_many` does not take, servers are solved one by one instead of together.
         time_limit : float, optional
             Seconds for all servers together.
 
@@ -109,22 +102,21 @@ class NaivePerServer:
         -------
         Allocation
             The gap of its certificate is the largest of all servers; the violation is measured on the whole. Its
-            objective is the policy's, of the tasks in total and shares of total capacity (total tasks for a mechanism
-            without an objective). It has no prices.
+            objective is the policy's, of total tasks and shares of total capacity (for a mechanism without an
+            objective, the number of tasks). It has no prices.
 
         Raises
         ------
         NotCertified
-            If some server's answer could not be proved right.
+            If the answer of a server could not be proved right.
         FairoptError
-            Whatever the policy raises on a server, which the message names.
+            If the policy raises it on a server; the message names the server.
 
         Examples
         --------
         >>> import fairopt as fo
-        >>> from fairopt.policies.per_server import NaivePerServer
         >>> cluster = fo.Instance([[1, 2], [2, 1]], [[6, 6], [4, 2]], counts=[10, 1], task_limits=[5, None])
-        >>> NaivePerServer(fo.FDS(2)).allocate(cluster).tasks.round(3)
+        >>> fo.NaivePerServer(fo.FDS(2)).allocate(cluster).tasks.round(3)
         array([ 5., 21.])
         """
         begun = time.perf_counter()
@@ -133,7 +125,7 @@ class NaivePerServer:
             raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
         deadline = np.inf if time_limit is None else begun + time_limit
         given = accepted(self.policy, method=method, solver=solver, solver_options=solver_options, verbose=verbose)
-        # what is not fairopt's may tell servers apart that are alike in numbers
+        # users' own blocks may distinguish servers of equal numbers
         alike = all(map(is_ours, blocks_within(tuple(vars(self.policy).values())))) and is_ours(self.policy)
         classes = instance.server_classes if alike else np.arange(instance.n_servers)
         first = np.unique(classes, return_index=True)[1]
@@ -160,10 +152,10 @@ class NaivePerServer:
         return allocation
 
     def _in_step(self, instance: Instance, first: Int, takes_part: Bool, deadline: float) -> _Answers | None:
-        """All servers at once; None where that is not for this policy, or some server has no answer."""
+        """All servers at once; None for policies that a batch does not take, or if a server has no answer."""
         objective = getattr(self.policy, "objective", None)
         if objective is None or any(_by_label(share) for share in objective.share_blocks()):
-            return None  # a batch does not know labels
+            return None  # a batch has no labels
 
         def watch(what: str, done: int | None, of: int | None) -> None:
             if time.perf_counter() > deadline:
@@ -181,7 +173,7 @@ class NaivePerServer:
                     self.policy, demands, instance.capacities[first], weights=instance.weights, task_limits=limits
                 )
         except (InvalidBlock, InvalidInstance, OutOfDomain):
-            return None  # one by one, errors name the user and the server
+            return None  # solved one by one, errors name the user and the server
         failed = np.flatnonzero(~found.ok)
         part = MeasuredPart(float(found.gap.max()), float(found.violation.max()), found.method)
         return _Answers(found.tasks.T, [part], (), int(failed[0]) if len(failed) else None)
@@ -222,7 +214,7 @@ class NaivePerServer:
         return _Answers(tasks, proofs, tuple(tried), failed if proofs else None, bundles)
 
     def _value(self, instance: Instance, tasks: Float, bundles: Float | None) -> float:
-        """The policy's objective of the whole."""
+        """The policy's objective at all tasks."""
         part = instance.task_limits > 0
         objective = getattr(self.policy, "objective", None)
         if objective is None or not part.any():
@@ -239,7 +231,7 @@ def _by_label(share: Share) -> bool:
 
 
 def _alone(instance: Instance, s: int, users: Int) -> Instance:
-    """One server of a row with those who run there, without limits; numbers given for all users still fit."""
+    """One server of a row with chosen users, without limits; values given for all users still fit."""
     demands = instance.demands[users] if instance.demands.ndim == 2 else instance.demands[users, s]
     alone = Instance(
         demands, instance.capacities[s], weights=instance.weights[users], resources=instance.resources,
@@ -250,12 +242,12 @@ def _alone(instance: Instance, s: int, users: Int) -> Instance:
 
 
 def _on(attempt: Try, server: str) -> Try:
-    """The same attempt, which says where."""
+    """The same attempt, with the server in its message."""
     where = f"on server {server!r}"
     return replace(attempt, message=f"{attempt.message}, {where}" if attempt.message else where)
 
 
 def _on_server(error: FairoptError, instance: Instance, s: int) -> FairoptError:
-    """The same error, which says where."""
+    """The same error, with the server in its message."""
     error.args = (f"on server {instance.servers[s]!r} alone: {error}", *error.args[1:])
     return error

@@ -1,4 +1,4 @@
-"""PS-DSF: a notion for several servers that no single objective defines."""
+"""PS-DSF: a notion for several servers that is not the optimum of one objective."""
 
 from __future__ import annotations
 
@@ -20,32 +20,29 @@ __all__ = ["PSDSF"]
 
 @dataclass(frozen=True)
 class PSDSF:
-    """Per-Server Dominant-Share Fairness (Khamse-Ashari, Lambadaris, Kesidis, Urgaonkar and Zhao, ICC 2017).
+    """Per-Server Dominant-Share Fairness (Khamse-Ashari et al. 2017).
 
-    User j's virtual share on server s is ``v_js = x_j / gamma_js``, where ``x_j`` counts its tasks everywhere and
-    ``gamma_js = min_i C_si / d_jsi`` is what it could run there alone. An allocation is PS-DSF if no ``x_js`` can rise
-    without lowering some ``x_ks`` with ``v_ks / w_k <= v_js / w_j`` (arXiv 1611.00404). On one pool it is `DRF`.
+    User j's virtual share on server s is ``v_js = x_j / gamma_js``, where ``x_j`` are its tasks on all servers and
+    ``gamma_js = min_i C_si / d_jsi`` those that it could run alone on s. An allocation is PS-DSF if no ``x_js`` can
+    rise without lowering some ``x_ks`` with ``v_ks / w_k <= v_js / w_j``. On one pool it is `DRF`.
 
-    A row of q identical servers is treated as q servers treated alike. With task limits there may be several such
-    allocations, since it does not matter where a user at its limit runs, and now and then there are without; which of
-    them is found does not depend on the order of users or servers, save where servers are equally useful.
-
-    What somebody could still gain is measured as a part of all its tasks, so a server that is tiny beside the others
-    may be left idle within the tolerance.
+    Identical servers of a row are treated alike. There may be several such allocations, mainly with task limits; the
+    one found does not depend on the order of users or servers, except where servers are equally useful. Possible gains
+    are measured relative to all tasks of a user, so a server that is tiny beside the others may be left idle within the
+    tolerance.
 
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.policies.psdsf import PSDSF
     >>> cluster = fo.Instance([[1, 2], [2, 1]], [[6, 6], [4, 2]])
-    >>> PSDSF().allocate(cluster).tasks_by_server.round(3)
+    >>> fo.PSDSF().allocate(cluster).tasks_by_server.round(3)
     array([[2.667, 0.   ],
            [0.667, 2.   ]])
     """
 
     @property
     def name(self) -> str:
-        """For tables and messages."""
+        """Name in tables and messages."""
         return "PS-DSF"
 
     def allocate(self, instance: Instance, *, time_limit: float | None = None) -> Allocation:
@@ -61,22 +58,20 @@ class PSDSF:
         Returns
         -------
         Allocation
-            The gap of its certificate is the largest fraction of its tasks by which anybody could still rise on any
-            server without taking from others at its level or below
-            (`fairopt.proofs.psdsf.largest_gain`, which knows the data and the tasks only). Its objective is
-            the smallest virtual share per weight. It has no prices.
+            The gap of its certificate is the largest fraction of its tasks by which a user could still rise on a server
+            without taking from users at its level or below, computed from the instance and the tasks alone. Its
+            objective is the smallest virtual share per weight. It has no prices.
 
         Raises
         ------
         NotCertified
-            If the search did not come near enough: on none of 16,000 random small clusters, and on 5 of 11,700 with
-            demands over twelve decades.
+            If the search did not converge: on none of 16,000 random small clusters, and on 5 of 11,700 with demands
+            over twelve decades.
 
         Examples
         --------
         >>> import fairopt as fo
-        >>> from fairopt.policies.psdsf import PSDSF
-        >>> PSDSF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).certificate.ok
+        >>> fo.PSDSF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).certificate.ok
         True
         """
         begun = time.perf_counter()

@@ -29,7 +29,7 @@ GROUP = "fairopt.policies"
 
 @dataclass(frozen=True)
 class Notion:
-    """An entry of the registry: short name, parameters, what it is, and how to make it."""
+    """An entry of the registry: short name, parameters, a summary, and the function that makes it."""
 
     name: str
     parameters: str
@@ -38,18 +38,18 @@ class Notion:
 
 
 def known_policies() -> dict[str, Notion]:
-    """All policies known by short name: fairopt's own and those of installed packages.
+    """All policies known by short name: fairopt's own, and the entry points ``fairopt.policies`` of installed packages.
 
     Returns
     -------
     dict of str to Notion
-        Packages add theirs by entry points in the group ``fairopt.policies``.
+        Each with ``name``, ``parameters``, ``summary`` and ``make(**parameters)``.
 
     Examples
     --------
     >>> import fairopt as fo
-    >>> "drf" in fo.known_policies()
-    True
+    >>> fo.known_policies()["kdf"].make(k=3)
+    Policy(Leximin(KDominantShare(3)), name='3-DF')
     """
     own: dict[str, Callable[..., Any]] = {
         "drf": DRF, "2df": _two_df, "kdf": KDF, "drfh": DRFH, "tsf": TSF, "fds": FDS, "gfj": GFJ,
@@ -109,7 +109,7 @@ def _two_df() -> Policy:
 
 
 def _per_server(policy: str = "drf") -> NaivePerServer:
-    """A policy on each server alone, tasks added up: what Hamzeh et al. (2020) compare with."""
+    """A policy on each server by itself, the baseline of Hamzeh et al. (2020)."""
     return NaivePerServer(named_policy(policy))
 
 
@@ -127,11 +127,7 @@ def _loader(point: Any) -> Callable[..., Any]:
             found = point.load()
         except (ImportError, AttributeError) as error:
             raise InvalidBlock(f"policy {point.name!r} of an installed package cannot be loaded: {error}") from error
-        if hasattr(found, "allocate") and not isinstance(found, type):
-            if parameters:
-                raise TypeError(f"got {', '.join(parameters)}")
-            return _as_policy(found, point.name)
-        return _as_policy(found(**parameters) if callable(found) else found, point.name)
+        return _as_policy(found, point.name, parameters)
 
     return make
 
@@ -141,7 +137,7 @@ def _made(notion: Notion, rest: str, text: str) -> Any:
     for word in filter(None, (w.strip() for w in _split(rest))):
         key, equals, value = word.partition("=")
         if not equals:
-            raise InvalidBlock(f"{text!r}: {word!r} is no parameter; write {notion.name}:name=value,name=value")
+            raise InvalidBlock(f"{text!r}: {word!r} is not a parameter; write {notion.name}:name=value,name=value")
         if not value.strip():
             raise InvalidBlock(f"{text!r}: {key.strip()} has no value; write {notion.name}:{key.strip()}=2, say")
         parameters[key.strip()] = _number(value.strip())
@@ -183,26 +179,18 @@ def _imported(module: str, name: str, text: str, known: dict[str, Notion]) -> An
         raise InvalidBlock(f"{text!r}: no file {module!r}; give the path of a Python file") from error
     except ModuleNotFoundError as error:
         raise InvalidBlock(f"{text!r}: cannot import {module!r} ({error}); {nearest(module, known)}") from error
-    except Exception as error:  # whatever the user's own file raises when it runs
+    except Exception as error:  # raised by the user's own file
         raise InvalidBlock(f"{text!r}: {module!r} fails when imported: {type(error).__name__}: {error}") from error
     if not hasattr(loaded, name):
         there = [
             k for k, v in vars(loaded).items() if not k.startswith("_") and (hasattr(v, "allocate") or callable(v))
         ]
         raise InvalidBlock(f"{text!r}: {module!r} has no {name!r}; {nearest(name, there)}")
-    found = getattr(loaded, name)
-    if callable(found) and (isinstance(found, type) or not hasattr(found, "allocate")):
-        try:
-            found = found()
-        except TypeError as error:
-            raise InvalidBlock(
-                f"{text!r}: {name} cannot be called without arguments ({error}); give a made policy"
-            ) from error
-    return _as_policy(found, text)
+    return _as_policy(getattr(loaded, name), text, {})
 
 
 def _from_file(path: Path) -> Any:
-    """A module from a file, whatever other modules are called."""
+    """A module from a file, under a name of its own."""
     if not path.is_file():
         raise FileNotFoundError(path)
     spec = importlib.util.spec_from_file_location(f"_policy_file_{abs(hash(path.resolve()))}", path)
@@ -214,7 +202,7 @@ def _from_file(path: Path) -> Any:
 
 
 def _from_folder(module: str) -> Any:
-    """A module by name, also from the folder one is in, as `python -m` finds it."""
+    """A module by name, also from the current folder, as `python -m` finds it."""
     folder = str(Path.cwd())
     sys.path.insert(0, folder)
     try:
@@ -223,11 +211,19 @@ def _from_folder(module: str) -> Any:
         sys.path.remove(folder)
 
 
-def _as_policy(found: Any, text: str) -> Any:
+def _as_policy(found: Any, text: str, parameters: dict[str, Any]) -> Any:
+    """A policy from a policy, an objective, or a class or function that makes one."""
+    if callable(found) and (isinstance(found, type) or not hasattr(found, "allocate")):
+        try:
+            found = found(**parameters)
+        except TypeError as error:
+            raise InvalidBlock(f"{text!r} cannot be called ({error}); give a policy, or other parameters") from error
+    elif parameters:
+        raise InvalidBlock(f"{text!r} takes no parameters; leave out {', '.join(parameters)}")
     if hasattr(found, "allocate"):
         if isinstance(found, Policy) and found.name is None:
             return Policy(found.objective, found.constraints, name=text.rpartition(":")[2])
         return found
     if type(found).__name__ in BLOCKS or hasattr(found, "expression"):
         return Policy(found, name=text.rpartition(":")[2])
-    raise InvalidBlock(f"{text!r} is {type(found).__name__}, no policy; give something with .allocate(instance)")
+    raise InvalidBlock(f"{text!r} is {type(found).__name__}, not a policy; give something with .allocate(instance)")

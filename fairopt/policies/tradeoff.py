@@ -17,9 +17,9 @@ def FDS(alpha: float | None = None, *, beta: float | None = None, lam: float | N
     Parameters
     ----------
     alpha : float, optional
-        alpha-fairness on dominant shares, the edge ``lam = (1-beta)/beta`` of the family.
+        alpha-fairness, the edge ``lam = (1-beta)/beta`` of the family.
     beta, lam : float, optional
-        The type of fairness and the emphasis on efficiency, instead of alpha.
+        Type of fairness and emphasis on efficiency, instead of alpha; see `FairnessEfficiency`.
 
     Returns
     -------
@@ -35,14 +35,14 @@ def FDS(alpha: float | None = None, *, beta: float | None = None, lam: float | N
 
 
 def GFJ(alpha: float | None = None, *, beta: float | None = None, lam: float | None = None) -> Policy:
-    """Generalized Fairness on Jobs: the same family on numbers of tasks (Joe-Wong et al. 2013, eq. 7).
+    """Generalized Fairness on Jobs: the family of `FDS` on numbers of tasks (Joe-Wong et al. 2013, eq. 7).
 
     Parameters
     ----------
     alpha : float, optional
-        alpha-fairness on numbers of tasks.
+        alpha-fairness, the edge ``lam = (1-beta)/beta`` of the family.
     beta, lam : float, optional
-        The type of fairness and the emphasis on efficiency, instead of alpha.
+        Type of fairness and emphasis on efficiency, instead of alpha; see `FairnessEfficiency`.
 
     Returns
     -------
@@ -60,16 +60,16 @@ def GFJ(alpha: float | None = None, *, beta: float | None = None, lam: float | N
 def PNormFairness(
     p: float, alpha: float | None = None, *, beta: float | None = None, lam: float | None = None
 ) -> Policy:
-    """The same family on the p-norm of each user's ratios (Joe-Wong et al. 2013, eq. 19, without units).
+    """The family of `FDS` on p-norms of users' demand/capacity ratios (after Joe-Wong et al. 2013, eq. 19).
 
     Parameters
     ----------
     p : float
-        Infinity is FDS, 0 is GFJ.
+        At least 0: infinity is FDS, 0 is GFJ.
     alpha : float, optional
-        alpha-fairness on p-norm shares.
+        alpha-fairness, the edge ``lam = (1-beta)/beta`` of the family.
     beta, lam : float, optional
-        The type of fairness and the emphasis on efficiency, instead of alpha.
+        Type of fairness and emphasis on efficiency, instead of alpha; see `FairnessEfficiency`.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def PNormFairness(
 
 
 def NoFairness() -> Policy:
-    """Most tasks, no fairness: maximise the number of tasks (NFC of Jiang and Wu 2021, sec. 6.1.1).
+    """The largest number of tasks, without fairness (NFC of Jiang and Wu 2021, sec. 6.1.1).
 
     Returns
     -------
@@ -102,9 +102,10 @@ def NoFairness() -> Policy:
 
 
 def NashWelfare() -> Policy:
-    """Weighted Nash welfare: the product of tasks to the power of the weights; CEEI with equal incomes.
+    """Weighted Nash welfare: the largest product of tasks to the power of the weights.
 
-    alpha = 1 on any share has this optimum, since shares are multiples of tasks.
+    The optimum of alpha = 1 on any share, since shares are multiples of tasks (Joe-Wong et al. 2013), and of a
+    competitive equilibrium from incomes equal to the weights.
 
     Returns
     -------

@@ -250,5 +250,5 @@ def test_any_words_are_a_policy_or_an_error_of_ours(text):
 )  # fmt: skip
 def test_mechanisms_are_read_back_from_their_repr(mechanism):
     assert mechanism_or_text(repr(mechanism)) == mechanism
-    with pytest.raises(fo.InvalidBlock, match="no policy"):
+    with pytest.raises(fo.InvalidBlock, match="not an objective or a policy"):
         parse_policy(repr(mechanism))

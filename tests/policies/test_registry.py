@@ -62,7 +62,7 @@ def test_the_registry_tells_the_parameters_of_each_notion():
         ("zzz", "known: drf, 2df"),
         ("", "known: drf"),
         (":", "known: drf"),
-        ("kdf:3", "'3' is no parameter; write kdf:name=value"),
+        ("kdf:3", "'3' is not a parameter; write kdf:name=value"),
         ("kdf:q=3", "'q'.*it takes k=2, rank_weights"),
         ("drf:k=2", "'k'.*takes no parameters"),
         ("2df:k=3", "'k'.*takes no parameters"),
@@ -81,8 +81,8 @@ def test_the_registry_tells_the_parameters_of_each_notion():
         ("nosuch:DRF", "cannot import 'nosuch'"),
         ("nosuch.module:DRF", r"cannot import 'nosuch\.module'"),
         ("fairopt:DRFX", "'fairopt' has no 'DRFX'; did you mean 'DRF'"),
-        ("math:pi", "is float, no policy"),
-        ("os:getcwd", "no policy"),
+        ("math:pi", "is float, not a policy"),
+        ("os:getcwd", "not a policy"),
         ("os:kill", "no policy|takes|argument"),
     ],
 )
@@ -154,8 +154,8 @@ def test_a_class_with_allocate_is_made_before_it_is_used(tmp_path):
     ("name", "message"),
     [
         ("MINEE", "has no 'MINEE'; did you mean 'MINE'"),
-        ("NUMBER", "int, no policy"),
-        ("gives_three", "int, no policy"),
+        ("NUMBER", "int, not a policy"),
+        ("gives_three", "int, not a policy"),
         ("needs", "alpha"),
     ],
 )

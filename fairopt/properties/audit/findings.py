@@ -48,6 +48,13 @@ class Witness:
         How it was verified.
     changed : Instance or None
         The instance after a user has left or a capacity has grown, for monotonicity.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> witness = fo.audit(fo.NoFairness(), "sharing-incentive", max_examples=40)["si"].witness
+    >>> fo.check(fo.NoFairness().allocate(witness.instance))["si"].holds
+    False
     """
 
     instance: Instance
@@ -119,6 +126,13 @@ class Finding:
         Number of instances that seemed to break the property, but could not be verified.
     unconfirmed : tuple of Unconfirmed
         Some of them.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> finding = fo.audit(fo.NoFairness(), "sharing-incentive", max_examples=40)["si"]
+    >>> finding.property, finding.verdict
+    ('sharing-incentive', 'refuted')
     """
 
     property: str
@@ -202,6 +216,13 @@ class AuditReport(ByProperty[Finding]):
         Seed of the random instances and reports.
     stopped : bool
         Whether Ctrl-C came before or between properties.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> report = fo.audit(fo.NoFairness(), ["sharing-incentive", "envy-free"], max_examples=40)
+    >>> [(row["property"], row["refuted"]) for row in report.rows()]
+    [('sharing-incentive', True), ('envy-free', True)]
     """
 
     mechanism: str

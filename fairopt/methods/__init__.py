@@ -9,4 +9,3 @@
 * `prepared`: solving again when capacities, weights or limits change.
 * `saved`: the certificate of a saved allocation, made again.
 """
-

@@ -2,4 +2,3 @@
 
 * `solve`: the closed form of `formulation.division` where there is one, else cone programs.
 """
-

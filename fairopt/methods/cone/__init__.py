@@ -7,4 +7,3 @@
 * `chain`: solvers tried in the order of `formulation.solvers` until an answer is certified.
 * `unbounded`: whether an objective grows without bound, and the text of `Unbounded`.
 """
-

@@ -9,4 +9,3 @@ Each of the last three has a protocol of what it asks of all users together (`Wa
 that implement it (`WaterfillingPool`); users in shards are in `methods.sharded`. `methods.batch` has the same three
 methods for many small instances at once.
 """
-

@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.errors import Infeasible
-from fairopt.formulation.pool_users import Chunk, Pool
+from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool import max_sum
@@ -275,50 +275,6 @@ def test_no_prices_prove_less_than_the_optimum(instance: fo.Instance, prices: li
         found = totals(pool, np.zeros(pool.n), charged)
     assert float(charged @ pool.usable) + found.gain >= by_duality(program, fo.DominantShare()) * (1 - 1e-14)
     assert found.gap(float(charged @ pool.usable)) == 1.0
-
-
-class Groups:
-    """Users in two places, as shards hold them."""
-
-    def __init__(self, instance: fo.Instance) -> None:
-        half = instance.n_users // 2
-        parts = [instance.window(slice(0, half)), instance.window(slice(half, None))]
-        self.parts = [max_sum.MaxSumPool(Pool(Program(part, fo.Total(), ()), fo.DominantShare())) for part in parts]
-        self.whole = max_sum.MaxSumPool(Pool(Program(instance, fo.Total(), ()), fo.DominantShare()))
-        self.n, self.usable, self.least = self.whole.n, self.whole.usable, self.whole.least
-
-    def wanted(self, prices: Float, within: float) -> max_sum.Wanted:
-        """What they want, numbered in a row."""
-        answers = [part.wanted(prices, within) for part in self.parts]
-        second = answers[1].near
-        shifted = second._replace(users=second.users + self.parts[0].n)
-        return max_sum.Wanted.of_all([answers[0], answers[1]._replace(near=shifted)])
-
-    def sample(self) -> max_sum.MaxSumPool | None:
-        """Of all."""
-        return self.whole.sample()
-
-    def all_columns(self) -> max_sum.UserColumns:
-        """Of all."""
-        return self.whole.all_columns()
-
-
-def test_users_may_be_held_in_parts() -> None:
-    instance = log_uniform(np.random.default_rng(9), 6000, 3, limits=0.7)
-    groups = Groups(instance)
-    with np.errstate(all="ignore"):
-        apart, together = max_sum.find_mix(groups), max_sum.find_mix(groups.whole)
-    assert apart is not None and together is not None
-    assert apart.prices == pytest.approx(together.prices, rel=1e-9)
-    tasks = np.zeros(6000)
-
-    def settle(chunk: Chunk) -> None:
-        groups.whole.settle(chunk, apart, tasks)
-
-    with np.errstate(all="ignore"):
-        found = totals(groups.whole.pool, tasks, apart.prices, settle)
-    assert found.gap(float(apart.prices @ groups.usable)) <= 1e-12
-    assert (found.feasible.load <= 1 + 1e-12).all()
 
 
 def test_a_linear_program_that_fails_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,7 @@ from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
-from fairopt.methods.cone.chain import chain_of, solve_problem
-from fairopt.methods.cone.solve import solve_number
+from fairopt.methods.cone.solve import chain_of, solve_number, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import dual_values

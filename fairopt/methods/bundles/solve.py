@@ -19,7 +19,7 @@ from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.formulation import solvers
 from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
 from fairopt.methods import infeasible
-from fairopt.methods.cone.chain import by_chain, solve_problem
+from fairopt.methods.cone.solve import by_chain, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, Solved

@@ -512,6 +512,6 @@ def test_other_policies_are_refused_with_the_way_out(policy: fo.Policy, message:
         allocate_many(policy, **GOOD)
 
 
-def test_what_is_no_policy_is_refused() -> None:
-    with pytest.raises(fo.FairoptError, match="no policy"):
+def test_what_is_not_a_policy_is_refused() -> None:
+    with pytest.raises(fo.FairoptError, match="not a policy"):
         allocate_many("drf", **GOOD)

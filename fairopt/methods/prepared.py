@@ -272,21 +272,15 @@ def can_keep(program: Program) -> bool:
 
     The coefficients of shares must not differ by server.
     """
-    objective = program.alpha_fair or program.objective
-    return (
-        not program.rest
-        and all(type(term) in (AlphaFair, Total, MaxMin) for _, term in objective.terms())
-        and all(share.coefficients(program.instance).ndim == 1 for share in objective.share_blocks())
-        and _cells(program) <= MOST_CELLS
-    )
-
-
-def _cells(program: Program) -> int:
-    """Rows times columns of the compiled program, with bounds on all users and two variables per curved term."""
+    objective, n = program.alpha_fair or program.objective, program.instance.n_users
+    if program.rest or not all(type(term) in (AlphaFair, Total, MaxMin) for _, term in objective.terms()):
+        return False
+    if any(share.coefficients(program.instance).ndim == 2 for share in objective.share_blocks()):
+        return False
+    # the compiled program with bounds on all users and two variables per curved term
     curved = sum(term.alpha > 0 for term in _majorant(program).powers)
-    n = program.instance.n_users
     rows = len(program.capacity_rows) + 2 * n * (1 + curved)
-    return rows * (len(program.pairs) + 2 * n * curved)
+    return rows * (len(program.pairs) + 2 * n * curved) <= MOST_CELLS
 
 
 def _majorant(program: Program) -> Majorant:

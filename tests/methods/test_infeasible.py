@@ -166,7 +166,7 @@ def test_the_largest_common_share_can_be_had_and_no_more(
 def test_the_largest_common_share_is_measured_with_all_capacities_in_place(
     objective: fo.Objective, level: float
 ) -> None:
-    """A share s of both users takes 200 s of the bandwidth twice: 1/2 is the most, whatever capacity is named."""
+    """A share s of both users takes 200 s of the bandwidth twice: 1/2 is the most, for any capacity named."""
     cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
     error = conflict(fo.Policy(objective, [fo.MinShare(level)]), cluster)
     assert largest_common_share(error) == 0.5
@@ -224,7 +224,7 @@ SERVERS = fo.Instance([[1, 2], [2, 1]], [[10, 10], [4, 9]])
 
 @pytest.mark.parametrize("policy", TIERS, ids=repr)
 def test_what_an_earlier_tier_achieved_is_never_named(policy: fo.Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It can be had, so a solver that denies it is wrong: the next one is asked, and at last there is no answer."""
+    """The bounds fit, so a solver that denies it is wrong: the next one is tried, and in the end there is no answer."""
     honest = policy.allocate(SERVERS, method="cone").tasks
     with refusing(AtLeast, monkeypatch, solvers.chain(False)[:1]):
         a = policy.allocate(SERVERS, method="cone")

@@ -1,4 +1,4 @@
-"""Solving again: the same answers, certificates and errors as `Policy.allocate`, whatever changes and comes back."""
+"""Solving again: the same answers, certificates and errors as `Policy.allocate`, whenever numbers change and return."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_one_compiled_program_answers_for_all_capacities_weights_and_limits(poli
     rng = np.random.default_rng(servers)
     instance = log_uniform(rng, 12, 3, servers, limits=0.5, decades=2)
     prepared = Prepared(policy, instance, solver="CLARABEL")
-    prepared.allocate(task_limits=1e3)  # rows for everybody
+    prepared.allocate(task_limits=1e3)  # rows for all users
     (model,) = kept(prepared)
     assert model.problem.is_dpp()
     compiled = model.problem._cache.param_prog
@@ -195,8 +195,8 @@ def test_a_limit_or_capacity_may_become_zero_and_come_back(policy: fo.Policy) ->
     assert idle is not None and idle.tasks[0] == 0
     lost = same(policy, prepared, "CLARABEL", capacities=[[9, 0], [12, 6]])
     assert lost is not None and not lost.tasks_by_server[:, 0].any()
-    nobody = same(policy, prepared, "CLARABEL", task_limits=0)
-    assert nobody is not None and not nobody.tasks.any()
+    idle = same(policy, prepared, "CLARABEL", task_limits=0)
+    assert idle is not None and not idle.tasks.any()
     back = same(policy, prepared, "CLARABEL")
     assert back is not None and len(back.certificate.tried) == 1
     assert kept(prepared) == [model]

@@ -31,9 +31,6 @@ from fairopt.proofs.gate import MeasuredPart
 
 __all__ = ["Allocations", "allocate_batch", "allocate_many"]
 
-# Returns feasible tasks of shape (n_users, size), and prices as evidence.
-SolveChunk = Callable[[BatchChunk], tuple[Float, Float | None]]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Allocations:
@@ -141,8 +138,8 @@ def allocate_many(
 
     Notes
     -----
-    Instances of fewer users or resources are padded: a user with a task limit of 0 takes no part, whatever its demands
-    and weight (NaN too), and a resource that no user needs may have capacity 0.
+    Instances of fewer users or resources are padded: a user with a task limit of 0 takes no part, and its demands
+    and weight may be anything (NaN too); and a resource that no user needs may have capacity 0.
 
     Examples
     --------
@@ -180,8 +177,11 @@ def allocate_batch(policy: Any, batch: Batch, begun: float | None = None) -> All
     return Allocations(policy, tasks, gap, violation, method, alone, time.perf_counter() - start, batch)
 
 
-def _method_for(policy: Any) -> tuple[str, Objective, Share, SolveChunk]:
-    """The name of the method, the objective and its share, and the function that solves a chunk."""
+def _method_for(policy: Any) -> tuple[str, Objective, Share, Callable[[BatchChunk], tuple[Float, Float | None]]]:
+    """The name of the method, the objective, its share, and the function that solves a chunk.
+
+    The function returns feasible tasks of shape (n_users, size), and prices as evidence.
+    """
     objective = getattr(policy, "objective", None)
     if not isinstance(objective, Objective):
         raise InvalidBlock(f"{policy!r} is not a policy: it has no objective; allocate one by one")

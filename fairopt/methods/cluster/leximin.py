@@ -3,7 +3,7 @@
 At each level the common level z of the users still rising is maximised. The users who need something with a price
 wherever they may run are held there, and the others rise on. Task limits cost no program each: at the level found, all
 users whose limit is below it stop at their limits, and z is maximised again. That is Newton's method on what users
-demand at z, which is concave in z: z rises to the level in a few steps, whatever the number of limits. Users of one
+demand at z, which is concave in z: z rises to the level in a few steps for any number of limits. Users of one
 demand vector (up to a factor) who may run on the same servers are one group of the program.
 
 At all optima of a level no user holds anything on a server where its cost is not the least. Such pairs are shut for the
@@ -100,7 +100,7 @@ class _LevelsOnServers:
         self.found: LevelOptimum | None = None
 
     def _group(self) -> None:
-        """Group users whose demands differ by a factor only: their tasks add up, whatever their weights and limits."""
+        """Group users whose demands differ by a factor only: their tasks add up, with any weights and limits."""
         program, users = self.program, self.users
         instance = program.instance
         demands, eligible, low = instance.demands[users], instance.eligible[users], program.low[users]

@@ -49,13 +49,24 @@ def equilibrium(instance: Instance, deadline: float | None = None) -> Float:
     They are within capacities and limits; `largest_gain` measures how near they are. All task limits must be above 0;
     the deadline is on the clock of `time.perf_counter`.
     """
-    sweeps, closest = _Sweeps(instance), _Closest(instance, deadline)
+    sweeps = _Sweeps(instance)
+    nearest: Float = np.zeros(instance.eligible.shape)
+    least = np.inf
+
+    def done(tasks: Float) -> bool:
+        """Keep the tasks if they are nearer than all before; whether to stop."""
+        nonlocal nearest, least
+        gain = largest_gain(instance, tasks).gain
+        if gain < least:
+            nearest, least = tasks, gain
+        return least <= CLOSE or (deadline is not None and time.perf_counter() > deadline)
+
     now, moved = sweeps.swept(sweeps.nothing, 5)
     further, still, near = now, moved, FIRST
     for k in range(STEPS):
         tell(f"servers in balance, step {k + 1}")
-        if closest.done(further.tasks * sweeps.unit):
-            return closest.tasks
+        if done(further.tasks * sweeps.unit):
+            return nearest
         if still <= max(WORSE * moved, FLAT):
             now, moved, near = further, still, max(near / NEARER, NEAREST)
         else:
@@ -69,27 +80,11 @@ def equilibrium(instance: Instance, deadline: float | None = None) -> Float:
         after, _ = sweeps.swept(_HeldTasks(tasks, now.held), 1)
         found, _ = sweeps.swept(sweeps.stepped(after, PATIENT), 2)
         found, _ = sweeps.swept(sweeps.stepped(found, PATIENT), 2)
-        if closest.done(found.tasks * sweeps.unit):
+        if done(found.tasks * sweeps.unit):
             break
         part = SLOWER / (SLOWER + k)
         tasks = part * after.tasks + (1.0 - part) * tasks
-    return closest.tasks
-
-
-class _Closest:
-    """The tasks nearest to an equilibrium so far."""
-
-    def __init__(self, instance: Instance, deadline: float | None) -> None:
-        self.instance, self.deadline = instance, deadline
-        self.tasks: Float = np.zeros(instance.eligible.shape)
-        self.gain = np.inf
-
-    def done(self, tasks: Float) -> bool:
-        """Keep these tasks if they are nearer; whether to stop."""
-        gain = largest_gain(self.instance, tasks).gain
-        if gain < self.gain:
-            self.tasks, self.gain = tasks, gain
-        return self.gain <= CLOSE or (self.deadline is not None and time.perf_counter() > self.deadline)
+    return nearest
 
 
 class _HeldTasks(NamedTuple):

@@ -187,7 +187,7 @@ class _RestrictedProgram:
         self.apart = apart = near if self.apart is None else _newest_columns(near, self.apart)
         few, m = apart.room.size, len(self.unit)
         scale = self.bound if self.past else self._about(apart)
-        if scale == 0:  # there is no room for any user
+        if scale == 0:  # no user has room
             nothing = np.zeros(few)
             return Mix(np.zeros(m), np.zeros((0, m)), np.zeros(0), apart.users, nothing, nothing, 0.0)
         rest = [self._others(apart, *known) for known in self.past]

@@ -53,7 +53,7 @@ def batches(draw: st.DrawFn, limits: bool = True) -> dict[str, Any]:
 
 
 def one(given_: dict[str, Any], b: int) -> fo.Instance:
-    """One instance of a batch, with everybody in it."""
+    """One instance of a batch, with all users in it."""
     return fo.Instance(**{name: values[b] for name, values in given_.items()})
 
 

@@ -1,4 +1,4 @@
-"""Prices on several servers against the cone route, where they are hardest, and what they promise."""
+"""Prices on several servers against the cone method, where they are hardest, and what they promise."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def value(instance: fo.Instance, objective: fo.Objective, table: np.ndarray) -> 
 
 
 def agree(instance: fo.Instance, objective: fo.Objective) -> None:
-    """The cone route's answer is no better by more than its gap, and its way to bound finds the same of the prices."""
+    """The cone method's answer is no better by more than its gap, and its way to bound finds the same of the prices."""
     answer, table = solved(instance, objective)
     other = fo.Policy(objective).allocate(instance, method="cone")
     point = point_of(instance, table)
@@ -124,8 +124,8 @@ PAIR = [[6.0, 4.0], [3.0, 9.0]]
 HARD = {
     "all users identical": fo.Instance([[1, 2]] * 6, PAIR),
     "one eligible server each": fo.Instance([[1, 2], [2, 1], [1, 1]], PAIR, eligible=[[1, 0], [0, 1], [1, 0]]),
-    "a resource nobody needs": fo.Instance([[1, 0], [2, 0]], PAIR),
-    "a resource nobody needs on one server": fo.Instance([[1, 0], [2, 1]], PAIR, eligible=[[1, 0], [0, 1]]),
+    "a resource no user needs": fo.Instance([[1, 0], [2, 0]], PAIR),
+    "a resource no user needs on one server": fo.Instance([[1, 0], [2, 1]], PAIR, eligible=[[1, 0], [0, 1]]),
     "prices of zero": fo.Instance([[1, 1e-3], [2, 1e-3]], PAIR),
     "limits that all bind": fo.Instance([[1, 1], [1, 2]], PAIR, task_limits=[0.5, 0.25]),
     "a limit far below the others": fo.Instance([[1, 1], [1, 2], [2, 1]], PAIR, task_limits=[1e-6, None, None]),

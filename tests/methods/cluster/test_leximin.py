@@ -40,7 +40,7 @@ def judged(filling: server_leximin._LevelsOnServers) -> Answer:
 def answered(
     instance: fo.Instance, share: fo.Share, *constraints: fo.Constraint, merge: bool = True
 ) -> tuple[Answer, np.ndarray]:
-    """The answer, and everybody's share per weight."""
+    """The answer, and each user's share per weight."""
     program = Program(instance, fo.Leximin(share), constraints, merge=merge)
     assert leximin_on_servers_applies(program)
     answer = best(program, solve_leximin_on_servers(program, Settings()))
@@ -309,8 +309,8 @@ def test_limits_of_zero_and_no_users() -> None:
     closed, levels = answered(fo.Instance([[1, 2], [2, 1]], servers), fo.Tasks(), fo.MaxTasks({"user1": 0}))
     np.testing.assert_allclose(levels, [0, 4.5], rtol=1e-12)
     assert closed.ok
-    nobody, levels = answered(fo.Instance([[1, 2], [2, 1]], servers), fo.Tasks(), fo.Reserve(0, 1.0))
-    assert nobody.ok and levels.tolist() == [0, 0]
+    idle, levels = answered(fo.Instance([[1, 2], [2, 1]], servers), fo.Tasks(), fo.Reserve(0, 1.0))
+    assert idle.ok and levels.tolist() == [0, 0]
     assert fo.DRFH().allocate(fo.Instance([], servers)).tasks.tolist() == []
 
 
@@ -351,7 +351,7 @@ def test_levels_over_twelve_decades() -> None:
 @pytest.mark.parametrize("decades", [2, 4, 8, 12, 20])
 @pytest.mark.parametrize("seed", range(3))
 def test_right_or_refused_over_many_decades(seed: int, decades: int) -> None:
-    """Where the general route finds no certified answer, there is nothing to compare with."""
+    """Where the general method finds no certified answer, there is nothing to compare with."""
     instance = log_uniform(np.random.default_rng(seed), 15, 3, servers=4, limits=0.3, decades=decades)
     for share in (fo.DominantShare(), fo.StandAloneShare()):
         answer, levels = answered(instance, share)
@@ -394,7 +394,7 @@ Change = Callable[[LevelOptimum], LevelOptimum | None]
 
 @contextmanager
 def misled(change: Change) -> Iterator[None]:
-    """What the program says is changed before the route sees it."""
+    """The program's answer is changed before the method reads it."""
     honest = LevelProgram.solve
 
     def said(self: LevelProgram, seconds: float | None = None) -> LevelOptimum | None:
@@ -466,7 +466,7 @@ def test_noise_gives_no_wrong_answer(seed: int, noise: float) -> None:
 
 
 def test_a_perturbed_allocation_is_refused() -> None:
-    """One per mille less for one user, whoever it is, and the proof fails."""
+    """The proof fails with one per mille less for any one user."""
     program = Program(log_uniform(np.random.default_rng(2), 10, 3, servers=3, limits=0.3), fo.Leximin(), ())
     filling = server_leximin._LevelsOnServers(program)
     with np.errstate(all="ignore"):

@@ -33,7 +33,7 @@ def programs(allocation: fo.Allocation) -> int:
 
 
 def by_programs(policy: fo.Policy, instance: fo.Instance) -> fo.Allocation:
-    """By this route, where a faster one is exact too."""
+    """By this method, where a faster one is exact too."""
     return policy.allocate(instance, method="cone")
 
 
@@ -441,7 +441,7 @@ def assert_right_or_refused(instance: fo.Instance, right: Sequence[float]) -> No
 
 @pytest.mark.parametrize("share", [1e-10, 1e-8, 2e-8, 1e-7, 5e-7, 1e-5, 1e-2])
 def test_a_price_that_is_noise_freezes_nobody(share: float) -> None:
-    """Server 2 full by chance (all to one user), and a little price on it, is no proof that its users cannot rise."""
+    """Server 2 full by chance (all to one user), with a small price, does not prove that its users cannot rise."""
 
     def duals(y: np.ndarray) -> np.ndarray:
         return np.array([y[0], share * y[0]]) if y.shape == (2,) and y[0] > 0 and y[1] <= 1e-9 * y[0] else y

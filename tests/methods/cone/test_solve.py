@@ -1,4 +1,4 @@
-"""The cone route: every objective against an independent optimum, every solver, and solvers that mislead."""
+"""The cone method: every objective against an independent optimum, every solver, and solvers that mislead."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_alpha_fair_is_the_best_of_two_users(alpha: float, share: fo.Share) -> N
 @given(instance=pools(max_users=4, max_resources=3, limits=False))
 @settings(max_examples=10)
 def test_alpha_fair_leaves_nothing_that_anybody_could_use(alpha: float, instance: fo.Instance) -> None:
-    """However flat the objective is for the rich: everybody needs something that is full, to one in a thousand."""
+    """However flat the objective is for the rich: every user needs something that is full, to one in a thousand."""
     a = fo.FDS(alpha).allocate(instance, method="cone")
     free = 1 - a.usage[0] / instance.capacities[0]
     for row in instance.demands:
@@ -346,7 +346,7 @@ def test_objectives_of_ones_own_are_the_best_of_two_users(objective: fo.Objectiv
 
 
 def test_a_norm_may_bound_the_shares() -> None:
-    """Equal users under a ball: everyone gets radius / sqrt(n)."""
+    """Equal users under a ball: each gets radius / sqrt(n)."""
     instance = fo.Instance([[1], [1], [1]], [3])
     for objective in (fo.Total(), fo.AlphaFair(1), fo.Leximin(), fo.MaxMin()):
         a = fo.Policy(objective, [Ball(0.3)]).allocate(instance)
@@ -480,7 +480,7 @@ def test_unknown_and_absent_solvers_and_methods_are_named() -> None:
         fo.DRF().allocate(CLUSTER, solver=absent)
     with pytest.raises(fo.InvalidBlock, match="cone"):
         fo.DRF().allocate(CLUSTER, method="conic")
-    with pytest.raises(fo.InvalidBlock, match="cone route"):
+    with pytest.raises(fo.InvalidBlock, match="method cone"):
         fo.DRF().allocate(CLUSTER, method="water-filling", solver="HIGHS")
     with pytest.raises(fo.InvalidBlock, match="time_limit"):
         fo.DRF().allocate(CLUSTER, time_limit=0)
@@ -616,7 +616,7 @@ def test_an_objective_that_ends_between_here_and_half_is_still_judged(shift: flo
 @pytest.mark.parametrize("scale", [1e3, 1e12, 1e15, 1e18])
 @pytest.mark.parametrize("share", [fo.Tasks(), fo.DominantShare()], ids=repr)
 def test_half_the_optimum_is_refused_in_any_units(scale: float, share: fo.Share) -> None:
-    """Tasks of 1e-15 are no rounding error where a task is large."""
+    """Tasks of 1e-15 are not rounding errors where a task is large."""
     instance = fo.Instance(np.array([[2.0, 3], [2, 1]]) * scale, [6, 4])
     for objective in (fo.Total(share), fo.OrderedWeighted((1, 0.5), share), fo.AlphaFair(0.5, share) + fo.Total(share)):
         with lying(lambda x: 0.5 * x), pytest.raises(fo.NotCertified):
@@ -634,7 +634,7 @@ def test_a_user_with_nothing_is_no_optimum(alpha: float) -> None:
 @pytest.mark.parametrize("alpha", [5, 20, 50])
 @pytest.mark.parametrize("solver", [None, "CLARABEL", "SCS"])
 def test_a_large_alpha_leaves_nothing_unused_that_somebody_could_use(alpha: float, solver: str | None) -> None:
-    """One user is stuck at 1e-3 tasks: the power mean sees nobody else, and still all the rest is handed out."""
+    """One user is stuck at 1e-3 tasks: the power mean sees no other user, and still all the rest is handed out."""
     instance = fo.Instance(
         [[1, 1], [1, 2], [3, 1]], [[1e-3, 1e-3], [5, 7]],
         eligible=[[1, 0], [0, 1], [1, 1]], task_limits=[np.inf, 2, 9],

@@ -34,7 +34,7 @@ class With(fo.Objective):
 
 
 def look(objective: fo.Objective) -> None:
-    """What a route does when a solver calls the program unbounded."""
+    """What a method does when a solver calls the program unbounded."""
     program = Program(THREE, objective, ())
     cone = ConeModel(program)
     form, _ = objective_form(objective, cone.model, cone.unknowns)

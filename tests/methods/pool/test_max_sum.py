@@ -35,7 +35,7 @@ SHARES = {
 
 
 def solve(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> Answer:
-    """What the route answers."""
+    """The answer of the method."""
     program = Program(instance, objective, constraints)
     assert pool_module.max_sum_applies(program)
     with np.errstate(all="ignore"):
@@ -173,7 +173,7 @@ def hard(name: str, n: int = 5_000) -> tuple[fo.Instance, tuple[fo.Constraint, .
         "every limit binds": (Instance(plain, some * 1e3, task_limits=ones), ()),
         "every limit binds and all is full": (Instance(plain, plain.sum(axis=0), task_limits=ones), ()),
         "one resource": (Instance(plain[:, :1], some[:1], task_limits=ones), ()),
-        "a resource nobody needs": (Instance(needless, some, task_limits=ones), ()),
+        "a resource no user needs": (Instance(needless, some, task_limits=ones), ()),
         "a resource that is all reserved": (Instance(half, some, task_limits=ones), (fo.Reserve(3, 1.0),)),
         "demands over 12 decades": (Instance(wide, wide.sum(axis=0) * 0.3), ()),
         "demands and limits over 12 decades": (Instance(wide, wide.sum(axis=0) * 0.3, task_limits=wide[::-1, 0]), ()),
@@ -186,7 +186,7 @@ def hard(name: str, n: int = 5_000) -> tuple[fo.Instance, tuple[fo.Constraint, .
 
 HARD = [
     "all users identical", "all users identical, with limits", "nearly identical", "small integers", "sixteen types",
-    "every limit binds", "every limit binds and all is full", "one resource", "a resource nobody needs",
+    "every limit binds", "every limit binds and all is full", "one resource", "a resource no user needs",
     "a resource that is all reserved", "demands over 12 decades", "demands and limits over 12 decades",
     "lower bounds fill everything", "lower bounds", "a sample that misleads", "one user",
 ]  # fmt: skip
@@ -248,7 +248,7 @@ def test_prices_are_what_more_capacity_is_worth() -> None:
 
 
 def of_old(instance: fo.Instance) -> fo.Share:
-    """Dominant shares of an instance, whatever capacities become."""
+    """Dominant shares of an instance, also under other capacities."""
     return _Given(tuple(instance.dominant_shares.tolist()))
 
 

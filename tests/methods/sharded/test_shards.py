@@ -1,4 +1,4 @@
-"""Reading shards: whatever the source, the same rows; whatever is wrong with it, an error that says where."""
+"""Reading shards: the same rows from every source, and errors that say where a source is wrong."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_parquet(path: Path, demands: Any = DEMANDS, groups: int = 2, **more: A
 
 
 def rows(source: Any, names: tuple[str, ...] | None = NAMES) -> np.ndarray:
-    """Everybody's demands."""
+    """Demands of all users."""
     return np.concatenate([shard.read()["demands"] for shard in shards_of(source, names)])
 
 

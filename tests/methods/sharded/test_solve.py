@@ -1,4 +1,4 @@
-"""Users in shards: the answer of policy.allocate in memory, whoever holds the shards and whatever happens to them."""
+"""Users in shards: the answer of policy.allocate in memory, in this process and on Dask, also after failures."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def at_rounds(callback: Callable[[int, str], object]) -> Iterator[None]:
         yield
 
 
-def everybody(a: fo.ShardedAllocation) -> np.ndarray:
+def all_tasks(a: fo.ShardedAllocation) -> np.ndarray:
     """Tasks of all users."""
     return np.concatenate([a.tasks(k) for k in range(len(a.shards))])
 
@@ -88,7 +88,7 @@ def assert_same(a: fo.ShardedAllocation, b: fo.Allocation, rtol: float = 1e-9) -
     assert b.evidence_prices is not None
     worth = b.evidence_prices[0] * capacities
     np.testing.assert_allclose(a.prices * capacities, worth, rtol=rtol, atol=1e-9 * worth.max())
-    np.testing.assert_allclose(everybody(a), b.tasks, rtol=rtol, atol=1e-10 * b.tasks.max(initial=0.0))
+    np.testing.assert_allclose(all_tasks(a), b.tasks, rtol=rtol, atol=1e-10 * b.tasks.max(initial=0.0))
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -127,9 +127,9 @@ def test_nobody_in_a_shard_or_anywhere_takes_part(policy: fo.Policy, tmp_path: P
     a = fo.allocate_sharded(policy, table(tmp_path / "t.parquet", idle, 50), capacities=capacities_of(idle))
     assert_same(a, policy.allocate(idle))
     assert not a.tasks(0).any()
-    nobody = instance.with_task_limits(0.0)
-    b = fo.allocate_sharded(policy, table(tmp_path / "u.parquet", nobody, 50), capacities=capacities_of(nobody))
-    assert b.certificate.ok and not b.usage.any() and not everybody(b).any() and not b.prices.any()
+    idle = instance.with_task_limits(0.0)
+    b = fo.allocate_sharded(policy, table(tmp_path / "u.parquet", idle, 50), capacities=capacities_of(idle))
+    assert b.certificate.ok and not b.usage.any() and not all_tasks(b).any() and not b.prices.any()
     c = fo.allocate_sharded(policy, [np.zeros((0, 3))], capacities=[1, 1, 1])
     assert c.n_users == 0 and c.certificate.ok and c.sizes == (0,)
 
@@ -138,7 +138,7 @@ def test_nobody_in_a_shard_or_anywhere_takes_part(policy: fo.Policy, tmp_path: P
 def test_everybody_at_its_limit_leaves_capacity_free(policy: fo.Policy, tmp_path: Path) -> None:
     instance = fo.Instance(np.ones((6, 3)), [100, 100, 100], task_limits=[1, 2, 3, 4, 5, 6], resources=NAMES)
     a = fo.allocate_sharded(policy, table(tmp_path / "t.parquet", instance, 2), capacities=capacities_of(instance))
-    np.testing.assert_allclose(everybody(a), [1, 2, 3, 4, 5, 6], rtol=1e-12)
+    np.testing.assert_allclose(all_tasks(a), [1, 2, 3, 4, 5, 6], rtol=1e-12)
     np.testing.assert_allclose(a.leftover, 79)
 
 
@@ -156,7 +156,7 @@ def test_any_cut_of_the_users_gives_the_answer_of_one_shard(
     parts = [demands[a:b] for a, b in itertools.pairwise(ends)]
     a = fo.allocate_sharded(policy, parts, capacities=capacities)
     assert a.sizes == tuple(len(part) for part in parts)
-    np.testing.assert_allclose(everybody(a), everybody(whole), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(all_tasks(a), all_tasks(whole), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(a.prices, whole.prices, rtol=1e-8, atol=1e-9 * whole.prices.max())
 
 
@@ -168,7 +168,7 @@ def test_a_sample_of_many_users_gives_the_first_guess(monkeypatch: pytest.Monkey
         one = fo.allocate_sharded(policy, source, capacities=capacities_of(instance))
         monkeypatch.setattr(sharded, "SAMPLE", 600)
         a = fo.allocate_sharded(policy, source, capacities=capacities_of(instance))
-        np.testing.assert_allclose(everybody(a), everybody(one), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(all_tasks(a), all_tasks(one), rtol=1e-10, atol=1e-12)
         assert a.rounds <= most
 
 
@@ -246,7 +246,7 @@ def test_arrays_are_written_as_npy(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     a = fo.allocate_sharded(fo.DRF(), [demands[:9], demands[:0], demands[9:]], capacities=[30, 20, 25], out="out")
     monkeypatch.chdir("/")
     assert [np.load(path).tolist() for path in a.files] == [a.tasks(k).tolist() for k in range(3)]
-    np.testing.assert_allclose(everybody(a), fo.DRF().allocate(fo.Instance(demands, [30, 20, 25])).tasks, rtol=1e-12)
+    np.testing.assert_allclose(all_tasks(a), fo.DRF().allocate(fo.Instance(demands, [30, 20, 25])).tasks, rtol=1e-12)
 
 
 def test_a_folder_that_is_there_is_refused_before_any_work(tmp_path: Path) -> None:
@@ -421,7 +421,7 @@ def test_a_cluster_and_one_process_agree_to_the_last_digit(client: Any, policy: 
         one = fo.allocate_sharded(policy, source, capacities=units)
         a = fo.allocate_sharded(policy, source, capacities=units, client=client, out=tmp_path / f"out of {name}")
         np.testing.assert_allclose(a.prices, one.prices, rtol=1e-12, err_msg=name)
-        np.testing.assert_allclose(everybody(a), everybody(one), rtol=1e-12, atol=0, err_msg=name)
+        np.testing.assert_allclose(all_tasks(a), all_tasks(one), rtol=1e-12, atol=0, err_msg=name)
         assert_same(a, policy.allocate(right))
 
 
@@ -454,7 +454,7 @@ def test_a_worker_that_is_killed_costs_no_more_than_time(client: Any, at: str, t
     assert killed
     b = fo.allocate_sharded(fo.FDS(2), source, capacities=units)
     np.testing.assert_allclose(a.prices, b.prices, rtol=1e-12)
-    np.testing.assert_allclose(everybody(a), everybody(b), rtol=1e-12)
+    np.testing.assert_allclose(all_tasks(a), all_tasks(b), rtol=1e-12)
     client.wait_for_workers(2)
 
 

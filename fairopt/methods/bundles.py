@@ -23,8 +23,6 @@ from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, Solved
 
-__all__ = ["proposal_of", "solve_bundles"]
-
 
 def proposal_of(program: BundleProgram, held: Float, tasks: Float, method: str, solver: str | None) -> Proposal:
     """Bundles and tasks of the instance as given, with the dual of the program as evidence."""

@@ -187,7 +187,7 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
 
 
 def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:
-    """Hand out what a solver left: at large alpha the rich hardly count in the gap, so it may stop early.
+    """Hand out what a solver left: at large alpha it may stop early, as large shares hardly count in the gap.
 
     Every user keeps its share, so an objective that grows with the shares loses nothing; the gate checks that. On one
     pool by water-filling; on several servers, or under other conditions, by a linear program at large alpha.
@@ -223,7 +223,7 @@ def _fits_more(program: Program, tasks: Float) -> bool:
 
 
 def _steep(objective: Objective) -> bool:
-    """Whether the rich hardly count in the objective: whether alpha is above 2.
+    """Whether large shares hardly count in the objective: alpha is above 2.
 
     At alpha = 5 on three users, certified answers of three solvers gave one of them 0.54 to 0.89 tasks where 2 fit; at
     alpha = 2 none of 25 random instances of 6 users on 3 servers was dominated.

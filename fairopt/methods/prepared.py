@@ -32,8 +32,6 @@ from fairopt.progress import tell
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.evidence import Proposal, Solved
 
-__all__ = ["KeptModel", "Prepared", "can_keep"]
-
 # Rows times columns of CVXPY's program: compiling with parameters takes time and memory in proportion (CVXPY 1.9), and
 # in a larger program the solver's own time is all that counts. Alpha = 2 with limits: 100 users on 5 servers (0.3e6)
 # compiled in 0.03 s; 1,000 on one pool (12e6) in 0.24 s, and saved nothing of 0.08 s a call; 4,000 (190e6) in 3 s and

@@ -29,8 +29,6 @@ from fairopt.proofs import gate
 from fairopt.proofs.batch import judge_batch
 from fairopt.proofs.gate import MeasuredPart
 
-__all__ = ["Allocations", "allocate_batch", "allocate_many"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Allocations:

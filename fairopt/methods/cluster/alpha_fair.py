@@ -19,8 +19,6 @@ from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, RowPrices
 from fairopt.proofs.servers import LevelUnits
 
-__all__ = ["alpha_fair_on_servers_applies", "solve_alpha_fair_on_servers"]
-
 # From 0.05 to 5 all of 214 random instances (1 to 200 users, 2 to 7 servers, weights, limits, demands over up to four
 # decades) were certified, at 10 all but 1, at 20 all but 25; at 0.01 and 100 most of those over four decades were not.
 # What a single user could still have in addition is 4e-8 at 2, 6e-5 at 5, and 7% at 10, so alpha ends at 5.

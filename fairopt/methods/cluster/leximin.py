@@ -38,8 +38,6 @@ from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import HeldLevels, Holding, Proposal
 
-__all__ = ["LevelProgram", "leximin_on_servers_applies", "solve_leximin_on_servers"]
-
 NOISE = 1e-9  # a capacity worth less than this part of all is taken as free; if it is not, the next level shows it
 TIE = 1e-9  # relative difference of costs that is rounding
 COLUMNS = 4  # of each group at first, and as many for each server per group
@@ -167,8 +165,6 @@ class _LevelsOnServers:
                 program.ask(changed, rates[changed], bases[changed])
         return True
 
-    # -- the program ------------------------------------------------------------------------------------------
-
     def _program(self, height: float, rising: Bool, fixed: Float) -> LevelProgram:
         """The program for rising users and the fixed tasks of the others, in units of what groups hold at a height."""
         wanted = np.where(rising, np.maximum(self.low, np.minimum(self.limit, height * self.rate)), fixed)
@@ -219,8 +215,6 @@ class _LevelsOnServers:
             if np.isfinite(interior.parts).all():
                 return np.where(may, np.maximum(interior.parts, 1e-300), 0.0)
         return alone
-
-    # -- prices -----------------------------------------------------------------------------------------------
 
     def _costs(self, prices: Float) -> tuple[Float, Float]:
         """The cost of a task by pair, infinite where it is shut; and the least cost of each group."""

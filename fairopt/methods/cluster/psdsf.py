@@ -22,8 +22,6 @@ from fairopt.methods.arrays import Float, Int
 from fairopt.progress import tell
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 
-__all__ = ["equilibrium"]
-
 FLAT = 1e-13  # of the sum of all slopes: what rounding leaves of it when all users are at a limit
 CLOSE = 1e-9  # gap at which to stop: a thousandth of the tolerance
 NOWHERE, LIMIT = -1, -2  # what holds a user on a server where it runs nothing, and where it is at its limit

@@ -83,8 +83,6 @@ class _LeximinPrograms:
             return Proposal("cone", attempt=Try(self.solver, str(failure), 0.0))
         return Proposal("cone", tasks, evidence, attempt=Try(self.solver, f"optimal ({self.solves} programs)", 0.0))
 
-    # -- programs ---------------------------------------------------------------------------------------------
-
     def _solve(self, objective: cp.Expression, conditions: list[cp.Constraint]) -> None:
         if self.settings.late:
             raise SolverFailed("time limit reached")
@@ -117,8 +115,6 @@ class _LeximinPrograms:
         way = self.relative[rows] - cp.multiply(target[rows] - start[rows], t) >= start[rows]
         self._solve(t, [way, t <= 1, *self._floors(floor, ~rising)])
         return bool(float(t.value) >= 1 - 1e-9)
-
-    # -- the filling ------------------------------------------------------------------------------------------
 
     def _fill(self) -> tuple[Float, Evidence]:
         program = self.program
@@ -210,8 +206,6 @@ class _LeximinPrograms:
             doubt[rows[up_now]] = False
             if not doubt.any():
                 return doubt, Holding(rows[:0], np.zeros(len(self.program.usable_rows)))
-
-    # -- evidence ---------------------------------------------------------------------------------------------
 
     def _charged(self, tasks: Float) -> Multipliers:
         """Multipliers of the last program, without prices that are rounding."""

@@ -22,8 +22,6 @@ from fairopt.progress import tell
 from fairopt.proofs.conditions import gradient_of
 from fairopt.proofs.evidence import Proposal, Solved
 
-__all__ = ["newton_applies", "solve_by_newton"]
-
 # Where the slope falls by e in a tenth of a task, three users on two servers took 80 steps to move by 6 tasks.
 _STEPS = 100
 _CLOSE = 1e-3  # a step of this size, relative to what users run about, is proposed to the gate

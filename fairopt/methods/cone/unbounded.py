@@ -20,8 +20,6 @@ from fairopt.formulation import solvers
 from fairopt.methods.arrays import Float
 from fairopt.proofs.conditions import as_matrix, gradient_of, relative_violation
 
-__all__ = ["refuse_unbounded"]
-
 Values = list[Float]  # one array for each variable
 
 _BOXES = (1e2, 1e4, 1e6, 1e8)

@@ -37,8 +37,6 @@ from fairopt.progress import tell, within
 from fairopt.proofs import gate
 from fairopt.proofs.pool import Bottlenecks, PoolProof, Worth, proof_on_pool
 
-__all__ = ["ShardedAllocation", "allocate_sharded"]
-
 log = logging.getLogger("fairopt")
 
 SAMPLE = 50_000  # users, from all shards, that the first guess is made from
@@ -184,7 +182,7 @@ class ShardedUsers:
         return answers
 
     def parts(self, name: str, *arguments: Any) -> list[Any]:
-        """Ask as `ask` does; the answers of shards in which any user takes part."""
+        """One round of `ask`: the answers of shards in which any user takes part."""
         return [part for part in self.ask(name, *arguments) if part is not None]
 
     def start(self) -> Start:

@@ -202,7 +202,7 @@ class DaskWorkers:
             self.loaded.extend(self._load(shard, problem) for shard in shards)
 
     def _check_imports(self, problem: ShardedProblem) -> None:
-        """Have the workers load the problem at once: a class that they cannot import would end them later."""
+        """Have the workers load the problem now: a class that they cannot import would crash them later."""
         from distributed.protocol import pickle as dask_pickle
 
         dumps: Any = dask_pickle.dumps

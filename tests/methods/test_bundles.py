@@ -31,7 +31,7 @@ class Alike(fo.BundleBase):
 
 @dataclass(frozen=True, repr=False)
 class Given(fo.BundleBase):
-    """Whatever a test asks for."""
+    """Bases as given."""
 
     kind: str
 

@@ -55,7 +55,7 @@ def outcome(run: Callable[[], fo.Allocation]) -> fo.Allocation | fo.FairoptError
 
 
 def agree(policy: fo.Policy, one: fo.Allocation, other: fo.Allocation) -> bool:
-    """Whether two allocations of one instance are worth the same, as far as certificates go."""
+    """Whether two allocations of one instance have the same value, within their certificates."""
     first = policy.objective.tiers[0] if isinstance(policy.objective, Tiers) else policy.objective
     part = np.flatnonzero(one.instance.task_limits > 0)
     if not len(part):
@@ -72,9 +72,9 @@ def agree(policy: fo.Policy, one: fo.Allocation, other: fo.Allocation) -> bool:
 
 
 def same(policy: fo.Policy, prepared: Prepared, solver: str | None = None, **changes: Any) -> fo.Allocation | None:
-    """Solve both ways, and demand the same answer (returned) or the same error.
+    """Solve both ways, and require the same answer (returned) or the same error.
 
-    One solver alone may fail where the ordinary way asks it, but not only where the kept program does.
+    A single solver may fail on the ordinary program, but not on the kept program alone.
     """
     one = outcome(lambda: policy.allocate(prepared.instance.replace(**changes), solver=solver))
     other = outcome(lambda: prepared.allocate(**changes))
@@ -97,7 +97,7 @@ def kept(prepared: Prepared) -> list[KeptModel]:
 
 
 def changes_of(draw: st.DrawFn, instance: fo.Instance, zeros: bool) -> dict[str, Any]:
-    """Some of the three changed; zeros among capacities and limits now and then."""
+    """Changes of some of the three, with some zeros among capacities and limits."""
     n, shape = instance.n_users, instance.capacities.shape
     least = 0 if zeros else 1
     out: dict[str, Any] = {}

@@ -29,7 +29,7 @@ OBJECTIVES = {
 
 
 def demands_and_loads(rng: np.random.Generator, n: int, servers: int, m: int, by: bool) -> tuple[Demands, np.ndarray]:
-    """What a unit of level takes, as the method keeps it and as (users, servers, resources)."""
+    """Demands per unit of level, as the method keeps them and as an array (users, servers, resources)."""
     demands = rng.uniform(0.1, 2, (n, servers, m) if by else (n, m)) * (
         rng.random((n, servers, m) if by else (n, m)) > 0.2
     )
@@ -217,7 +217,7 @@ def test_it_is_refused_only_where_users_and_prices_are_both_many(monkeypatch: py
 
 @st.composite
 def with_few_values(draw: st.DrawFn) -> fo.Instance:
-    """Servers of which some are alike in capacities, some in everything; zeros of both signs."""
+    """Servers, some with equal capacities, some identical; zeros of both signs."""
     n, servers, m = draw(st.integers(0, 3)), draw(st.integers(1, 6)), draw(st.integers(1, 2))
     values = st.sampled_from([0.0, -0.0, 1.0, 2.0])
     capacities = np.array(draw(st.lists(values, min_size=servers * m, max_size=servers * m))).reshape(servers, m)

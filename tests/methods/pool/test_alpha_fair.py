@@ -1,4 +1,4 @@
-"""Prices on one pool: against the conditions of an optimum, closed forms and the cone method; where floats are hard."""
+"""Prices on one pool: against the conditions of an optimum, closed forms and the cone method; hard cases in floats."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mean_power(a: fo.Allocation, alpha: float) -> float:
 
 
 def assert_by_prices(a: fo.Allocation, gap: float = 1e-9) -> None:
-    """The certificate says prices, and the data say the same."""
+    """Require the method of prices, and the conditions of an optimum on the data."""
     assert a.certificate.method in ("prices", "empty")
     assert a.certificate.gap <= gap
     assert a.certificate.violation == 0
@@ -164,7 +164,7 @@ def test_the_sharing_incentive_holds(instance: fo.Instance, alpha: float) -> Non
 
 
 def most_uncertified(alpha: float) -> int:
-    """Of 200 instances from seeds, of small integers and of four decades, how many the method of prices leaves."""
+    """How many of 200 seeded instances, of small integers and of four decades, prices leave uncertified."""
     missed = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)

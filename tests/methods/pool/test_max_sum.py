@@ -1,4 +1,4 @@
-"""The largest total on one pool against exact fractions and HiGHS, and where it is hardest."""
+"""The largest total on one pool against exact fractions and HiGHS, and on hard instances."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_it_agrees_with_highs_when_few_users_are_looked_at_by_themselves(
 
 
 def hard(name: str, n: int = 5_000) -> tuple[fo.Instance, tuple[fo.Constraint, ...]]:
-    """Where ties, scales or bounds are extreme, of more users than stand in one program."""
+    """Extreme ties, scales or bounds, with more users than fit into one program."""
     rng = np.random.default_rng(3)
     plain, ones = rng.uniform(1, 10, (n, 4)), np.ones(n)
     some = plain.sum(axis=0) * 0.3

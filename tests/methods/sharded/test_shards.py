@@ -20,7 +20,7 @@ CAPACITIES = dict(zip(NAMES, (10.0, 12.0, 14.0), strict=True))
 
 
 def write_parquet(path: Path, demands: Any = DEMANDS, groups: int = 2, **more: Any) -> Path:
-    """A table with a column per resource (and ``more``; None leaves a column out), so many rows in a group."""
+    """A table with a column per resource (and ``more``; None leaves a column out), with groups of ``groups`` rows."""
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 

@@ -41,13 +41,13 @@ BOUNDS = {
 
 
 def instance_of(n: int = 400, seed: int = 0, **more: Any) -> fo.Instance:
-    """Zeros, weights and limits, some of them 0."""
+    """An instance with zeros, weights and limits, some of them 0."""
     one = log_uniform(np.random.default_rng(seed), n, 3, limits=0.4, decades=2)
     return one.replace(task_limits=np.where(np.arange(n) % 7 == 3, 0.0, one.task_limits), resources=NAMES, **more)
 
 
 def table(path: Path, instance: fo.Instance, groups: int = 90, **more: Any) -> Path:
-    """An instance as Parquet, so many users in a row group."""
+    """An instance as a Parquet file with row groups of a given size."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     columns = dict(zip(instance.resources, instance.demands.T, strict=True))
     limits = [None if np.isinf(limit) else limit for limit in instance.task_limits.tolist()]
@@ -62,7 +62,7 @@ def capacities_of(instance: fo.Instance) -> dict[str, float]:
 
 @contextmanager
 def at_rounds(callback: Callable[[int, str], object]) -> Iterator[None]:
-    """Have a function called with the number of each round and what is asked, before it is."""
+    """Call a function with the number and the question of each round, before it starts."""
 
     def listen(what: str, *_: Any) -> None:
         told = re.fullmatch(r"round (\d+): (\w+)", what)
@@ -79,7 +79,7 @@ def all_tasks(a: fo.ShardedAllocation) -> np.ndarray:
 
 
 def assert_same(a: fo.ShardedAllocation, b: fo.Allocation, rtol: float = 1e-9) -> None:
-    """As what was found in memory."""
+    """Require the answer found in memory."""
     assert a.certificate.ok and a.certificate.gap <= 1e-9
     assert a.objective == pytest.approx(b.objective, rel=rtol)
     capacities = b.instance.capacities[0]
@@ -120,7 +120,7 @@ def test_float32_is_added_up_as_float64(policy: fo.Policy) -> None:
 @pytest.mark.parametrize(
     "policy", [fo.DRF(), fo.FDS(0.5), fo.FDS(3), fo.Policy(fo.MaxMin()), fo.FDS(beta=2, lam=-0.5)], ids=repr
 )
-def test_nobody_in_a_shard_or_anywhere_takes_part(policy: fo.Policy, tmp_path: Path) -> None:
+def test_no_user_of_a_shard_or_of_all_takes_part(policy: fo.Policy, tmp_path: Path) -> None:
     instance = instance_of(200)
     limits = np.where(np.arange(200) < 50, 0.0, np.inf)
     idle = instance.with_task_limits(limits)
@@ -303,7 +303,7 @@ def test_shards_that_change_meanwhile_are_not_written_as_if_certified(tmp_path: 
 
 @dataclass(frozen=True, repr=False)
 class MeanShare(fo.Share):
-    """As a user would write it, without a word on rows."""
+    """As a user would write it, without `by_row`."""
 
     def per_task(self, instance: fo.Instance) -> np.ndarray:
         return instance.ratios.mean(axis=-1)
@@ -390,7 +390,7 @@ def client() -> Iterator[Any]:
 
 
 def nothing_held(client: Any) -> bool:
-    """Whether the client lets go of all it holds, which it does a moment later."""
+    """Whether the client releases all it holds, within a moment."""
     for _ in range(200):
         if not client.futures:
             return True

@@ -32,7 +32,7 @@ def max_sum_of_chunk(chunk: BatchChunk) -> tuple[Float, Float]:
 class Simplex:
     """Maximise ``earns @ y`` over ``columns.T @ y <= 1``, ``0 <= y <= tops``, for many small programs at once.
 
-    Each program is a dictionary (Chvatal 1983): basic variables and the objective as linear functions of the others.
+    Each program is a dictionary (Chvátal 1983): basic variables and the objective as linear functions of the others.
     Variables 0..n-1 are y, the rest the slacks. A variable at its upper bound is replaced by its distance from there
     (``turned``), so that all nonbasic variables are 0.
     """

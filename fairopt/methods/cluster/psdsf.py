@@ -1,4 +1,4 @@
-"""PS-DSF: fair virtual shares on several servers, as an equilibrium of the servers (Khamse-Ashari et al., ICC 2017).
+"""PS-DSF: fair virtual shares on several servers, as an equilibrium of the servers (Khamse-Ashari et al. 2017).
 
 A user's virtual share on a server is its tasks everywhere over the tasks that it could run on this server alone. Each
 server fills its resources by water-filling on virtual shares per weight, where a user starts from its tasks elsewhere;

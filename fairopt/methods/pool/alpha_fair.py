@@ -1,4 +1,4 @@
-"""Alpha-fairness of any linear share on one pool, exactly: Newton's method in the prices of m resources.
+"""Alpha-fairness (Mo and Walrand 2000) of any linear share on one pool: Newton's method in the prices of m resources.
 
 At prices p user j wants ``x_j = min(T_j, w_j / b_j (b_j / q_j)^(1/alpha))`` tasks, with ``q_j = g_j . p`` the price of
 a task, T_j the limit and b_j the share of a task in units of a common level. At the optimum each resource is full, or

@@ -5,10 +5,11 @@ tasks as possible, if more as few as possible; only the undecided, for whom both
 Prices are right where the undecided can take what the others leave.
 
 Users report what they want at one price vector after another. Of each report a small linear program keeps the total
-(one column: what all others want together) and the users closest to undecided (one column each). These users also show
-how loads react to prices: Newton's steps go on until what is missing is no more than they can make up for. From there
-the linear program gives the next prices and an answer that is feasible for all users; when its prices are so close that
-no other user can have changed its decision, they are right. The first prices are those of a sample.
+(one column: what all others want together, as in Dantzig and Wolfe 1960) and the users closest to undecided (one column
+each). These users also show how loads react to prices: Newton's steps go on until what is missing is no more than they
+can make up for. From there the linear program gives the next prices and an answer that is feasible for all users; when
+its prices are so close that no other user can have changed its decision, they are right. The first prices are those of
+a sample.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Water-filling: exact leximin of any linear share on one pool.
+"""Water-filling: exact leximin of any linear share on one pool (progressive filling, Ghodsi et al. 2011).
 
 Raise a common level ``z = s_j / w_j``. When a resource is full, freeze the users who need it; a user at its limit stays
 there; go on with the rest. Users with a lower bound start there and rise with the others once the level reaches it.

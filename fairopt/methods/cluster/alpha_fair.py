@@ -26,7 +26,7 @@ SMALLEST_ALPHA, LARGEST_ALPHA = 0.05, 5.0
 LARGEST_SYSTEM = 3000  # users or prices, whichever are fewer: beyond, factoring a dense system takes seconds a step
 STEPS = 100  # 7 to 10 are typical; at alpha = 0.05 a tenth of those over four decades took more than 60
 DONE = 1e-8  # one more step would give about 1e-10
-EACH = 1e-4  # of what a user pays; without it, one of 148 random answers at alpha = 5 left 43% more for a user unused
+EACH = 1e-4  # of what a user pays; without it, one of 148 random answers at alpha = 5 left a user room for 43% more
 
 
 def alpha_fair_on_servers_applies(program: Program) -> bool:

@@ -24,7 +24,7 @@ from fairopt.proofs.evidence import Proposal, Solved
 
 # Where the slope falls by e in a tenth of a task, three users on two servers took 80 steps to move by 6 tasks.
 _STEPS = 100
-_CLOSE = 1e-3  # a step of this size, relative to what users run about, is proposed to the gate
+_CLOSE = 1e-3  # after a step below this, in unknowns near 1, the point is proposed to the gate
 
 
 def newton_applies(program: Program) -> bool:

@@ -36,7 +36,7 @@ WIDE = 600.0  # logarithms of prices beyond which exponentials may overflow
 EXACT = 1e-12  # residual to reach where no sample gave a first guess
 NEARLY = 1e-3  # residual at which the next claim may come
 FINE = 1e-10  # gap below which no second try is made
-CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-14 to 1e-10 were left
+CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-14 to 1e-10 were seen
 
 
 class Response(NamedTuple):
@@ -234,7 +234,7 @@ def _limited_step(jacobian: Float, residual: Float, rise: Float, fall: Float, al
     while free.any():
         right = residual[free] - jacobian[np.ix_(free, ~free)] @ step[~free]
         part = jacobian[np.ix_(free, free)]
-        scale = np.maximum(part.max(axis=0), 1e-300)  # a price may be tiny and still the one that counts
+        scale = np.maximum(part.max(axis=0), 1e-300)  # even a tiny price may decide
         found = np.linalg.lstsq(part / scale, right, rcond=cut)[0] / scale
         found = np.where(np.isfinite(found), found, right)
         rows = np.flatnonzero(free)

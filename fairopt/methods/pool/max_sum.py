@@ -132,7 +132,7 @@ def find_mix(users: MaxSumPool, rough: bool = False) -> Mix | None:
             break
         if rough or _largest_change(prices, mix.prices) <= reach / (1.0 + reach):
             return mix
-        full = better or not full  # full steps alone swing from one end to another, halves alone meet no corner
+        full = better or not full  # full steps alone may oscillate, half steps alone do not reach a vertex
         prices = mix.prices if full else 0.5 * (closest + mix.prices)
     return mix._replace(prices=closest)
 
@@ -192,7 +192,7 @@ class _RestrictedProgram:
             nothing = np.zeros(few)
             return Mix(np.zeros(m), np.zeros((0, m)), np.zeros(0), apart.users, nothing, nothing, 0.0)
         rest = [self._others(apart, *known) for known in self.past]
-        size = np.array([max(total / scale, 1.0) for _, total in rest])  # units of each column at most
+        size = np.array([max(total / scale, 1.0) for _, total in rest])  # number of units in a whole column
         worth = np.append(np.ones(few), [total / scale for _, total in rest] / size)
         rows = self.unit > 0
         load = np.hstack([apart.ratios * (scale / apart.share), *(known[:, None] for known, _ in rest)])
@@ -207,7 +207,7 @@ class _RestrictedProgram:
         prices = np.zeros(m)
         prices[rows] = duals[:-1] * (scale / self.unit[rows])
         distances = np.sort(np.abs(1.0 - cost(apart.ratios, prices) / apart.share))[:FEW]
-        parts = x / top  # of one: exactly 1 at a limit
+        parts = x / top  # of the upper bound, exactly 1 at it
         tasks, parts = apart.room * parts[:few], parts[few:]
         past = np.array([known for known, _, _ in self.past]).reshape(-1, m)
         total = float(worth @ x) * scale

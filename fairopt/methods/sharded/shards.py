@@ -250,11 +250,10 @@ def _row_groups(path: Path, name: str, resources: Sequence[str] | None) -> list[
 
 def _parquet_file(path: Path) -> Any:
     try:
+        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtra("pyarrow", "parquet", "reading Parquet") from error
-    import pyarrow as pa
-
     try:
         return pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:

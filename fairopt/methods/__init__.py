@@ -1,12 +1,11 @@
 """How policies are solved, by kind of instance.
 
 * `dispatch`: tier by tier, the first method that is exact for the policy on the instance and is certified.
-* `settings`: solver, options and time limit of one call.
+* `settings`: solver, options and time limit of one call. `arrays`: types of arrays.
 * `pool`: one pool. `cluster`: several servers. `bundles`: policies that decide bundles.
 * `cone`: any convex policy, by CVXPY.
-* `infeasible`: a smallest set of constraints that conflict, and the general text of `Infeasible`.
+* `infeasible`: an irreducible set of constraints that conflict, and the message of `Infeasible`.
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.
 * `prepared`: solving again when capacities, weights or limits change.
-* `saved`: the certificate of a saved allocation, made again.
+* `saved`: the certificate of a saved allocation, computed again.
 """
-

@@ -1,7 +1,7 @@
 """How a policy is solved on an instance: tier by tier, each by the first method that is exact for it and certified.
 
-`allocate` asks `solve_tiers`, which asks the methods of `FAST` in turn, then the general one, by cone programs. Each
-proposes points with evidence; the gate judges them (`best`), and makes the certificate.
+`solve_tiers` tries the methods of `FAST` in turn, then the general one, by cone programs. Each method proposes points
+with evidence; the gate judges them (`best`), and makes the certificate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from itertools import count
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import Kept, KeptLevel, KeptShares, tiers_of
@@ -30,7 +29,8 @@ from fairopt.formulation import solvers
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.program import Program, require_instance
 from fairopt.instance import Instance
-from fairopt.methods.bundles.solve import solve_bundles
+from fairopt.methods.arrays import Float
+from fairopt.methods.bundles import solve_bundles
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, solve_alpha_fair_on_servers
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
 from fairopt.methods.cone.leximin import solve_leximin
@@ -43,10 +43,9 @@ from fairopt.proofs import gate
 from fairopt.proofs.evidence import Proposal
 from fairopt.proofs.gate import Answer
 
-Float = NDArray[np.floating[Any]]
 log = logging.getLogger("fairopt")
 
-# Methods that go before the general one, each where it is exact: its name, when, and how.
+# Methods to try before the general one: the name, whether it is exact for a program, and the solution.
 FAST = (
     ("water-filling", pool.waterfilling_applies, pool.solve_waterfilling),
     ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
@@ -59,30 +58,23 @@ EXACT_FOR = {
     "prices": "exact for AlphaFair with alpha > 0 on one pool (or identical servers), and on several servers for "
     "AlphaFair with alpha from 0.05 to 5 and for MaxMin",
     "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
-    "levels": "exact for Leximin on several servers of a share that is worth the same on each",
+    "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
 }
 METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST), "closed")
-TIER_LOSS = 1e-7  # how much of an earlier tier's best a later one may give up
+TIER_LOSS = 1e-7  # relative part of an earlier tier's best value that a later tier may give up
 
 
 @asked_once()
 def allocate(
-    policy: Any,
-    instance: Instance,
-    *,
-    method: str = "auto",
-    solver: str | None = None,
-    solver_options: Mapping[str, Any] | None = None,
-    time_limit: float | None = None,
-    verbose: bool = False,
-    general: Callable[[Program, Settings], Proposals] | None = None,
-    start: Float | None = None,
-) -> Allocation:
+    policy: Any, instance: Instance, *, method: str = "auto", solver: str | None = None,
+    solver_options: Mapping[str, Any] | None = None, time_limit: float | None = None, verbose: bool = False,
+    general: Callable[[Program, Settings], Proposals] | None = None, start: Float | None = None,
+) -> Allocation:  # fmt: skip
     """Solve a policy on an instance, and prove the answer; see `Policy.allocate` for the parameters.
 
-    ``general`` solves what no faster method is exact for: `Prepared` has kept a compiled program for that. ``start`` is
-    a guess at the prices, in natural units by server row: those of a program much like this one.
+    ``general`` replaces `solve_number` as the general method, and ``start`` is a guess at the prices, in natural units
+    by server row; `Prepared` gives both.
     """
     begun = time.perf_counter()
     require_instance(instance)
@@ -92,16 +84,11 @@ def allocate(
         raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
     if solver_options is not None and not isinstance(solver_options, Mapping):
         raise InvalidBlock(f"solver_options are {solver_options!r}; give a dict of the solver's own options")
-    settings = Settings(
-        solver=solvers.named(solver) if solver is not None else None,
-        options=dict(solver_options or {}),
-        deadline=None if time_limit is None else begun + time_limit,
-        verbose=verbose,
-        general=general,
-        start=start,
-    )
-    if settings.solver and method not in ("auto", "cone"):
-        raise InvalidBlock(f"solver {settings.solver} goes the cone route; give method='cone' or leave method out")
+    deadline = None if time_limit is None else begun + time_limit
+    named = solvers.named(solver) if solver is not None else None
+    settings = Settings(named, dict(solver_options or {}), deadline, verbose, general, start)
+    if named and method not in ("auto", "cone"):
+        raise InvalidBlock(f"solver {named} solves by the method cone; give method='cone' or leave method out")
     allocation = gate.allocation(policy, solve_tiers(policy, instance, settings, method), begun)
     if not allocation.certificate.ok:
         _raise_not_certified(allocation, settings)
@@ -109,7 +96,7 @@ def allocate(
 
 
 def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str) -> list[tuple[Program, Answer]]:
-    """Tier after tier of a policy, as far as they are certified."""
+    """The tiers of a policy with their answers, up to the first that is not certified."""
     program_of = program_class(policy.objective)
     tiers = tiers_of(policy.objective)
     if program_of is BundleProgram and method not in ("auto", "cone", "closed"):
@@ -118,7 +105,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
     judged: list[tuple[Program, Answer]] = []
     for k, objective in enumerate(tiers):
         program = program_of(instance, objective, constraints)
-        with np.errstate(all="ignore"):  # zeros, infinities and NaN are looked at where they matter
+        with np.errstate(all="ignore"):  # zeros, infinities and NaN are tested where they matter
             answer = _solve_tier(program, settings, method)
         judged.append((program, answer))
         if not answer.ok:
@@ -129,7 +116,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
 
 
 def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
-    """One objective, by the first method that is exact for it and certified."""
+    """Solve one objective by the first method that is exact for it and certified."""
     if program.empty:
         return gate.empty(program)
     if isinstance(program, BundleProgram):
@@ -148,16 +135,16 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
                 f"{method} is {EXACT_FOR[method]}, under limits and reserves only; not for {program.objective!r} on "
                 f"{program.given!r}; use method='auto'"
             )
-    if program.pool_share is not None:  # the fast methods check the share as they go
+    if program.pool_share is not None:  # which fast methods check as they read it
         program.objective.check(program.instance)
     answer = _solve_by_cones(program, settings)
     return replace(answer, tried=tried + answer.tried) if tried else answer
 
 
 def best(program: Program, proposals: Proposals, most: int | None = None) -> Answer:
-    """The best of what a method proposes, by the gate's measure; the method hears what each came to.
+    """The best of at most ``most`` proposals of a method by the gate's measure, with all attempts in ``tried``.
 
-    Of no more than ``most`` proposals; with every attempt in ``tried``. The caller looks at ``ok``.
+    The method is sent the answer to each proposal. The best may not be certified: see ``ok``.
     """
     found: Answer | None = None
     tried: tuple[Try, ...] = ()
@@ -178,12 +165,12 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
 
 
 def _missing(answer: Answer) -> tuple[bool, float]:
-    """The better the smaller: certified first, then by what is missing."""
+    """A key that is smaller for better answers: certified first, then by gap and violations."""
     return not answer.ok, answer.gap + answer.violation + answer.block_violation
 
 
 def _solve_by_cones(program: Program, settings: Settings) -> Answer:
-    """One objective by cone programs, as many as it takes."""
+    """Solve one objective by cone programs."""
     if isinstance(program.objective, Leximin):
         return best(program, solve_leximin(program, settings))
     solve, search = settings.general or solve_number, parametric_applies(program)
@@ -200,11 +187,10 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
 
 
 def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:
-    """Hand out what a solver left: at large alpha the gap hardly sees the rich, so it may stop early.
+    """Hand out what a solver left: at large alpha it may stop early, as large shares hardly count in the gap.
 
-    Every user keeps its share, so an objective that grows with the shares loses nothing; the gate says whether that is
-    so. On one pool by water-filling; on several servers, or under other conditions, by a linear program where it
-    matters.
+    Every user keeps its share, so an objective that grows with the shares loses nothing; the gate checks that. On one
+    pool by water-filling; on several servers, or under other conditions, by a linear program at large alpha.
     """
     objective = program.objective
     shares = tuple(dict.fromkeys(objective.share_blocks()))
@@ -218,7 +204,7 @@ def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> 
         above = Program(program.given, Total(shares[0]), (*program.constraints, *kept))
         try:
             second = best(above, solve_number(above, settings))
-        except Infeasible:  # to a solver's tolerance, what is there is all that fits
+        except Infeasible:  # to a solver's tolerance, nothing more fits
             return answer
         more = second.tasks if second.ok else None
     else:
@@ -230,14 +216,14 @@ def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> 
 
 
 def _fits_more(program: Program, tasks: Float) -> bool:
-    """Whether a user on the pool, below its limit, finds a part of what it needs left over that is worth a look."""
+    """Whether a user on the pool is below its limit and no resource that it needs is full."""
     loads = program.pairs.loads
     scarce = program.usable - loads @ tasks <= 1e-9 * program.usable
     return bool(((tasks < program.high * (1 - 1e-9)) & ~(loads[scarce] > 0).any(axis=0)).any())
 
 
 def _steep(objective: Objective) -> bool:
-    """Whether the objective hardly sees the rich.
+    """Whether large shares hardly count in the objective: alpha is above 2.
 
     At alpha = 5 on three users, certified answers of three solvers gave one of them 0.54 to 0.89 tasks where 2 fit; at
     alpha = 2 none of 25 random instances of 6 users on 3 servers was dominated.
@@ -248,7 +234,7 @@ def _steep(objective: Objective) -> bool:
 
 
 def _keep_level(objective: Objective, program: Program, answer: Answer) -> Sequence[Constraint]:
-    """What an earlier tier asks of the later ones."""
+    """The constraints by which later tiers keep the value of an earlier one."""
     point = program.point(answer.tasks, answer.bundles)
     if isinstance(objective, Leximin):
         return [_keep_shares(point, objective.share, TIER_LOSS)]
@@ -261,13 +247,13 @@ def _keep_level(objective: Objective, program: Program, answer: Answer) -> Seque
 
 
 def _keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
-    """That every user keeps its share but for a loss, relatively."""
+    """The constraint that every user keeps its share but for a relative loss."""
     held = point.share(share) * (1 - loss)
     return KeptShares(ByUser(dict(zip(point.instance.users, held.tolist(), strict=True))), share)
 
 
 def _raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
-    """`NotCertified`, with what was tried and what may help."""
+    """Raise `NotCertified` with what was tried and what may help."""
     certificate = allocation.certificate
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
     if settings.late or any("time limit" in t.status + t.message for t in certificate.tried):
@@ -275,7 +261,7 @@ def _raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn
     elif settings.solver:
         fix = "try another solver, or none for the chain of all"
     else:
-        fix = "see .best for the best found and .tried for what each solver said"
+        fix = "see .best for the best found and .tried for each solver's result"
     raise NotCertified(
         f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
         f"{certificate.violation:.2g} (1e-9), constraints {certificate.block_violation:.2g} (1e-7). "

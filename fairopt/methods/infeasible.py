@@ -1,4 +1,4 @@
-"""When nothing satisfies all constraints: an irreducible set of them that conflict, by name."""
+"""Why no allocation satisfies all constraints: an irreducible set of constraints that conflict, by name."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from fairopt.formulation.program import ConeModel, Program, checked_conditions
 from fairopt.progress import tell
 
 Name = TypeVar("Name")
-# by name: the block, if it is one, and its conditions
-Groups = dict[str, tuple[Constraint | None, list[cp.Constraint]]]
+Groups = dict[str, tuple[Constraint | None, list[cp.Constraint]]]  # by name: the block, if any, and its conditions
 
 
 def explain(program: Program) -> None:
     """Raise `Infeasible` with an irreducible conflict; return if the constraints can hold together after all.
 
-    What a method added to a policy's own constraints holds at a point that is known, and is left out.
+    Constraints that a method added to the policy's own hold at a known point, and are left out.
     """
     cone = ConeModel(program)
     groups = _groups(program, cone)
     names = tuple(irreducible({name: conditions for name, (_, conditions) in groups.items()}))
     if not names:
         return
-    raise Infeasible(f"{_sentence(names)}{_how_far(program, cone, groups, names)}", names)
+    if len(names) == 1:
+        sentence = f"{names[0]} cannot hold"
+    else:
+        sentence = f"{', '.join(names[:-1])} and {names[-1]} cannot hold together"
+    raise Infeasible(sentence + _how_far(program, cone, groups, names), names)
 
 
 def _groups(program: Program, cone: ConeModel) -> Groups:
@@ -59,7 +62,7 @@ def _groups(program: Program, cone: ConeModel) -> Groups:
 
 
 def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
-    """Whether all can hold together, as far as solvers can tell: where none can, it is taken as so."""
+    """Whether all conditions can hold together; True if no solver finds out."""
     for status in solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions))):
         if status.startswith("infeasible"):
             return False
@@ -69,7 +72,7 @@ def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
 
 
 def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence[cp.Constraint] = ()) -> list[Name]:
-    """Names of groups of conditions that conflict, none of which can be left out (a deletion filter); [] if none do."""
+    """Names of an irreducible set of conflicting groups by a deletion filter (Chinneck and Dravnieks 1991), or []."""
     kept = list(groups)
     if not kept or _feasible([*always, *(c for name in kept for c in groups[name])]):
         return []
@@ -81,14 +84,8 @@ def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence
     return kept
 
 
-def _sentence(names: tuple[str, ...]) -> str:
-    if len(names) == 1:
-        return f"{names[0]} cannot hold"
-    return ", ".join(names[:-1]) + f" and {names[-1]} cannot hold together"
-
-
 def _how_far(program: Program, cone: ConeModel, groups: Groups, names: tuple[str, ...]) -> str:
-    """For a lower bound in the conflict: how much of it everything else, named or not, leaves room for."""
+    """For a lower bound in the conflict: the part of it that all other conditions leave room for."""
     for name in names:
         constraint, _ = groups[name]
         if not isinstance(constraint, (MinShare, MinTasks, SharingIncentive)):
@@ -100,11 +97,11 @@ def _how_far(program: Program, cone: ConeModel, groups: Groups, names: tuple[str
         most = min(float((program.most[floors] / bounds[0][floors]).min()), 1.0)
         if most == 0:
             return _as_words(constraint, name, 0.0)
-        factor = cp.Variable(nonneg=True)  # of the most that any one user could have: a number that solvers can see
+        factor = cp.Variable(nonneg=True)  # as a part of the most that a single user could have, near 1
         wanted = cp.multiply(cone.model.tasks[floors], 1.0 / (most * bounds[0][floors])) >= factor
         others = [c for other, (_, conditions) in groups.items() if other != name for c in conditions]
         problem = cp.Problem(cp.Maximize(factor), [wanted, factor <= 1, *others])
-        if "optimal" in solvers.statuses(problem):  # asks no further solver
+        if "optimal" in solvers.statuses(problem):  # does not try further solvers
             return _as_words(constraint, name, most * float(factor.value))
     return ""
 

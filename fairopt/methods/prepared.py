@@ -1,9 +1,8 @@
 """Solving again when only capacities, weights or task limits change: the compiled cone program is kept.
 
-CVXPY can compile a program once for all values of its parameters, and then only fills numbers in. What may change
-enters in few places if the program is written for it: capacities, limits and lower bounds on right-hand sides, and the
-rest (shares are of total capacity, so their coefficients change too) as one number per user in the objective. Demands
-stay constants: 20,000 users' demands as parameters asked for 65 GiB.
+CVXPY can compile a program once for all values of its parameters. Here capacities, limits and lower bounds are
+parameters on right-hand sides, and weights and coefficients of shares (which are of total capacity) enter as one number
+per user in the objective. Demands stay constants: those of 20,000 users as parameters asked for 65 GiB.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.majorant import Majorant
@@ -26,22 +25,17 @@ from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
-from fairopt.methods.cone.chain import chain_of, solve_problem
-from fairopt.methods.cone.solve import solve_number
+from fairopt.methods.arrays import Float, Int
+from fairopt.methods.cone.solve import chain_of, solve_number, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.evidence import Proposal, Solved
 
-__all__ = ["KeptModel", "Prepared", "can_keep"]
-
-Float = NDArray[np.floating[Any]]
-Indices = NDArray[np.intp]
-
-# Rows times columns of CVXPY's program: compiling for parameters takes time and memory like this (CVXPY 1.9 lays them
-# out in one vector), and in a larger program the solver's own work is all that counts. Alpha = 2 with limits: 100 users
-# on 5 servers (0.3e6) compiled in 0.03 s; 1,000 on one pool (12e6) in 0.24 s, and saved nothing of 0.08 s a call; 4,000
-# (190e6) in 3 s and 1.1 GB. Most tasks for 1,000 users on 5 servers (10e6): compiled in 0.03 s, saved 5 ms of 25 ms.
+# Rows times columns of CVXPY's program: compiling with parameters takes time and memory in proportion (CVXPY 1.9), and
+# in a larger program the solver's own time is all that counts. Alpha = 2 with limits: 100 users on 5 servers (0.3e6)
+# compiled in 0.03 s; 1,000 on one pool (12e6) in 0.24 s, and saved nothing of 0.08 s a call; 4,000 (190e6) in 3 s and
+# 1.1 GB. Most tasks for 1,000 users on 5 servers (10e6): compiled in 0.03 s, saved 5 ms of 25 ms.
 MOST_CELLS = 12_000_000
 
 
@@ -49,10 +43,10 @@ class Prepared:
     """A policy on an instance of which only capacities, weights and task limits will change.
 
     Answers are those of ``policy.allocate`` on the changed instance, with the same certificate computed from the data.
-    Where that would use a method faster than the general cone solver, so does this. Else a compiled program is kept for
-    `AlphaFair`, `Total` and `MaxMin`, sums of these, under constraints that are only bounds on tasks or shares; and for
-    the users, (user, server) pairs and groups of identical servers of the instance prepared: where another capacity
-    or limit is 0 than there, the call goes the ordinary way, and so does everything else.
+    Where that would use a method faster than the general cone solver, so does this. Otherwise a compiled program is
+    kept for `AlphaFair`, `Total`, `MaxMin` and sums of these, under constraints that are only bounds on tasks or
+    shares. Everything else is solved as by ``policy.allocate``; so is a call that changes which capacities or limits
+    are 0, or which servers are identical.
 
     Parameters
     ----------
@@ -68,7 +62,7 @@ class Prepared:
     Attributes
     ----------
     instance : Instance
-        As prepared; a call changes nothing in it.
+        The instance as prepared; calls do not change it.
 
     Examples
     --------
@@ -82,13 +76,9 @@ class Prepared:
     """
 
     def __init__(
-        self,
-        policy: Any,
-        instance: Instance,
-        *,
-        solver: str | None = None,
+        self, policy: Any, instance: Instance, *, solver: str | None = None,
         solver_options: Mapping[str, Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         require_instance(instance)
         self.policy = policy
         self.instance = instance
@@ -100,14 +90,9 @@ class Prepared:
         self._start: Float | None = None  # prices of the last answer in natural units, for methods that can use them
 
     def allocate(
-        self,
-        *,
-        capacities: ArrayLike | None = None,
-        weights: Any = None,
-        task_limits: Any = None,
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> Allocation:
+        self, *, capacities: ArrayLike | None = None, weights: Any = None, task_limits: Any = None,
+        time_limit: float | None = None, verbose: bool = False,
+    ) -> Allocation:  # fmt: skip
         """Find the best allocation of the instance with some numbers changed, and prove it.
 
         Parameters
@@ -117,7 +102,7 @@ class Prepared:
         weights : scalar, array-like of shape (n_users,) or dict by user, optional
             Default: as prepared, also for users that a dict leaves out.
         task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
-            Default: as prepared, also for users that a dict leaves out; infinity takes them away.
+            Default: as prepared, also for users that a dict leaves out; infinity removes a limit.
         time_limit : float, optional
             Seconds for the whole call.
         verbose : bool, default False
@@ -126,8 +111,8 @@ class Prepared:
         Returns
         -------
         Allocation
-            Of ``instance.replace(...)``, with a certificate within tolerance; never without. Where the kept program
-            gave no such answer, ``certificate.tried`` begins with that try.
+            The allocation of ``instance.replace(...)``, always with a certificate within tolerance. Where the kept
+            program gave no such answer, ``certificate.tried`` begins with that try.
 
         Raises
         ------
@@ -147,7 +132,7 @@ class Prepared:
         return allocation
 
     def _solve(self, program: Program, settings: Settings) -> Proposals:
-        """What `solve_number` does, with the kept program first."""
+        """Solve the kept program first, then as `solve_number` does."""
         key = id(program.objective)
         try:
             model = None if settings.late else self._model(program, settings)
@@ -155,17 +140,17 @@ class Prepared:
             if model is not None:
                 self._models[key] = model
                 answer = yield model.proposal(program, settings)
-        except BaseException:  # interrupted, perhaps while CVXPY was at work: nothing half done is kept
+        except BaseException:  # perhaps interrupted within CVXPY: a program half changed is not kept
             self._models.pop(key, None)
             raise
         if answer is not None and answer.ok:
             return
         if model is not None:
-            self._models.pop(key, None)  # its units may be far from the new numbers; the next call makes one in its own
+            self._models.pop(key, None)  # its units may be far from the new numbers; the next call makes another
         yield from solve_number(program, settings)
 
     def _model(self, program: Program, settings: Settings) -> KeptModel | None:
-        """The model kept for this objective, made or made with more rows where needed; None where none can be."""
+        """The model kept for this objective, made again if it needs more rows; None if it cannot be kept."""
         if _structure(program.given, program.unmerged) != self._structure:
             return None
         old = self._models.get(id(program.objective))
@@ -187,20 +172,12 @@ class Prepared:
 class KeptModel(ConeModel):
     """A `ConeModel` whose numbers are parameters, for programs that differ in capacities, weights and bounds only.
 
-    The objective is written from its majorant, which for the objectives that can be kept is the objective itself: sums
-    over users of ``factor_j u(c_j x_j)``, and smallest shares.
-
-    Parameters
-    ----------
-    program : Program
-        For which `can_keep` holds.
-    settings : Settings
-        Says which solver.
-    limited, floored : ndarray of int
-        Users with a row for an upper and for a lower bound; the others never have one.
+    The objective is written from its majorant, which is the objective itself where `can_keep` holds: sums over users of
+    ``factor_j u(c_j x_j)``, and smallest shares. ``limited`` and ``floored`` are the indices of users with a row for an
+    upper and for a lower bound.
     """
 
-    def __init__(self, program: Program, settings: Settings, limited: Indices, floored: Indices) -> None:
+    def __init__(self, program: Program, settings: Settings, limited: Int, floored: Int) -> None:
         pairs, majorant = program.pairs, _majorant(program)
         self.solver = chain_of(settings, linear=not any(term.alpha for term in majorant.powers))[0]
         self.limited, self.floored = limited, floored
@@ -217,7 +194,7 @@ class KeptModel(ConeModel):
         self.box = [by_user[limited] <= self.most] if len(limited) else []
         self.box += [by_user[floored] >= self.least] if len(floored) else []
         self.rest = []
-        # alone, a power above alpha = 1 is solved as the logarithm of its mean, like `AlphaFair.solver_form`
+        # a single power with alpha > 1 is solved as the logarithm of its mean, like `AlphaFair.solver_form`
         self.in_logs = len(majorant.powers) == 1 and not majorant.ranked and majorant.powers[0].alpha > 1
         terms = (*majorant.powers, *majorant.ranked)
         self.numbers = [cp.Parameter(by_user.size, nonneg=not self.in_logs) for _ in terms]
@@ -226,11 +203,11 @@ class KeptModel(ConeModel):
 
     @property
     def required(self) -> list[cp.Constraint]:
-        """None: what can be kept has no variables of its own."""
+        """No conditions: objectives that can be kept have no variables of their own."""
         return []
 
     def _form(self, majorant: Majorant, by_user: cp.Expression) -> cp.Expression:
-        """The objective with a number per user and term; an increasing transform of it, as ever."""
+        """The objective, or an increasing transform of it, with a parameter per user and term."""
         parts: list[cp.Expression] = []
         powers = [term.alpha for term in majorant.powers]
         for alpha, number in zip(powers, self.numbers, strict=False):
@@ -245,20 +222,20 @@ class KeptModel(ConeModel):
         return sum(parts, start=cp.Constant(0.0))
 
     def _fill(self, program: Program) -> Float:
-        """Give the parameters a program's numbers; returns what a capacity row's unit is of its whole capacity."""
-        # what all users have in common of a change goes into the unit of the unknowns, so that these stay near 1
+        """Set the parameters to a program's numbers; the unit of each capacity row as a part of its capacity."""
+        # the factor that all users have in common goes into the unit of the unknowns, so that these stay near 1
         common = float(np.exp(np.log(program.size / self.size).mean()))
         unit = self.size * common
         self.program, self.scale = program, unit[program.pairs.user]
         per_unit = _capacities(program)[self.rows] / self.capacities / common
         room = program.usable_rows[self.rows] * per_unit
-        # who has no limit now gets one beyond what capacities allow, so that it explains no price
+        # a user without a limit gets one beyond what capacities allow, so that its price is zero
         most = (np.minimum(program.high, 2 * program.most) / unit)[self.limited]
         least = (program.low / unit)[self.floored]
         numbers = self._numbers(_majorant(program), unit)
         parameters = (self.room, self.most, self.least, *self.numbers)
         for parameter, value in zip(parameters, (room, most, least, *numbers), strict=True):
-            parameter.save_value(value)  # unchecked: CVXPY's checks take longer than filling in, and answers are judged
+            parameter.save_value(value)  # without CVXPY's checks, which take longer; answers are judged
         return per_unit
 
     def _numbers(self, majorant: Majorant, unit: Float) -> list[Float]:
@@ -268,13 +245,13 @@ class KeptModel(ConeModel):
         numbers = [t.factor * (t.c * unit) ** (1 - t.alpha) for t in powers]
         numbers += [t.factor * t.v[0] * t.c * unit for t in ranked]
         slope = sum(x.sum() for x in numbers[: len(powers)]) + sum(x.min() for x in numbers[len(powers) :])
-        # solvers' tolerances are absolute: what suits them is said at `AlphaFair.solver_form`
+        # solvers' tolerances are absolute; see `AlphaFair.solver_form` for the units
         alone = powers[0] if len(numbers) == 1 and powers else None
         mean = alone is None or AlphaFair(alone.alpha).solver_wants_mean(self.solver)
         return [x * ((1 if mean else len(unit)) / slope) for x in numbers]
 
     def proposal(self, program: Program, settings: Settings) -> Proposal:
-        """Fill in the numbers of a program alike in users, pairs, servers and objective, and solve."""
+        """Set the numbers of a program with the same users, pairs, servers and objective, and solve it."""
         start = time.perf_counter()
         per_unit = self._fill(program)
         tell(f"kept cone program by {self.solver}")
@@ -289,29 +266,23 @@ class KeptModel(ConeModel):
 
 
 def can_keep(program: Program) -> bool:
-    """Whether `KeptModel` can hold a program.
+    """Whether `KeptModel` takes a program: sums of `AlphaFair`, `Total` and `MaxMin` under bounds alone.
 
-    It can for sums of `AlphaFair`, `Total` and `MaxMin` of shares that do not differ by server, under bounds alone.
+    The coefficients of shares must not differ by server.
     """
-    objective = program.alpha_fair or program.objective
-    return (
-        not program.rest
-        and all(type(term) in (AlphaFair, Total, MaxMin) for _, term in objective.terms())
-        and all(share.coefficients(program.instance).ndim == 1 for share in objective.share_blocks())
-        and _cells(program) <= MOST_CELLS
-    )
-
-
-def _cells(program: Program) -> int:
-    """Rows times columns of the compiled program, with bounds on all users and two variables per curved term."""
+    objective, n = program.alpha_fair or program.objective, program.instance.n_users
+    if program.rest or not all(type(term) in (AlphaFair, Total, MaxMin) for _, term in objective.terms()):
+        return False
+    if any(share.coefficients(program.instance).ndim == 2 for share in objective.share_blocks()):
+        return False
+    # the compiled program with bounds on all users and two variables per curved term
     curved = sum(term.alpha > 0 for term in _majorant(program).powers)
-    n = program.instance.n_users
     rows = len(program.capacity_rows) + 2 * n * (1 + curved)
-    return rows * (len(program.pairs) + 2 * n * curved)
+    return rows * (len(program.pairs) + 2 * n * curved) <= MOST_CELLS
 
 
 def _majorant(program: Program) -> Majorant:
-    """The objective itself as terms by user: nothing in it depends on the point where `can_keep` holds."""
+    """The objective as terms by user; they do not depend on the point where `can_keep` holds."""
     instance = program.instance
     found = program.objective.majorant(Point(instance, np.zeros((instance.n_users, instance.n_servers))))
     assert found is not None
@@ -324,11 +295,11 @@ def _capacities(program: Program) -> Float:
 
 
 def _structure(instance: Instance, taking_part: Instance) -> tuple[bytes, ...]:
-    """What a compiled program cannot change: who takes part, who may run where, and which servers are identical."""
+    """The parts of an instance that a compiled program fixes: users, eligibility, and which servers are identical."""
     classes = taking_part.server_classes
     return (instance.task_limits > 0).tobytes(), instance.eligible.tobytes(), classes.tobytes()
 
 
-def _with_rows(held: Indices, wanted: Indices, program: Program) -> Indices:
-    """The rows held where they are enough, else those of all users, so that it happens once."""
+def _with_rows(held: Int, wanted: Int, program: Program) -> Int:
+    """The present rows if they suffice, else those of all users, so that this happens once."""
     return held if np.isin(wanted, held).all() else np.arange(program.instance.n_users)

@@ -1,4 +1,4 @@
-"""Saved allocations, judged again as they stand."""
+"""Certificates of saved allocations, computed again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairopt.blocks.shares import asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.program import Program
-from fairopt.methods.bundles.solve import proposal_of
+from fairopt.methods.bundles import proposal_of
 from fairopt.methods.dispatch import solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
@@ -21,9 +21,9 @@ from fairopt.proofs.gate import Answer
 
 @asked_once()
 def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
-    """The same point of a feasible allocation of a policy, certified or not; ``method`` and ``solver`` are how it came.
+    """The allocation given with a new certificate; ``method`` and ``solver`` say how it was found.
 
-    ``evidence`` is what was kept of it (`Allocation.evidence`). Where that does not prove the point, the policy is
+    ``evidence`` is what was saved of it (`Allocation.evidence`). If that does not prove the allocation, the policy is
     solved once more for evidence.
     """
     begun = time.perf_counter()
@@ -56,7 +56,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
 
 
 def _judge_by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
-    """The tasks of an allocation, judged by the evidence that was kept of it, if that is any."""
+    """The tasks of an allocation, judged by the saved evidence, if there is any."""
     try:
         kept = restored(program, evidence[0], solver) if evidence and evidence[0] else None
         return _judge_at(program, given, kept, method, solver)

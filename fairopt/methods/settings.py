@@ -1,4 +1,4 @@
-"""How a caller wants a policy solved, and what methods give back."""
+"""Settings of one call, and the type of what methods return."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fairopt.formulation.program import Program
+from fairopt.methods.arrays import Float
 from fairopt.proofs.evidence import Proposal
 from fairopt.proofs.gate import Answer
 
-Proposals = Generator[Proposal, Answer | None, None]  # each is judged at the gate, and the answer sent back
+Proposals = Generator[Proposal, Answer | None, None]  # the gate judges each; its answer is sent back
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How the caller wants it solved."""
+    """Solver, options and time limit of one call."""
 
     solver: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     deadline: float | None = None
     verbose: bool = False
     general: Callable[[Program, Settings], Proposals] | None = None  # instead of `solve_number`, for `Prepared`
-    start: NDArray[np.floating[Any]] | None = None  # a guess at prices, in natural units by server row given
+    start: Float | None = None  # a guess at prices, in natural units by server row given
 
     def left(self) -> float | None:
         """Seconds left, never negative."""

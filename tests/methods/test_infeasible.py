@@ -107,7 +107,7 @@ def test_sharing_incentive_conflicts_with_a_reserve() -> None:
 
 
 def only(instance: fo.Instance, names: set[str]) -> fo.Instance:
-    """Room without end in what is not named; the blocks below do not look at capacities."""
+    """An instance with unlimited room in all resources not named; the blocks below do not use capacities."""
     kept = np.array([f"the capacity of {r}" in names for r in instance.resources])
     free = np.where(instance.task_limits > 0, np.inf, 0.0)
     return instance.replace(
@@ -149,7 +149,7 @@ def largest_common_share(error: fo.Infeasible) -> float:
 def test_the_largest_common_share_can_be_had_and_no_more(
     instance: fo.Instance, level: float, others: list[fo.Constraint]
 ) -> None:
-    """Also where something that is not named holds it lower than what is named."""
+    """Also where a condition that is not named bounds it more than those named."""
     if not holds(instance, others):
         return
     try:
@@ -166,7 +166,7 @@ def test_the_largest_common_share_can_be_had_and_no_more(
 def test_the_largest_common_share_is_measured_with_all_capacities_in_place(
     objective: fo.Objective, level: float
 ) -> None:
-    """A share s of both users takes 200 s of the bandwidth twice: 1/2 is the most, whatever capacity is named."""
+    """A share s of both users takes 200 s of the bandwidth twice: 1/2 is the most, for any capacity named."""
     cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
     error = conflict(fo.Policy(objective, [fo.MinShare(level)]), cluster)
     assert largest_common_share(error) == 0.5
@@ -195,7 +195,7 @@ def test_the_largest_common_share_is_measured_with_all_else_in_place(
 
 @contextmanager
 def refusing(block: type[fo.Constraint], monkeypatch: pytest.MonkeyPatch, liars: Sequence[str]) -> Iterator[None]:
-    """Solvers who say that nothing satisfies a program that holds a condition of such a block."""
+    """Solvers that report every program with a condition of such a block as infeasible."""
     written, honest = block.constraints, solvers.run
 
     def labelled(self: fo.Constraint, model: fo.Model) -> dict[str, cp.Constraint]:
@@ -224,7 +224,7 @@ SERVERS = fo.Instance([[1, 2], [2, 1]], [[10, 10], [4, 9]])
 
 @pytest.mark.parametrize("policy", TIERS, ids=repr)
 def test_what_an_earlier_tier_achieved_is_never_named(policy: fo.Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It can be had, so a solver that denies it is wrong: the next one is asked, and at last there is no answer."""
+    """The bounds fit, so a solver that denies it is wrong: the next one is tried, and in the end there is no answer."""
     honest = policy.allocate(SERVERS, method="cone").tasks
     with refusing(AtLeast, monkeypatch, solvers.chain(False)[:1]):
         a = policy.allocate(SERVERS, method="cone")

@@ -1,4 +1,4 @@
-"""Solving again: the same answers, certificates and errors as `Policy.allocate`, whatever changes and comes back."""
+"""Solving again: the same answers, certificates and errors as `Policy.allocate`, whenever numbers change and return."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def outcome(run: Callable[[], fo.Allocation]) -> fo.Allocation | fo.FairoptError
 
 
 def agree(policy: fo.Policy, one: fo.Allocation, other: fo.Allocation) -> bool:
-    """Whether two allocations of one instance are worth the same, as far as certificates go."""
+    """Whether two allocations of one instance have the same value, within their certificates."""
     first = policy.objective.tiers[0] if isinstance(policy.objective, Tiers) else policy.objective
     part = np.flatnonzero(one.instance.task_limits > 0)
     if not len(part):
@@ -72,9 +72,9 @@ def agree(policy: fo.Policy, one: fo.Allocation, other: fo.Allocation) -> bool:
 
 
 def same(policy: fo.Policy, prepared: Prepared, solver: str | None = None, **changes: Any) -> fo.Allocation | None:
-    """Solve both ways, and demand the same answer (returned) or the same error.
+    """Solve both ways, and require the same answer (returned) or the same error.
 
-    One solver alone may fail where the ordinary way asks it, but not only where the kept program does.
+    A single solver may fail on the ordinary program, but not on the kept program alone.
     """
     one = outcome(lambda: policy.allocate(prepared.instance.replace(**changes), solver=solver))
     other = outcome(lambda: prepared.allocate(**changes))
@@ -97,7 +97,7 @@ def kept(prepared: Prepared) -> list[KeptModel]:
 
 
 def changes_of(draw: st.DrawFn, instance: fo.Instance, zeros: bool) -> dict[str, Any]:
-    """Some of the three changed; zeros among capacities and limits now and then."""
+    """Changes of some of the three, with some zeros among capacities and limits."""
     n, shape = instance.n_users, instance.capacities.shape
     least = 0 if zeros else 1
     out: dict[str, Any] = {}
@@ -130,7 +130,7 @@ def test_one_compiled_program_answers_for_all_capacities_weights_and_limits(poli
     rng = np.random.default_rng(servers)
     instance = log_uniform(rng, 12, 3, servers, limits=0.5, decades=2)
     prepared = Prepared(policy, instance, solver="CLARABEL")
-    prepared.allocate(task_limits=1e3)  # rows for everybody
+    prepared.allocate(task_limits=1e3)  # rows for all users
     (model,) = kept(prepared)
     assert model.problem.is_dpp()
     compiled = model.problem._cache.param_prog
@@ -195,8 +195,8 @@ def test_a_limit_or_capacity_may_become_zero_and_come_back(policy: fo.Policy) ->
     assert idle is not None and idle.tasks[0] == 0
     lost = same(policy, prepared, "CLARABEL", capacities=[[9, 0], [12, 6]])
     assert lost is not None and not lost.tasks_by_server[:, 0].any()
-    nobody = same(policy, prepared, "CLARABEL", task_limits=0)
-    assert nobody is not None and not nobody.tasks.any()
+    idle = same(policy, prepared, "CLARABEL", task_limits=0)
+    assert idle is not None and not idle.tasks.any()
     back = same(policy, prepared, "CLARABEL")
     assert back is not None and len(back.certificate.tried) == 1
     assert kept(prepared) == [model]

@@ -1,4 +1,4 @@
-"""Many small instances of one shape at once: each step of a method on a pool, over all instances."""
+"""Many small instances of one shape, solved together: each step of a method is taken on all instances at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import is_ours
@@ -20,6 +20,7 @@ from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.batch import Batch, BatchChunk, wrong_shape
 from fairopt.methods import dispatch
+from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.batch.alpha_fair import alpha_fair_of_chunk
 from fairopt.methods.batch.max_sum import max_sum_of_chunk
 from fairopt.methods.batch.waterfilling import leximin_of_chunk
@@ -27,13 +28,6 @@ from fairopt.progress import by_itself
 from fairopt.proofs import gate
 from fairopt.proofs.batch import judge_batch
 from fairopt.proofs.gate import MeasuredPart
-
-__all__ = ["Allocations", "allocate_batch", "allocate_many"]
-
-Float = NDArray[np.floating[Any]]
-Bool = NDArray[np.bool_]
-# Gives tasks (n_users, size), which are feasible, and prices as evidence.
-SolveChunk = Callable[[BatchChunk], tuple[Float, Float | None]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,17 +37,17 @@ class Allocations:
     Attributes
     ----------
     policy : Policy
-        Who answered.
+        The policy that was solved.
     tasks : ndarray of shape (n_instances, n_users)
-        Tasks of each user; 0 for those who take no part.
+        Tasks of each user; 0 for users who take no part.
     gap, violation : ndarray of shape (n_instances,)
-        As in `Certificate`.
+        Of each instance, as in `Certificate`.
     method : str
         ``water-filling``, ``prices`` or ``simplex``.
     one_by_one : ndarray of bool of shape (n_instances,)
-        Which instances the method could not prove right, and were solved on their own as `Policy.allocate` does.
+        Which instances were solved again by `Policy.allocate`, since the method's answer was not certified.
     seconds : float
-        The whole call.
+        Time of the whole call.
 
     Examples
     --------
@@ -75,7 +69,7 @@ class Allocations:
     _batch: Batch = field(repr=False)
 
     def __post_init__(self) -> None:
-        for judged in (self.tasks, self.gap, self.violation, self.one_by_one):  # what was judged stays as it was
+        for judged in (self.tasks, self.gap, self.violation, self.one_by_one):  # certified arrays cannot be changed
             judged.flags.writeable = False
 
     @cached_property
@@ -88,7 +82,7 @@ class Allocations:
 
     def __getitem__(self, b: int) -> Allocation:
         """The allocation of one instance, without the users who take no part; it has no prices."""
-        b = range(len(self))[b]  # negative ones count from the end, and beyond it is an IndexError
+        b = range(len(self))[b]  # negative indices count from the end; others outside raise IndexError
         instance, users = self._batch.taking_part(b)
         found = MeasuredPart(
             float(self.gap[b]), float(self.violation[b]), "one by one" if self.one_by_one[b] else self.method
@@ -108,22 +102,17 @@ class Allocations:
 
 
 def allocate_many(
-    policy: Any,
-    demands: ArrayLike,
-    capacities: ArrayLike,
-    *,
-    weights: Any = None,
-    task_limits: Any = None,
+    policy: Any, demands: ArrayLike, capacities: ArrayLike, *, weights: Any = None, task_limits: Any = None
 ) -> Allocations:
     """Solve a policy on many instances of one pool each, microseconds apiece, and prove every answer.
 
     For max-min and leximin (`DRF`, `KDF`), alpha-fairness (`FDS`, `GFJ`, `NashWelfare`) and the largest sum of shares
-    (`NoFairness`), on any share of fairopt's, without constraints beside task limits.
+    (`NoFairness`), with any share of fairopt, and no constraints but task limits.
 
     Parameters
     ----------
     policy : Policy
-        Or anything with ``objective`` and ``constraints``.
+        A policy, or anything with ``objective`` and ``constraints``.
     demands : array-like of shape (n_instances, n_users, n_resources)
         Units of each resource that one task takes.
     capacities : array-like of shape (n_instances, n_resources) or (n_resources,)
@@ -134,9 +123,9 @@ def allocate_many(
     Returns
     -------
     Allocations
-        An instance whose answer cannot be proved at once is solved again by itself, as `Policy.allocate` does
-        (milliseconds: a few in 10,000, but most of them at alpha below 0.001); where that fails too, its ``ok`` is
-        False and its tasks are the best found.
+        An instance whose answer is not certified at once is solved again by `Policy.allocate` (milliseconds: a few in
+        10,000, but most of them at alpha below 0.001); if that fails too, its ``ok`` is False and its tasks are the
+        best found.
 
     Raises
     ------
@@ -147,8 +136,8 @@ def allocate_many(
 
     Notes
     -----
-    Instances of fewer users or resources are padded: a user with a task limit of 0 takes no part, whatever its demands
-    and weight (NaN too), and a resource that nobody needs may have capacity 0.
+    Instances of fewer users or resources are padded: a user with a task limit of 0 takes no part, and its demands
+    and weight may be anything (NaN too); and a resource that no user needs may have capacity 0.
 
     Examples
     --------
@@ -166,7 +155,7 @@ def allocate_many(
 
 
 def allocate_batch(policy: Any, batch: Batch, begun: float | None = None) -> Allocations:
-    """`allocate_many`, for arrays that are read already; ``begun`` is when that was begun."""
+    """Solve a `Batch` as `allocate_many` does; ``begun`` is the time at which the call began."""
     start = time.perf_counter() if begun is None else begun
     method, single, share, solve = _method_for(policy)
     tasks = np.zeros((len(batch), batch.n_users))
@@ -174,7 +163,7 @@ def allocate_batch(policy: Any, batch: Batch, begun: float | None = None) -> All
     with by_itself() as tell:
         tell("instances", 0, len(batch))
         for where in batch.slices():
-            with np.errstate(all="ignore"):  # zeros and infinities are meant, and what ends as NaN is not certified
+            with np.errstate(all="ignore"):  # zeros and infinities are expected, and NaN is not certified
                 chunk = batch.chunk(where, share)
                 found, prices = solve(chunk)
                 tasks[where] = found.T
@@ -186,11 +175,14 @@ def allocate_batch(policy: Any, batch: Batch, begun: float | None = None) -> All
     return Allocations(policy, tasks, gap, violation, method, alone, time.perf_counter() - start, batch)
 
 
-def _method_for(policy: Any) -> tuple[str, Objective, Share, SolveChunk]:
-    """The method, the objective and its share, and what solves a chunk."""
+def _method_for(policy: Any) -> tuple[str, Objective, Share, Callable[[BatchChunk], tuple[Float, Float | None]]]:
+    """The name of the method, the objective, its share, and the function that solves a chunk.
+
+    The function returns feasible tasks of shape (n_users, size), and prices as evidence.
+    """
     objective = getattr(policy, "objective", None)
     if not isinstance(objective, Objective):
-        raise InvalidBlock(f"{policy!r} is no policy, but a mechanism without an objective; allocate one by one")
+        raise InvalidBlock(f"{policy!r} is not a policy: it has no objective; allocate one by one")
     if policy.constraints:
         raise OutOfDomain(
             f"allocate_many solves policies without constraints, not {policy.constraints[0]!r}; "
@@ -200,7 +192,7 @@ def _method_for(policy: Any) -> tuple[str, Objective, Share, SolveChunk]:
     share = next(iter(single.share_blocks()), None)
     if share is None or not (is_ours(single) and is_ours(share)):
         raise OutOfDomain(
-            f"{objective!r} is not made of fairopt's own blocks, which are known to treat users one at a time; "
+            f"{objective!r} is not made of fairopt's own blocks, which treat each user by its own row; "
             "allocate one by one: policy.allocate(instance)"
         )
     if isinstance(single, (Leximin, MaxMin)):
@@ -216,7 +208,7 @@ def _method_for(policy: Any) -> tuple[str, Objective, Share, SolveChunk]:
 
 
 def _allocate_one(policy: Any, batch: Batch, b: int) -> tuple[Float, float, float]:
-    """Tasks, gap and violation of one instance by `Policy.allocate`; the best found where nothing could be proved."""
+    """Tasks, gap and violation of one instance by `Policy.allocate`; the best found if none is certified."""
     instance, users = batch.taking_part(b)
     tasks = np.zeros(batch.n_users)
     try:

@@ -1,43 +1,40 @@
-"""Alpha-fairness of many instances at once: a primal-dual interior-point method in step.
+"""Alpha-fairness of many instances at once: one primal-dual interior-point method whose steps are taken on all.
 
-With ``z_j = s_j / w_j`` the answer is where a user's marginal value is what it pays, ``z_j^-alpha = a_j . p + t_j``
-(``t_j`` the price of its limit), and each price is zero or its capacity or limit is met. Newton's method works on the
-logarithm of the first condition, divided by the larger of alpha and 1, and on prices to the power 1 / max(alpha, 1):
-so no power overflows, and for large alpha all numbers stay as near to 1 as those of max-min.
+With ``z_j = s_j / w_j``, at the optimum a user's marginal value is its payment, ``z_j^-alpha = a_j . p + t_j`` (``t_j``
+the price of its limit), and each price is zero or its capacity or limit is reached. Newton's method works on the
+logarithm of the first condition, divided by max(alpha, 1), and on prices to the power 1 / max(alpha, 1): so no power
+overflows, and for large alpha all numbers stay as near to 1 as those of max-min.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.formulation.batch import BatchChunk
-
-Float = NDArray[np.floating[Any]]
+from fairopt.methods.arrays import Bool, Float
 
 STEPS = 100  # 10 on the average, 30 at alpha = 0.01
-# Error left in any condition, and price times unused fraction of a resource. Less cannot be asked for: the rounding of
-# loads, 1e-16, is then no longer small beside what is unused, and steps along prices that are not unique are noise. Of
-# 20,000 instances of small integers with limits up to 44 got stuck a little above; these are let go when it is late.
+# Error of any condition, and price times unused fraction of a resource. Less is not possible: the rounding of loads,
+# 1e-16, is then no longer small beside what is unused, and steps along prices that are not unique are noise. Of 20,000
+# instances of small integers with limits up to 44 did not get that far; these end at the LATE tolerances.
 CLOSE, ENOUGH = 1e-12, 1e-12
 LATE, LATE_CLOSE, LATE_ENOUGH = 50, 1e-8, 1e-10
-AT_LIMIT = 1e-9  # room below a limit, relatively, that is only what ENOUGH leaves
-# What elimination leaves of a diagonal element where it is mere rounding. Of 400,000 instances of small integers 107
+AT_LIMIT = 1e-9  # relative room below a limit that is only what ENOUGH leaves
+# Part of a diagonal element below which elimination has left only rounding. Of 400,000 instances of small integers 107
 # did not end with 0, 16 with 1e-13, none with 1e-12 to 1e-10.
 DEPENDENT = 1e-11
-BOUNDARY = 0.995  # part of the way to where a number would become negative
+BOUNDARY = 0.995  # part of the way to the nearest bound that a step goes
 
 
 def alpha_fair_of_chunk(chunk: BatchChunk, alpha: float) -> tuple[Float, Float]:
     """Tasks of weighted alpha-fairness for alpha > 0, (n_users, size), and logarithms of prices, (n_resources, size).
 
-    Prices are those in the chunk's `FairUnits`, and NaN where the method did not end.
+    Prices are in the chunk's `FairUnits`, and NaN where the method did not end.
     """
     units = chunk.fair_units
-    # a user without any bound would not settle, and one who takes no part has a rate of 0, and any price
+    # only limits that can bind; a user who takes no part has a rate of 0, so a limit of 1 keeps it finite
     binding = np.where(units.part, np.where(units.tops < units.alone, units.tops, np.inf), 1.0)
     z, log_prices = _InteriorPoint(units.rates, units.log_per_weight, binding, alpha).run()
     return chunk.tasks_at(np.where(units.part, z * units.unit, 0.0)), log_prices
@@ -45,7 +42,7 @@ def alpha_fair_of_chunk(chunk: BatchChunk, alpha: float) -> tuple[Float, Float]:
 
 @dataclass
 class _Iterate:
-    """Where the unfinished programs stand; all positive."""
+    """A point of each unfinished program; all numbers are positive."""
 
     z: Float  # s_j / w_j in units of the max-min level
     unused: Float  # fraction of each resource
@@ -53,14 +50,14 @@ class _Iterate:
     room: Float  # below each limit
     limit_price: Float
 
-    def kept(self, which: NDArray[np.bool_]) -> _Iterate:
+    def kept(self, which: Bool) -> _Iterate:
         return _Iterate(*(x[..., which] for x in vars(self).values()))
 
 
 class _InteriorPoint:
     """Newton steps towards ``unused * price = mu``, ``room * limit_price = mu`` as mu falls, for many programs.
 
-    Steps are relative. Each user's own three unknowns are eliminated, which leaves one small system per program.
+    Steps are relative. Each user's three unknowns are eliminated, which leaves one small system per program.
     """
 
     def __init__(self, rates: Float, logs: Float, tops: Float, alpha: float) -> None:
@@ -119,8 +116,8 @@ class _InteriorPoint:
         )  # fmt: skip
 
     def _step(self, now: _Iterate, system: _Linearised, last: Float) -> tuple[_Iterate, Float]:
-        # mu falls fast after a long step (by 0.05 instead of 0.01: 13 steps instead of 10); it waits while conditions
-        # are much further off than prices
+        # mu falls fast after a long step (by 0.05 instead of 0.01: 13 steps instead of 10), and not at all while
+        # conditions are much further off than prices
         factor = np.where(last > 0.9, 0.01, np.where(last > 0.5, 0.2, 0.8))
         mu = np.where(system.error > 1e3 * system.mean, system.mean, np.maximum(factor * system.mean, 0.1 * ENOUGH))
         target = mu / system.slack - 1.0
@@ -141,8 +138,8 @@ class _InteriorPoint:
         limit_price = (self.kappa * (system.off + free * limit_target) - filled * (system.value + paid)) / stiff
         limit_price = np.where(self.limited, limit_price, 0.0)
         room = limit_target - limit_price
-        # Prices enter by their power beta, so that a step in which they grow much is not to be trusted. At alpha = 100
-        # up to 18 of 500 random instances did not end without this, and at most 1 of 2,000 does not with it.
+        # Prices enter by their power beta, so a step in which they grow much is limited. At alpha = 100 up to 18 of 500
+        # random instances did not end without this, and at most 1 of 2,000 with it.
         growth = np.maximum(price.max(axis=0), limit_price.max(axis=0))
         trust = (0.3 + 3.0 / self.beta) / np.maximum(growth, 1e-9)
         primal = np.minimum(np.minimum(_reach(z), np.minimum(_reach(unused), _reach(room))), trust)
@@ -159,34 +156,34 @@ class _InteriorPoint:
 
 @dataclass
 class _Linearised:
-    """The conditions at a state: how far off they are, and their derivatives."""
+    """The conditions at a point: their errors and derivatives."""
 
-    spent: Float  # part of what a user pays that goes to each resource
-    to_limit: Float  # and to its limit
+    spent: Float  # part of a user's payment for each resource
+    to_limit: Float  # part of a user's payment for its limit
     use: Float  # load of each resource by each user
-    value: Float  # logarithm of what z is charged over what it is worth, divided by max(alpha, 1)
-    short: Float  # fraction of each resource neither in use nor counted as unused
-    off: Float  # the same of limits
+    value: Float  # logarithm of payment over marginal value, divided by max(alpha, 1)
+    short: Float  # error of use + unused = 1 for each resource
+    off: Float  # error of z + room = limit, relative to its terms
     slack: Float
     limit_slack: Float
     error: Float
     largest: Float
     mean: Float
 
-    def kept(self, which: NDArray[np.bool_]) -> _Linearised:
+    def kept(self, which: Bool) -> _Linearised:
         return _Linearised(*(x[..., which] for x in vars(self).values()))
 
 
 def _reach(change: Float) -> Float:
-    """How much of a relative change leaves everything positive, at most 1."""
+    """The largest part of a relative change that leaves all numbers positive, at most 1."""
     return np.minimum(1.0, BOUNDARY / np.maximum(-change.min(axis=0), 1e-300))
 
 
 def _eliminate(matrix: Float, right: Float) -> Float:
-    """Gaussian elimination along the last axis, (m, m, size) and (m, size), in place.
+    """Solve ``matrix @ x = right`` for each index of the last axis, (m, m, size) and (m, size), in place.
 
-    No pivots are looked for: the matrix is a positive definite one with rows and columns scaled. Where resources are
-    scarce together and their prices not unique, a pivot is mere rounding, and that price stays as it is.
+    Without pivoting: the matrix is positive definite but for the scaling of rows and columns. Where resources are
+    scarce together and their prices not unique, a pivot is only rounding, and that price does not change.
     """
     m = len(matrix)
     rounding = DEPENDENT * matrix[np.arange(m), np.arange(m)]

@@ -1,32 +1,26 @@
-"""The largest sum of shares of many instances at once: a simplex method in step."""
+"""The largest sum of shares of many instances at once: one simplex method whose pivots are made on all."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.formulation.batch import BatchChunk
+from fairopt.methods.arrays import Bool, Float, Int
 
-Float = NDArray[np.floating[Any]]
-Int = NDArray[np.int64]
-Bool = NDArray[np.bool_]
-
-TINY = 1e-11  # of numbers scaled to 1: smaller ones are rounding, and what they hide is charged to the gap
-PATIENCE = 3  # pivots per row and column before Bland's rule takes over, which cannot cycle; 1 is the most ever seen
+TINY = 1e-11  # of numbers scaled to 1: smaller ones are rounding; the gap includes their effect
+PATIENCE = 3  # pivots per row and column before Bland's rule, which cannot cycle; 1 is the most seen so far
 GIVE_UP = 30  # pivots per row and column
 
 
 def max_sum_of_chunk(chunk: BatchChunk) -> tuple[Float, Float]:
     """A vertex with the largest sum of shares, (n_users, size), and its prices per whole capacity, (n_resources, size).
 
-    Weights play no part.
+    Weights have no effect.
     """
     ratios = chunk.demands / chunk.capacities
     largest = ratios.max(axis=1)
     part = largest > 0
-    # in units of what a user could run alone, so that columns are at most 1; and the best paid user earns 1
+    # in units of a user's tasks alone, so that columns are at most 1, and the largest coefficient is 1
     unit = np.divide(1.0, largest, out=np.zeros(largest.shape), where=part)
     earns = chunk.per_task * unit
     best = np.maximum(earns.max(axis=0), np.finfo(float).tiny)
@@ -36,11 +30,11 @@ def max_sum_of_chunk(chunk: BatchChunk) -> tuple[Float, Float]:
 
 
 class Simplex:
-    """Maximise ``earns @ y`` over ``columns.T @ y <= 1``, ``0 <= y <= tops``, for many small programs in step.
+    """Maximise ``earns @ y`` over ``columns.T @ y <= 1``, ``0 <= y <= tops``, for many small programs at once.
 
-    Each program is a dictionary (Chvatal, Linear Programming, 1983): basic variables and the objective as linear
-    functions of the others. Variables 0..n-1 are y, the rest the slacks. A variable at its upper bound is counted from
-    there downwards (``turned``), so that all that are not basic are 0.
+    Each program is a dictionary (Chvátal 1983): basic variables and the objective as linear functions of the others.
+    Variables 0..n-1 are y, the rest the slacks. A variable at its upper bound is replaced by its distance from there
+    (``turned``), so that all nonbasic variables are 0.
     """
 
     def __init__(self, columns: Float, earns: Float, tops: Float) -> None:
@@ -54,10 +48,10 @@ class Simplex:
         self.basis = np.broadcast_to(np.arange(n, n + m)[:, None], (m, size)).copy()
         self.turned = np.zeros((n + m, size), dtype=bool)
         self.tops = np.concatenate([tops, np.full((m, size), np.inf)])
-        self.bounded = bool((tops < 1.0).any())  # a limit beyond what the capacities allow never binds
+        self.bounded = bool((tops < 1.0).any())  # a limit beyond what capacities allow does not bind
 
     def run(self) -> tuple[Float, Float]:
-        """The variables y of shape (n, size) and the prices of shape (m, size); NaN where it was given up."""
+        """The variables y of shape (n, size) and the prices of shape (m, size); NaN after too many pivots."""
         n, m, size = self.n, self.m, self.table.shape[2]
         values, prices = np.full((n, size), np.nan), np.full((m, size), np.nan)
         here = np.arange(size)
@@ -97,9 +91,9 @@ class Simplex:
     def _turn_where_needed(
         self, entering: Int, enters: Bool, leaves: Bool, column: Float, least: Float
     ) -> tuple[Float, Bool]:
-        """Count from the other end: the entering variable that meets its own bound, or the basic one that meets its.
+        """Turn the entering variable if it reaches its own bound first, else a basic one that reaches its upper bound.
 
-        Returns the entering column as it is now, and where a pivot follows: not where the entering variable was turned.
+        Returns the entering column after that, and where a pivot follows: not where the entering variable was turned.
         """
         n, m = self.n, self.m
         index = np.arange(len(entering))
@@ -149,7 +143,7 @@ class Simplex:
 
 
 def _choose(costs: Float, names: Int, below: float, bland: bool) -> tuple[Int, Bool]:
-    """The entering column of each program (the most negative cost; by Bland the first name), and who has none."""
+    """The entering column of each program (of the most negative cost, or by Bland the first), and which have none."""
     eligible: Bool = costs < below
     keys = np.where(eligible, names if bland else costs, np.inf)
     return keys.argmin(axis=0), np.logical_not(eligible.any(axis=0))

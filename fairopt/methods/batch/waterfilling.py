@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.formulation.batch import BatchChunk
-
-Float = NDArray[np.floating[Any]]
+from fairopt.methods.arrays import Float
 
 
 def leximin_of_chunk(chunk: BatchChunk) -> tuple[Float, None]:
-    """Leximin of ``s_j / w_j``: tasks of shape (n_users, size), which need no evidence."""
-    return chunk.tasks_at(_levels(chunk.rates, chunk.tops)), None
+    """Leximin of ``s_j / w_j``: tasks of shape (n_users, size), which need no evidence.
 
-
-def _levels(rates: Float, tops: Float) -> Float:
-    """The level ``s_j / w_j`` of each user, shape (n_users, size).
-
-    All users who still rise stand at a common height. As if no user had a limit, the next resource would be full at
-    some height; users who meet their limits below stop there (the true height can only be more), and where none does,
-    the resource is full and its users stop. So each step stops a user at least, and n steps do.
+    All rising users are at a common height. Limits aside, the next resource would be full at some height; users whose
+    limits are below stop there (so the true height can only be larger), and where there are none, the resource is full
+    and its users stop. So each step stops at least one user, and n steps are enough.
     """
+    rates, tops = chunk.rates, chunk.tops
     levels, rising = np.zeros(tops.shape), tops > 0
     height = np.zeros(tops.shape[1])
     needs = rates > 0
@@ -39,4 +31,4 @@ def _levels(rates: Float, tops: Float) -> Float:
         rising &= ~stopped
         if not rising.any():
             break
-    return levels
+    return chunk.tasks_at(levels), None

@@ -5,4 +5,3 @@
 * `interior_point`: the primal-dual Newton method for these prices, and its linear systems.
 * `psdsf`: PS-DSF: servers are filled in turn until no user could gain on any.
 """
-

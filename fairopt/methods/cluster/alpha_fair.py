@@ -1,6 +1,6 @@
 """Alpha-fairness and max-min on several different servers, by prices per server and resource.
 
-Tasks and prices come from Newton's method on a softened minimum over servers (`interior_point`). The bound that judges
+Newton's method on a softened minimum over servers (`interior_point`) gives tasks and prices. The bound that certifies
 them (`fairopt.proofs.servers`) uses the true minimum.
 """
 
@@ -19,23 +19,21 @@ from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, RowPrices
 from fairopt.proofs.servers import LevelUnits
 
-__all__ = ["alpha_fair_on_servers_applies", "solve_alpha_fair_on_servers"]
-
 # From 0.05 to 5 all of 214 random instances (1 to 200 users, 2 to 7 servers, weights, limits, demands over up to four
 # decades) were certified, at 10 all but 1, at 20 all but 25; at 0.01 and 100 most of those over four decades were not.
-# What a user alone could still have more is 4e-8 at 2, 6e-5 at 5, and 7% at 10, so beyond 5 it is not for this method.
+# What a single user could still have in addition is 4e-8 at 2, 6e-5 at 5, and 7% at 10, so alpha ends at 5.
 SMALLEST_ALPHA, LARGEST_ALPHA = 0.05, 5.0
 LARGEST_SYSTEM = 3000  # users or prices, whichever are fewer: beyond, factoring a dense system takes seconds a step
 STEPS = 100  # 7 to 10 are typical; at alpha = 0.05 a tenth of those over four decades took more than 60
 DONE = 1e-8  # one more step would give about 1e-10
-EACH = 1e-4  # of what a user pays; without, one of 148 random answers at alpha = 5 let a user have 43% more unused
+EACH = 1e-4  # of what a user pays; without it, one of 148 random answers at alpha = 5 left a user room for 43% more
 
 
 def alpha_fair_on_servers_applies(program: Program) -> bool:
-    """Whether it is `AlphaFair` (alpha from 0.05 to 5), its edge of `FairnessEfficiency` or `MaxMin`, on servers.
+    """Whether it is `AlphaFair` (alpha from 0.05 to 5), its case of `FairnessEfficiency` or `MaxMin`, on servers.
 
-    On several different ones, without lower bounds or conditions that link users, where all users can run something.
-    Where shares differ by server, task limits are no limits on shares: then it is for instances without them.
+    On several different servers, without lower bounds or conditions that link users, where all users can run something.
+    Where shares differ by server, task limits are not limits on shares, so the instance must have none.
     """
     objective, instance = program.objective, program.instance
     if program.empty or instance.n_servers == 1 or program.rest or (program.low > 0).any():
@@ -51,16 +49,21 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
 
 
 def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposals:
-    """Tasks and prices by Newton's method: one proposal, of any merit where the steps or the time did not suffice.
+    """Tasks and prices by Newton's method: one proposal, also where the steps or the time did not suffice.
 
     About 130 bytes of memory per pair of a user and a server, and 7 to 10 steps where numbers are ordinary: on 100,000
     users and 27 servers 1 s and 0.5 GB. Many servers and few users cost no more than many users and few servers: 200
     users on 2,000 servers take 0.2 s, and 1 s where demands differ by server.
     """
     begun = time.perf_counter()
-    with np.errstate(all="ignore"):  # what is not a number stops the steps, and is judged like the rest
-        units = LevelUnits(program)
-        point = _start(units)
+    with np.errstate(all="ignore"):  # NaN stops the steps, and is judged like any answer
+        units, edge = LevelUnits(program), program.alpha_fair
+        if edge is None:
+            groups, alpha, limits = np.ones(1), 1.0, units.limits.min(keepdims=True)
+        else:
+            weights = program.instance.weights
+            groups, alpha, limits = weights / weights.sum(), edge.alpha, units.limits
+        point = Interior(units.demands, units.usable, groups, alpha, limits)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
             if point.done(DONE, EACH) or settings.late or not point.step():
@@ -71,12 +74,3 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
         "prices", tasks[program.pairs.user, program.pairs.server], RowPrices(units, point.prices),
         attempt=Try("prices", status, time.perf_counter() - begun),
     )  # fmt: skip
-
-
-def _start(units: LevelUnits) -> Interior:
-    """Where the steps begin."""
-    edge = units.program.alpha_fair
-    if edge is None:
-        return Interior(units.demands, units.usable, np.ones(1), 1.0, units.limits.min(keepdims=True))
-    weights = units.program.instance.weights
-    return Interior(units.demands, units.usable, weights / weights.sum(), edge.alpha, units.limits)

@@ -4,11 +4,12 @@ Everything is in units of level: user j at level ``z_j`` (share per weight) hold
 of which takes ``g_jsi`` of resource i there and so costs ``q_js = sum_i g_jsi p_si``. At the optimum a user buys only
 where that is cheapest. The minimum is softened by a logarithm: ``v_j < min_s q_js`` is the cost at which
 ``sum_s mu / (q_js - v_j) = z_j``, and ``mu / (q_js - v_j)`` is what user j holds on server s. As mu falls to zero,
-``v_j`` rises to the minimum, and what is held on dearer servers vanishes.
+``v_j`` rises to the minimum, and what is held on more expensive servers vanishes.
 
-All conditions are solved together by Newton steps with Mehrotra's corrector (a primal-dual interior point). Pairs are
-eliminated one by one, then users or prices, whichever are more (`PriceSystem`), so that a step costs a few passes over
-the users and one product of their stacked loads. Ties need no care, and the tasks come with the prices.
+All conditions are solved together by Newton steps with Mehrotra's corrector (a primal-dual interior point; Mehrotra
+1992). Pairs are eliminated one by one, then users or prices, whichever are more (`PriceSystem`), so that a step costs a
+few passes over the users and one product of their stacked loads. Ties need no special treatment, and the tasks come
+with the prices.
 
 A power mean, ``(sum_s q_js^-r)^(-1/r)``, is a soft minimum as well. Newton's method on it was measured at 2.8 s where
 this one takes 0.2 s (20,000 users on 27 servers), and it leaves no feasible allocation where many servers tie. A start
@@ -18,24 +19,21 @@ from known prices was measured to save one step of seven, so there is none.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from fairopt.formulation.demands_at_prices import Demands
+from fairopt.methods.arrays import Float
 
-Float = NDArray[np.floating[Any]]
-
-BACK = 0.995  # how far towards the nearest bound a step goes
-SMALLEST_CENTRE = 1e-4  # a step asks products to fall no further than this at once
+BACK = 0.995  # part of the way to the nearest bound that a step goes
+SMALLEST_CENTRE = 1e-4  # a step aims at products no smaller than this part of the present ones
 # A group whose logarithms of level and worth disagree by more than FAR is brought nearer after each step, by no more
 # than a factor of SETTLE. Without, 4% of small random instances did not converge at alpha = 2 and 5% at alpha = 5; with
-# it all did. Settling what is nearly right disturbed the last steps.
+# it all did. Doing so at smaller disagreements disturbed the last steps.
 FAR, SETTLE = 1.0, 3.0
-JITTER = 1e-14  # of the diagonal, after scaling: what is singular but for rounding can still be factored
+JITTER = 1e-14  # of the diagonal, after scaling: a matrix that is singular but for rounding can still be factored
 
 
 class Interior:
@@ -44,36 +42,18 @@ class Interior:
     Users come in groups that share one level: each alone for alpha-fairness; all together for max-min, where maximising
     the logarithm of the common level (alpha = 1, weight 1) is the same as maximising the level.
 
-    Parameters
-    ----------
-    demands : Demands
-        What a unit of level takes.
-    usable : ndarray of shape (n_resources, n_servers)
-        The fraction of each capacity that may be used, positive.
-    weights : ndarray of shape (n_groups,)
-        Of the groups.
-    alpha : float
-        Positive.
-    limits : ndarray of shape (n_groups,)
-        The highest level of each group, positive, infinity where there is none.
+    ``demands`` are those of a unit of level. ``usable`` (n_resources, n_servers) is the fraction of each capacity that
+    may be used, positive. ``weights`` and ``limits`` (n_groups,) are the groups' weights and highest levels, positive
+    or infinite. ``alpha`` is positive.
 
-    Attributes
-    ----------
-    prices, slack : ndarray of shape (n_resources, n_servers)
-        Per whole capacity, and what is left of each capacity.
-    parts, margins : ndarray of shape (n_users, n_servers)
-        Level of each user on each server, and how much that server costs beyond the soft minimum.
-    softest : ndarray of shape (n_users,)
-        The soft minimum over servers.
-    levels, rents : ndarray of shape (n_groups,)
-        Of the groups, and what the limit of each is worth.
+    ``prices`` (per whole capacity) and ``slack`` (what is left of each) are of shape (n_resources, n_servers); the
+    levels that users hold by server, ``parts``, and the costs of servers beyond the soft minimum, ``margins``, of shape
+    (n_users, n_servers); the soft minima over servers, ``softest``, of shape (n_users,); ``levels``, the ``room`` below
+    their limits and the ``rents``, which are the prices of these limits, of shape (n_groups,).
 
-    Notes
-    -----
-    Writing p and σ for prices and slack, z and y for parts and margins, τ and ν for the room below limits and their
-    rents, a point on the central path has ``p σ = z y = τ ν = mu`` and, for each group with worth ``h = ν + sum of the
-    soft minima``, ``alpha log(level) + log h = log w``. The logarithmic form treats levels and prices over many decades
-    alike.
+    Writing p and σ for prices and slack, z and y for parts and margins, τ and ν for room and rents, a point on the
+    central path has ``p σ = z y = τ ν = mu`` and, for each group with worth ``h = ν + sum of the soft minima``,
+    ``alpha log(level) + log h = log w``. The logarithmic form treats levels and prices over many decades alike.
     """
 
     def __init__(self, demands: Demands, usable: Float, weights: Float, alpha: float, limits: Float) -> None:
@@ -84,7 +64,7 @@ class Interior:
         self._start(weights)
 
     def _start(self, weights: Float) -> None:
-        """Equal prices at which users spend what prices ask for, and soft minima at half of the minimum."""
+        """Start at equal prices, scaled so that users spend what capacities earn, and at half of the true minima."""
         demands, alpha = self.demands, self.alpha
         shape = (demands.n_users, demands.n_servers)
         prices = np.ones_like(self.usable)
@@ -94,7 +74,7 @@ class Interior:
         worth = self._by_group(self.softest)
         wanted = (weights / worth) ** (1 / alpha)
         centre = float((np.minimum(wanted, self.limits) * worth).sum()) / (shape[0] * shape[1])
-        # where a limit holds a group back, its rent is far above the other numbers and the room below it as far below
+        # where a limit holds a group back, its rent is far above the other numbers, and the room below it far below
         at_limit = np.where(self.limited, self.limits, 1.0)
         rents = np.maximum(weights * at_limit**-alpha - worth, 0.0)
         room = np.clip(centre / np.maximum(rents, 1e-300), 1e-30 * at_limit, 0.5 * at_limit)
@@ -113,7 +93,7 @@ class Interior:
         self._ratios, self._dmargins, self._dparts = (np.empty(shape) for _ in range(3))
 
     def _scale(self, weights: Float, worth: Float, budget: float) -> float:
-        """The factor on prices at which the levels wanted cost the budget, or half of what all limits together cost."""
+        """The factor on prices at which the levels wanted cost the budget, or half of the cost of all limits."""
         at_limits = float(self.limits @ worth)
         wanted = (weights / worth) ** (1 / self.alpha)
         budget = min(budget, 0.5 * at_limits)
@@ -134,7 +114,7 @@ class Interior:
 
     @property
     def worth(self) -> Float:
-        """What a little more level of each group is worth: soft minima and rent."""
+        """The marginal worth of each group's level: soft minima and rent."""
         return self._by_group(self.softest) + self.rents
 
     @property
@@ -144,7 +124,7 @@ class Interior:
 
     @property
     def cheapest(self) -> Float:
-        """The true minimum over servers of what a unit of level costs each user."""
+        """The true minimum over servers of each user's cost of a unit of level."""
         out: Float = self.softest + self.margins.min(axis=1)
         return out
 
@@ -157,14 +137,9 @@ class Interior:
     def done(self, tolerance: float, each: float) -> bool:
         """Whether products are small beside what users pay, and no capacity is exceeded by more than the tolerance.
 
-        Parameters
-        ----------
-        tolerance : float
-            For all products together. Where limits make prices vanish they are compared with a thousandth of what all
-            levels are worth.
-        each : float
-            For the products of each user below its limit, and what it pays for capacities that are not full: at large
-            alpha the sum hardly sees the rich. Users who share one level are not looked at.
+        The tolerance is for all products together; where limits make prices vanish, they are compared with a thousandth
+        of the worth of all levels. ``each`` is for what a user below its limit pays for capacities that are not full,
+        with its products: at large alpha the rich hardly count in the sum. Users who share one level are not tested.
         """
         paid = self._by_user(self.levels) * self.cheapest
         unit = max(float(paid.sum()), 1e-3 * float(self.levels @ self.worth))
@@ -183,11 +158,14 @@ class Interior:
         return True
 
     def step(self) -> float:
-        """Move by one Newton step with a corrector: how far, from 0 to 1; 0 where the numbers allow none any more."""
+        """Move by one Newton step with a corrector: how far, from 0 to 1; 0 where no step can be computed."""
         response = 1.0 / (self.alpha * self.worth / self.levels + self.rents / self.room)
+        for users in self.demands.chunks():
+            np.divide(self.parts[users], self.margins[users], out=self._ratios[users])
+        kind = ByUsers if self.demands.n_users < self.prices.size else ByPrices
         try:
-            system = self._system(response)
-        except (np.linalg.LinAlgError, ValueError):  # no number in it, or not positive definite any more
+            system = kind(self.demands, self._ratios, self.slack / self.prices, response, self.together)
+        except (np.linalg.LinAlgError, ValueError):  # NaN or infinite, or not positive definite
             return 0.0
         move = self._corrected(system)
         if move is None:
@@ -202,41 +180,27 @@ class Interior:
         self._go(length, move)
         return length
 
-    def _system(self, response: Float) -> PriceSystem:
-        """The linear system of a step, in the fewer unknowns."""
-        for users in self.demands.chunks():
-            np.divide(self.parts[users], self.margins[users], out=self._ratios[users])
-        kind = ByUsers if self.demands.n_users < self.prices.size else ByPrices
-        return kind(self.demands, self._ratios, self.slack / self.prices, response, self.together)
-
     def _solve(self, system: PriceSystem, sums: Float, pushed: Float, target: Float, aim: Float) -> _Move:
-        """Changes for given pushes; leaves those of margins in ``_dmargins``.
+        """Changes for given pushes; writes those of margins to ``_dmargins``.
 
-        Parameters
-        ----------
-        system : PriceSystem
-            At this point.
-        sums : ndarray of shape (n_users,)
-            Pushes on each user's parts, added up.
-        pushed, target : ndarray of shape (n_resources, n_servers)
-            Their loads, with those of the pushes on slack, and the latter alone.
-        aim : ndarray of shape (n_groups,)
-            By how much the products of room and rents are to change.
+        ``sums`` (n_users,) are the pushes on each user's parts, added up; ``pushed`` (n_resources, n_servers) their
+        loads with the pushes on slack, ``target`` the latter alone; ``aim`` (n_groups,) the changes of the products of
+        room and rents.
         """
         pull = self.worth * self.disagreement - aim / self.room
         short = self._by_user(self.levels) - self.parts.sum(axis=1) if self.together else system.response * pull
         common = float(pull[0]) if self.together else 0.0
         prices, softest, level = system.solve(short - sums, pushed, common, self._dmargins)
-        # not the sum over servers of what parts change by: far below its worth at a limit, that is all rounding
+        # not the sum over servers of the parts' changes: far below its worth at a limit, that is all rounding
         levels = np.array([level]) if self.together else system.response * (pull - softest)
         slack = target - self.slack / self.prices * prices
         return _Move(prices, slack, softest, levels, (aim + self.rents * levels) / self.room * self.limited)
 
     def _corrected(self, system: PriceSystem) -> _Move | None:
-        """The direction of the step; None where there is none. Leaves changes by pair in ``_dparts``, ``_dmargins``."""
+        """The direction of the step, or None if there is none; writes changes by pair to ``_dparts``, ``_dmargins``."""
         slack, limited = self.slack, self.limited
         totals = self.parts.sum(axis=1)
-        # products shrink together, each in proportion to what its user pays or its capacity brings in
+        # products shrink together, each in proportion to what its user pays or its capacity earns
         by_user = np.ones_like(totals) if self.together else self.levels * self.cheapest
         by_user /= by_user.mean()
         by_group = limited * (1.0 if self.together else by_user)
@@ -246,7 +210,7 @@ class Interior:
         products = self.complementarity
         missing = self.usable - self.used - slack
 
-        # first towards products of zero, to see how far one would come
+        # first towards products of zero, to see how long a step would be
         look = self._solve(system, -totals, -self.used - missing - slack, -slack, -self.room * self.rents)
         shrink = second = 0.0
         sums, inverse_sums = np.empty_like(totals), np.empty_like(totals)
@@ -274,7 +238,7 @@ class Interior:
         left = max((1.0 - length) * products + length**2 * second, 0.0) / products
         centre = max(min(left, 1.0) ** 3, SMALLEST_CENTRE) * products / n_products
 
-        # then to products of that size, with the curvature that the first look has shown
+        # then to products of that size, with the curvature that the first solution shows
         target = (centre * by_row - look.slack * look.prices) / self.prices - slack
         aim = (centre * by_group - self.room * self.rents + look.levels * look.rents) * limited
         sums += centre * inverse_sums
@@ -285,7 +249,7 @@ class Interior:
         return move
 
     def _shrink(self, move: _Move) -> float:
-        """The largest relative fall of what must stay positive, pairs apart."""
+        """The largest relative fall of a number that must stay positive, but for those by pair."""
         at = self.limited
         falls = (
             -move.prices / self.prices, -move.slack / self.slack, -move.levels / self.levels,
@@ -309,7 +273,7 @@ class Interior:
         self.used = self.demands.all_loads(self.parts)
 
     def _settle(self) -> None:
-        """Bring levels and worths that have drifted apart nearer: as alpha leaves 1, they are far from linear."""
+        """Bring levels and worths that have drifted apart nearer: far from alpha = 1 their relation is not linear."""
         weights, alpha = np.exp(self.log_weights), self.alpha
         far = np.abs(self.disagreement) > FAR
         if not far.any():
@@ -330,9 +294,8 @@ class Interior:
         self.levels = levels
 
 
-@dataclass(frozen=True)
-class _Move:
-    """Changes of a point, pairs apart."""
+class _Move(NamedTuple):
+    """Changes of a point but for those by pair."""
 
     prices: Float
     slack: Float
@@ -342,7 +305,7 @@ class _Move:
 
 
 class PriceSystem(ABC):
-    """The linear system of a step, factored: changes of prices and soft minima, from as few unknowns as it takes.
+    """The linear system of a step, factored: changes of prices and soft minima.
 
     With ``θ = parts / margins`` by pair and ``V_j`` the stack over servers and resources of ``θ_js g_jsi``, changes p
     of prices and v of soft minima obey
@@ -358,23 +321,9 @@ class PriceSystem(ABC):
     decades, zeros, ties, weights, limits, counts) 7 were not certified by users and 8 by prices, 7 of them the same.
     With as many users as prices both take the same time.
 
-    Parameters
-    ----------
-    demands : Demands
-        What a unit of level takes.
-    ratios : ndarray of shape (n_users, n_servers)
-        Parts over margins.
-    per_price : ndarray of shape (n_resources, n_servers)
-        Slack over prices.
-    response : ndarray of shape (n_groups,)
-        By how much levels fall as soft minima rise.
-    together : bool
-        Whether users share one level.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError, ValueError
-        If something in it is not a number, or it is not positive any more.
+    ``ratios`` (n_users, n_servers) are parts over margins, ``per_price`` (n_resources, n_servers) is slack over prices,
+    ``response`` (n_groups,) is how much levels fall as soft minima rise. Raises `numpy.linalg.LinAlgError` or
+    ValueError if a number is NaN or infinite, or the matrix not positive definite.
     """
 
     def __init__(self, demands: Demands, ratios: Float, per_price: Float, response: Float, together: bool) -> None:
@@ -384,27 +333,19 @@ class PriceSystem(ABC):
 
     @abstractmethod
     def _factor(self, give: Float) -> None:
-        """Factor; ``give`` is what each user's level responds by."""
+        """Factor the matrix; ``give`` (n_users,) is the response of each user's own level."""
 
     @abstractmethod
     def solve(self, lack: Float, pushed: Float, pull: float, dmargins: Float) -> tuple[Float, Float, float]:
-        """Changes of prices, soft minima and the level that users share.
+        """Changes of prices (n_resources, n_servers), soft minima (n_users,) and the level that users share.
 
-        Parameters
-        ----------
-        lack : ndarray of shape (n_users,)
-            What each user's parts fall short by.
-        pushed : ndarray of shape (n_resources, n_servers)
-            What loads are pushed by.
-        pull : float
-            Of the level that users share; 0 where they do not.
-        dmargins : ndarray of shape (n_users, n_servers)
-            Where changes of margins are left.
+        ``lack`` (n_users,) is the shortfall of each user's parts, ``pushed`` (n_resources, n_servers) the push on
+        loads, ``pull`` that on the level that users share, or 0. Changes of margins are written to ``dmargins``.
         """
 
 
 def factored(matrix: Float) -> tuple[tuple[Float, bool], Float]:
-    """Cholesky factor of a symmetric matrix scaled to a diagonal of one, and the scale; the matrix is overwritten."""
+    """Cholesky factor of a symmetric matrix scaled to a diagonal of one, and the scale; overwrites the matrix."""
     diagonal = np.arange(len(matrix))
     unit = 1.0 / np.sqrt(matrix[diagonal, diagonal])
     matrix *= unit * unit[:, None]
@@ -426,7 +367,7 @@ class ByPrices(PriceSystem):
         self.shared = np.zeros(m * s)
         for users in demands.chunks():
             ratios = self.ratios[users]
-            # theta (1 - a theta) would cancel on the one server that a user holds nearly everything on
+            # theta (1 - a theta) would cancel on a server that holds nearly all of a user
             row, top = np.arange(len(ratios)), ratios.argmax(axis=1)
             most = ratios[row, top]
             ratios[row, top] = 0.0
@@ -442,7 +383,7 @@ class ByPrices(PriceSystem):
             stacked *= np.sqrt(a)[:, None]
             matrix -= stacked.T @ stacked
         server = np.arange(s)
-        for block, i, k in zip(blocks, *demands.upper, strict=True):  # in place of what cancels
+        for block, i, k in zip(blocks, *demands.upper, strict=True):  # instead of differences that cancel
             matrix[i * s + server, k * s + server] = matrix[k * s + server, i * s + server] = block
         diagonal = np.arange(m * s)
         matrix[diagonal, diagonal] += self.per_price.ravel()

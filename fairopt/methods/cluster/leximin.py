@@ -1,20 +1,20 @@
 """Leximin of a linear share on several different servers: one linear program, changed from level to level.
 
-At each level the common level z of the users still rising is maximised. Its prices say who is held: the users who need
-something priced wherever they may run. They stay at z, and the others rise on. Task limits cost no program each: at the
-level found, all users whose limit is below it stop there, and z is maximised again. That is Newton's method on what the
-users ask for at z, a concave function of it: it climbs to the level from below, in a few steps for any number of
-limits. Users of one demand vector (up to a factor) who may run on the same servers are one group of the program.
+At each level the common level z of the users still rising is maximised. The users who need something with a price
+wherever they may run are held there, and the others rise on. Task limits cost no program each: at the level found, all
+users whose limit is below it stop at their limits, and z is maximised again. That is Newton's method on what users
+demand at z, which is concave in z: z rises to the level in a few steps for any number of limits. Users of one
+demand vector (up to a factor) who may run on the same servers are one group of the program.
 
-At all optima of a level no user holds anything on a server where that costs more than where it is cheapest. Such pairs
-are shut for the later levels: the 1e-10 that a program leaves of an earlier level might be worth much to a user who
-needs but a trace of what is scarce.
+At all optima of a level no user holds anything on a server where its cost is not the least. Such pairs are shut for the
+later levels: the 1e-10 that a program leaves of an earlier level might be worth much to a user who needs very little of
+what is scarce.
 
-The program is kept in HiGHS (`LevelProgram`). Freezing users, or letting them stop at their limits, only lowers what
-groups must have at larger z, so that the point where the simplex method stands stays feasible: it goes on from there
-by primal steps. On 1,000 users and 27 servers a later level took a twentieth of the first so; by dual steps, which are
-the default, up to as long as the first. A few pairs of each group are columns, and others come in when their costs say
-so: that took all levels from 0.28 to 0.16 s, and from 8.7 to 0.8 s with 200 users on 500 servers.
+The program is kept in HiGHS (`LevelProgram`). Holding users, or stopping them at their limits, only lowers what groups
+must have at larger z, so the last basis stays feasible, and primal simplex steps continue from it. On 1,000 users and
+27 servers a later level took a twentieth of the first by primal steps; by dual steps, the default, up to as long as the
+first. A few pairs of each group are columns, and others are added when their costs require it: that took all levels
+from 0.28 to 0.16 s, and from 8.7 to 0.8 s with 200 users on 500 servers.
 
 The prices of each level are the evidence (`fairopt.proofs.levels`).
 """
@@ -26,38 +26,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import Try
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
+from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import HeldLevels, Holding, Proposal
 
-__all__ = ["LevelProgram", "leximin_on_servers_applies", "solve_leximin_on_servers"]
-
-Float = NDArray[np.floating[Any]]
-Indices = NDArray[np.intp]
-
-NOISE = 1e-9  # a capacity worth less than this part of all is taken as free; if it is not, the next level will say so
-TIE = 1e-9  # relatively: costs as near as this are equal but for rounding
-COLUMNS = 4  # of each group to begin with, and so many for what each server adds
-FAR = 1e3  # levels this much above the units of a program are written down anew: HiGHS drops small numbers
+NOISE = 1e-9  # a capacity worth less than this part of all is taken as free; if it is not, the next level shows it
+TIE = 1e-9  # relative difference of costs that is rounding
+COLUMNS = 4  # of each group at first, and as many for each server per group
+FAR = 1e3  # levels this much above the units of a program ask for a new one in other units: HiGHS drops small numbers
 LARGEST_SYSTEM = 3000  # groups or prices, whichever are fewer: beyond, a step of the interior point takes seconds
-STEPS = 30  # of it; 6 to 10 are typical
-NEAR = 1e-6  # how good its point has to be to start from
+STEPS = 30  # of the interior point; 6 to 10 are typical
+NEAR = 1e-6  # tolerance of the interior point that the first program starts from
 TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
-TIED = 1e-9  # a pair that gains a group less than this part of what it pays is not worth a column
-MORE = 5  # columns that a group gets at once
+TIED = 1e-9  # a pair that gains a group less than this part of what it pays is not added
+MORE = 5  # columns added to a group at once
 DUAL, PRIMAL = 1, 4  # HiGHS's numbers of simplex strategies
 
 
 def leximin_on_servers_applies(program: Program) -> bool:
-    """Whether it is `Leximin` of a share that a task is worth alike on all servers, of which several differ.
+    """Whether it is `Leximin` of a share whose coefficients do not depend on the server, on several different servers.
 
     Under task limits, lower bounds and reserves only.
     """
@@ -68,9 +63,9 @@ def leximin_on_servers_applies(program: Program) -> bool:
 
 
 def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
-    """Leximin level by level: one proposal, of any merit where no program had an answer or the time was up."""
+    """Leximin level by level: one proposal, which is not optimal where a program failed or the time was up."""
     begun = time.perf_counter()
-    with np.errstate(all="ignore"):  # what is not a number is judged like the rest
+    with np.errstate(all="ignore"):  # NaN is judged like any answer
         filling = _LevelsOnServers(program)
         complete = filling.fill(settings)
     status = f"optimal ({filling.solves} programs)"
@@ -81,11 +76,10 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
 
 
 class _LevelsOnServers:
-    """Users on their way up. Heights are shares per weight, in units of about the max-min level.
+    """The state of the filling. Heights are shares per weight, in units of about the max-min level.
 
-    ``height``, ``held_at``, ``caps`` and ``per_level`` (a user's own tasks per unit of height) are by user. ``rate``,
-    ``limit`` and ``low`` are by those who can run anything (``users``), in tasks of the user that their group is
-    modelled on.
+    By user are ``height``, ``held_at``, ``caps`` and ``per_level`` (a user's tasks per unit of height). By user who can
+    run anything (``users``) are ``rate``, ``limit`` and ``low``, in tasks of the first user of the group.
     """
 
     def __init__(self, program: Program) -> None:
@@ -97,14 +91,14 @@ class _LevelsOnServers:
         self.users = np.flatnonzero(program.most > 0)
         self.caps = program.high / self.per_level
         self.height = np.zeros(instance.n_users)
-        self.held_at = np.full(instance.n_users, -1)  # which level holds the user; -1 is its limit
-        self.levels: list[Float] = []  # the prices of each
+        self.held_at = np.full(instance.n_users, -1)  # index of the level that holds the user; -1 is its limit
+        self.levels: list[Float] = []  # prices of each level
         self.prices = np.zeros(len(program.usable_rows))
         self.solves = 0
         self.found: LevelOptimum | None = None
 
     def _group(self) -> None:
-        """Users alike but for a factor: their tasks add up, whatever their weights and limits."""
+        """Group users whose demands differ by a factor only: their tasks add up, with any weights and limits."""
         program, users = self.program, self.users
         instance = program.instance
         demands, eligible, low = instance.demands[users], instance.eligible[users], program.low[users]
@@ -112,7 +106,7 @@ class _LevelsOnServers:
             demands = np.where(eligible[:, :, None], demands, 0.0)
         flat = demands.reshape(len(users), -1)
         size = flat.max(axis=1, initial=0.0)
-        alone = np.where(low > 0, 1.0 + np.arange(len(users)), 0.0)  # what must hold at any level, holds for each
+        alone = np.where(low > 0, 1.0 + np.arange(len(users)), 0.0)  # lower bounds hold for each user
         rows = np.column_stack([flat / size[:, None], eligible, alone]) + 0.0
         keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
         _, first, self.group = np.unique(keys, return_index=True, return_inverse=True)
@@ -125,7 +119,7 @@ class _LevelsOnServers:
         return np.asarray(np.bincount(self.group, by_user, len(self.models)), dtype=float)
 
     def fill(self, settings: Settings) -> bool:
-        """Raise all users as far as possible; whether it came to an end."""
+        """Raise all users as far as possible; whether all levels were found."""
         if not len(self.users):
             return True
         self._group()
@@ -164,27 +158,25 @@ class _LevelsOnServers:
                 height, before, self.columns = level, program, program.columns
                 program = self._program(height, rising, fixed)
                 program.close(before.closed)
-                program.resume(before)
+                program.highs.setBasis(before.highs.getBasis())
             else:
                 changed = np.unique(self.group[stopped])
                 rates, bases = self._sum(np.where(rising, self.rate, 0.0)), self._sum(np.where(rising, 0.0, fixed))
                 program.ask(changed, rates[changed], bases[changed])
         return True
 
-    # -- the program ------------------------------------------------------------------------------------------
-
-    def _program(self, height: float, rising: NDArray[np.bool_], fixed: Float) -> LevelProgram:
-        """The program for who is rising and what the others have, in units of what all hold at a height."""
+    def _program(self, height: float, rising: Bool, fixed: Float) -> LevelProgram:
+        """The program for rising users and the fixed tasks of the others, in units of what groups hold at a height."""
         wanted = np.where(rising, np.maximum(self.low, np.minimum(self.limit, height * self.rate)), fixed)
         rates, bases = self._sum(np.where(rising, self.rate, 0.0)), self._sum(np.where(rising, 0.0, fixed))
         usable, low = self.program.usable_rows, self._sum(self.low)
         return LevelProgram(self.loads, self.pair_group, self.columns, usable, self._sum(wanted), rates, bases, low)
 
-    def _start(self, settings: Settings) -> tuple[float, NDArray[np.intp], int]:
-        """A level that all can reach without limits, and where to begin: a pair for each group, and the fullest row.
+    def _start(self, settings: Settings) -> tuple[float, Int, int]:
+        """A level that all can reach without limits, a pair for each group to begin with, and the fullest row.
 
-        Each group begins on one server, drawn by the parts it has on all. On 1,000 users and 27 servers the first
-        program took a fifth of a solve from scratch so; with parts as large as the servers, two thirds.
+        Each group begins on one server, drawn at random in proportion to its parts. The first program on 1,000 users
+        and 27 servers then took a fifth of the time from scratch; in proportion to the servers' sizes, two thirds.
         """
         rates = self._sum(self.rate)
         by_server = self._parts(rates, settings)
@@ -194,9 +186,9 @@ class _LevelsOnServers:
         self.pair_group, self.loads = group, sp.csc_array(self.pairs.loads[:, self.kept])
         usable = np.where(self.program.usable_rows > 0, self.program.usable_rows, np.inf)
         spread = self.loads @ (rates[group] * parts / np.bincount(group, parts)[group])
-        draws = -np.log(-np.log(np.random.default_rng(0).random(len(group))))  # the largest sum is a draw by parts
+        draws = -np.log(-np.log(np.random.default_rng(0).random(len(group))))  # Gumbel: the largest sum is a draw
         order = np.lexsort((np.log(parts) + draws, group))
-        last = np.append(np.flatnonzero(np.diff(group)), len(group) - 1)  # pairs of a group are neighbours
+        last = np.append(np.flatnonzero(np.diff(group)), len(group) - 1)  # pairs of a group are in a row
         home = order[last]
         few = int(np.ceil(COLUMNS * (1.0 + self.program.instance.n_servers / len(self.models))))
         self.columns = np.sort(order[last[group] - np.arange(len(group)) < few])
@@ -205,7 +197,7 @@ class _LevelsOnServers:
         return 1.0 / float((spread / usable).max()), home, int((self.loads @ held / usable).argmax())
 
     def _parts(self, rates: Float, settings: Settings) -> Float:
-        """About how each group spreads over servers at the max-min level without limits, positive where it may run."""
+        """About how groups spread over servers at the max-min level without limits, positive where they may run."""
         program = self.program
         instance = program.instance
         alone = instance.tasks_alone_within(program.usable)[self.models]
@@ -224,21 +216,19 @@ class _LevelsOnServers:
                 return np.where(may, np.maximum(interior.parts, 1e-300), 0.0)
         return alone
 
-    # -- prices -----------------------------------------------------------------------------------------------
-
     def _costs(self, prices: Float) -> tuple[Float, Float]:
-        """What a task costs by pair, infinity where it is shut; and what it costs each group where it is cheapest."""
+        """The cost of a task by pair, infinite where it is shut; and the least cost of each group."""
         by_pair = np.where(self.shut, np.inf, np.asarray(self.loads.T @ prices).ravel())
         cheapest = np.full(len(self.models), np.inf)
         np.minimum.at(cheapest, self.pair_group, by_pair)
         return by_pair, cheapest
 
     def holdings(self) -> list[Holding]:
-        """Who is held by the prices of which level."""
+        """The users held by the prices of each level."""
         return [Holding(np.flatnonzero(self.held_at == k), prices) for k, prices in enumerate(self.levels)]
 
     def tasks(self) -> Float:
-        """Each user's tasks at its height, spread over servers like its group's."""
+        """Each user's tasks at its height, spread over servers as those of its group."""
         program, pairs = self.program, self.program.pairs
         if self.found is None:
             return np.zeros(len(pairs))
@@ -253,7 +243,7 @@ class _LevelsOnServers:
 
 
 class LevelOptimum(NamedTuple):
-    """The largest common level, what each pair holds there, and prices per whole usable row."""
+    """The largest common level, what each pair holds at it, and prices per whole usable row."""
 
     level: float
     amounts: Float
@@ -261,27 +251,19 @@ class LevelOptimum(NamedTuple):
 
 
 class LevelProgram:
-    """Maximise z where each group holds at least ``bases + rates z``, and never less than ``low``.
+    """Maximise z where each group holds at least ``bases + rates z``, and never less than ``low``, all of (n_groups,).
 
-    Parameters
-    ----------
-    loads : sparse array of shape (n_rows, n_pairs)
-        Share of each capacity that a unit of what a pair holds takes.
-    group : ndarray of int of shape (n_pairs,)
-        Group of each pair, ascending.
-    columns : ndarray of int
-        The pairs to begin with. Others come in when prices say that they are worth it.
-    usable : ndarray of shape (n_rows,)
-        The fraction of each capacity that may be used.
-    unit, rates, bases, low : ndarray of shape (n_groups,)
-        About what each group will hold (rows are measured in it, so that tolerances are relative), and what it must.
+    ``loads`` (n_rows, n_pairs) is the fraction of each capacity that a unit of each pair takes, ``usable`` (n_rows,)
+    what may be used of it. ``group`` (n_pairs,) is ascending. ``columns`` are the pairs to begin with; others are added
+    when prices ask for them. ``unit`` (n_groups,) is about what each group will hold: the unit of its rows, so that
+    tolerances are relative.
     """
 
     def __init__(
-        self, loads: sp.csc_array, group: Indices, columns: Indices, usable: Float, unit: Float, rates: Float,
-        bases: Float, low: Float,
+        self, loads: sp.csc_array, group: Int, columns: Int, usable: Float, unit: Float, rates: Float, bases: Float,
+        low: Float,
     ) -> None:  # fmt: skip
-        import highspy  # it comes with CVXPY, and takes a quarter of a second to import
+        import highspy  # comes with CVXPY, and takes a quarter of a second to import
 
         self.unit, self.group, self.columns = unit, group, columns
         self.n_rows, n_pairs, n_groups = len(usable), len(group), len(unit)
@@ -292,7 +274,7 @@ class LevelProgram:
         model = highspy.HighsLp()
         n_all = self.matrix.shape[0]
         model.num_row_, model.num_col_ = n_all, 1
-        model.col_cost_ = np.full(1, -float(n_groups))  # so that what a group pays is near 1
+        model.col_cost_ = np.full(1, -float(n_groups))  # so that the payment of a group is near 1
         model.col_lower_, model.col_upper_ = np.zeros(1), np.full(1, np.inf)
         model.row_lower_ = np.concatenate([np.full(self.n_rows, -np.inf), bases / unit, (low / unit)[self.floored]])
         model.row_upper_ = np.concatenate([usable, np.full(n_all - self.n_rows, np.inf)])
@@ -308,26 +290,26 @@ class LevelProgram:
         for name, value in options.items():
             self.highs.setOptionValue(name, value)
         self.highs.passModel(model)
-        self.closed: Indices = np.zeros(0, dtype=np.intp)
+        self.closed: Int = np.zeros(0, dtype=np.intp)
         self._add(columns)
 
-    def _add(self, columns: Indices) -> None:
-        """More columns; HiGHS refuses them all if a number is beyond 1e15, and then `_run` finds nothing."""
+    def _add(self, columns: Int) -> None:
+        """Add columns; HiGHS refuses them all if a number is beyond 1e15, and then `_run` finds nothing."""
         part, n = self.matrix[:, columns], len(columns)
         self.highs.addCols(
             n, np.zeros(n), np.zeros(n), np.full(n, np.inf), part.nnz, part.indptr[:-1].astype(np.int32),
             part.indices.astype(np.int32), part.data,
         )  # fmt: skip
 
-    def close(self, pairs: Indices) -> None:
-        """Let pairs hold nothing from here on."""
+    def close(self, pairs: Int) -> None:
+        """Let pairs hold nothing from now on."""
         self.closed = np.union1d(self.closed, pairs)
         columns = 1 + np.flatnonzero(np.isin(self.columns, pairs)).astype(np.int32)  # the level is the first column
         if len(columns):
             self.highs.changeColsBounds(len(columns), columns, np.zeros(len(columns)), np.zeros(len(columns)))
 
-    def start_at(self, home: Indices, fullest: int) -> None:
-        """Begin where each group holds its pair of ``home`` only; as z rises, the row ``fullest`` is full first."""
+    def start_at(self, home: Int, fullest: int) -> None:
+        """Begin where each group holds only its pair of ``home``; as z rises, the row ``fullest`` is full first."""
         from highspy import HighsBasis, HighsBasisStatus
 
         lower, basic = HighsBasisStatus.kLower, HighsBasisStatus.kBasic
@@ -339,11 +321,7 @@ class LevelProgram:
         basis.valid = True
         self.highs.setBasis(basis)
 
-    def resume(self, other: LevelProgram) -> None:
-        """Begin where the same program in other units stands."""
-        self.highs.setBasis(other.highs.getBasis())
-
-    def ask(self, groups: Indices, rates: Float, bases: Float) -> None:
+    def ask(self, groups: Int, rates: Float, bases: Float) -> None:
         """Change what some groups must hold to ``bases + rates z``."""
         rows, unit = self.n_rows + groups, self.unit[groups]
         for row, rate in zip(rows.tolist(), (rates / unit).tolist(), strict=True):
@@ -351,7 +329,7 @@ class LevelProgram:
         self.highs.changeRowsBounds(len(rows), rows.astype(np.int32), bases / unit, np.full(len(rows), np.inf))
 
     def solve(self, seconds: float | None = None) -> LevelOptimum | None:
-        """The optimum within some seconds, from where the last one was; None where HiGHS finds none."""
+        """The optimum within some seconds, from the last basis; None if HiGHS finds none."""
         deadline = None if seconds is None else time.perf_counter() + seconds
         while self._run(deadline):
             solution = self.highs.getSolution()
@@ -367,7 +345,7 @@ class LevelProgram:
         return None
 
     def _run(self, deadline: float | None) -> bool:
-        """Whether HiGHS finds an optimum with the columns at hand."""
+        """Whether HiGHS finds an optimum with the present columns."""
         from highspy import HighsModelStatus
 
         highs = self.highs
@@ -382,13 +360,13 @@ class LevelProgram:
                 return True
             if strategy == PRIMAL:
                 highs.clearSolver()
-        return bool(status == HighsModelStatus.kUnknown and there)  # nearly: the certificate says whether it will do
+        return bool(status == HighsModelStatus.kUnknown and there)  # nearly optimal: the certificate decides
 
-    def _worth_adding(self, duals: Float) -> Indices:
-        """Pairs that cost their group less than what it pays: the cheapest few of each group."""
+    def _worth_adding(self, duals: Float) -> Int:
+        """The cheapest few pairs of each group among those that cost less than the group pays."""
         if len(self.columns) == len(self.group):
             return np.zeros(0, dtype=np.intp)
-        gain = self.matrix.T @ duals  # what is paid less what it costs
+        gain = self.matrix.T @ duals  # payment minus cost
         gain[self.columns] = gain[self.closed] = 0.0
         paid = np.maximum(duals[self.n_rows :][: len(self.unit)], 0.0)
         np.add.at(paid, self.floored, np.maximum(duals[self.n_rows + len(self.unit) :], 0.0))

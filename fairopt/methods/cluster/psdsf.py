@@ -1,87 +1,101 @@
-"""Virtual shares on several servers: PS-DSF as an equilibrium of the servers.
+"""PS-DSF: fair virtual shares on several servers, as an equilibrium of the servers (Khamse-Ashari et al. 2017).
 
 A user's virtual share on a server is its tasks everywhere over the tasks that it could run on this server alone. Each
-server fills its resources by water-filling on virtual shares per weight, where a user starts from what it has
-elsewhere; an allocation in which no server would change anything is PS-DSF.
+server fills its resources by water-filling on virtual shares per weight, where a user starts from its tasks elsewhere;
+PS-DSF is an allocation that no server would change.
 
-Going from server to server finds it, but where two servers rank users almost alike, tasks drift from one to the other
-in steps as small as the difference. So in between a long step is taken: with who is held by which full resource as it
-stands, the conditions of the equilibrium are linear.
+Filling the servers in turn finds it, but where two servers rank users almost alike, tasks drift from one to the other
+in steps as small as the difference. So a long step is taken in between: while each user is held by the same full
+resource, the conditions of the equilibrium are linear.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from fairopt.instance import Instance
+from fairopt.methods.arrays import Float, Int
 from fairopt.progress import tell
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 
-__all__ = ["equilibrium"]
-
-Float = NDArray[np.floating[Any]]
-Int = NDArray[np.int64]
-
-FLAT = 1e-13  # of all slopes added up: what rounding leaves of them when all users are at a limit
+FLAT = 1e-13  # of the sum of all slopes: what rounding leaves of it when all users are at a limit
 CLOSE = 1e-9  # gap at which to stop: a thousandth of the tolerance
 NOWHERE, LIMIT = -1, -2  # what holds a user on a server where it runs nothing, and where it is at its limit
 
 # Measured on random clusters of 50 x 10, 200 x 27 and 400 x 60 (users x servers), half with limits. Solving the step
-# again without those who would fall below 0, up to DROPS times: 3 to 22 steps each; once only: 4 to 300 and more.
+# again without users who would fall below 0, up to DROPS times: 3 to 22 steps each; once only: 4 to 300 and more.
 DROPS = 4
-# The next step is to go NEARER times further after a success, BACK times less far after a failure: 44 sweeps on the
-# average with 5 and 10, 48 with 3 and 4. Drift does not slow down, so a step may leave as much movement as there was,
-# and some (WORSE): with 1.0 drift was refused for ever, with 4 the search went round in circles.
+# A step is NEARER times as long after a success, and BACK times shorter after a failure: 44 sweeps on the average with
+# 5 and 10, 48 with 3 and 4. Drift does not slow down, so a step may leave WORSE times the movement there was: with 1.0
+# drift was always refused, with 4 the search ran in cycles.
 NEARER, BACK, WORSE = 5.0, 10.0, 1.5
 FIRST, NEAREST, FURTHEST = 0.1, 1e-8, 10.0
-# Where servers chase each other, round k counts for SLOWER / (SLOWER + k); with 5 and 20 the same ones were found. With
-# long steps of 1e-8 one more of 5,000 was not.
+# Where the search runs in cycles, round k counts for SLOWER / (SLOWER + k); 5 and 20 found the same ones. With long
+# steps of 1e-8 instead of PATIENT one more of 5,000 was not found.
 SLOWER, PATIENT = 20, 1e-6
 STEPS = 100  # 35 were the most on 400 users x 1,000 different servers
 
 
+@np.errstate(all="ignore")  # numbers beyond the range of floats are judged by the certificate
 def equilibrium(instance: Instance, deadline: float | None = None) -> Float:
     """Tasks by user and server at which no server would change anything, as near as could be found.
 
-    Within capacities and limits, and nearest to the equilibrium of all that was seen: `largest_gain` says how near. All
-    task limits must be above 0; the deadline is on the clock of `time.perf_counter`.
+    They are within capacities and limits; `largest_gain` measures how near they are. All task limits must be above 0;
+    the deadline is on the clock of `time.perf_counter`.
     """
-    with np.errstate(all="ignore"):  # beyond the range of floats there is no answer, which the certificate says
-        return _search(_Sweeps(instance), _Closest(instance, deadline))
+    sweeps = _Sweeps(instance)
+    nearest: Float = np.zeros(instance.eligible.shape)
+    least = np.inf
 
+    def done(tasks: Float) -> bool:
+        """Keep the tasks if they are nearer than all before; whether to stop."""
+        nonlocal nearest, least
+        gain = largest_gain(instance, tasks).gain
+        if gain < least:
+            nearest, least = tasks, gain
+        return least <= CLOSE or (deadline is not None and time.perf_counter() > deadline)
 
-class _Closest:
-    """The best of all tasks that were looked at."""
-
-    def __init__(self, instance: Instance, deadline: float | None) -> None:
-        self.instance, self.deadline = instance, deadline
-        self.tasks: Float = np.zeros(instance.eligible.shape)
-        self.gain = np.inf
-
-    def done(self, tasks: Float) -> bool:
-        """Look at these, and say whether to stop."""
-        gain = largest_gain(self.instance, tasks).gain
-        if gain < self.gain:
-            self.tasks, self.gain = tasks, gain
-        return self.gain <= CLOSE or (self.deadline is not None and time.perf_counter() > self.deadline)
+    now, moved = sweeps.swept(sweeps.nothing, 5)
+    further, still, near = now, moved, FIRST
+    for k in range(STEPS):
+        tell(f"servers in balance, step {k + 1}")
+        if done(further.tasks * sweeps.unit):
+            return nearest
+        if still <= max(WORSE * moved, FLAT):
+            now, moved, near = further, still, max(near / NEARER, NEAREST)
+        else:
+            now, moved = sweeps.swept(now, 3)
+            near = min(near * BACK, FURTHEST)
+        further, still = sweeps.swept(sweeps.stepped(now, near), 2)
+    # in cycles (3 of 3,000 small clusters): ever smaller steps of all servers, and a long step from each
+    tasks = now.tasks
+    for k in range(STEPS):
+        tell(f"servers in balance, small step {k + 1}")
+        after, _ = sweeps.swept(_HeldTasks(tasks, now.held), 1)
+        found, _ = sweeps.swept(sweeps.stepped(after, PATIENT), 2)
+        found, _ = sweeps.swept(sweeps.stepped(found, PATIENT), 2)
+        if done(found.tasks * sweeps.unit):
+            break
+        part = SLOWER / (SLOWER + k)
+        tasks = part * after.tasks + (1.0 - part) * tasks
+    return nearest
 
 
 class _HeldTasks(NamedTuple):
-    """Tasks, and what holds each user on each server: a resource, NOWHERE or LIMIT; both (n_users, n_servers)."""
+    """Tasks, and what holds each user on each server (a resource, NOWHERE or LIMIT), both (n_users, n_servers)."""
 
     tasks: Float
     held: Int
 
 
 class _Sweeps:
-    """Servers that fill themselves in turn, and long steps in between.
+    """Servers that are filled in turn, and long steps in between.
 
-    In units in which each capacity is 1, and 1 task is what a user could run alone on its best row.
+    In units in which each capacity is 1, and a user could run 1 task alone on its best server row.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -92,8 +106,8 @@ class _Sweeps:
         single = tasks_alone_on_one(instance)
         self.rise = single / single.max() * (instance.weights[:, None] / self.unit)  # tasks per unit of level
         self.limits = instance.task_limits / self.unit[:, 0]
-        # The order of servers may decide between several equilibria, so it must not be that in which they are given:
-        # the most useful ones first. Sorted before they are added up, numbers of users in any order give the same sum.
+        # The order of servers may decide between several equilibria, so it does not depend on the order given: the most
+        # useful ones come first. Numbers are sorted before they are added, so that the order of users has no effect.
         use = np.sort(instance.tasks_alone / self.unit, axis=0).sum(axis=0)
         self.nothing = _HeldTasks(np.zeros(single.shape), np.full(single.shape, NOWHERE))
         self.servers: list[tuple[int, Int, Float, Float]] = []
@@ -102,7 +116,7 @@ class _Sweeps:
             self.servers.append((int(s), users, self.loads[users, s], self.rise[users, s]))
 
     def swept(self, now: _HeldTasks, times: int) -> tuple[_HeldTasks, float]:
-        """After some rounds in which each server fills itself again, and what part of its tasks the last one moved."""
+        """Tasks after some rounds of filling each server again, and the part of tasks that the last round moved."""
         tasks, held = now.tasks.copy(), now.held.copy()
         moved = 0.0
         for _ in range(times):
@@ -116,12 +130,12 @@ class _Sweeps:
         return _HeldTasks(tasks, held), moved
 
     def stepped(self, now: _HeldTasks, near: float) -> _HeldTasks:
-        """A long step: solve for the levels of full resources with who is held by what as it stands.
+        """A long step: solve for the levels of full resources while each user is held by the same ones.
 
         On each server where a user runs, its tasks everywhere are its level there (or its limit), and each resource
         that holds a user is full. That is singular where tasks could be swapped between servers, and nearly so where
-        they drift; so each condition may be off by ``near`` times how much the user's tasks there change, which makes
-        it an implicit step along the drift. Who would fall below 0 on a server leaves it.
+        they drift; so each condition may be off by ``near`` times the change of the user's tasks there, which makes it
+        an implicit step along the drift. A user who would fall below 0 on a server leaves it.
         """
         held = now.held
         for _ in range(DROPS):
@@ -138,7 +152,7 @@ class _Sweeps:
         return _HeldTasks(tasks, held)
 
     def _solved(self, tasks: Float, held: Int, user: Int, server: Int, near: float) -> Float | None:
-        """Tasks by pair of user and server where it runs; None where there is no answer.
+        """Tasks by pair of user and server where it runs; None if the system is singular.
 
         For a user on k servers with targets u_p (a level times `rise`, or the limit) the conditions
         ``sum_q x_q + near (x_p - old_p) = u_p`` give ``x_p = old_p + (u_p - mean u) / near + (mean u - sum old) /
@@ -157,7 +171,7 @@ class _Sweeps:
         mean = sp.diags(1.0 / k) @ mine @ mine.T
         spread = (sp.identity(len(pairs)) - mean) * (1.0 / near) + sp.diags(1.0 / (k + near)) @ mean
         start = old - np.bincount(user, weights=old, minlength=n)[user] / (k + near) + spread @ fixed
-        # every pair on the server of a full resource puts load on it, whatever holds the pair
+        # every pair on the server of a full resource adds to its load
         of, resource = full // m, full % m
         there = sp.csr_matrix((np.ones(len(pairs)), (server, pairs)), shape=(servers, len(pairs)))[of].tocoo()
         load = self.loads[user[there.col], server[there.col], resource[there.row]]
@@ -170,38 +184,11 @@ class _Sweeps:
         return found if np.isfinite(found).all() else None
 
 
-def _search(sweeps: _Sweeps, closest: _Closest) -> Float:
-    """Sweeps and long steps in turn, until it is close enough."""
-    now, moved = sweeps.swept(sweeps.nothing, 5)
-    further, still, near = now, moved, FIRST
-    for k in range(STEPS):
-        tell(f"servers in balance, step {k + 1}")
-        if closest.done(further.tasks * sweeps.unit):
-            return closest.tasks
-        if still <= max(WORSE * moved, FLAT):
-            now, moved, near = further, still, max(near / NEARER, NEAREST)
-        else:
-            now, moved = sweeps.swept(now, 3)
-            near = min(near * BACK, FURTHEST)
-        further, still = sweeps.swept(sweeps.stepped(now, near), 2)
-    # it goes round in circles (3 of 3,000 small clusters): ever smaller steps of all servers, and a try from each
-    tasks = now.tasks
-    for k in range(STEPS):
-        tell(f"servers in balance, small step {k + 1}")
-        after, _ = sweeps.swept(_HeldTasks(tasks, now.held), 1)
-        found, _ = sweeps.swept(sweeps.stepped(after, PATIENT), 2)
-        found, _ = sweeps.swept(sweeps.stepped(found, PATIENT), 2)
-        if closest.done(found.tasks * sweeps.unit):
-            break
-        part = SLOWER / (SLOWER + k)
-        tasks = part * after.tasks + (1.0 - part) * tasks
-    return closest.tasks
-
-
 def _fill_server(loads: Float, rise: Float, low: Float, high: Float) -> _HeldTasks:
-    """Water-filling on one server, from what users have elsewhere (``low``) to the most tasks that each may have.
+    """Water-filling on one server, from users' tasks elsewhere (``low``) to their limits (``high``), all (n_users,).
 
-    ``loads`` are the fractions of each resource that one task takes, ``rise`` tasks per unit of level.
+    ``loads`` (n_users, n_resources) are the fractions of each resource that one task takes, ``rise`` (n_users,) is
+    tasks per unit of level.
     """
     n, m = loads.shape
     tasks, held, room = np.zeros(n), np.full(n, NOWHERE), np.ones(m)
@@ -216,12 +203,12 @@ def _fill_server(loads: Float, rise: Float, low: Float, high: Float) -> _HeldTas
         held[who] = np.where(tasks[who] <= 0, NOWHERE, np.where(at_limit[stop], LIMIT, full))
         room = np.maximum(room - tasks[who] @ loads[who], 0.0)
         left = left[~stop]
-    # what a user has elsewhere may be so much more that the difference is rounded: 1 task beside 1e10 was off by 8e-8
+    # differences from far more tasks elsewhere are rounded: 1 task beside 1e10 was off by 8e-8
     return _HeldTasks(tasks / max(float((tasks @ loads).max(initial=0.0)), 1.0), held)
 
 
 def _next_full(slopes: Float, start: Float, top: Float, room: Float) -> tuple[float, int]:
-    """The level at which the first resource is full if users rise from start to top, and which; infinity and -1."""
+    """The level at which the first resource is full if users rise from start to top, and its index; or inf and -1."""
     limited = np.isfinite(top)
     at = np.concatenate([start, top[limited]])
     order = np.argsort(at)

@@ -1,22 +1,21 @@
 """Leximin of any linear share under any constraints, as a sequence of programs.
 
-Each level maximises the common level z of the users still rising. Users who cannot rise are read off the dual values,
-with a bound that proves it, and where that leaves doubt a second program confirms them all at once: never one solve
-per user. Task limits cost no solve each: between two bottlenecks the sorted limits are bisected.
+Each level maximises the common level z of the users still rising. The dual values show which users cannot rise, with a
+bound that proves it; where doubt remains, a second program tests all doubtful users at once, so there is never one
+solve per user. Task limits cost no solve each either: between two bottlenecks the sorted limits are bisected.
 
-Under bounds only, a share that is worth the same on every server is solved by `fairopt.methods.cluster.leximin` first.
+Under bounds only, a share with the same coefficients on every server is solved by `fairopt.methods.cluster.leximin`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import Try
@@ -24,7 +23,8 @@ from fairopt.formulation import solvers
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods import infeasible
-from fairopt.methods.cone.chain import _SolverFailed, by_chain, linear_only, solve_problem
+from fairopt.methods.arrays import Bool, Float, Int
+from fairopt.methods.cone.solve import SolverFailed, by_chain, linear_only, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import charged_conditions, dual_values, relaxed_multipliers, repair
@@ -32,11 +32,9 @@ from fairopt.proofs.evidence import Bottlenecked, Evidence, HeldLevels, Holding,
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.proofs.levels import further_charges
 
-Float = NDArray[np.floating[Any]]
-
-NOISE = 1e-9  # a price that is so small a part of all, on a capacity with so much left, is a solver's rounding
-TIE = 1e-9  # relatively: costs as near as this are equal but for rounding
-RISING = 1e-6  # a user this far above the level, relatively, has shown that it can rise
+NOISE = 1e-9  # a price below this part of all, on a capacity with more than this left, is a solver's rounding
+TIE = 1e-9  # relative difference of costs that is rounding
+RISING = 1e-6  # a user this far above the level, relatively, can rise
 
 
 def solve_leximin(program: Program, settings: Settings) -> Proposals:
@@ -56,54 +54,51 @@ class _LeximinPrograms:
     def __init__(self, program: Program, solver: str, settings: Settings) -> None:
         self.program, self.solver, self.settings = program, solver, settings
         self.cone = ConeModel(program, solver)
-        objective = program.objective
-        assert isinstance(objective, Leximin)
-        instance = program.instance
-        self.relative = self.cone.model.relative_share(objective.share)  # s / (w L)
-        unit = instance.weights * self.cone.model.level(objective.share)
-        c = objective.share.coefficients(instance)
-        self.c = c / unit if c.ndim == 1 else c / unit[:, None]
-        with np.errstate(over="ignore"):
-            best = self.c if c.ndim == 1 else np.where(instance.eligible, self.c, 0.0).max(axis=1)
-            self.cap = np.where(np.isfinite(program.high), best * program.high, np.inf)  # level at the limit
+        assert isinstance(program.objective, Leximin)
+        self.share = program.objective.share
+        self.relative = self.cone.model.relative_share(self.share)  # s / (w L)
+        self.level = self.cone.model.level(self.share)
+        unit = program.instance.weights * self.level
+        c = self.share.coefficients(program.instance)
         self.by_server = c.ndim == 2
-        if self.by_server:  # tasks and share are not proportional: a limit is one more condition
-            self.cap = np.full(instance.n_users, np.inf)
+        self.c = c / unit[:, None] if self.by_server else c / unit
+        self.cap = np.full(len(unit), np.inf)  # each user's level at its limit
+        if not self.by_server:  # else tasks and share are not proportional, and a limit is one more condition
+            with np.errstate(over="ignore"):
+                self.cap = np.where(np.isfinite(program.high), self.c * program.high, np.inf)
         self.base = self.cone.all_constraints
-        self.shut = np.zeros(len(program.pairs), dtype=bool)  # where no user holds anything at an optimum so far
+        self.shut = np.zeros(len(program.pairs), dtype=bool)  # pairs where users hold nothing at all optima so far
         self.solves = 0
 
     @property
     def _on_one_pool(self) -> bool:
-        """Whether the bottleneck condition proves the answer by itself."""
+        """Whether the bottleneck condition proves the answer."""
         return self.program.pairs.single and not self.cone.rest and not self.by_server
 
     def proposal(self) -> Proposal:
-        """The levels as this solver finds them."""
+        """Tasks and evidence by this solver, or the attempt that failed."""
         try:
             tasks, evidence = self._fill()
-        except _SolverFailed as failure:
+        except SolverFailed as failure:
             return Proposal("cone", attempt=Try(self.solver, str(failure), 0.0))
         return Proposal("cone", tasks, evidence, attempt=Try(self.solver, f"optimal ({self.solves} programs)", 0.0))
 
-    # -- programs ---------------------------------------------------------------------------------------------
-
     def _solve(self, objective: cp.Expression, conditions: list[cp.Constraint]) -> None:
         if self.settings.late:
-            raise _SolverFailed("time limit reached")
+            raise SolverFailed("time limit reached")
         self.solves += 1
         problem = cp.Problem(cp.Maximize(objective), [*self.base, *conditions])
         explain = partial(infeasible.explain, self.program)
         attempt, found = solve_problem(problem, self.cone.unknowns, self.solver, self.settings, explain=explain)
         if not found:
-            raise _SolverFailed(f"{attempt.status} at program {self.solves} {attempt.message}".strip())
+            raise SolverFailed(f"{attempt.status} at program {self.solves} {attempt.message}".strip())
 
-    def _floors(self, floor: Float, users: NDArray[np.bool_]) -> list[cp.Constraint]:
+    def _floors(self, floor: Float, users: Bool) -> list[cp.Constraint]:
         rows = np.flatnonzero(users & (floor > 0))
         return [cp.multiply(self.relative[rows], 1.0 / floor[rows]) >= 1] if len(rows) else []
 
-    def _common_level(self, rising: NDArray[np.bool_], floor: Float) -> tuple[float, Float]:
-        """Largest level of the rising users above the others' floors, and the dual values of the rising."""
+    def _common_level(self, rising: Bool, floor: Float) -> tuple[float, Float]:
+        """The largest level of the rising users while the others keep their floors, and the duals by rising user."""
         z = cp.Variable()
         rows = np.flatnonzero(rising)
         above = self.relative[rows] - z >= 0
@@ -112,16 +107,14 @@ class _LeximinPrograms:
         theta[rows] = np.maximum(dual_values(above), 0.0)
         return float(z.value), theta
 
-    def _reaches(self, level: float, rising: NDArray[np.bool_], floor: Float, start: Float) -> bool:
-        """Whether all rising users can stand at ``min(limit, level)``: a program that is always feasible."""
+    def _reaches(self, level: float, rising: Bool, floor: Float, start: Float) -> bool:
+        """Whether all rising users can be at ``min(limit, level)`` together, by a program that is always feasible."""
         target = np.minimum(self.cap, level)
         t = cp.Variable()
         rows = np.flatnonzero(rising)
         way = self.relative[rows] - cp.multiply(target[rows] - start[rows], t) >= start[rows]
         self._solve(t, [way, t <= 1, *self._floors(floor, ~rising)])
         return bool(float(t.value) >= 1 - 1e-9)
-
-    # -- the filling ------------------------------------------------------------------------------------------
 
     def _fill(self) -> tuple[Float, Evidence]:
         program = self.program
@@ -135,9 +128,9 @@ class _LeximinPrograms:
             tell(f"levels by {self.solver}, users settled", n - int(rising.sum()), n)
             level, theta = self._common_level(rising, floor)
             pinned = np.zeros(n, dtype=bool)
-            if level >= self.cap[rising].min() * (1 - 1e-9):  # a user's limit holds all the others back
+            if level >= self.cap[rising].min() * (1 - 1e-9):  # a limit holds all rising users back
                 at_limit = self._limits_below_bottleneck(rising, floor, previous)
-                if at_limit is None:  # no user rises any more: all are at their limits
+                if at_limit is None:
                     floor = np.where(rising, self.cap, floor)
                     break
                 pinned = at_limit
@@ -146,7 +139,7 @@ class _LeximinPrograms:
                     rising &= ~pinned
                     level, theta = self._common_level(rising, floor)
             if not np.isfinite(level) or level <= 0:
-                raise _SolverFailed(f"level {level:.3g}")
+                raise SolverFailed(f"level {level:.3g}")
             tasks = repair(program, self.cone.tasks())
             charged = self._charged(tasks)
             cost = self._costs(charged)
@@ -169,7 +162,7 @@ class _LeximinPrograms:
                     stuck |= more
                     held.append(replace(why, users=np.flatnonzero(more)))
             if not stuck.any():
-                stuck = rising & (theta >= 0.5 * theta.max())  # the gate will say what that cost
+                stuck = rising & (theta >= 0.5 * theta.max())  # the certificate shows the loss
                 held = [replace(held[0], users=np.flatnonzero(stuck))]
             floor = np.where(stuck, np.minimum(level, self.cap), floor)
             rising &= ~stuck
@@ -179,35 +172,24 @@ class _LeximinPrograms:
             previous = level
         return self._finish(floor, holdings, prices)
 
-    def _limits_below_bottleneck(
-        self, rising: NDArray[np.bool_], floor: Float, previous: float
-    ) -> NDArray[np.bool_] | None:
-        """Users who meet their limit before the next bottleneck, by bisection over the sorted limits."""
+    def _limits_below_bottleneck(self, rising: Bool, floor: Float, previous: float) -> Bool | None:
+        """Users who meet their limit before the next bottleneck, by bisection over the limits; None if all do."""
         limits = np.unique(self.cap[rising & np.isfinite(self.cap)])
-        limits = limits[limits > 0]
-        start = np.minimum(np.full(len(floor), previous), self.cap) * (1 - 1e-10)
-        if not len(limits):
-            return np.zeros(len(floor), dtype=bool)
-        low, high = -1, len(limits)  # limits[low] is reached, limits[high] is not
-        while high - low > 1:
-            middle = (low + high) // 2 if low >= 0 or high < len(limits) else self._first_guess(limits, rising)
-            if self._reaches(float(limits[middle]), rising, floor, start):
-                low = middle
-            else:
-                high = middle
-        if low < 0:
-            return np.zeros(len(floor), dtype=bool)
-        pinned = rising & (self.cap <= limits[low])
-        return None if pinned.sum() == rising.sum() else pinned
+        start = np.minimum(previous, self.cap) * (1 - 1e-10)
 
-    def _first_guess(self, limits: Float, rising: NDArray[np.bool_]) -> int:
-        """Often all users reach their limits: ask that first when it is likely, else halve."""
-        return len(limits) - 1 if np.isfinite(self.cap[rising]).all() else len(limits) // 2
+        def fails(k: int) -> bool:
+            return not self._reaches(float(limits[k]), rising, floor, start)
 
-    def _confirm(
-        self, rising: NDArray[np.bool_], doubt: NDArray[np.bool_], level: float, floor: Float
-    ) -> tuple[NDArray[np.bool_], Holding]:
-        """Which of the doubtful cannot rise, and what holds them: a program that raises them all by a small step."""
+        n = len(limits)
+        if np.isfinite(self.cap[rising]).all():  # often all users reach their limits
+            if not fails(n - 1):
+                return None
+            n -= 1
+        reached = bisect_left(range(n), True, key=fails)
+        return rising & (self.cap <= limits[reached - 1]) if reached else np.zeros(len(floor), dtype=bool)
+
+    def _confirm(self, rising: Bool, doubt: Bool, level: float, floor: Float) -> tuple[Bool, Holding]:
+        """The doubtful users who cannot rise, and what holds them, by programs that raise all by a small step."""
         step = 1e-3
         doubt = doubt.copy()
         while True:
@@ -225,10 +207,8 @@ class _LeximinPrograms:
             if not doubt.any():
                 return doubt, Holding(rows[:0], np.zeros(len(self.program.usable_rows)))
 
-    # -- evidence ---------------------------------------------------------------------------------------------
-
     def _charged(self, tasks: Float) -> Multipliers:
-        """What the last program said things are worth; prices that its slack explains count as none."""
+        """Multipliers of the last program, without prices that are rounding."""
         out = relaxed_multipliers(self.cone, tasks, linear=True)
         worth = out.prices * self.program.usable_rows
         slack = self.program.usable_rows - self.program.pairs.loads @ tasks
@@ -236,41 +216,41 @@ class _LeximinPrograms:
         out.prices = np.where(noise, 0.0, out.prices)
         return out
 
-    def _holding(self, users: NDArray[np.intp], charged: Multipliers, tasks: Float) -> Holding:
-        """What the last program says holds users."""
+    def _holding(self, users: Int, charged: Multipliers, tasks: Float) -> Holding:
+        """The prices and duals of the last program, as what holds the users given."""
         duals = [dual_values(condition) for _, condition in charged_conditions(self.cone)]
         return Holding(users, charged.prices, duals, tasks)
 
     def _costs(self, charged: Multipliers) -> Float:
-        """Cheapest cost of a unit of each user's relative share."""
+        """The least cost of a unit of each user's relative share."""
         pairs = self.program.pairs
         cost = np.asarray(pairs.loads.T @ charged.prices).ravel() + charged.pair_cost
         return np.maximum(pairs.min(np.where(self.shut, np.inf, cost / pairs.of(self.c))), 0.0)
 
-    def _poorest(self, rising: NDArray[np.bool_], tasks: Float) -> NDArray[np.bool_]:
-        """Users at the lowest level of those who rise."""
+    def _poorest(self, rising: Bool, tasks: Float) -> Bool:
+        """The rising users at the lowest level."""
         values = self.program.pairs.sum(tasks * self.program.pairs.of(self.c))
         return rising & (values <= values[rising].min() * (1 + RISING))
 
-    def _held_down(self, charged: Multipliers, tasks: Float, priced: Float, least: float) -> NDArray[np.bool_]:
+    def _held_down(self, charged: Multipliers, tasks: Float, priced: Float, least: float) -> Bool:
         """Users who need something scarce wherever they may run: they cannot rise, however little of it they need.
 
-        A capacity is scarce when its price, as a part of the level, is at least ``least`` and larger than its slack
-        (their product is zero at an optimum). A level has at least one, so capacities bound the number of levels.
+        A capacity is scarce if its price, as a part of the level, is at least ``least`` and larger than its slack
+        (their product is zero at an optimum). Each level has at least one, so capacities bound the number of levels.
         """
         pairs, prices = self.program.pairs, charged.prices
         worth = prices * self.program.usable_rows
         slack = self.program.usable_rows - pairs.loads @ tasks
         scarce = (worth > least * worth.sum()) & (worth / max(worth.sum(), 1e-300) > slack)
-        if charged.pair_cost.any():  # other conditions weigh in too: go by the sum of what all charge
+        if charged.pair_cost.any():  # other conditions have prices too: test the sum of all
             return priced > 1e-6 * priced.max(initial=0.0)
         needed = np.asarray(pairs.loads.T @ scarce.astype(float)).ravel()
         return pairs.min(np.where(self.shut, np.inf, needed)) > 0
 
     def _close(self, holdings: Sequence[Holding], tasks: Float) -> None:
-        """Let users hold nothing where that costs more than where it is cheapest: so it is at all optima.
+        """Let users hold nothing where it costs more than the least, as at all optima.
 
-        Where a solver left more than its tolerance, its prices are to blame, and nothing is closed.
+        A pair that a solver left more than its tolerance has unreliable prices, and is not closed.
         """
         pairs = self.program.pairs
         if pairs.single:
@@ -288,27 +268,23 @@ class _LeximinPrograms:
                 self.base.append(self.cone.unknowns[np.flatnonzero(dearer)] == 0)
                 self.shut |= dearer
 
-    def _level_prices(self, charged: Multipliers, cost: Float, rising: NDArray[np.bool_], tasks: Float) -> Float:
+    def _level_prices(self, charged: Multipliers, cost: Float, rising: Bool, tasks: Float) -> Float:
         """Derivative of the max-min level by each capacity, in natural units of the level."""
         paid = float(cost[self._poorest(rising, tasks)].sum())
-        objective = self.program.objective
-        assert isinstance(objective, Leximin)
-        return charged.prices * (self.cone.model.level(objective.share) / paid if paid > 0 else 0.0)
+        return charged.prices * (self.level / paid if paid > 0 else 0.0)
 
     def _finish(self, floor: Float, holdings: list[Holding], prices: Float | None) -> tuple[Float, Evidence]:
         """Tasks at the floors found, and the evidence: what holds users at each, or on one pool the bottlenecks."""
         program = self.program
-        objective = program.objective
-        assert isinstance(objective, Leximin)
         if self._on_one_pool:
             with np.errstate(invalid="ignore"):
                 tasks: Float = np.clip(floor / self.c, program.low, program.high)
-            return tasks, Bottlenecked(Pool(program, objective.share), prices=prices)
+            return tasks, Bottlenecked(Pool(program, self.share), prices=prices)
         if not len(holdings):
             z = cp.Variable()
             self._solve(z, [z <= 1, *self._floors(floor * (1 - 1e-10), floor > 0)])
         tasks = self.cone.tasks()
-        if not self.cone.rest:  # who floats above its level for want of anything to hold it is brought down to it
+        if not self.cone.rest:  # a user above its level, held there by nothing, is brought down to it
             held = program.pairs.sum(tasks * program.pairs.of(self.c))
             least = np.maximum(floor, 0.0 if self.by_server else self.c * program.low)
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,39 +1,34 @@
-"""Objectives of one's own whose slope varies by more orders of magnitude than cone solvers hold: Newton's method.
+"""Newton's method for users' objectives whose slopes vary by more orders of magnitude than cone solvers resolve.
 
-At 20 tasks the slope of ``-exp(-5 x)`` is 1e-43. In natural units solvers see nothing there, and in units of that slope
-they see an unbounded program. Here each step solves a quadratic program, in the objective's slope and curvature where
-it stands, in units of its steepest slope there. The prices of the last one are those of the objective.
+At 20 tasks the slope of ``-exp(-5 x)`` is 1e-43. In natural units that is zero to a solver, and in units of that slope
+the program seems unbounded. Here each step solves a quadratic program with the slope and curvature of the objective at
+the present point, in units of the largest slope there. The prices of the last program are those of the objective.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.model import Point
 from fairopt.certificate import Try
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.methods.cone.chain import chain_of, solve_problem
+from fairopt.methods.arrays import Float
+from fairopt.methods.cone.solve import chain_of, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import gradient_of
 from fairopt.proofs.evidence import Proposal, Solved
 
-__all__ = ["newton_applies", "solve_by_newton"]
-
-Float = NDArray[np.floating[Any]]
-
 # Where the slope falls by e in a tenth of a task, three users on two servers took 80 steps to move by 6 tasks.
 _STEPS = 100
-_CLOSE = 1e-3  # a step of this size, relative to what users run about, is worth a look at the certificate
+_CLOSE = 1e-3  # after a step below this, in unknowns near 1, the point is proposed to the gate
 
 
 def newton_applies(program: Program) -> bool:
-    """Whether only CVXPY knows the objective, and it is in tasks alone."""
+    """Whether the objective has no majorant, and is a function of tasks alone."""
     even = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
     if program.objective.majorant(even) is not None:
         return False
@@ -42,7 +37,7 @@ def newton_applies(program: Program) -> bool:
 
 
 def solve_by_newton(program: Program, settings: Settings) -> Proposals:
-    """Climb from an even allocation, by quadratic programs; proposes each point that a short step led to."""
+    """Ascend from an even allocation by quadratic programs; propose each point that a short step reaches."""
     begun, name = time.perf_counter(), chain_of(settings, linear=False)[0]
     model = ConeModel(program, name)
     unknowns, natural = model.unknowns, cp.sum(program.objective.expression(model.model))
@@ -70,13 +65,13 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
 
 
 def _unknowns_at_best(problem: cp.Problem, name: str, settings: Settings, model: ConeModel) -> Float | None:
-    """The unknowns that a solver leaves, or None."""
+    """The unknowns at a solver's optimum, or None."""
     _, found = solve_problem(problem, model.unknowns, name, settings)
     return np.maximum(np.asarray(model.unknowns.value, dtype=float), 0.0) if found else None
 
 
 def _shape(natural: cp.Expression, unknowns: cp.Variable, at: Float) -> tuple[Float, Float] | None:
-    """Slope and curvature by unknown, exact where the objective is a sum over unknowns; None where it has none."""
+    """Slope and curvature by unknown, exact if the objective is a sum over unknowns; None if not finite or zero."""
     shift = 1e-6 * np.maximum(at, 1e-3)
     slopes = []
     for point in (at, at + shift):
@@ -91,7 +86,7 @@ def _shape(natural: cp.Expression, unknowns: cp.Variable, at: Float) -> tuple[Fl
 
 
 def _uphill(natural: cp.Expression, unknowns: cp.Variable, at: Float, to: Float) -> Float | None:
-    """The first point on the way back from a step where the objective is higher; None where there is none."""
+    """The first point on the way back from a step with a higher value than before; None if there is none."""
 
     def value(point: Float) -> float:
         unknowns.save_value(point)

@@ -1,9 +1,9 @@
-"""`FairnessEfficiency` inside its concave region, where its sum of two logarithms is too much for one solve.
+"""`FairnessEfficiency` in its concave region, as a sequence of simpler programs along one parameter.
 
-With ``h = a log M_q + (l - a) log S``, the optimum also maximises ``core + mu S`` for the one mu at
-which the two have parallel gradients, where ``core`` is ``a log M_q`` for q < 0 and the plain sum of powers for
-0 < q < 1: forms that solvers get right. ``mu S`` grows with mu, so mu is found as a root, and the certificate judges
-the answer by h itself. A relative error e in mu costs about e^2 in the gap.
+Solvers often fail on ``h = a log M_q + (l - a) log S``, where S is the sum and M_q the power mean of the shares (Jiang
+and Wu 2021). Its optimum also maximises ``core + mu S`` for the one mu at which both have parallel gradients, where
+``core`` is ``a log M_q`` for q < 0 and the plain sum of powers for 0 < q < 1. ``mu S`` grows with mu, so mu is found as
+a root, and the certificate is computed from h itself. A relative error e in mu costs about e^2 in the gap.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
 from fairopt.certificate import Try
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.methods.cone.chain import _SolverFailed, by_chain, solve_problem
+from fairopt.methods.cone.solve import SolverFailed, by_chain, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, Solved
 
-NEAR = 1e-6  # of the logarithm of the weight: leaves about its square in the gap
+NEAR = 1e-6  # error of log mu; the gap is about its square
 
 
 def parametric_applies(program: Program) -> bool:
-    """Whether the objective is a sum of two logarithms that one of the simpler forms can stand for."""
+    """Whether the objective is a sum of two logarithms with one of the simpler forms."""
     objective = program.objective
     return isinstance(objective, FairnessEfficiency) and objective.beta != 1 and objective.alpha_fair() is None
 
 
 def solve_fairness_efficiency(program: Program, settings: Settings) -> Proposals:
-    """Find the weight of efficiency at which the simple form has the optimum of the measure, by one solver or another.
+    """Find the weight mu at which the simpler form has the same optimum, by solvers in turn.
 
-    Each proposes its answer at the weight nearest to the right one.
+    Each solver proposes its answer at the weight nearest to the right one.
     """
 
     def propose(name: str) -> Iterator[Proposal]:
@@ -53,11 +53,11 @@ class _WeightSearch:
         assert isinstance(objective, FairnessEfficiency)
         self.program, self.solver, self.settings, self.objective = program, solver, settings, objective
         self.nearest = Proposal("parametric")
-        self.missed = np.inf  # by how much the nearest one misses the right weight, in its logarithm
+        self.missed = np.inf  # error of log mu at the nearest proposal
         self.solves = 0
 
     def run(self) -> str:
-        """Bracket the root of `_excess` in the logarithm of mu, and close in."""
+        """Bracket the root of `_excess` in log mu, and find it; the status."""
         objective = self.objective
         middle = float(np.log(objective.emphasis - objective.threshold))
         try:
@@ -70,14 +70,14 @@ class _WeightSearch:
                 high, step = high + step, 2 * step
                 at_high = self._excess(high)
             brentq(self._excess, low, high, xtol=NEAR, rtol=1e-12, maxiter=60)
-        except _SolverFailed as failure:
+        except SolverFailed as failure:
             return str(failure)
         return "optimal"
 
     def _excess(self, log_mu: float) -> float:
-        """log of (mu S) over what it is at the optimum of the measure; the unit of S cancels."""
+        """log of (mu S) over its value at the optimum of h; the unit of S cancels."""
         if self.settings.late:
-            raise _SolverFailed("time limit reached")
+            raise SolverFailed("time limit reached")
         mu, objective = float(np.exp(log_mu)), self.objective
         model = ConeModel(self.program, self.solver)
         core, total = _forms(objective, model.model)
@@ -86,9 +86,9 @@ class _WeightSearch:
         tell(f"search along a parameter by {self.solver}, program {self.solves}")
         attempt, found = solve_problem(problem, model.unknowns, self.solver, self.settings)
         if not found:
-            raise _SolverFailed(f"{attempt.status} {attempt.message}".strip())
+            raise SolverFailed(f"{attempt.status} {attempt.message}".strip())
         if not (float(total.value) > 0 and np.isfinite(float(core.value))):
-            raise _SolverFailed("no tasks at all")
+            raise SolverFailed("no tasks at all")
         wanted = objective.emphasis - objective.threshold
         if objective.beta < 1:
             wanted *= (1 - objective.beta) * float(core.value) / objective.threshold

@@ -1,23 +1,28 @@
-"""The general method: any blocks, through CVXPY, with any solver that can take them."""
+"""The general method: any blocks, through CVXPY, with solvers in turn until one is certified."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import cvxpy as cp
+import numpy as np
 
+from fairopt.blocks.objectives import Objective
+from fairopt.certificate import Try
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods import infeasible
-from fairopt.methods.cone.chain import by_chain, linear_only, solve_problem
+from fairopt.methods.cone.unbounded import refuse_unbounded
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, Solved
 
 
 def solve_number(program: Program, settings: Settings) -> Proposals:
-    """Maximise an objective that is a number (not an order), by one solver after the other until one is certified."""
+    """Maximise an objective that is a number (not an order), by solvers in turn until one is certified."""
 
     def propose(name: str) -> Iterator[Proposal]:
         for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
@@ -38,3 +43,61 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 yield Proposal("cone", attempt=attempt)
 
     return by_chain(settings, propose)
+
+
+class SolverFailed(Exception):
+    """A solver gave no usable answer to one of several programs."""
+
+
+def chain_of(settings: Settings, linear: bool) -> list[str]:
+    """The solver asked for, or the chain; with ``linear`` the chain includes solvers for linear programs only."""
+    return [settings.solver] if settings.solver else solvers.chain(linear)
+
+
+def linear_only(settings: Settings, solver: str) -> bool:
+    """Whether a solver is only for linear programs, and not asked for by name."""
+    return settings.solver is None and solver not in solvers.CONE_CHAIN
+
+
+def by_chain(
+    settings: Settings, propose: Callable[[str], Iterable[Proposal]], method: str = "cone", linear: bool = True
+) -> Proposals:
+    """Proposals of solvers in turn, with the seconds that each took, until one is certified or the time is up.
+
+    ``propose`` yields the proposals of one solver, each with its attempt; none if the solver does not take the program.
+    """
+    for name in chain_of(settings, linear):
+        if settings.late:
+            attempt = Try(name, "not tried", 0.0, message="time limit reached")
+            yield Proposal(method, solver=name, attempt=attempt)
+            return
+        begun = time.perf_counter()
+        for proposal in propose(name):
+            assert proposal.attempt is not None
+            attempt = replace(proposal.attempt, seconds=time.perf_counter() - begun)
+            answer = yield replace(proposal, solver=name, attempt=attempt)
+            if answer is not None and answer.ok:
+                return
+            begun = time.perf_counter()
+
+
+def solve_problem(
+    problem: cp.Problem, unknowns: cp.Variable, solver: str, settings: Settings, *,
+    explain: Callable[[], None] | None = None, objective: Objective | None = None, looser: bool = False,
+    keep: bool = False,
+) -> tuple[Try, bool]:  # fmt: skip
+    """Solve within the time left: the attempt, and whether the unknowns have finite values.
+
+    Infeasible and unbounded are answers. ``explain`` raises `Infeasible` unless the conditions can hold after all; with
+    an ``objective``, which the message names, `Unbounded` is raised if it is seen to grow without bound.
+    """
+    attempt = solvers.run(
+        problem, solver, options=settings.options, time_limit=settings.left(), verbose=settings.verbose, looser=looser,
+        keep=keep,
+    )  # fmt: skip
+    if explain is not None and attempt.status.startswith("infeasible"):
+        explain()
+    if objective is not None and "unbounded" in attempt.status:
+        refuse_unbounded(objective, problem.objective.expr, problem.constraints, unknowns)
+    values = unknowns.value
+    return attempt, attempt.status in solvers.SOLVED and values is not None and bool(np.isfinite(values).all())

@@ -1,8 +1,8 @@
-"""`Unbounded` only where growth is seen: tasks are bounded, so it takes variables that an objective brings itself.
+"""`Unbounded`, raised only if the objective is seen to grow: that takes variables of its own, as tasks are bounded.
 
-Solvers call bounded programs unbounded where coefficients differ by many orders of magnitude, so their word only asks
-for a look. The objective's own variables are held in boxes of growing size; the difference of two answers is a guess at
-a direction, and along it we evaluate the conditions and the objective ourselves.
+Solvers report bounded programs as unbounded where coefficients differ by many orders of magnitude, so the report is
+only a reason to test. The objective's own variables are bounded by boxes of growing size; the difference of two answers
+is a guess at a direction, along which conditions and objective are evaluated here.
 """
 
 from __future__ import annotations
@@ -12,33 +12,30 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.errors import Unbounded
 from fairopt.formulation import solvers
+from fairopt.methods.arrays import Float
 from fairopt.proofs.conditions import as_matrix, gradient_of, relative_violation
 
-__all__ = ["refuse_unbounded"]
-
-Float = NDArray[np.floating[Any]]
 Values = list[Float]  # one array for each variable
 
 _BOXES = (1e2, 1e4, 1e6, 1e8)
-# Parts of a direction below so much of its largest are noise of the solver, or the way from one answer to another.
+# Entries of a direction below this part of the largest are noise of the solver, or differences of the two answers.
 _NOISE = (0.0, 1e-9, 1e-6, 1e-3)
-# Far beyond the boxes: a curvature that matters nowhere near shows in the slope here.
+# Far beyond the boxes, a small curvature shows in the slope.
 _STEPS = 10.0 ** np.arange(20, 61, 10)
-_FADES = 0.01  # a slope that falls by more than this over all steps may end
-# What is violated by a part of 1e-10 of its terms buys nothing like a thousandth of those of the objective.
+_FADES = 0.01  # a slope that falls by more than this over all steps may reach zero
+# A violation of 1e-10 of a condition's terms cannot explain growth by a thousandth of the objective's terms.
 _EXACT, _SIGNIFICANT = 1e-10, 1e-3
 
 
 def refuse_unbounded(
     objective: Objective, form: cp.Expression, conditions: Sequence[cp.Constraint], unknowns: cp.Variable
 ) -> None:
-    """Raise `Unbounded` if the objective is seen to grow without end; a solver said so.
+    """Raise `Unbounded` if the objective, which a solver calls unbounded, is seen to grow without bound.
 
     The ``form`` is what is maximised; the ``unknowns`` are tasks (and bundles), which capacities bound.
     """
@@ -46,7 +43,7 @@ def refuse_unbounded(
     if not {v.id for v in own} & {v.id for v in form.variables()}:
         return
     before: Values | None = None
-    fixed: list[cp.Constraint] = []  # a direction in which the objective grows does so from any tasks
+    fixed: list[cp.Constraint] = []  # an unbounded direction is one from any tasks
     for size in _BOXES:
         values = _within(form, [*conditions, *fixed], own, size)
         if values is None:
@@ -54,14 +51,14 @@ def refuse_unbounded(
         if not fixed:
             fixed = [unknowns == np.array(unknowns.value)]
         if before is not None and _grows(form, conditions, own, before, values):
-            raise Unbounded(f"{objective!r} grows without end in variables of its own; bound them by a constraint")
+            raise Unbounded(f"{objective!r} grows without bound in variables of its own; bound them by a constraint")
         before = values
 
 
 def _within(
     form: cp.Expression, conditions: list[cp.Constraint], own: Sequence[cp.Variable], size: float
 ) -> Values | None:
-    """Values of own variables at the best answer in which none is larger than a size; None if no solver has one."""
+    """Own variables at the best answer with none larger than a size; None if no solver has an answer."""
     problem = cp.Problem(cp.Maximize(form), [*conditions, *(cp.abs(v) <= size for v in own)])
     for status in solvers.statuses(problem):
         if status in solvers.SOLVED:
@@ -74,7 +71,7 @@ def _within(
 def _grows(
     form: cp.Expression, conditions: Sequence[cp.Constraint], own: Sequence[cp.Variable], start: Values, end: Values
 ) -> bool:
-    """Whether all holds, and the objective grows at a slope that does not fade, on a ray from one answer to another."""
+    """Whether all conditions hold and the objective grows steadily on the ray from one answer through another."""
     direction = [b - a for a, b in zip(start, end, strict=True)]
     length = max(float(np.abs(d).max(initial=0.0)) for d in direction)
     if not length > 0:
@@ -110,18 +107,18 @@ def _move(variables: Sequence[cp.Variable], values: Values) -> None:
 
 
 def _allowed(variable: cp.Variable) -> bool:
-    """Whether a variable's own attributes, as its sign, allow its value."""
+    """Whether a variable's attributes, such as its sign, allow its value."""
     value = np.asarray(variable.value)
     return bool(np.allclose(variable.project(value), value, rtol=_EXACT, atol=0.0))
 
 
 def _violation(condition: cp.Constraint) -> Float:
-    """By how much each row of a condition fails to hold."""
+    """The violation of each row of a condition."""
     return np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel(order="F")
 
 
 def _no_worse(condition: cp.Constraint, before: Float) -> bool:
-    """Whether each row of a condition fails by no more than before, to rounding of its own terms."""
+    """Whether no row of a condition is violated by more than before, up to rounding of its own terms."""
     more, size = _violation(condition) - before, np.zeros(before.size)
     if not more.max(initial=0.0) > 0:
         return not np.isnan(more).any()
@@ -135,7 +132,7 @@ def _no_worse(condition: cp.Constraint, before: Float) -> bool:
 
 
 def _terms(gradient: dict[cp.Variable, Any], direction: dict[cp.Variable, Any]) -> Any:
-    """By how much each entry of an expression would change along a direction if nothing cancelled."""
+    """The change of each entry of an expression along a direction if nothing cancelled."""
     return sum(
         np.asarray(abs(as_matrix(gradient[v])).T @ np.abs(np.ravel(d, order="F")))
         for v, d in direction.items() if v in gradient

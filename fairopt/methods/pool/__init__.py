@@ -5,8 +5,6 @@
 * `alpha_fair`: alpha-fairness of any linear share, by Newton's method in the prices of resources.
 * `max_sum`: the largest sum of any linear share, a linear program in the prices of resources.
 
-Each of the last three has a protocol of what it asks of all users together (`WaterfillingUsers`), and users in memory
-that implement it (`WaterfillingPool`); users in shards are in `methods.sharded`. `methods.batch` has the same three
-methods for many small instances at once.
+The first two methods use users through a protocol (`WaterfillingUsers`), which users in memory (`WaterfillingPool`) and
+users in shards (`methods.sharded`) implement. `methods.batch` has the three methods for many small instances at once.
 """
-

@@ -1,63 +1,63 @@
-"""Exact alpha-fairness of any linear share on one pool, by Newton in the prices of m resources.
+"""Alpha-fairness (Mo and Walrand 2000) of any linear share on one pool: Newton's method in the prices of m resources.
 
-At prices p user j wants ``x_j = min(T_j, w_j / b_j (b_j / q_j)^(1/alpha))`` tasks, with ``q_j = g_j . p`` and b_j its
-share of a task in units of a common level. Prices are right where every resource is full, or free and worth nothing.
+At prices p user j wants ``x_j = min(T_j, w_j / b_j (b_j / q_j)^(1/alpha))`` tasks, with ``q_j = g_j . p`` the price of
+a task, T_j the limit and b_j the share of a task in units of a common level. At the optimum each resource is full, or
+its price is zero.
 
-Newton goes in levels ``eta_i = log(p_i) / alpha`` and on the logarithms of the loads: there alpha drops out of the
-Jacobian, whose rows are how the users of a resource spend their budgets, and with a single resource one step is exact.
-A resource that is not full is given a fictitious user with a vanishing claim, so that all resources are full and all
-prices positive; its claim is lowered step by step. Far from the solution steps are limited by what they do to loads,
-and accepted only where the largest residual falls, or the convex dual along the way that was gone.
+The unknowns are levels ``eta_i = log(p_i) / alpha``, the equations are on logarithms of the loads: so alpha drops out
+of the Jacobian, whose rows are how the users of a resource spend their budgets, and with a single resource one step is
+exact. A fictitious user with a small claim on each resource makes all resources full and all prices positive; the claim
+is lowered step by step. Far from the solution steps are limited by their effect on loads, and accepted only where the
+largest residual falls, or the convex dual falls along the step.
 
-`find_prices` sees no user: `AlphaFairUsers` answer with ``m + m^2`` numbers, in memory (`AlphaFairPool`) or in shards.
+`find_prices` works on `AlphaFairUsers`, who report ``m + m^2`` numbers at given prices: users in memory
+(`AlphaFairPool`) or in shards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairopt.formulation.pool_users import Chunk, Pool
+from fairopt.formulation.pool_users import Chunk, Pool, cost
+from fairopt.methods.arrays import Bool, Float
 from fairopt.progress import tell
 
-Float = NDArray[np.floating[Any]]
-
 CLAIMS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)  # of the fictitious users, as fractions of a capacity
-STEP = 3.0  # largest change of a level, or of what it does to loads, in one round
-STEEP = 5.0  # alpha beyond which that is so of every price: at 100, 3 of 237 random instances were lost without
+STEP = 3.0  # largest change of a level, or of its effect on loads, in one round
+STEEP = 5.0  # alpha from which every price may change by STEP: at 100, 3 of 237 random instances were lost without it
 COUNTS = 0.3  # part of its users' budgets from which on a price is best changed in proportion
-REDUNDANT = 1e-12  # singular values below: resources full for the same users have no prices of their own, any will do
+REDUNDANT = 1e-12  # smaller singular values are zero: resources full for the same users have no unique prices
 ROUNDS = 80  # at one claim; four to ten are usual
-WIDE = 600.0  # logarithms of prices beyond which their exponentials are no longer safe
-EXACT = 1e-12  # without a sample before it
+WIDE = 600.0  # logarithms of prices beyond which exponentials may overflow
+EXACT = 1e-12  # residual to reach where no sample gave a first guess
 NEARLY = 1e-3  # residual at which the next claim may come
-FINE = 1e-10  # a gap at which nothing is done again
-CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-14 to 1e-10 were left
+FINE = 1e-10  # gap below which no second try is made
+CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-14 to 1e-10 were seen
 
 
 class Response(NamedTuple):
-    """What users want at prices: load of each resource, and minus its derivative by each level (m x m)."""
+    """Load of each resource at prices, and minus its derivative by each level (m x m)."""
 
     load: Float
     turnover: Float
 
     @classmethod
     def of_all(cls, parts: Sequence[Response]) -> Response:
-        """That of several groups of users together."""
+        """Sums over several groups of users."""
         return cls(np.sum([p.load for p in parts], axis=0), np.sum([p.turnover for p in parts], axis=0))
 
 
 class AlphaFairUsers(Protocol):
-    """Users who are asked for their response to prices, in memory or in shards."""
+    """Users who report their response to prices, in memory or in shards."""
 
     usable: Float
 
     def respond(self, log_prices: Float, alpha: float) -> Response:
-        """What they want at prices."""
+        """Response to prices."""
 
     def sample(self) -> AlphaFairUsers | None:
         """Fewer users with about the same prices, or None."""
@@ -66,10 +66,10 @@ class AlphaFairUsers(Protocol):
 def find_prices(
     users: AlphaFairUsers, alpha: float, start: Float | None = None, enough: float = CLOSE, rough: bool = False
 ) -> Float | None:
-    """Logarithms of the prices at which all is shared out, in the users' own unit of level; None where none are found.
+    """Logarithms of the prices at which every resource is full or free, in the users' unit of level; None if not found.
 
-    ``start`` is a guess, by default the prices of a sample, and ``enough`` the residual before the last step from
-    there. ``rough`` prices are a guess for more users.
+    ``start`` is a guess, by default the prices of a sample; from there Newton's method goes on until the residual is
+    ``enough``, and takes one more step. ``rough`` prices are only a guess for more users.
     """
     if start is None:
         sample = users.sample()
@@ -79,12 +79,12 @@ def find_prices(
         near = _newton_steps(first, NEARLY if rough else enough)
         if near is not None:
             last = near.newton() if near.size > EXACT else 0.0
-            return alpha * (near.levels + last)  # leaves the square of a small residual
+            return alpha * (near.levels + last)
     return _prices_without_guess(users, alpha, NEARLY if rough else EXACT)
 
 
 def price_tries(users: AlphaFairUsers, alpha: float, guess: Float | None = None) -> Iterator[Float]:
-    """Prices as of `find_prices`; and sharper ones, for a caller that goes on because the gap was above `FINE`."""
+    """Prices by `find_prices`, then more precise ones: for a caller who stops once the gap is below `FINE`."""
     for enough in (CLOSE, EXACT):
         log_prices = find_prices(users, alpha, guess, enough)
         if log_prices is None:
@@ -94,7 +94,7 @@ def price_tries(users: AlphaFairUsers, alpha: float, guess: Float | None = None)
 
 
 def _prices_without_guess(users: AlphaFairUsers, alpha: float, enough: float) -> Float | None:
-    """From alpha near 1, where responses are mild, and with claims that shrink step by step."""
+    """Prices from alpha near 1, where responses are mild, to the alpha wanted, with claims lowered step by step."""
     path = [alpha]
     while path[-1] < 0.7:
         path.append(min(2.5 * path[-1], 1.0))
@@ -119,7 +119,7 @@ def _prices_without_guess(users: AlphaFairUsers, alpha: float, enough: float) ->
 
 
 class _PriceState:
-    """Levels, what users want there, and how far that is from full."""
+    """Levels, the loads at them, and how far these are from full."""
 
     def __init__(self, users: AlphaFairUsers, alpha: float, levels: Float, claim: float, reference: float) -> None:
         self.users, self.alpha, self.levels, self.claim, self.reference = users, alpha, levels, claim, reference
@@ -131,37 +131,37 @@ class _PriceState:
             self.taken = response.load + self.slack
             self.residual = np.log(self.taken / users.usable)
             self.turnover = response.turnover
-            # where users alone take too much, the last, tiny claim has nothing to give way with
+            # where users alone exceed a capacity, the last claim is too small to react
             helps = (response.load < users.usable) | (claim > CLAIMS[-1])
             self.jacobian = (self.turnover + np.diag(self.kind * self.slack * helps)) / self.taken[:, None]
         self.size = float(np.abs(self.residual).max()) if np.isfinite(self.residual).all() else np.inf
         self.sound = self.size < np.inf and bool(np.isfinite(self.jacobian).all())
 
     def at(self, levels: Float) -> _PriceState:
-        """The same at other levels."""
+        """The state at other levels."""
         return _PriceState(self.users, self.alpha, levels, self.claim, self.reference)
 
     def with_claim(self, claim: float) -> Float:
-        """Levels for another claim: the price of what is not full falls with it, where no load notices."""
+        """Levels for another claim: where a price matters to no load, it falls with the claim."""
         fall = np.log(claim / self.claim) / self.kind
         return self.levels + np.where((self.slack > 0.01 * self.users.usable) & self._unnoticed(fall, 0.5), fall, 0.0)
 
-    def _unnoticed(self, change: Float | float, little: float) -> NDArray[np.bool_]:
-        """Whether a change of a level does little to any load (below alpha = 0.5 nothing is little)."""
+    def _unnoticed(self, change: Float | float, little: float) -> Bool:
+        """Whether a change of each level has little effect on any load; never so below alpha = 0.5."""
         with np.errstate(over="ignore", invalid="ignore"):
             touched = (self.turnover / self.taken[:, None]).max(axis=0)
             return np.abs(change) * touched < (little if self.alpha >= 0.5 else 0.0)
 
     def slope(self, direction: Float) -> float:
-        """Derivative along a direction of the dual, which is least at the solution, in units of the dearest price."""
+        """Derivative of the dual (which is least at the solution) along a direction, in units of the largest price."""
         worth = np.exp(self.log_prices - self.log_prices.max())
         return float((worth * (self.users.usable - self.taken)) @ direction)
 
     def betters(self, other: _PriceState, direction: Float) -> bool:
-        """Whether the residual is clearly smaller, or the dual still falls along the way that was gone.
+        """Whether the residual is clearly smaller, or the dual still falls along the direction of the step.
 
-        It does where every price that moved moved the way it still has to go: that is told without comparing sums in
-        which the prices of nearly free resources are lost.
+        The dual falls if every price that moved still has to go the same way. That is tested without sums, in which
+        the prices of nearly free resources would be lost.
         """
         if not self.sound or self.size < 0.9 * other.size:
             return self.sound
@@ -171,7 +171,7 @@ class _PriceState:
         return self.slope(direction) < 0.0 and other.slope(direction) < 0.0
 
     def newton(self, cut: float = REDUNDANT) -> Float:
-        """Newton's step in levels, with no part of it too large."""
+        """Newton's step in levels, with no entry too large."""
         with np.errstate(divide="ignore", invalid="ignore"):  # where the fictitious user takes all that is left
             left = np.maximum(self.users.usable - (self.taken - self.slack), 0.0)
             down = np.nan_to_num(np.log(self.slack / left) / self.kind)
@@ -179,7 +179,7 @@ class _PriceState:
         return _limited_step(self.jacobian, self.residual, self._most, fall, self.alpha, cut)
 
     def descent(self) -> Float:
-        """Newton's step of the dual, which falls along it."""
+        """Newton's step of the dual, along which the dual falls."""
         return _limited_step(self.jacobian, 1.0 - self.users.usable / self.taken, self._most, self._most, self.alpha)
 
     @property
@@ -192,7 +192,7 @@ class _PriceState:
 
 
 def _newton_steps(state: _PriceState, enough: float) -> _PriceState | None:
-    """Steps until the residual is small, or no step helps any more; None where that is nowhere near."""
+    """The state after Newton steps until the residual is small or no step helps; None if that residual is large."""
     for k in range(ROUNDS):
         tell(f"prices, step {k + 1}")
         if not state.sound or state.size <= enough:
@@ -205,7 +205,7 @@ def _newton_steps(state: _PriceState, enough: float) -> _PriceState | None:
 
 
 def _better_state(state: _PriceState) -> _PriceState | None:
-    """A full step if it does well; else one that keeps redundant prices apart, shortened; else down the dual."""
+    """The state after a full step if that helps; else one without cut singular values, shortened; else of the dual."""
     first = state.newton()
     after_first = state.at(state.levels + first)
     if after_first.sound and after_first.size < 0.9 * state.size:
@@ -223,10 +223,10 @@ def _better_state(state: _PriceState) -> _PriceState | None:
 
 
 def _limited_step(jacobian: Float, residual: Float, rise: Float, fall: Float, alpha: float, cut: float = 0.0) -> Float:
-    """Newton's step with no entry too large: what would go furthest goes as far as it may, and the others react to it.
+    """Newton's step with no entry too large: the one furthest beyond its bound is set to it, and the others solved for.
 
-    A price that hardly counts rises as far as Newton's step in the price itself would lead: its part of budgets, and so
-    its effect, grows in proportion to it.
+    A price that counts little rises as far as Newton's step in the price itself, since its part of budgets, and so its
+    effect, grows in proportion to it.
     """
     counts = (np.diag(jacobian) > COUNTS) | (alpha > STEEP)  # at large alpha prices have far to go
     step = np.zeros(len(residual))
@@ -234,7 +234,7 @@ def _limited_step(jacobian: Float, residual: Float, rise: Float, fall: Float, al
     while free.any():
         right = residual[free] - jacobian[np.ix_(free, ~free)] @ step[~free]
         part = jacobian[np.ix_(free, free)]
-        scale = np.maximum(part.max(axis=0), 1e-300)  # a price may be tiny and still the one that counts
+        scale = np.maximum(part.max(axis=0), 1e-300)  # even a tiny price may decide
         found = np.linalg.lstsq(part / scale, right, rcond=cut)[0] / scale
         found = np.where(np.isfinite(found), found, right)
         rows = np.flatnonzero(free)
@@ -251,9 +251,9 @@ def _limited_step(jacobian: Float, residual: Float, rise: Float, fall: Float, al
 
 
 def unit_level(rates: Float, usable: Float, first_limit: float, alpha: float) -> float:
-    """A level of shares per weight to measure in: where the first resource is full, bounds aside.
+    """The unit of level (share per weight): where the first resource is full, bounds aside.
 
-    Above alpha = 1 the poorest count most, so that it should be no more than what they get.
+    Above alpha = 1 the poorest count most, so the unit is not above the level of the first user at its limit.
     """
     with np.errstate(divide="ignore"):
         level = 1.0 / float(np.max(rates / usable))
@@ -263,9 +263,9 @@ def unit_level(rates: Float, usable: Float, first_limit: float, alpha: float) ->
 class AlphaFairPool:
     """The users of a pool in memory, as `AlphaFairUsers`.
 
-    ``level`` is their unit of shares per weight; one that is known already is given. ``tasks`` are shares of a task
-    until `settling` makes tasks of them, ``rates`` the load per level of shares per weight, bounds aside, and
-    ``first_limit`` the level at which the first user is at its limit.
+    ``level`` is the unit of shares per weight, given where it is known. ``tasks`` holds shares of a task until
+    `settling` replaces them by tasks. Bounds aside, ``rates`` is the load per level; ``first_limit`` is the level at
+    which the first user is at its limit.
     """
 
     def __init__(self, pool: Pool, alpha: float, level: float | None = None) -> None:
@@ -283,7 +283,7 @@ class AlphaFairPool:
 
     @classmethod
     def with_samples(cls, pool: Pool, alpha: float) -> AlphaFairPool:
-        """Users whose samples have been looked at before: their unit will do."""
+        """Users with the unit of a smaller sample, so that no pass is needed to find it."""
         thinner_pool = pool.sample()
         if thinner_pool is None:
             return cls(pool, alpha)
@@ -294,7 +294,7 @@ class AlphaFairPool:
         return users
 
     def set_level(self, level: float) -> None:
-        """Take another unit."""
+        """Set the unit of level, of the samples too."""
         self.level = level
         if self.thinner is not None:
             self.thinner.set_level(level)
@@ -313,11 +313,11 @@ class AlphaFairPool:
         return held
 
     def sample(self) -> AlphaFairPool | None:
-        """Fewer users, with the same unit."""
+        """The sample, with the same unit."""
         return self.thinner
 
     def respond(self, log_prices: Float, alpha: float) -> Response:
-        """What they want at prices."""
+        """Response to prices."""
         parts = self.pool.each(lambda chunk: self._respond(chunk, log_prices, alpha))
         self.read = True
         return Response.of_all(parts)
@@ -338,12 +338,13 @@ class AlphaFairPool:
     ) -> tuple[Float, Float | None, Float]:
         """Tasks; the price of one by level and the ratios, or with wide prices None and the parts of budgets.
 
-        With ``alike`` identical users get identical tasks, to the last digit.
+        With ``alike``, identical users get exactly identical tasks.
         """
         weights = chunk.of(self.pool.weights)
         if np.abs(log_prices).max() < WIDE:
             unit_prices = np.exp(log_prices) * self.level
-            price = _added_alike(unit_prices, chunk.ratios) if alike else unit_prices @ chunk.ratios
+            # BLAS may round a column by its position
+            price = cost(chunk.ratios, unit_prices) if alike else unit_prices @ chunk.ratios
             tasks, spent, ratios = (c / price) ** (1.0 / alpha), price, chunk.ratios
         else:
             logs = np.log(chunk.ratios) + log_prices[:, None]
@@ -357,8 +358,8 @@ class AlphaFairPool:
         return tasks, spent, ratios
 
     def settling(self, log_prices: Float) -> Callable[[Chunk], None]:
-        """What makes tasks of what users want at prices, chunk by chunk, in one pass over all of them."""
-        read, self.read = self.read, False  # shares of a task give way to tasks
+        """The function that replaces a chunk's shares of a task by its tasks at prices."""
+        read, self.read = self.read, False
 
         def settle(chunk: Chunk) -> None:
             held = self.tasks[chunk.rows]
@@ -367,11 +368,3 @@ class AlphaFairPool:
             held[:] = self._wanted(chunk, held, log_prices, self.alpha, alike=True)[0]
 
         return settle
-
-
-def _added_alike(unit_prices: Float, ratios: Float) -> Float:
-    """Prices of a task, added up in the same order for all users: BLAS may round a column by where it stands."""
-    price = np.zeros(ratios.shape[1])
-    for unit_price, row in zip(unit_prices, ratios, strict=True):
-        price += unit_price * row
-    return price

@@ -1,16 +1,14 @@
-"""The exact methods on one pool: from a program to a point with its evidence.
+"""The exact methods on one pool: whether each applies to a program, and its point with evidence.
 
-For each method, whether it is exact for a program, and the solution. What is searched for (`find_events`,
-`price_tries`, `find_mix`) is found by asking users, who are in memory here and in shards in `methods.sharded`.
+The searches (`find_events`, `price_tries`, `find_mix`) run on users in memory here; `methods.sharded` runs the first
+two on users in shards.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import Share
@@ -19,13 +17,12 @@ from fairopt.errors import NotCertified
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.formulation.program import Program
 from fairopt.methods import infeasible
+from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, price_tries
 from fairopt.methods.pool.max_sum import MaxSumPool, find_mix
 from fairopt.methods.pool.waterfilling import WaterfillingPool, find_events
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.evidence import Bottlenecked, FairPrices, Proposal, TotalPrices
-
-Float = NDArray[np.floating[Any]]
 
 
 def waterfilling_applies(program: Program) -> bool:
@@ -34,7 +31,7 @@ def waterfilling_applies(program: Program) -> bool:
 
 
 def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
-    """Leximin or max-min by water-filling, with the order of bottlenecks as its evidence; `Infeasible` if none fits."""
+    """Leximin or max-min by water-filling, with the order of bottlenecks as evidence; may raise `Infeasible`."""
     assert program.pool_share is not None
     pool = Pool(program, program.pool_share)
     users = WaterfillingPool(pool)
@@ -48,7 +45,7 @@ def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
 
 
 def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:
-    """Tasks with what they leave of one pool handed out by water-filling above them; None where they do not fit."""
+    """Tasks after handing out what the given ones leave of a pool, by water-filling; None if the given do not fit."""
     pool = Pool(program, share, low=tasks)
     users = WaterfillingPool(pool)
     filled = find_events(users, pool.usable)
@@ -65,7 +62,7 @@ def alpha_fair_applies(program: Program) -> bool:
 
 
 def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
-    """Alpha-fairness by prices, which are its evidence; `Infeasible` if the lower bounds do not fit.
+    """Alpha-fairness by prices, which are its evidence; raises `Infeasible` if the lower bounds do not fit.
 
     The prices in ``settings.start`` are a first guess. A second proposal follows where the gap of the first is larger
     than rounding.
@@ -84,7 +81,7 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
     for log_prices in price_tries(users, fair.alpha, guess):
         answer = yield _at_prices(users, log_prices, begun)
         found = np.inf if answer is None else answer.gap
-        if best is not None and found > gap:  # tasks are written over those of the try before
+        if best is not None and found > gap:  # the tasks of the better try were overwritten
             yield _at_prices(users, best, begun)
             return
         best, gap = log_prices, found
@@ -95,7 +92,7 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
 
 
 def _at_prices(users: AlphaFairPool, log_prices: Float, begun: float) -> Proposal:
-    """What users want at prices, written where the tasks of the try before are."""
+    """The tasks that users want at prices, written over those of the previous try."""
     evidence = FairPrices(users.pool, log_prices, users.level, users.settling(log_prices))
     return Proposal("prices", users.tasks, evidence, attempt=Try("prices", "solved", time.perf_counter() - begun))
 
@@ -108,7 +105,7 @@ def max_sum_applies(program: Program) -> bool:
 
 
 def solve_max_sum(program: Program, settings: Settings) -> Proposals:
-    """The largest total by prices, which are its evidence; `Infeasible` if the lower bounds do not fit."""
+    """The largest total by prices, which are its evidence; raises `Infeasible` if the lower bounds do not fit."""
     assert program.pool_share is not None
     begun = time.perf_counter()
     pool = Pool(program, program.pool_share)
@@ -123,7 +120,7 @@ def solve_max_sum(program: Program, settings: Settings) -> Proposals:
 
 
 def _load_of_lower_bounds(program: Program, pool: Pool) -> Float:
-    """By resource; `Infeasible` where the lower bounds do not fit."""
+    """The load of the lower bounds by resource; raises `Infeasible` if they do not fit."""
     load, crossed = pool.least()
     if not bounds_fit(load, crossed, pool.usable):
         infeasible.explain(program)

@@ -1,44 +1,41 @@
-"""Water-filling: exact leximin of any linear share on one pool.
+"""Water-filling: exact leximin of any linear share on one pool (progressive filling, Ghodsi et al. 2011).
 
 Raise a common level ``z = s_j / w_j``. When a resource is full, freeze the users who need it; a user at its limit stays
-there; go on with the rest. Users with a lower bound start there and join when the level reaches it. At most one event
-per resource.
+there; go on with the rest. Users with a lower bound start there and rise with the others once the level reaches it.
+There is at most one event per resource.
 
-`find_events` sees no user: it asks for loads at a level, and `WaterfillingUsers` answer with a few numbers per
-resource, in memory (`WaterfillingPool`) or in shards.
+`find_events` works on `WaterfillingUsers`, who report their loads at a level: a few numbers per resource, from users in
+memory (`WaterfillingPool`) or in shards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.formulation.pool_users import Chunk, Pool, bounds_fit
+from fairopt.methods.arrays import Bool, Float
 
-Float = NDArray[np.floating[Any]]
-
-KINDS = 6  # resources up to which users are counted by what they need: 64 kinds then
-FULL = 1e-14  # of a capacity: what sums over users may be off by
+KINDS = 6  # up to so many resources, users are counted by the set of resources that they need: at most 64 sets
+FULL = 1e-14  # of a capacity: rounding of sums over users
 
 
 class Event(NamedTuple):
-    """A resource is full at a level: its users rise no more."""
+    """A resource becomes full at a level: the users who need it rise no further."""
 
     resource: int
     level: float
 
 
 class Start(NamedTuple):
-    """Before any user rises.
+    """Loads and rates before any user rises.
 
-    ``low`` is the load of the lower bounds and ``rates`` the load per level without any bound, by resource;
-    ``kinds`` are the rates of users who need the same resources, shape (2^m, m), where there are no bounds and m is
-    small; ``first_limit`` is the level at which the first user is at its limit; ``bounded`` says whether there are any
-    bounds, ``crossed`` whether a lower one is above an upper one.
+    By resource: ``low`` is the load of the lower bounds and ``rates`` the load per level without any bound.
+    Where there are no bounds and m is small, ``kinds`` of shape (2^m, m) are the rates by the set of resources needed.
+    ``first_limit`` is the level at which the first user is at its limit; ``bounded`` says whether there are any bounds,
+    ``crossed`` whether a lower one is above an upper one.
     """
 
     low: Float
@@ -50,7 +47,7 @@ class Start(NamedTuple):
 
     @classmethod
     def of_all(cls, parts: Sequence[Start]) -> Start:
-        """That of several groups of users together."""
+        """Sums over several groups of users."""
         kinds = [p.kinds for p in parts if p.kinds is not None]
         return cls(
             np.sum([p.low for p in parts], axis=0), np.sum([p.rates for p in parts], axis=0),
@@ -60,10 +57,10 @@ class Start(NamedTuple):
 
 
 class Loads(NamedTuple):
-    """What users take, by resource, when events have frozen some and the others stand at a level.
+    """Loads by resource, when events have frozen some users and the others stand at a level.
 
-    ``up`` and ``down`` are the slopes of the load to the right and to the left, ``joins`` the next level at which
-    a user starts to rise, ``rising`` how many are not frozen.
+    ``up`` and ``down`` are the slopes of the load to the right and to the left, ``joins`` is the next level at which
+    a user starts to rise, ``rising`` the number of users who are not frozen.
     """
 
     load: Float
@@ -74,7 +71,7 @@ class Loads(NamedTuple):
 
     @classmethod
     def of_all(cls, parts: Sequence[Loads]) -> Loads:
-        """Those of several groups of users together."""
+        """Sums over several groups of users."""
         return cls(
             np.sum([p.load for p in parts], axis=0), np.sum([p.up for p in parts], axis=0),
             np.sum([p.down for p in parts], axis=0), min(p.joins for p in parts), sum(p.rising for p in parts),
@@ -82,28 +79,22 @@ class Loads(NamedTuple):
 
 
 class WaterfillingUsers(Protocol):
-    """Users who are asked for their loads at a level, in memory or in shards."""
+    """Users who report their loads at a level, in memory or in shards."""
 
     def start(self) -> Start:
         """Load of the lower bounds, and rates."""
 
-    def guess(self) -> Sequence[float]:
-        """About where the events will be."""
+    def pool_of_sample(self) -> Pool | None:
+        """Fewer users whose events are at about the same levels; None if there are few already."""
 
     def loads(self, events: Sequence[Event], level: float) -> Loads:
-        """What they take after events and at a level."""
+        """Loads after events, at a level."""
 
 
-@dataclass(frozen=True)
-class Filled:
-    """What `find_events` found.
+class Filled(NamedTuple):
+    """Events in order, and the derivative of the max-min level by the (relative) capacity of each resource.
 
-    Attributes
-    ----------
-    events : tuple of Event
-        In order.
-    prices : ndarray of shape (n_resources,)
-        Derivative of the max-min level by the (relative) capacity of each resource; zero where limits decide it.
+    The prices, of shape (n_resources,), are zero where limits decide the level.
     """
 
     events: tuple[Event, ...]
@@ -111,50 +102,47 @@ class Filled:
 
 
 def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
-    """Leximin on one pool: the events, from which all tasks follow; None if even the lower bounds do not fit."""
+    """Leximin on one pool: the events, from which all tasks follow; None if the lower bounds do not fit."""
     start = users.start()
     if not bounds_fit(start.low, start.crossed, usable):
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = np.where(start.rates > 0, usable / start.rates, np.inf)
-    guesses = users.guess() if start.bounded else ()
+    sample = users.pool_of_sample() if start.bounded else None
+    sampled = find_events(WaterfillingPool(sample), sample.usable) if sample else None
+    guesses = [event.level for event in sampled.events] if sampled else []
     asked = users if start.kinds is None else _UserKinds(start.kinds)
     prices = np.zeros(len(usable))
     level = 0.0
     events: list[Event] = []
     while len(events) <= len(usable):
         k = len(events)
-        if k == 0 and not start.bounded:  # nothing bends: no question needed
+        if k == 0 and not start.bounded:  # loads are proportional to the level
             i = int(np.argmin(levels))
-            found: _Full | None = _Full(i, float(levels[i]), float(start.rates[i]))
+            found: tuple[int, float, float] | None = i, float(levels[i]), float(start.rates[i])
         else:
             trial = guesses[k] if k < len(guesses) else level or float(levels.min())
             found = _next_full(asked, events, usable, level, trial, start.bounded)
-        if found is None:  # no user is left, or nothing fills up any more
+        if found is None:
             break
-        level = max(found.level, level)
+        resource, reached, slope = found
+        level = max(reached, level)
         if k == 0 and level <= start.first_limit:
-            prices[found.resource] = 1.0 / found.slope
-        events.append(Event(found.resource, level))
+            prices[resource] = 1.0 / slope
+        events.append(Event(resource, level))
     return Filled(tuple(events), prices)
-
-
-class _Full(NamedTuple):
-    resource: int
-    level: float
-    slope: float
 
 
 def _next_full(
     users: WaterfillingUsers | _UserKinds, events: Sequence[Event], usable: Float, level: float, trial: float,
     bounded: bool,
-) -> _Full | None:  # fmt: skip
-    """The next resource to be full, or None.
+) -> tuple[int, float, float] | None:  # fmt: skip
+    """The next resource to be full, its level and the slope of its load; None if no user or load rises any more.
 
-    The largest level at which all loads fit. They are piecewise linear in the level, and concave but for users who
-    join: Newton's step is exact once no kink lies between, and a bracket that always shrinks keeps it from cycling.
+    It is the largest level at which all loads fit. Loads are piecewise linear in the level, and concave but where users
+    join: Newton's step is exact once no kink lies between, and a bracket that always shrinks prevents cycles.
     """
-    below, above = level, np.inf  # all fits at the one, not at the other
+    below, above = level, np.inf  # all loads fit below, not above
     trial = max(trial, level) if bounded else level
     while True:
         at = users.loads(events, trial)
@@ -175,20 +163,20 @@ def _next_full(
             found = trial + float(steps[i])
             slope = float(at.up[i])
             if not bounded or found - trial <= 4e-16 * trial:
-                return _Full(i, found, slope) if np.isfinite(found) else None
+                return (i, found, slope) if np.isfinite(found) else None
             if np.isinf(found):  # no load grows from here on, until the next user starts
                 if np.isinf(at.joins):
                     return None
                 trial = at.joins
                 continue
-        if np.isfinite(above) and above - below <= 4e-16 * above:  # a jump of the slope, met to the last digit
-            return _Full(i, below, slope)
+        if np.isfinite(above) and above - below <= 4e-16 * above:  # at a jump of the slope
+            return i, below, slope
         inside = below < found < above
         trial = found if inside else 0.5 * (below + above) if np.isfinite(above) else 2.0 * max(below, found)
 
 
 class _UserKinds:
-    """Users without bounds as one for each set of resources that is needed: their rates say it all."""
+    """Users without bounds, as one for each set of resources needed; their loads follow from the rates of each set."""
 
     def __init__(self, kinds: Float) -> None:
         self.kinds = kinds
@@ -196,9 +184,9 @@ class _UserKinds:
         self.needs = (np.arange(len(kinds))[:, None] >> np.arange(m)) & 1 > 0
 
     def loads(self, events: Sequence[Event], level: float) -> Loads:
-        """What they take after events and at a level."""
+        """Loads after events, at a level."""
         levels = np.full(len(self.kinds), level)
-        rising: NDArray[np.bool_] = np.any(self.kinds, axis=1)
+        rising: Bool = np.any(self.kinds, axis=1)
         for event in reversed(events):
             needs = self.needs[:, event.resource]
             levels[needs], rising[needs] = event.level, False
@@ -229,14 +217,12 @@ class WaterfillingPool:
         crossed = bool(np.any(low > high * (1 + 1e-12)))
         return Start(least, rates, None, float(np.min(high / per_level)), True, crossed)
 
-    def guess(self) -> Sequence[float]:
-        """Where the events of a sample are."""
-        sample = self.pool.sample()
-        found = find_events(WaterfillingPool(sample), sample.usable) if sample else None
-        return [e.level for e in found.events] if found else ()
+    def pool_of_sample(self) -> Pool | None:
+        """A sample of the users."""
+        return self.pool.sample()
 
     def loads(self, events: Sequence[Event], level: float) -> Loads:
-        """What they take after events and at a level."""
+        """Loads after events, at a level."""
         return Loads.of_all(self.pool.each(lambda chunk: self._loads(chunk, events, level)))
 
     def _loads(self, chunk: Chunk, events: Sequence[Event], level: float) -> Loads:
@@ -254,7 +240,7 @@ class WaterfillingPool:
         return Loads(ratios @ np.clip(tasks, low, high), up, down, joins, int(np.count_nonzero(rising)))
 
     def settle(self, chunk: Chunk, events: Sequence[Event]) -> None:
-        """Leave a chunk of users with their tasks; those who were never frozen go to their limits."""
+        """Write the tasks of a chunk of users; those who were never frozen go to their limits."""
         tasks = self.tasks[chunk.rows]
         tasks *= _levels(chunk, events, np.inf)[0]
         if self.pool.bounded:
@@ -262,7 +248,7 @@ class WaterfillingPool:
 
 
 def _rates_by_kind(ratios: Float, per_level: Float, rates: Float) -> Float | None:
-    """Rates of the users who need the same resources; resource i is bit i of the row's number."""
+    """Rates by the set of resources needed; resource i is bit i of the row's number."""
     m = len(ratios)
     if m > KINDS:
         return None
@@ -275,12 +261,12 @@ def _rates_by_kind(ratios: Float, per_level: Float, rates: Float) -> Float | Non
         of_row, some = kind[rows], ratios[:, rows] * per_level[rows]
         for i in range(m):
             out[:, i] = np.bincount(of_row, weights=some[i], minlength=len(out))
-    out[-1] = np.maximum(rates - out.sum(axis=0), 0.0)  # users of all resources rise no more after the first event
+    out[-1] = np.maximum(rates - out.sum(axis=0), 0.0)  # users of all resources are frozen by the first event
     return out
 
 
-def _levels(chunk: Chunk, events: Sequence[Event], level: float) -> tuple[Any, NDArray[np.bool_]]:
-    """The level at which each user of a chunk stands, and which still rise: a user's first event counts."""
+def _levels(chunk: Chunk, events: Sequence[Event], level: float) -> tuple[Any, Bool]:
+    """The level of each user of a chunk, and whether it still rises: the first event on a resource it needs counts."""
     levels: Any = level
     rising = np.ones(chunk.size, dtype=bool)
     for event in reversed(events):

@@ -1,6 +1,6 @@
-"""Rows in shards: where they are, and how one shard is read and checked.
+"""Users in shards: where their rows are, and how one shard is read and checked.
 
-A shard is a small description that can be sent to another process, and read there as often as it takes.
+A shard is a short description of some rows; any process can be sent it and can read the rows as often as needed.
 """
 
 from __future__ import annotations
@@ -11,46 +11,34 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.errors import InvalidInput, InvalidInstance, MissingExtra, NoAnswer, nearest
 from fairopt.instance import Instance
+from fairopt.methods.arrays import Float
 from fairopt.validation import as_floats, labels
 
-Float = NDArray[np.floating[Any]]
-
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources
-ABOUT_USERS = ("user", "weight", "task_limit")  # columns of a table that are not resources
-
-
-class ShardRows(NamedTuple):
-    """What a shard holds."""
-
-    demands: Float
-    weights: Float | None = None
-    task_limits: Float | None = None
+# Columns of a table that are about users: the argument of `Instance`, and the meaning of an empty entry.
+ABOUT_USERS: dict[str, tuple[str, float]] = {"weight": ("weights", 1.0), "task_limit": ("task_limits", np.inf)}
 
 
 @dataclass(frozen=True)
 class Shard(ABC):
-    """Some of the users: a name for messages, the number of its first row in its array or file, a way to read them."""
+    """Some of the users: a name for messages, and the number of the first row in its array or file."""
 
     name: str
     first: int
-
-    @property
-    def is_view(self) -> bool:
-        """Whether reading copies nothing."""
-        return False
+    is_view: bool = field(default=False, kw_only=True)  # reading copies nothing
 
     @abstractmethod
-    def read(self) -> ShardRows:
-        """The users, from wherever they are."""
+    def read(self) -> dict[str, Any]:
+        """Demands of shape (n_users, n_resources), and weights and task limits where given: arguments of `Instance`."""
 
     def labels(self) -> Any:
         """The users' labels as an Arrow column, or None."""
@@ -59,19 +47,17 @@ class Shard(ABC):
     def instance(self, capacities: Float, resources: Sequence[str]) -> Instance:
         """The users as a pool with the capacities of all shards together, checked."""
         users = self.read()
-        shape = np.shape(users.demands)
+        shape = np.shape(users["demands"])
         if len(shape) != 2 or shape[1] != len(resources):
             raise InvalidInstance(
                 f"demands have shape {shape}, but there are {len(resources)} capacities ({', '.join(resources)}); "
                 "give a column for each"
             )
-        return Instance(
-            users.demands, capacities, weights=users.weights, task_limits=users.task_limits, resources=resources
-        )
+        return Instance(**users, capacities=capacities, resources=resources)
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Errors about its users name the shard and the row, counted from 0 in its array or file."""
+        """Name the shard and the row, counted from 0 in its array or file, in errors about its users."""
         try:
             yield
         except (InvalidInput, NoAnswer) as error:
@@ -87,14 +73,9 @@ class ArrayShard(Shard):
 
     demands: Float
 
-    @property
-    def is_view(self) -> bool:
-        """Unless the numbers have to be converted."""
-        return self.demands.dtype in (np.float32, np.float64)
-
-    def read(self) -> ShardRows:
+    def read(self) -> dict[str, Any]:
         """The rows."""
-        return ShardRows(self.demands)
+        return {"demands": self.demands}
 
 
 @dataclass(frozen=True)
@@ -108,18 +89,13 @@ class MappedShard(Shard):
     shape: tuple[int, ...]
     order: Literal["C", "F"]
 
-    @property
-    def is_view(self) -> bool:
-        """Unless the numbers have to be converted."""
-        return self.dtype in (np.float32, np.float64)
-
-    def read(self) -> ShardRows:
+    def read(self) -> dict[str, Any]:
         """The rows."""
         try:
             array = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, self.order)
         except (OSError, ValueError) as error:
             raise InvalidInstance(f"{self.path!r} cannot be read ({error}); check the file") from error
-        return ShardRows(array[self.first : self.last])
+        return {"demands": array[self.first : self.last]}
 
 
 @dataclass(frozen=True)
@@ -130,39 +106,35 @@ class ParquetShard(Shard):
     group: int
     resources: tuple[str, ...]
 
-    def read(self) -> ShardRows:
+    def read(self) -> dict[str, Any]:
         """The columns, in the order of the resources."""
-        extra = self._there("weight", "task_limit")
-        table = self._table([*self.resources, *extra])
-        numbers = [_numbers(table, name, self.first) for name in self.resources]
-        demands = np.empty((table.num_rows, len(numbers)), dtype=np.result_type(*numbers))
-        for i, column in enumerate(numbers):
-            demands[:, i] = column
-        weights = _numbers(table, "weight", self.first, blank=1.0) if "weight" in extra else None
-        limits = _numbers(table, "task_limit", self.first, blank=np.inf) if "task_limit" in extra else None
-        return ShardRows(demands, weights, limits)
+        about = [name for name in ABOUT_USERS if name in self._names()]
+        table = self._table([*self.resources, *about])
+        demands = np.column_stack([_numbers(table, name, self.first) for name in self.resources])
+        users: dict[str, Any] = {"demands": demands}
+        for name in about:
+            argument, blank = ABOUT_USERS[name]
+            users[argument] = _numbers(table, name, self.first, blank)
+        return users
 
     def labels(self) -> Any:
         """The column ``user``."""
-        return self._table(["user"])["user"] if self._there("user") else None
+        return self._table(["user"])["user"] if "user" in self._names() else None
 
-    def _there(self, *names: str) -> list[str]:
-        known = _parquet_file(Path(self.path)).schema_arrow.names
-        return [name for name in names if name in known]
+    def _names(self) -> list[str]:
+        return list(_parquet_file(Path(self.path)).schema_arrow.names)
 
     def _table(self, names: Sequence[str]) -> Any:
-        file = _parquet_file(Path(self.path))
-        known = file.schema_arrow.names
+        known = self._names()
         for name in names:
-            if known.count(name) != 1:
-                problem = f"no column {name!r}; {nearest(name, known)}" if name not in known else (
-                    f"{known.count(name)} columns {name!r}; keep one"
-                )  # fmt: skip
-                raise InvalidInstance(f"{self.path!r} has {problem}")
+            if name not in known:
+                raise InvalidInstance(f"{self.path!r} has no column {name!r}; {nearest(name, known)}")
+            if known.count(name) > 1:
+                raise InvalidInstance(f"{self.path!r} has {known.count(name)} columns {name!r}; keep one")
         import pyarrow as pa
 
         try:
-            return file.read_row_group(self.group, columns=list(names), use_threads=False)
+            return _parquet_file(Path(self.path)).read_row_group(self.group, columns=list(names), use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise InvalidInstance(f"{self.path!r} cannot be read ({error}); check the file") from error
 
@@ -173,15 +145,15 @@ class BlockShard(Shard):
 
     block: Any
 
-    def read(self) -> ShardRows:
+    def read(self) -> dict[str, Any]:
         """The rows."""
-        return ShardRows(np.asarray(self.block.compute()))
+        return {"demands": np.asarray(self.block.compute())}
 
 
 def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
     """Cut a source of `allocate_sharded` into shards, in the order of users; ``resources`` are the columns to read.
 
-    `InvalidInstance` if it is nothing that can be read, or holds nothing.
+    Raises `InvalidInstance` if the source cannot be read or has no users.
     """
     if isinstance(source, (list, tuple)):
         shards = [
@@ -211,29 +183,30 @@ def _cut(source: ArrayLike, name: str = "") -> list[Shard]:
         )
     out: list[Shard] = []
     base: Any = array.base
+    mapped = isinstance(array, np.memmap) and isinstance(base, mmap.mmap) and array.mode != "c" and len(array) > 0
+    is_view = array.dtype in (np.float32, np.float64)  # other numbers are converted
     for first in range(0, max(len(array), 1), ROWS):
         last = min(first + ROWS, len(array))
         rows = f"rows {first} to {last - 1}"
         part = name if name and len(array) <= ROWS else f"{name}, {rows}" if name else rows
-        if isinstance(array, np.memmap) and isinstance(base, mmap.mmap) and array.mode != "c" and len(array):
+        if mapped and isinstance(array, np.memmap):
             order: Literal["C", "F"] = "C" if array.flags.c_contiguous else "F"
             path = str(array.filename)
-            out.append(MappedShard(part, first, last, path, array.dtype, array.offset, array.shape, order))
+            where = array.dtype, array.offset, array.shape, order
+            out.append(MappedShard(part, first, last, path, *where, is_view=is_view))
         else:
-            out.append(ArrayShard(part, first, array[first:last]))
+            out.append(ArrayShard(part, first, array[first:last], is_view=is_view))
     return out
 
 
 def _mapped(path: Path) -> Float:
     try:
-        array = np.load(path.resolve(), mmap_mode="r", allow_pickle=False)
+        array: Float = np.load(path.resolve(), mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InvalidInstance(
             f"{str(path)!r} cannot be read as a .npy file ({error}); write it with numpy.save"
         ) from error
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "fiu":
-        raise InvalidInstance(f"{str(path)!r} holds no demands of shape (n_users, n_resources); save such an array")
-    return array
+    return array  # `_cut` checks shape and type
 
 
 def _files(path: Path, resources: Sequence[str] | None) -> list[Shard]:
@@ -247,7 +220,7 @@ def _files(path: Path, resources: Sequence[str] | None) -> list[Shard]:
             if file.suffix in (".npy", ".parquet") and not any(part[0] in "._" for part in inside.parts)
         ]  # fmt: skip
         if len({file.suffix for file, _ in files}) > 1:
-            raise InvalidInstance(f"{str(path)!r} holds .npy and .parquet files; keep the one kind or the other")
+            raise InvalidInstance(f"{str(path)!r} holds .npy and .parquet files; keep one kind")
     out: list[Shard] = []
     for file, name in files:
         out += _cut(_mapped(file), name) if file.suffix == ".npy" else _row_groups(file, name, resources)
@@ -261,9 +234,9 @@ def _row_groups(path: Path, name: str, resources: Sequence[str] | None) -> list[
             "capacities have no names, and a Parquet table is read by column; give a dict such as {'cpu': 64, 'gpu': 8}"
         )
     for resource in resources:
-        if resource in ABOUT_USERS:
+        if resource in ("user", *ABOUT_USERS):
             raise InvalidInstance(
-                f"a resource is called {resource!r}, which in a Parquet table says something else about a user; "
+                f"a resource is called {resource!r}, which in a Parquet table is a column about users; "
                 "rename the column and the capacity"
             )
     out: list[Shard] = []
@@ -277,11 +250,10 @@ def _row_groups(path: Path, name: str, resources: Sequence[str] | None) -> list[
 
 def _parquet_file(path: Path) -> Any:
     try:
+        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtra("pyarrow", "parquet", "reading Parquet") from error
-    import pyarrow as pa
-
     try:
         return pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
@@ -289,7 +261,7 @@ def _parquet_file(path: Path) -> Any:
 
 
 def _numbers(table: Any, name: str, first: int, blank: float | None = None) -> Float:
-    """A column as floats; empty entries as ``blank``, or an error that says where."""
+    """A column as floats; an empty entry is ``blank``, or an error that names the row."""
     import pyarrow as pa
 
     column, types = table[name], pa.types

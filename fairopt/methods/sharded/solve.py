@@ -1,54 +1,157 @@
-"""Users in shards: the methods on one pool for users who are too many for one array, or on many computers.
+"""Fair sharing of one pool among users in shards: too many for one array, or on many computers.
 
 Each round asks every shard the same question (loads at a level, or responses to prices) and adds up answers of
-``m + m^2`` numbers. `workers` evaluates shards, `shards` reads them, `answer` is what comes back.
+``m + m^2`` numbers.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import shutil
 import time
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import MaxShare, MaxTasks, MinShare, MinTasks, Reserve
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.shares import Share
-from fairopt.errors import Infeasible, NotCertified, OutOfDomain
+from fairopt.certificate import Certificate
+from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.instance import Instance
 from fairopt.labels import refuse_labels
+from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, Response, price_tries, unit_level
-from fairopt.methods.pool.waterfilling import Event, Loads, Start, WaterfillingPool, find_events
-from fairopt.methods.sharded.answer import ShardedAllocation, new_folder
+from fairopt.methods.pool.waterfilling import Event, Loads, Start, find_events
 from fairopt.methods.sharded.shards import ParquetShard, Shard, named_capacities, shards_of
-from fairopt.methods.sharded.workers import Backend, DaskWorkers, InProcess, LoadedShard, ShardedProblem
+from fairopt.methods.sharded.workers import DaskWorkers, InProcess, LoadedShard, ShardedProblem
 from fairopt.progress import tell, within
 from fairopt.proofs import gate
 from fairopt.proofs.pool import Bottlenecks, PoolProof, Worth, combined, proof_on_pool
 
-__all__ = ["ShardedAllocation", "allocate_sharded"]
-
-Float = NDArray[np.floating[Any]]
 log = logging.getLogger("fairopt")
 
 SAMPLE = 50_000  # users, from all shards, that the first guess is made from
-PLAIN = (MinTasks, MaxTasks, MinShare, MaxShare, Reserve)  # constraints that say the same of every user
+PLAIN = (MinTasks, MaxTasks, MinShare, MaxShare, Reserve)  # constraints that can be the same for every user
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShardedAllocation:
+    """The allocation of users in shards: everything but the tasks, which are computed or read shard by shard.
+
+    Attributes
+    ----------
+    policy : Policy
+        The policy that was solved.
+    resources : tuple of str
+        Names of the resources.
+    capacities : ndarray of shape (n_resources,)
+        Units in the pool.
+    n_users : int
+        Users in all shards together.
+    usage : ndarray of shape (n_resources,)
+        Units in use.
+    objective : float
+        Value of the objective in natural units (of the first level, for `Leximin`).
+    prices : ndarray of shape (n_resources,)
+        Dual values that the method found, per natural unit of what can be used. Where they are unique they are the
+        derivative of the objective with the shares' coefficients held; elsewhere they lie between those of one unit
+        more and one less, which `Allocation.prices` tells apart. Water-filling may have none where limits decide.
+    certificate : Certificate
+        The certificate, computed from sums over all shards.
+    shards : tuple of str
+        Names of the shards, in the order of users.
+    sizes : tuple of int
+        Users in each shard.
+    rounds : int
+        How often every shard was asked.
+    files : tuple of Path
+        The file with the tasks of each shard; empty without ``out``.
+
+    Examples
+    --------
+    >>> import fairopt as fo, numpy as np
+    >>> parts = [np.array([[40.0, 8, 8]]), np.array([[8.0, 5, 1]])]
+    >>> a = fo.allocate_sharded(fo.DRF(), parts, capacities=[200, 200, 200])
+    >>> a.usage
+    array([200. ,  82.5,  32.5])
+    >>> a.tasks(1)
+    array([12.5])
+    """
+
+    policy: Any
+    resources: tuple[str, ...]
+    capacities: Float
+    n_users: int
+    usage: Float
+    objective: float
+    prices: Float
+    certificate: Certificate
+    shards: tuple[str, ...]
+    sizes: tuple[int, ...]
+    rounds: int
+    files: tuple[Path, ...]
+    _again: Callable[[int], Float]
+
+    @property
+    def leftover(self) -> Float:
+        """Units left over, shape (n_resources,)."""
+        return np.maximum(self.capacities - self.usage, 0.0)
+
+    def tasks(self, shard: int) -> Float:
+        """Tasks of the users of one shard: computed again from the events or prices, or read from its file.
+
+        Parameters
+        ----------
+        shard : int
+            The index of the shard, from 0.
+
+        Returns
+        -------
+        ndarray of shape (n_users of the shard,)
+        """
+        k = range(len(self.shards))[shard]
+        if not self.files:
+            return self._again(k)
+        if self.files[k].suffix == ".npy":
+            return np.load(self.files[k])
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.files[k], columns=["tasks"])["tasks"].to_numpy()
+
+    def summary(self) -> dict[str, Any]:
+        """All but the tasks, as plain lists, numbers and strings."""
+        parts = zip(self.shards, self.sizes, self.files or [None] * len(self.shards), strict=True)
+        return {
+            "policy": repr(self.policy), "users": self.n_users, "objective": self.objective,
+            "resources": list(self.resources), "capacities": self.capacities.tolist(),
+            "usage": self.usage.tolist(), "prices": self.prices.tolist(),
+            "gap": self.certificate.gap, "violation": self.certificate.violation,
+            "method": self.certificate.method, "seconds": self.certificate.seconds, "rounds": self.rounds,
+            "shards": [{"shard": name, "users": n, "file": file and file.name} for name, n, file in parts],
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        name = getattr(self.policy, "name", None) or repr(self.policy)
+        count = len(self.shards)
+        return (
+            f"<ShardedAllocation by {name} of {self.n_users:,} users x {len(self.resources)} resources in {count} "
+            f"shard{'s' * (count != 1)}: {self.certificate}, {self.rounds} rounds>"
+        )
 
 
 class ShardedUsers:
     """The users of all shards together, as `WaterfillingUsers` and as `AlphaFairUsers`."""
 
-    def __init__(self, backend: Backend, problem: ShardedProblem) -> None:
+    def __init__(self, backend: InProcess | DaskWorkers, problem: ShardedProblem) -> None:
         self.backend, self.problem = backend, problem
         self.rounds = 0
         no_users = np.zeros((0, len(problem.resources)))
@@ -58,7 +161,7 @@ class ShardedUsers:
         self.alpha = None if fair is None else fair.alpha
         self.measure: type[Bottlenecks] | type[Worth] = Bottlenecks if fair is None else Worth
         if fair is not None and not (self.usable > 0).all():
-            raise OutOfDomain("all of a resource is reserved, so who needs it gets nothing; leave some of it")
+            raise OutOfDomain("all of a resource is reserved, so its users get nothing; leave some of it")
         opened = self.ask("opening")
         self.sizes = [n for n, _ in opened]
         self.n = sum(self.sizes)
@@ -69,7 +172,7 @@ class ShardedUsers:
             self.level = unit_level(self.started.rates, self.usable, self.started.first_limit, fair.alpha)
 
     def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """One round."""
+        """Ask every shard the same question, in one round; ``each`` adds arguments by shard."""
         self.rounds += 1
         begun = time.perf_counter()
         with within(f"round {self.rounds}"):
@@ -79,65 +182,53 @@ class ShardedUsers:
         return answers
 
     def parts(self, name: str, *arguments: Any) -> list[Any]:
-        """One round: the answers of shards where any user takes part."""
+        """One round of `ask`: the answers of shards in which any user takes part."""
         return [part for part in self.ask(name, *arguments) if part is not None]
 
     def start(self) -> Start:
-        """Load of the lower bounds, and rates, where any user takes part."""
+        """Load of the lower bounds, and rates."""
         assert self.started is not None
         return self.started
 
-    def guess(self) -> Sequence[float]:
-        """Where the events of a sample are."""
-        pool = self._pool_of_sample()
-        found = find_events(WaterfillingPool(pool), pool.usable) if pool is not None else None
-        return [event.level for event in found.events] if found else ()
-
     def loads(self, events: Sequence[Event], level: float) -> Loads:
-        """What they take after events and at a level."""
+        """Loads after events, at a level."""
         return Loads.of_all(self.parts("loads", tuple(events), level))
 
     def respond(self, log_prices: Float, alpha: float) -> Response:
-        """What they want at prices."""
+        """Response to prices."""
         return Response.of_all(self.parts("respond", self.level, log_prices, alpha))
 
     def sample(self) -> AlphaFairPool | None:
-        """Some of the users, in this process."""
-        pool = self._pool_of_sample()
+        """A sample of the users, in this process."""
+        pool = self.pool_of_sample()
         if pool is None or self.alpha is None:
             return None
         users = AlphaFairPool.with_samples(pool, self.alpha)
         users.set_level(self.level)
         return users
 
-    def _pool_of_sample(self) -> Pool | None:
+    def pool_of_sample(self) -> Pool | None:
+        """A sample of the users, as a pool in this process."""
         parts = self.parts("sample", max(self.n // SAMPLE, 1))
         demands, weights, limits = (np.concatenate([part[k] for part in parts]) for k in range(3))
         problem = self.problem
-        instance = Instance(
-            demands, problem.capacities, weights=weights, task_limits=limits, resources=problem.resources
-        )
-        program = problem.program(instance)
+        about: dict[str, Any] = {"weights": weights, "task_limits": limits, "resources": problem.resources}
+        program = problem.program(Instance(demands, problem.capacities, **about))
         if program.empty or program.pool_share is None:
             return None
         program.usable = self.usable * (len(demands) / sum(part[3] for part in parts))
         return Pool(program, program.pool_share)
 
     def proof(self, answer: tuple[Any, ...], prices: Float) -> PoolProof:
-        """One round: what is proved of the tasks that follow from events, or from level and prices."""
+        """What is proved, in one round, of the tasks that follow from events, or from level and prices."""
         found = combined(self.parts("judge", answer))
         return proof_on_pool(self.program, self.usable, self.n, found, prices, self.level)
 
 
 def allocate_sharded(
-    policy: Any,
-    source: Any,
-    *,
-    capacities: Any,
-    client: Any = None,
-    out: str | Path | None = None,
+    policy: Any, source: Any, *, capacities: Any, client: Any = None, out: str | Path | None = None
 ) -> ShardedAllocation:
-    """Share out one pool among users who are held in shards, exactly.
+    """Share out one pool among users in shards, exactly.
 
     Parameters
     ----------
@@ -146,16 +237,16 @@ def allocate_sharded(
         for every user (`MinTasks(0.1)`, `MaxShare(0.01)`, ...) and `Reserve`.
     source : ndarray, dask.array.Array, str, Path, or list of these
         Demands per task, users x resources: an array or memory map, a ``.npy`` file, a Parquet file (a column per
-        resource; ``weight`` and ``task_limit`` where there are such; ``user`` is a label), a folder of either with
-        its subfolders, or a Dask array. A shard is a row group, a block, an array of a list, or a million rows.
+        resource, and optionally ``weight``, ``task_limit`` and the label ``user``), a folder of either with its
+        subfolders, or a Dask array. A shard is a row group, a block, an array of a list, or a million rows.
     capacities : array-like of shape (n_resources,) or dict by resource
-        Units in the pool, positive; a dict for Parquet, since it says which columns to read.
+        Units in the pool, positive; a dict for Parquet, since it names the columns to read.
     client : distributed.Client, optional
-        Of a Dask cluster whose workers read and keep the shards (they must reach the files; arrays in memory are sent
-        to them). Without one, shards are gone through one after the other in this process, in every round.
+        Client of a Dask cluster whose workers read and keep the shards (they must reach the files; arrays in memory
+        are sent to them). Without one, this process reads the shards one after the other, in every round.
     out : str or Path, optional
-        A new folder, in one that is there, for the tasks of each shard and a ``summary.json``; it appears when all is
-        done, or not at all.
+        A new folder, inside one that exists, for the tasks of each shard and a ``summary.json``; it appears when all
+        is written, or not at all.
 
     Returns
     -------
@@ -168,22 +259,22 @@ def allocate_sharded(
     InvalidBlock
         If ``out`` or ``client`` cannot be used.
     OutOfDomain
-        If users cannot be looked at in parts under this policy.
+        If the policy does not treat each user by its own row.
     Infeasible
-        If the lower bounds do not fit.
+        If the lower bounds do not fit into the capacities.
     NotCertified
         If the answer cannot be proved right.
     SolverUnavailable
-        If the cluster went away, or its workers lack something that the policy is made of.
+        If the cluster stopped, or its workers lack a module that the policy is made of.
     MissingExtra
         Without pyarrow or distributed, where they are needed.
 
     Notes
     -----
-    Water-filling takes a round or a few for each resource that becomes full; prices take about four rounds after those
-    of a sample. `fo.progress` hears of each. A worker that dies costs time, not the answer: its shards are read again
-    elsewhere. On Linux, workers are three times as fast with ``MALLOC_MMAP_THRESHOLD_=16777216`` in the environment
-    that they are started in. The shards must not change meanwhile, nor before `ShardedAllocation.tasks` reads them
+    Water-filling takes one or a few rounds for each resource that becomes full; prices take about four rounds after
+    those of a sample. `fo.progress` reports each. A worker that dies costs time, not the answer: its shards are read
+    again elsewhere. On Linux, workers are three times as fast if they start with ``MALLOC_MMAP_THRESHOLD_=16777216`` in
+    their environment. The shards must not change during the call, nor before `ShardedAllocation.tasks` reads them
     again.
 
     Examples
@@ -195,14 +286,15 @@ def allocate_sharded(
     (True, (600, 400))
     """
     begun = time.perf_counter()
-    _require_objective_by_row(policy)
-    _require_constraints_by_row(policy)
+    _require_by_row(policy)
     refuse_labels(source=source, capacities=capacities)
     values, names = named_capacities(capacities)
     shards = shards_of(source, names)
     resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))
     problem = ShardedProblem(policy.objective, tuple(policy.constraints), values, resources)
-    with new_folder(out) as folder, closing(_backend(shards, problem, client)) as backend:
+    backend: InProcess | DaskWorkers
+    backend = InProcess(shards, problem) if client is None else DaskWorkers(shards, problem, client)
+    with new_folder(out) as folder, closing(backend):
         users = ShardedUsers(backend, problem)
         answer, proof = _solve_in_shards(users)
         certificate = gate.of_shards(proof, "water-filling" if users.alpha is None else "prices", begun)
@@ -210,7 +302,7 @@ def allocate_sharded(
             raise NotCertified(
                 f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
                 f"{certificate.violation:.2g} (1e-9). Fix: solve a smaller part of the users in memory, where other "
-                "routes can be tried"
+                "methods can be tried"
             )
         load, prices = proof.found.feasible.load, proof.prices
         assert prices is not None
@@ -226,10 +318,6 @@ def allocate_sharded(
     return result
 
 
-def _backend(shards: Sequence[Shard], problem: ShardedProblem, client: Any) -> Backend:
-    return InProcess(shards, problem) if client is None else DaskWorkers(shards, problem, client)
-
-
 def _tasks_again(
     shards: Sequence[Shard], problem: ShardedProblem, answer: tuple[Any, ...], factor: float, k: int
 ) -> Float:
@@ -238,7 +326,7 @@ def _tasks_again(
 
 
 def _solve_in_shards(users: ShardedUsers) -> tuple[tuple[Any, ...], PoolProof]:
-    """Events, or level and prices, from which all tasks follow; and what is proved of these."""
+    """Events, or level and prices, from which all tasks follow; and what is proved of these tasks."""
     start, m = users.started, len(users.usable)
     if start is None:
         return (), PoolProof(1.0, users.measure.empty(m), 0.0, 0.0, np.zeros(m))
@@ -247,18 +335,12 @@ def _solve_in_shards(users: ShardedUsers) -> tuple[tuple[Any, ...], PoolProof]:
             "the lower bounds of all users together do not fit into the capacities; lower them, or give more capacity",
             ("the lower bounds", "the capacities"),
         )
-    return _solve_waterfilling(users) if users.alpha is None else _solve_alpha_fair(users, users.alpha)
-
-
-def _solve_waterfilling(users: ShardedUsers) -> tuple[tuple[Any, ...], PoolProof]:
-    filled = find_events(users, users.usable)
-    assert filled is not None
-    return (filled.events,), users.proof((filled.events,), filled.prices)
-
-
-def _solve_alpha_fair(users: ShardedUsers, alpha: float) -> tuple[tuple[Any, ...], PoolProof]:
+    if users.alpha is None:
+        filled = find_events(users, users.usable)
+        assert filled is not None
+        return (filled.events,), users.proof((filled.events,), filled.prices)
     best: tuple[tuple[Any, ...], PoolProof] | None = None
-    for log_prices in price_tries(users, alpha):
+    for log_prices in price_tries(users, users.alpha):
         answer = users.level, log_prices
         proof = users.proof(answer, log_prices)
         if best is None or proof.gap < best[1].gap:
@@ -267,51 +349,69 @@ def _solve_alpha_fair(users: ShardedUsers, alpha: float) -> tuple[tuple[Any, ...
             break
     if best is None:
         raise NotCertified(
-            f"no prices were found at alpha = {alpha:g}. Fix: solve in memory, where other routes can be tried, or "
-            "choose an alpha from 0.1 to 20"
+            f"no prices were found at alpha = {users.alpha:g}. Fix: solve in memory, where other methods can be tried, "
+            "or choose an alpha from 0.1 to 20"
         )
     return best
 
 
-def _require_objective_by_row(policy: Any) -> None:
-    """`OutOfDomain` where users cannot be asked about the objective in parts."""
+@contextmanager
+def new_folder(out: str | Path | None) -> Iterator[Path | None]:
+    """A new folder to write to, renamed to ``out`` at the end, and removed if anything fails.
+
+    Raises `InvalidBlock` at once if it cannot be made or that name is taken.
+    """
+    if out is None:
+        yield None
+        return
+    folder = Path(out).resolve()
+    unfinished = folder.with_name(folder.name + ".partial")
+    for there in (folder, unfinished):
+        if there.exists():
+            raise InvalidBlock(f"{str(there)!r} exists already; give a new folder for the tasks, or remove it")
+    try:
+        unfinished.mkdir()
+    except OSError as error:
+        raise InvalidBlock(f"{str(folder)!r} cannot be made ({error}); give a new folder in one that exists") from error
+    try:
+        yield unfinished
+        unfinished.rename(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def _require_by_row(policy: Any) -> None:
+    """Raise `OutOfDomain` unless objective and constraints treat each user by its own row of numbers."""
     objective = getattr(policy, "objective", None)
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair() or objective
     if not isinstance(objective, (Leximin, MaxMin)) and not (isinstance(objective, AlphaFair) and objective.alpha > 0):
         raise OutOfDomain(
-            f"{policy!r} is not solved in shards; that takes a policy with Leximin, MaxMin or AlphaFair (alpha > 0) of "
-            "one share. Use its .allocate in memory"
+            f"{policy!r} cannot be solved in shards, which takes a policy with Leximin, MaxMin or AlphaFair (alpha > "
+            "0) of one share. Use its .allocate in memory"
         )
-    _require_by_row(objective.share)
-
-
-def _require_by_row(share: Share) -> None:
-    if not share.by_row:
-        raise OutOfDomain(
-            f"{share!r} may look at all users at once, so they cannot be in shards; if a user's coefficient "
-            "depends on its own demands and the capacities alone, say `by_row = True` in the block"
-        )
-
-
-def _require_constraints_by_row(policy: Any) -> None:
-    """`OutOfDomain` where users cannot be asked about the constraints in parts."""
+    shares = [objective.share]
     for constraint in policy.constraints:
         values = [getattr(constraint, f.name) for f in fields(constraint)]
         if type(constraint) not in PLAIN or not all(isinstance(v, (int, float, str, Share)) for v in values):
             raise OutOfDomain(
-                f"{constraint!r} cannot be asked of users in shards; that takes MinTasks, MaxTasks, MinShare or "
+                f"{constraint!r} cannot be used on users in shards, which takes MinTasks, MaxTasks, MinShare or "
                 "MaxShare with one number for all, or Reserve. Give limits by user as a column task_limit"
             )
-        for share in values:
-            if isinstance(share, Share):
-                _require_by_row(share)
+        shares += [value for value in values if isinstance(value, Share)]
+    for share in shares:
+        if not share.by_row:
+            raise OutOfDomain(
+                f"{share!r} may depend on all users at once, so they cannot be in shards; if a user's coefficient "
+                "depends on its own demands and the capacities alone, say `by_row = True` in the block"
+            )
 
 
 def _write(
     users: ShardedUsers, answer: tuple[Any, ...], proof: PoolProof, shards: Sequence[Shard], folder: Path
 ) -> list[str]:
-    """Write every shard's tasks; returns the names of the files."""
+    """Write every shard's tasks; the names of the files."""
     kind = "parquet" if isinstance(shards[0], ParquetShard) else "npy"
     names = [f"tasks-{k:05d}.{kind}" for k in range(len(shards))]
     loads = users.ask("write", answer, proof.factor, each=[(str(folder / name),) for name in names])

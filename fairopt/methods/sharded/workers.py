@@ -1,6 +1,6 @@
 """Backends that evaluate shards: in this process, or by the workers of a Dask cluster.
 
-Shards keep no state but what they were read from, so a shard that is lost is read again elsewhere.
+A shard is described by where its rows are, so another worker can read it again if one is lost.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
@@ -22,20 +21,19 @@ from fairopt.errors import FairoptError, InvalidBlock, MissingExtra, SolverUnava
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
+from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, Response
 from fairopt.methods.pool.waterfilling import Start, WaterfillingPool
 from fairopt.methods.sharded.shards import ArrayShard, BlockShard, Shard
 from fairopt.progress import tell
 from fairopt.proofs.pool import Bottlenecks, Worth, bottlenecks, worth
 
-Float = NDArray[np.floating[Any]]
-
 PATIENCE = 30.0  # seconds between checks whether the cluster has any worker left
 
 
 @dataclass(frozen=True)
 class ShardedProblem:
-    """What every shard needs to know before it is asked anything."""
+    """Objective, constraints and capacities: the same for all shards."""
 
     objective: Objective
     constraints: tuple[Constraint, ...]
@@ -43,12 +41,12 @@ class ShardedProblem:
     resources: tuple[str, ...]
 
     def program(self, instance: Instance) -> Program:
-        """Objective and constraints on some users."""
+        """The program of objective and constraints on some users."""
         return Program(instance, self.objective, self.constraints)
 
 
 class LoadedShard:
-    """A shard that has been read, and answers questions.
+    """A shard that has been read, and answers questions about its users.
 
     Its errors (`InvalidInstance`, `OutOfDomain`, `Infeasible`) name the shard and the row.
     """
@@ -65,7 +63,7 @@ class LoadedShard:
                 self.users = WaterfillingPool(pool) if fair is None else AlphaFairPool(pool, fair.alpha)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LoadedShard, (self.shard, self.problem)  # read again where needed: that is little to send, or to spill
+        return LoadedShard, (self.shard, self.problem)  # read again where it is needed, which keeps messages small
 
     def __sizeof__(self) -> int:
         instance, users = self.program.instance, self.users
@@ -81,7 +79,7 @@ class LoadedShard:
         return None if self.users is None else getattr(self.users, name)(*arguments)
 
     def _opening(self) -> tuple[int, Start | None]:
-        """How many users there are; and the loads of their lower bounds and their rates, before any rises."""
+        """The number of users; the load of their lower bounds and their rates, at level zero."""
         n, users = self.program.given.n_users, self.users
         if isinstance(users, AlphaFairPool):
             low, crossed = users.pool.least()
@@ -96,7 +94,7 @@ class LoadedShard:
         return self.users.respond(log_prices, alpha)
 
     def _sample(self, every: int) -> tuple[Float, Float, Float, int] | None:
-        """Every so many of the users: demands, weights, limits; and how many there are to choose from."""
+        """Demands, weights and limits of every k-th user (``every`` is k); and how many users there are."""
         if self.users is None:
             return None
         instance = self.program.instance
@@ -105,7 +103,7 @@ class LoadedShard:
         return np.array(demands), np.array(weights), np.array(limits), instance.n_users
 
     def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:
-        """Tasks of the users who take part, and what is measured of them, from the events or from level and prices."""
+        """Tasks of the users who take part, and the measures of these, from the events or from level and prices."""
         users = copy.copy(self.users)
         assert users is not None
         users.tasks = users.tasks.copy()
@@ -124,7 +122,7 @@ class LoadedShard:
         return None if self.users is None else self._settled(answer)[1]
 
     def _tasks(self, answer: tuple[Any, ...], factor: float) -> tuple[Float, Float]:
-        """Tasks of all users of the shard, those who take no part included; and their loads."""
+        """Tasks of all users of the shard, zero for those who take no part; and their loads."""
         out = np.zeros(self.program.given.n_users)
         if self.users is None:
             return out, np.zeros(len(self.problem.resources))
@@ -133,7 +131,7 @@ class LoadedShard:
         return out, found.feasible.load * factor
 
     def _write(self, answer: tuple[Any, ...], factor: float, path: str) -> Float:
-        """Write the tasks to a file; returns their loads."""
+        """Write the tasks to a file; their loads."""
         tasks, load = self._tasks(answer, factor)
         labels = self.shard.labels()
         try:
@@ -147,26 +145,16 @@ class LoadedShard:
                 np.save(path, tasks)
         except OSError as error:
             raise InvalidBlock(
-                f"{path!r} cannot be written ({error}); give a folder that whoever holds the shards can write to"
+                f"{path!r} cannot be written ({error}); give a folder that this process and all workers can write to"
             ) from error
         return load
-
-
-class Backend(Protocol):
-    """Evaluates shards."""
-
-    def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """Ask every shard the same (and in ``each`` something of its own), in the order of shards."""
-
-    def close(self) -> None:
-        """Forget the shards."""
 
 
 class InProcess:
     """Shards read one after the other in this process, in every round.
 
-    Those whose demands are views are kept with what was worked out about them, which is a number or two per user; with
-    bounds it would be several, so that they are looked at anew.
+    Those whose demands are views are kept with what was computed about them, which is a number or two per user. Under
+    bounds it would be several numbers, so they are computed again.
     """
 
     def __init__(self, shards: Sequence[Shard], problem: ShardedProblem) -> None:
@@ -174,7 +162,7 @@ class InProcess:
         self.kept: dict[int, LoadedShard] = {}
 
     def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """One shard in memory at a time."""
+        """Ask every shard the same question, and what ``each`` adds by shard; one shard is in memory at a time."""
         answers = []
         for k, more in enumerate(each or [()] * len(self.shards)):
             tell(f"{name}, shards", k, len(self.shards))
@@ -195,7 +183,7 @@ class InProcess:
 
 
 class DaskWorkers:
-    """Shards held by the workers of a Dask cluster, and read again by another where a worker is lost."""
+    """Shards in the memory of a Dask cluster's workers; another worker reads them again where one is lost."""
 
     def __init__(self, shards: Sequence[Shard], problem: ShardedProblem, client: Any) -> None:
         try:
@@ -214,7 +202,7 @@ class DaskWorkers:
             self.loaded.extend(self._load(shard, problem) for shard in shards)
 
     def _check_imports(self, problem: ShardedProblem) -> None:
-        """Have the workers load the problem once: a later call that they cannot load would break them."""
+        """Have the workers load the problem now: a class that they cannot import would crash them later."""
         from distributed.protocol import pickle as dask_pickle
 
         dumps: Any = dask_pickle.dumps
@@ -228,12 +216,12 @@ class DaskWorkers:
 
     def _load(self, shard: Shard, problem: ShardedProblem) -> Any:
         submit, compute = self.client.submit, self.client.compute
-        if isinstance(shard, BlockShard):  # the cluster knows best how to come by it
+        if isinstance(shard, BlockShard):  # computed on the cluster, near its data
             return submit(_load_block, compute(shard.block), shard.name, problem, pure=False)
         return submit(LoadedShard, shard, problem, pure=False)
 
     def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """All at once."""
+        """Ask all shards the same question at once, and what ``each`` adds by shard."""
         own = each or [()] * len(self.loaded)
         with self._named_errors():
             futures = [
@@ -247,7 +235,7 @@ class DaskWorkers:
                 _release(futures)
 
     def _wait(self, futures: Sequence[Any]) -> None:
-        """Until all are done or have failed; a cluster without workers would let us wait for ever."""
+        """Wait until all futures are done or have failed, as long as the cluster has workers."""
         while True:
             try:
                 self.wait(futures, timeout=PATIENCE)
@@ -261,7 +249,7 @@ class DaskWorkers:
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """Errors of shards pass; what the cluster itself raises gets a name."""
+        """Let errors of shards pass, and explain those of the cluster itself."""
         from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
@@ -272,7 +260,7 @@ class DaskWorkers:
             raise
         except KilledWorker as error:
             raise SolverUnavailable(
-                f"a shard brought down one Dask worker after the other ({error}); most likely it does not fit into a "
+                f"a shard ended one Dask worker after the other ({error}); most likely it does not fit into a "
                 "worker's memory: give workers more, or smaller shards"
             ) from error
         except Exception as error:
@@ -280,17 +268,17 @@ class DaskWorkers:
                 raise
             told = f"{type(error).__name__}: {error}".splitlines()[0]
             raise SolverUnavailable(
-                f"the Dask cluster went away in the middle ({told}), and there is no answer; start it again, or leave "
+                f"the Dask cluster stopped during the call ({told}), and there is no answer; start it again, or leave "
                 "client out to work in this process"
             ) from error
 
     def close(self) -> None:
-        """Release the shards on the workers, also where another object still refers to a future."""
+        """Release the shards on the workers, even where another object still refers to a future."""
         _release(self.loaded)
 
 
 def _release(futures: Sequence[Any]) -> None:
-    for future in futures:  # an error keeps them at hand otherwise
+    for future in futures:  # an exception's traceback would keep them otherwise
         future.release()
 
 

@@ -53,12 +53,12 @@ def batches(draw: st.DrawFn, limits: bool = True) -> dict[str, Any]:
 
 
 def one(given_: dict[str, Any], b: int) -> fo.Instance:
-    """One instance of a batch, with everybody in it."""
+    """One instance of a batch, with all users in it."""
     return fo.Instance(**{name: values[b] for name, values in given_.items()})
 
 
 def leximin(given_: dict[str, Any], b: int, k: int | None) -> np.ndarray:
-    """In exact fractions."""
+    """Leximin in exact fractions."""
     demands, capacities = given_["demands"][b].tolist(), given_["capacities"][b].tolist()
     worth = [1] * len(demands) if k is None else exact.dominant(demands, capacities, k)
     found = exact.leximin(demands, capacities, worth, given_["weights"][b].tolist(), given_["task_limits"][b].tolist())
@@ -73,7 +73,7 @@ def assert_proved(found: Allocations) -> None:
 
 
 def spread_out(seed: int, size: int, n: int, m: int, decades: float, limits: float = 0.3) -> dict[str, Any]:
-    """Demands log-uniform over some decades, some zeros, weights, and limits near what users would get."""
+    """Log-uniform demands over some decades, some zeros, weights, and limits near the tasks without them."""
     rng = np.random.default_rng(seed)
     demands = 10.0 ** rng.uniform(0, decades, size=(size, n, m)) * (rng.random((size, n, m)) >= 0.2)
     demands[..., 0] += ~demands.any(axis=2)
@@ -225,7 +225,7 @@ def test_few_of_many_random_instances_have_to_be_solved_again(policy: fo.Policy,
 
 
 @BY_POLICY
-def test_identical_users_and_a_resource_that_nobody_needs(policy: fo.Policy) -> None:
+def test_identical_users_and_a_resource_that_no_user_needs(policy: fo.Policy) -> None:
     demands = np.tile([3.0, 1.0, 0.0], (4, 7, 1))
     for free in (0.0, 5.0):
         found = allocate_many(policy, demands, [[21, 11, free]] * 4)
@@ -337,7 +337,7 @@ def test_what_is_given_once_counts_for_every_instance() -> None:
 
 
 @BY_POLICY
-def test_an_empty_batch_and_instances_in_which_nobody_takes_part(policy: fo.Policy) -> None:
+def test_an_empty_batch_and_instances_in_which_no_user_takes_part(policy: fo.Policy) -> None:
     nothing = allocate_many(policy, np.zeros((0, 3, 2)), [1, 1])
     assert len(nothing) == 0
     assert "0 instances" in repr(nothing)
@@ -512,6 +512,6 @@ def test_other_policies_are_refused_with_the_way_out(policy: fo.Policy, message:
         allocate_many(policy, **GOOD)
 
 
-def test_what_is_no_policy_is_refused() -> None:
-    with pytest.raises(fo.FairoptError, match="no policy"):
+def test_what_is_not_a_policy_is_refused() -> None:
+    with pytest.raises(fo.FairoptError, match="not a policy"):
         allocate_many("drf", **GOOD)

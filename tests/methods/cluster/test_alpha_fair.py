@@ -1,4 +1,4 @@
-"""Prices on several servers against the cone route, where they are hardest, and what they promise."""
+"""Prices on several servers: against the cone method, on hard instances, and their guarantees."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def solved(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Cons
 
 
 def point_of(instance: fo.Instance, table: np.ndarray) -> Point:
-    """Without users whose limit is zero, whom objectives leave out."""
+    """The point without users whose limit is zero, whom objectives leave out."""
     part = instance.task_limits > 0
     return Point(instance.taking_part(part), table[part])
 
@@ -57,7 +57,7 @@ def value(instance: fo.Instance, objective: fo.Objective, table: np.ndarray) -> 
 
 
 def agree(instance: fo.Instance, objective: fo.Objective) -> None:
-    """The cone route's answer is no better by more than its gap, and its way to bound finds the same of the prices."""
+    """Require that the cone method's answer is better by its gap at most, and that its bound agrees on the prices."""
     answer, table = solved(instance, objective)
     other = fo.Policy(objective).allocate(instance, method="cone")
     point = point_of(instance, table)
@@ -124,8 +124,8 @@ PAIR = [[6.0, 4.0], [3.0, 9.0]]
 HARD = {
     "all users identical": fo.Instance([[1, 2]] * 6, PAIR),
     "one eligible server each": fo.Instance([[1, 2], [2, 1], [1, 1]], PAIR, eligible=[[1, 0], [0, 1], [1, 0]]),
-    "a resource nobody needs": fo.Instance([[1, 0], [2, 0]], PAIR),
-    "a resource nobody needs on one server": fo.Instance([[1, 0], [2, 1]], PAIR, eligible=[[1, 0], [0, 1]]),
+    "a resource no user needs": fo.Instance([[1, 0], [2, 0]], PAIR),
+    "a resource no user needs on one server": fo.Instance([[1, 0], [2, 1]], PAIR, eligible=[[1, 0], [0, 1]]),
     "prices of zero": fo.Instance([[1, 1e-3], [2, 1e-3]], PAIR),
     "limits that all bind": fo.Instance([[1, 1], [1, 2]], PAIR, task_limits=[0.5, 0.25]),
     "a limit far below the others": fo.Instance([[1, 1], [1, 2], [2, 1]], PAIR, task_limits=[1e-6, None, None]),
@@ -170,7 +170,7 @@ def test_a_reserve_is_left_free() -> None:
         assert (table.T @ instance.demands[:, 0] <= 0.75 * instance.capacities[:, 0]).all()
 
 
-def test_nobody_runs_where_all_of_a_needed_resource_is_reserved() -> None:
+def test_no_user_runs_where_all_of_a_needed_resource_is_reserved() -> None:
     demands = [[[1, 0], [0, 2]], [[0, 1], [1, 0]]]
     instance = fo.Instance(demands, PAIR)
     for objective in OBJECTIVES.values():
@@ -230,7 +230,7 @@ def test_the_order_of_users_and_servers_does_not_matter(name: str, seed: int) ->
 
 @pytest.mark.parametrize("alpha", [2.0, 5.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_left_over_is_of_no_use_to_anybody(alpha: float, seed: int) -> None:
+def test_what_is_left_over_is_of_no_use_to_any_user(alpha: float, seed: int) -> None:
     # the gap hardly sees the rich at large alpha
     instance = log_uniform(np.random.default_rng(seed), 40, 3, servers=4, limits=0.3)
     _, table = solved(instance, fo.AlphaFair(alpha))

@@ -29,7 +29,7 @@ OBJECTIVES = {
 
 
 def demands_and_loads(rng: np.random.Generator, n: int, servers: int, m: int, by: bool) -> tuple[Demands, np.ndarray]:
-    """What a unit of level takes, as the route keeps it and as (users, servers, resources)."""
+    """Demands per unit of level, as the method keeps them and as an array (users, servers, resources)."""
     demands = rng.uniform(0.1, 2, (n, servers, m) if by else (n, m)) * (
         rng.random((n, servers, m) if by else (n, m)) > 0.2
     )
@@ -95,7 +95,7 @@ def test_what_is_no_number_is_refused(kind: type[PriceSystem]) -> None:
 
 
 def instance_of(n: int, servers: int, m: int, kind: str, seed: int) -> fo.Instance:
-    """Random users and servers with whatever is hard."""
+    """Random users and servers of a hard kind."""
     rng = np.random.default_rng(seed)
     shape = (n, servers, m) if kind == "by server" else (n, m)
     if kind == "ties":
@@ -183,7 +183,7 @@ def test_users_first_and_prices_first_lead_to_the_same_levels(
     assert set(made) == {ByUsers, ByPrices}
     first, second = (program.pairs.table(answer.tasks).sum(axis=1) for answer in answers)
     assert all(answer.ok for answer in answers)
-    if name != "max-min":  # whose other users' levels are anybody's
+    if name != "max-min":  # where the levels of other users are not unique
         np.testing.assert_allclose(first, second, rtol=1e-4)
 
 
@@ -217,7 +217,7 @@ def test_it_is_refused_only_where_users_and_prices_are_both_many(monkeypatch: py
 
 @st.composite
 def with_few_values(draw: st.DrawFn) -> fo.Instance:
-    """Servers of which some are alike in capacities, some in everything; zeros of both signs."""
+    """Servers, some with equal capacities, some identical; zeros of both signs."""
     n, servers, m = draw(st.integers(0, 3)), draw(st.integers(1, 6)), draw(st.integers(1, 2))
     values = st.sampled_from([0.0, -0.0, 1.0, 2.0])
     capacities = np.array(draw(st.lists(values, min_size=servers * m, max_size=servers * m))).reshape(servers, m)

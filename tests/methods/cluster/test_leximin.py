@@ -1,4 +1,4 @@
-"""Leximin on several servers by one program changed from level to level: against the oracle, and what it promises."""
+"""Leximin on several servers by one program changed from level to level: against the oracle, and its guarantees."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
 
 
 def judged(filling: server_leximin._LevelsOnServers) -> Answer:
-    """What the gate says of where it stands."""
+    """The answer of the gate to the present tasks."""
     evidence = HeldLevels(filling.holdings(), prices=filling.prices)
     return gate.judge(filling.program, Proposal("levels", filling.tasks(), evidence))
 
@@ -40,7 +40,7 @@ def judged(filling: server_leximin._LevelsOnServers) -> Answer:
 def answered(
     instance: fo.Instance, share: fo.Share, *constraints: fo.Constraint, merge: bool = True
 ) -> tuple[Answer, np.ndarray]:
-    """The answer, and everybody's share per weight."""
+    """The answer, and each user's share per weight."""
     program = Program(instance, fo.Leximin(share), constraints, merge=merge)
     assert leximin_on_servers_applies(program)
     answer = best(program, solve_leximin_on_servers(program, Settings()))
@@ -253,7 +253,7 @@ def test_limits_that_hold_everybody_cost_one_program() -> None:
 
 
 def test_users_alike_share_a_row_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever their weights, limits and the size of their tasks; not where they may run on other servers."""
+    """With any weights, limits and sizes of tasks; not if they may run on different servers."""
     groups: list[int] = []
     made = LevelProgram.__init__
 
@@ -282,7 +282,7 @@ def test_users_alike_share_a_row_of_the_program(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("seed", range(4))
 def test_prices_are_the_derivative_of_the_first_level(seed: int) -> None:
-    """Of tasks, since shares are of total capacity: they move with it."""
+    """With tasks as shares, since other shares change with the total capacity."""
     instance = log_uniform(np.random.default_rng(seed), 12, 3, servers=3, decades=1)
     policy, step = fo.Policy(fo.Leximin(fo.Tasks())), 1e-5
     a = policy.allocate(instance)
@@ -309,8 +309,8 @@ def test_limits_of_zero_and_no_users() -> None:
     closed, levels = answered(fo.Instance([[1, 2], [2, 1]], servers), fo.Tasks(), fo.MaxTasks({"user1": 0}))
     np.testing.assert_allclose(levels, [0, 4.5], rtol=1e-12)
     assert closed.ok
-    nobody, levels = answered(fo.Instance([[1, 2], [2, 1]], servers), fo.Tasks(), fo.Reserve(0, 1.0))
-    assert nobody.ok and levels.tolist() == [0, 0]
+    idle, levels = answered(fo.Instance([[1, 2], [2, 1]], servers), fo.Tasks(), fo.Reserve(0, 1.0))
+    assert idle.ok and levels.tolist() == [0, 0]
     assert fo.DRFH().allocate(fo.Instance([], servers)).tasks.tolist() == []
 
 
@@ -340,7 +340,7 @@ def test_limits_beside_the_level_of_a_bottleneck(nudge: float) -> None:
 
 
 def test_levels_over_twelve_decades() -> None:
-    """Every user has a server of its own, of a size of its own."""
+    """Each user has its own server, each of another size."""
     sizes = 10.0 ** np.arange(-6, 7)
     instance = fo.Instance(np.ones((13, 1)), sizes[:, None], eligible=np.eye(13, dtype=bool))
     answer, levels = answered(instance, fo.Tasks())
@@ -351,7 +351,7 @@ def test_levels_over_twelve_decades() -> None:
 @pytest.mark.parametrize("decades", [2, 4, 8, 12, 20])
 @pytest.mark.parametrize("seed", range(3))
 def test_right_or_refused_over_many_decades(seed: int, decades: int) -> None:
-    """Where the general route finds no certified answer, there is nothing to compare with."""
+    """Where the general method finds no certified answer, there is nothing to compare with."""
     instance = log_uniform(np.random.default_rng(seed), 15, 3, servers=4, limits=0.3, decades=decades)
     for share in (fo.DominantShare(), fo.StandAloneShare()):
         answer, levels = answered(instance, share)
@@ -394,7 +394,7 @@ Change = Callable[[LevelOptimum], LevelOptimum | None]
 
 @contextmanager
 def misled(change: Change) -> Iterator[None]:
-    """What the program says is changed before the route sees it."""
+    """The program's answer is changed before the method reads it."""
     honest = LevelProgram.solve
 
     def said(self: LevelProgram, seconds: float | None = None) -> LevelOptimum | None:
@@ -429,7 +429,7 @@ APART = fo.Instance([[1], [1], [1]], [[1], [10]], eligible=[[1, 0], [0, 1], [0, 
 )
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_not_so_is_not_certified(seed: int, change: Change) -> None:
-    """The answer is right or refused; on APART every one of these lies would show."""
+    """The answer is right or refused; on APART each of these lies changes it."""
     instance = APART if seed == 0 else log_uniform(np.random.default_rng(seed), 8, 2, servers=3, decades=1)
     right = answered(instance, fo.Tasks())[1]
     with misled(change):
@@ -440,7 +440,7 @@ def test_what_is_not_so_is_not_certified(seed: int, change: Change) -> None:
 
 @cache
 def right_levels(seed: int) -> np.ndarray:
-    """Of the cluster drawn from a seed."""
+    """The exact levels of the cluster drawn from a seed."""
     return brute(cluster(np.random.default_rng(seed), 5, 3, 2), fo.Tasks())
 
 
@@ -466,7 +466,7 @@ def test_noise_gives_no_wrong_answer(seed: int, noise: float) -> None:
 
 
 def test_a_perturbed_allocation_is_refused() -> None:
-    """One per mille less for one user, whoever it is, and the proof fails."""
+    """The proof fails with one per mille less for any one user."""
     program = Program(log_uniform(np.random.default_rng(2), 10, 3, servers=3, limits=0.3), fo.Leximin(), ())
     filling = server_leximin._LevelsOnServers(program)
     with np.errstate(all="ignore"):

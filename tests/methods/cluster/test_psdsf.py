@@ -1,4 +1,4 @@
-"""The judge of PS-DSF against its definition, and the search for it."""
+"""The measure of PS-DSF against its definition, and the search for an equilibrium."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_judge_agrees_with_the_definition_on_any_tasks(instance: fo.Instance
 
 @given(clusters(), st.data())
 def test_the_judge_sees_an_equilibrium_perturbed(instance: fo.Instance, data: st.DataObject) -> None:
-    """What a user gives up on a server it could take again, so its gain is at least that."""
+    """A user could take again what it gives up on a server, so its gain is at least that."""
     tasks = equilibrium(instance)
     part = tasks / tasks.sum(axis=1)[:, None]
     running = np.argwhere(part > 1e-3)
@@ -121,7 +121,7 @@ def test_a_search_without_time_gives_something_feasible() -> None:
     ],
 )
 def test_two_ps_dsf_allocations_without_limits(tasks: list[list[str]]) -> None:
-    """So PS-DSF does not say what users get; both are checked in fractions, by the definition."""
+    """PS-DSF is not unique; both allocations are checked in fractions, by the definition."""
     demands, capacities = [[3, 1, 1], [3, 2, 0], [2, 1, 3]], [[4, 4, 6], [4, 2, 1]]
     x = [[Fraction(v) for v in row] for row in tasks]
     for s, room in enumerate(capacities):

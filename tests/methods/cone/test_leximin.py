@@ -33,7 +33,7 @@ def programs(allocation: fo.Allocation) -> int:
 
 
 def by_programs(policy: fo.Policy, instance: fo.Instance) -> fo.Allocation:
-    """By this route, where a faster one is exact too."""
+    """By this method, where a faster one is exact too."""
     return policy.allocate(instance, method="cone")
 
 
@@ -150,7 +150,7 @@ def test_demands_by_server_agree(seed: int) -> None:
 
 @pytest.mark.parametrize("n", [50, 200])
 def test_many_distinct_limits_cost_few_programs(n: int) -> None:
-    """At most the levels, as many as capacities, times the halvings of n limits."""
+    """At most the number of levels (one per capacity) times the halvings of n limits."""
     rng = np.random.default_rng(n)
     demands, capacities = rng.uniform(1, 4, (n, 2)), rng.uniform(2, 3, (3, 2)) * n
     instance = fo.Instance(demands, capacities, task_limits=np.linspace(0.01, 5, n))
@@ -385,7 +385,7 @@ def test_users_of_few_pairs(instance: fo.Instance, share: fo.Share) -> None:
 @pytest.mark.parametrize("solver", EXACT)
 @pytest.mark.parametrize("little", [1e-3, 1e-6, 1e-8])
 def test_who_needs_little_of_what_is_full_stays_with_the_others(solver: str, little: float) -> None:
-    """User 3 could have twice as much at a cost to the others that a solver cannot see; leximin says no."""
+    """User 3 could have twice as much at a cost to the others below a solver's tolerance; leximin forbids it."""
     instance = fo.Instance([[0, 1], [0, 1], [1, little]], [[10, 10], [7, 9]])
     shares = fo.DRFH().allocate(instance, solver=solver).shares
     np.testing.assert_allclose(shares, shares[0], rtol=1e-6)
@@ -440,8 +440,8 @@ def assert_right_or_refused(instance: fo.Instance, right: Sequence[float]) -> No
 
 
 @pytest.mark.parametrize("share", [1e-10, 1e-8, 2e-8, 1e-7, 5e-7, 1e-5, 1e-2])
-def test_a_price_that_is_noise_freezes_nobody(share: float) -> None:
-    """Server 2 full by chance (all to one user), and a little price on it, is no proof that its users cannot rise."""
+def test_a_price_that_is_noise_freezes_no_user(share: float) -> None:
+    """Server 2 full by chance (all to one user), with a small price, does not prove that its users cannot rise."""
 
     def duals(y: np.ndarray) -> np.ndarray:
         return np.array([y[0], share * y[0]]) if y.shape == (2,) and y[0] > 0 and y[1] <= 1e-9 * y[0] else y
@@ -460,7 +460,7 @@ def test_nonsense_dual_values_give_no_wrong_leximin(value: float) -> None:
 
 @cache
 def right_levels(seed: int) -> np.ndarray:
-    """Of the cluster drawn from a seed."""
+    """The exact levels of the cluster drawn from a seed."""
     return brute(cluster(np.random.default_rng(seed), 4, 3, 2), fo.DominantShare())
 
 
@@ -482,7 +482,7 @@ def test_noise_on_what_a_solver_says_gives_no_wrong_leximin(seed: int, noise: fl
     assert_same_levels(levels(a, share), right_levels(seed), 1e-4)
 
 
-def test_a_solver_that_moves_nobody_is_not_believed() -> None:
+def test_a_solver_that_moves_no_user_is_not_believed() -> None:
     with lying(lambda x: 0.0 * x), pytest.raises(fo.NotCertified):
         by_programs(fo.DRFH(), APART)
 

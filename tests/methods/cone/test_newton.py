@@ -1,4 +1,4 @@
-"""Newton's method for objectives of one's own that cone solvers cannot hold, against exact routes and closed forms."""
+"""Newton's method for users' objectives beyond the range of cone solvers, against exact methods and closed forms."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Powers(fo.Objective):
 
 @dataclass(frozen=True, repr=False)
 class Kinked(fo.Objective):
-    """Without a slope where it is best."""
+    """An objective without a slope at its optimum."""
 
     def expression(self, model: fo.Model) -> cp.Expression:
         return -cp.max(cp.exp(-5 * model.tasks))
 
 
 def climbed(objective: fo.Objective, instance: fo.Instance, *constraints: fo.Constraint) -> np.ndarray:
-    """Tasks by user, once proved."""
+    """Tasks by user of the certified answer."""
     program = Program(instance, objective, constraints)
     assert newton.newton_applies(program)
     answer = best(program, newton.solve_by_newton(program, Settings()))

@@ -22,7 +22,7 @@ PARAMETERS = [(0.3, 3), (0.5, 1.5), (0.5, 5), (0.9, 0.2), (1.1, -0.2), (2, -0.6)
 
 
 def measure(objective: fo.FairnessEfficiency, instance: fo.Instance, tasks: np.ndarray) -> float:
-    """log of the size of f, per unit of emphasis: moves by 1 per relative change of everything."""
+    """log of the size of f, per unit of emphasis: changes by 1 per relative change of all shares."""
     f = objective.value(Point(instance, tasks[:, None]))
     return float(np.sign(f) * np.log(abs(f)) / objective.emphasis) if np.isfinite(f) and f else -np.inf
 

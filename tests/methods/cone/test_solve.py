@@ -1,4 +1,4 @@
-"""The cone route: every objective against an independent optimum, every solver, and solvers that mislead."""
+"""The cone method: every objective against an independent optimum, every solver, and solvers that mislead."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def value(objective: fo.Objective, instance: fo.Instance, tasks: np.ndarray) -> 
 
 
 def gap_in_shares(objective: fo.Objective, instance: fo.Instance, a: fo.Allocation, tasks: np.ndarray) -> float:
-    """How much better other tasks are, against what the answer gains when everything grows by a small part."""
+    """The gain from other tasks, relative to the gain when all shares grow by a small part."""
     own, other = value(objective, instance, a.tasks_by_server), value(objective, instance, tasks)
     slope = (own - value(objective, instance, a.tasks_by_server * (1 - 1e-4))) / 1e-4
     return (other - own) / max(abs(slope), 1e-300)
@@ -115,8 +115,8 @@ def test_alpha_fair_is_the_best_of_two_users(alpha: float, share: fo.Share) -> N
 @pytest.mark.parametrize("alpha", [1, 2, 5, 20, 100])
 @given(instance=pools(max_users=4, max_resources=3, limits=False))
 @settings(max_examples=10)
-def test_alpha_fair_leaves_nothing_that_anybody_could_use(alpha: float, instance: fo.Instance) -> None:
-    """However flat the objective is for the rich: everybody needs something that is full, to one in a thousand."""
+def test_alpha_fair_leaves_nothing_that_a_user_could_use(alpha: float, instance: fo.Instance) -> None:
+    """Every user needs something that is full, to one in a thousand, even where the objective is flat."""
     a = fo.FDS(alpha).allocate(instance, method="cone")
     free = 1 - a.usage[0] / instance.capacities[0]
     for row in instance.demands:
@@ -346,7 +346,7 @@ def test_objectives_of_ones_own_are_the_best_of_two_users(objective: fo.Objectiv
 
 
 def test_a_norm_may_bound_the_shares() -> None:
-    """Equal users under a ball: everyone gets radius / sqrt(n)."""
+    """Equal users under a ball: each gets radius / sqrt(n)."""
     instance = fo.Instance([[1], [1], [1]], [3])
     for objective in (fo.Total(), fo.AlphaFair(1), fo.Leximin(), fo.MaxMin()):
         a = fo.Policy(objective, [Ball(0.3)]).allocate(instance)
@@ -391,7 +391,7 @@ def test_what_is_not_concave_is_refused_by_name() -> None:
 
 
 def test_a_user_with_limit_zero_does_not_shift_whom_a_condition_is_about() -> None:
-    """Whoever writes model.tasks[1] means the second user of the instance."""
+    """In a constraint model.tasks[1] is the second user of the instance."""
 
     @dataclass(frozen=True, repr=False)
     class AtMostOne(fo.Constraint):
@@ -480,7 +480,7 @@ def test_unknown_and_absent_solvers_and_methods_are_named() -> None:
         fo.DRF().allocate(CLUSTER, solver=absent)
     with pytest.raises(fo.InvalidBlock, match="cone"):
         fo.DRF().allocate(CLUSTER, method="conic")
-    with pytest.raises(fo.InvalidBlock, match="cone route"):
+    with pytest.raises(fo.InvalidBlock, match="method cone"):
         fo.DRF().allocate(CLUSTER, method="water-filling", solver="HIGHS")
     with pytest.raises(fo.InvalidBlock, match="time_limit"):
         fo.DRF().allocate(CLUSTER, time_limit=0)
@@ -616,7 +616,7 @@ def test_an_objective_that_ends_between_here_and_half_is_still_judged(shift: flo
 @pytest.mark.parametrize("scale", [1e3, 1e12, 1e15, 1e18])
 @pytest.mark.parametrize("share", [fo.Tasks(), fo.DominantShare()], ids=repr)
 def test_half_the_optimum_is_refused_in_any_units(scale: float, share: fo.Share) -> None:
-    """Tasks of 1e-15 are no rounding error where a task is large."""
+    """Tasks of 1e-15 are not rounding errors where a task is large."""
     instance = fo.Instance(np.array([[2.0, 3], [2, 1]]) * scale, [6, 4])
     for objective in (fo.Total(share), fo.OrderedWeighted((1, 0.5), share), fo.AlphaFair(0.5, share) + fo.Total(share)):
         with lying(lambda x: 0.5 * x), pytest.raises(fo.NotCertified):
@@ -624,7 +624,7 @@ def test_half_the_optimum_is_refused_in_any_units(scale: float, share: fo.Share)
 
 
 @pytest.mark.parametrize("alpha", [1, 1.5, 2, 20])
-def test_a_user_with_nothing_is_no_optimum(alpha: float) -> None:
+def test_a_user_with_nothing_is_not_an_optimum(alpha: float) -> None:
     """The value is minus infinity there: no bound is close to it."""
     for policy in (fo.FDS(alpha), fo.Policy(fo.AlphaFair(alpha) + fo.Total())):
         with lying(lambda x: np.where(np.arange(len(x)) == 0, 0.0, x)), pytest.raises(fo.NotCertified):
@@ -633,8 +633,8 @@ def test_a_user_with_nothing_is_no_optimum(alpha: float) -> None:
 
 @pytest.mark.parametrize("alpha", [5, 20, 50])
 @pytest.mark.parametrize("solver", [None, "CLARABEL", "SCS"])
-def test_a_large_alpha_leaves_nothing_unused_that_somebody_could_use(alpha: float, solver: str | None) -> None:
-    """One user is stuck at 1e-3 tasks: the power mean sees nobody else, and still all the rest is handed out."""
+def test_a_large_alpha_leaves_nothing_unused_that_a_user_could_use(alpha: float, solver: str | None) -> None:
+    """One user is stuck at 1e-3 tasks: the power mean sees no other user, and still all the rest is handed out."""
     instance = fo.Instance(
         [[1, 1], [1, 2], [3, 1]], [[1e-3, 1e-3], [5, 7]],
         eligible=[[1, 0], [0, 1], [1, 1]], task_limits=[np.inf, 2, 9],

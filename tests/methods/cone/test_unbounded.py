@@ -1,4 +1,4 @@
-"""`Unbounded` is said where growth without end is seen, and never because a solver says so."""
+"""`Unbounded` is raised where growth without bound is seen, and never for a solver's report alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Written = tuple[cp.Expression, list[cp.Constraint]]
 
 @dataclass(frozen=True, repr=False)
 class With(fo.Objective):
-    """Tasks, and something in variables of its own under conditions of its own."""
+    """Tasks plus a function of own variables under own conditions."""
 
     write: Callable[[fo.Model, cp.Variable], Written]
     options: tuple[tuple[str, Any], ...] = ()
@@ -34,7 +34,7 @@ class With(fo.Objective):
 
 
 def look(objective: fo.Objective) -> None:
-    """What a route does when a solver calls the program unbounded."""
+    """What a method does when a solver calls the program unbounded."""
     program = Program(THREE, objective, ())
     cone = ConeModel(program)
     form, _ = objective_form(objective, cone.model, cone.unknowns)
@@ -70,7 +70,7 @@ BOUNDED: dict[str, fo.Objective] = {
 
 @pytest.mark.parametrize("objective", GROWS.values(), ids=GROWS)
 def test_growth_without_end_is_seen(objective: fo.Objective) -> None:
-    with pytest.raises(fo.Unbounded, match=r"With.* grows without end in variables of its own; bound them"):
+    with pytest.raises(fo.Unbounded, match=r"With.* grows without bound in variables of its own; bound them"):
         look(objective)
 
 
@@ -100,7 +100,7 @@ class Random(fo.Objective):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_growth_is_seen_exactly_where_a_direction_of_it_exists(seed: int) -> None:
-    """SciPy looks for a direction that no row forbids, and that is worth something."""
+    """SciPy finds a direction along which all rows hold and the objective grows, if there is one."""
     objective = Random(seed)
     matrix, room, worth = objective.data()
     found = linprog(-worth, A_ub=matrix, b_ub=0 * room, bounds=(-1, 1))
@@ -127,7 +127,7 @@ def saturated(rate: float) -> list[float]:
 
 @pytest.mark.parametrize("rate", [0.1, 1, 1.5, 2, 5])
 def test_an_objective_of_tasks_alone_is_never_unbounded(rate: float) -> None:
-    """Its slope at 20 tasks is 1e-43 at a rate of 5: in units of that, solvers see it grow without end."""
+    """Its slope at 20 tasks is 1e-43 at a rate of 5: in units of that, solvers call it unbounded."""
     np.testing.assert_allclose(fo.Policy(Saturating(rate)).allocate(THREE).tasks, saturated(rate), rtol=1e-5)
 
 

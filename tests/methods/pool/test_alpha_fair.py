@@ -1,4 +1,4 @@
-"""Prices on one pool: against the conditions of an optimum, closed forms and the cone route; where floats are hard."""
+"""Prices on one pool: against the conditions of an optimum, closed forms and the cone method; hard cases in floats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairopt.methods.pool.solve import solve_alpha_fair
 from fairopt.methods.settings import Settings
 
 ALPHAS = (0.1, 0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 20.0)
-EXTREME = (0.01, 0.03, 100.0)  # certified as well, but a few of them by the cone route
+EXTREME = (0.01, 0.03, 100.0)  # certified as well, but a few of them by the cone method
 SHARES: dict[str, fo.Share] = {
     "dominant": fo.DominantShare(),
     "two dominant": fo.KDominantShare(2, short="positive"),
@@ -48,7 +48,7 @@ def mean_power(a: fo.Allocation, alpha: float) -> float:
 
 
 def assert_by_prices(a: fo.Allocation, gap: float = 1e-9) -> None:
-    """The certificate says prices, and the data say the same."""
+    """Require the method of prices, and the conditions of an optimum on the data."""
     assert a.certificate.method in ("prices", "empty")
     assert a.certificate.gap <= gap
     assert a.certificate.violation == 0
@@ -59,9 +59,9 @@ def assert_by_prices(a: fo.Allocation, gap: float = 1e-9) -> None:
 def assert_optimal(
     a: fo.Allocation, alpha: float, share: fo.Share, low: Any = 0.0, usable: Any = 1.0, tolerance: float = 1e-8
 ) -> None:
-    """The conditions of an optimum, on the data: enough for one, by whatever method it was found.
+    """The conditions of an optimum, on the data: enough for one, by any method.
 
-    Prices are not negative, loads fit, what has a price is full, and everybody has what it wants at the prices.
+    Prices are not negative, loads fit, what has a price is full, and every user has what it wants at the prices.
     """
     instance = a.instance
     part = instance.task_limits > 0
@@ -84,7 +84,7 @@ def assert_optimal(
     np.testing.assert_allclose(x[seen], wanted[seen], rtol=tolerance, atol=0)
     scarce = left <= 1e-6 * room
     held = (demands[:, scarce] > 0).any(axis=1) | (x >= limit * (1 - 1e-9))
-    assert held.all(), "somebody could get more at nobody's cost"
+    assert held.all(), "a user could get more at no cost to others"
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
@@ -164,7 +164,7 @@ def test_the_sharing_incentive_holds(instance: fo.Instance, alpha: float) -> Non
 
 
 def most_uncertified(alpha: float) -> int:
-    """Of 200 instances from seeds, of small integers and of four decades, how many the prices route leaves."""
+    """How many of 200 seeded instances, of small integers and of four decades, prices leave uncertified."""
     missed = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -294,8 +294,8 @@ def test_demands_over_twelve_decades(alpha: float, seed: int) -> None:
 
 
 HARD: dict[str, tuple[fo.Instance, tuple[fo.Constraint, ...]]] = {
-    "a resource that nobody needs": (fo.Instance([[1, 0], [2, 0]], [6, 1]), ()),
-    "a resource that nobody needs and that is not there": (fo.Instance([[1, 0], [2, 0]], [6, 0]), ()),
+    "a resource that no user needs": (fo.Instance([[1, 0], [2, 0]], [6, 1]), ()),
+    "a resource that no user needs, without capacity": (fo.Instance([[1, 0], [2, 0]], [6, 0]), ()),
     "prices that are zero": (fo.Instance([[2, 1, 1], [3, 1, 0]], [6, 40, 7]), ()),
     "weights over six decades": (fo.Instance([[1, 2], [3, 1], [1, 1]], [5, 5], weights=[1e-3, 1, 1e3]), ()),
     "nothing binds but limits": (fo.Instance([[1, 2], [2, 1]], [100, 100], task_limits=[3, 4]), ()),
@@ -303,7 +303,7 @@ HARD: dict[str, tuple[fo.Instance, tuple[fo.Constraint, ...]]] = {
     "limits of zero": (fo.Instance([[1, 2], [2, 1], [1, 1]], [9, 9], task_limits=[0, 4, None]), ()),
     "one user": (fo.Instance([[1, 2]], [5, 5]), ()),
     "one resource": (fo.Instance([[1], [2]], [5]), ()),
-    "nobody meets": (fo.Instance([[1, 0], [0, 1]], [4, 9]), ()),
+    "users without a common resource": (fo.Instance([[1, 0], [0, 1]], [4, 9]), ()),
     "a chain of zeros": (fo.Instance([[2, 0, 1], [1, 3, 0], [0, 2, 0], [0, 0, 1]], [12, 18, 10]), ()),
     "capacities over 24 decades": (fo.Instance([[1e-9, 1e15], [2e-9, 1e13], [1e-12, 3e14]], [1e-9, 1e15]), ()),
     "limits over six decades": (fo.Instance([[1, 2], [2, 1], [1, 1]], [3, 3], task_limits=[1e-6, 1, 1e6]), ()),

@@ -1,4 +1,4 @@
-"""The largest total on one pool against exact fractions and HiGHS, and where it is hardest."""
+"""The largest total on one pool against exact fractions and HiGHS, and on hard instances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.errors import Infeasible
-from fairopt.formulation.pool_users import Chunk, Pool
+from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool import max_sum
@@ -35,7 +35,7 @@ SHARES = {
 
 
 def solve(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> Answer:
-    """What the route answers."""
+    """The answer of the method."""
     program = Program(instance, objective, constraints)
     assert pool_module.max_sum_applies(program)
     with np.errstate(all="ignore"):
@@ -151,7 +151,7 @@ def test_it_agrees_with_highs_when_few_users_are_looked_at_by_themselves(
 
 
 def hard(name: str, n: int = 5_000) -> tuple[fo.Instance, tuple[fo.Constraint, ...]]:
-    """Where ties, scales or bounds are extreme, of more users than stand in one program."""
+    """Extreme ties, scales or bounds, with more users than fit into one program."""
     rng = np.random.default_rng(3)
     plain, ones = rng.uniform(1, 10, (n, 4)), np.ones(n)
     some = plain.sum(axis=0) * 0.3
@@ -173,7 +173,7 @@ def hard(name: str, n: int = 5_000) -> tuple[fo.Instance, tuple[fo.Constraint, .
         "every limit binds": (Instance(plain, some * 1e3, task_limits=ones), ()),
         "every limit binds and all is full": (Instance(plain, plain.sum(axis=0), task_limits=ones), ()),
         "one resource": (Instance(plain[:, :1], some[:1], task_limits=ones), ()),
-        "a resource nobody needs": (Instance(needless, some, task_limits=ones), ()),
+        "a resource no user needs": (Instance(needless, some, task_limits=ones), ()),
         "a resource that is all reserved": (Instance(half, some, task_limits=ones), (fo.Reserve(3, 1.0),)),
         "demands over 12 decades": (Instance(wide, wide.sum(axis=0) * 0.3), ()),
         "demands and limits over 12 decades": (Instance(wide, wide.sum(axis=0) * 0.3, task_limits=wide[::-1, 0]), ()),
@@ -186,7 +186,7 @@ def hard(name: str, n: int = 5_000) -> tuple[fo.Instance, tuple[fo.Constraint, .
 
 HARD = [
     "all users identical", "all users identical, with limits", "nearly identical", "small integers", "sixteen types",
-    "every limit binds", "every limit binds and all is full", "one resource", "a resource nobody needs",
+    "every limit binds", "every limit binds and all is full", "one resource", "a resource no user needs",
     "a resource that is all reserved", "demands over 12 decades", "demands and limits over 12 decades",
     "lower bounds fill everything", "lower bounds", "a sample that misleads", "one user",
 ]  # fmt: skip
@@ -248,7 +248,7 @@ def test_prices_are_what_more_capacity_is_worth() -> None:
 
 
 def of_old(instance: fo.Instance) -> fo.Share:
-    """Dominant shares of an instance, whatever capacities become."""
+    """Dominant shares of an instance, also under other capacities."""
     return _Given(tuple(instance.dominant_shares.tolist()))
 
 
@@ -275,50 +275,6 @@ def test_no_prices_prove_less_than_the_optimum(instance: fo.Instance, prices: li
         found = totals(pool, np.zeros(pool.n), charged)
     assert float(charged @ pool.usable) + found.gain >= by_duality(program, fo.DominantShare()) * (1 - 1e-14)
     assert found.gap(float(charged @ pool.usable)) == 1.0
-
-
-class Groups:
-    """Users in two places, as shards hold them."""
-
-    def __init__(self, instance: fo.Instance) -> None:
-        half = instance.n_users // 2
-        parts = [instance.window(slice(0, half)), instance.window(slice(half, None))]
-        self.parts = [max_sum.MaxSumPool(Pool(Program(part, fo.Total(), ()), fo.DominantShare())) for part in parts]
-        self.whole = max_sum.MaxSumPool(Pool(Program(instance, fo.Total(), ()), fo.DominantShare()))
-        self.n, self.usable, self.least = self.whole.n, self.whole.usable, self.whole.least
-
-    def wanted(self, prices: Float, within: float) -> max_sum.Wanted:
-        """What they want, numbered in a row."""
-        answers = [part.wanted(prices, within) for part in self.parts]
-        second = answers[1].near
-        shifted = second._replace(users=second.users + self.parts[0].n)
-        return max_sum.Wanted.of_all([answers[0], answers[1]._replace(near=shifted)])
-
-    def sample(self) -> max_sum.MaxSumPool | None:
-        """Of all."""
-        return self.whole.sample()
-
-    def all_columns(self) -> max_sum.UserColumns:
-        """Of all."""
-        return self.whole.all_columns()
-
-
-def test_users_may_be_held_in_parts() -> None:
-    instance = log_uniform(np.random.default_rng(9), 6000, 3, limits=0.7)
-    groups = Groups(instance)
-    with np.errstate(all="ignore"):
-        apart, together = max_sum.find_mix(groups), max_sum.find_mix(groups.whole)
-    assert apart is not None and together is not None
-    assert apart.prices == pytest.approx(together.prices, rel=1e-9)
-    tasks = np.zeros(6000)
-
-    def settle(chunk: Chunk) -> None:
-        groups.whole.settle(chunk, apart, tasks)
-
-    with np.errstate(all="ignore"):
-        found = totals(groups.whole.pool, tasks, apart.prices, settle)
-    assert found.gap(float(apart.prices @ groups.usable)) <= 1e-12
-    assert (found.feasible.load <= 1 + 1e-12).all()
 
 
 def test_a_linear_program_that_fails_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Water-filling against leximin in exact fractions, and where floats are hardest."""
+"""Water-filling against leximin in exact fractions, and hard cases in floats."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_identical_users_get_the_same() -> None:
     assert np.ptp(tasks) == 0
 
 
-def test_a_resource_that_nobody_needs_changes_nothing() -> None:
+def test_a_resource_that_no_user_needs_changes_nothing() -> None:
     for room in (1, 0):
         tasks = fo.DRF().allocate(fo.Instance([[1, 0], [2, 0]], [6, room])).tasks
         np.testing.assert_allclose(tasks, [3, 1.5], rtol=ROUNDED)

@@ -1,4 +1,4 @@
-"""Reading shards: whatever the source, the same rows; whatever is wrong with it, an error that says where."""
+"""Reading shards: the same rows from every source, and errors that say where a source is wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAPACITIES = dict(zip(NAMES, (10.0, 12.0, 14.0), strict=True))
 
 
 def write_parquet(path: Path, demands: Any = DEMANDS, groups: int = 2, **more: Any) -> Path:
-    """A table with a column per resource (and ``more``; None leaves a column out), so many rows in a group."""
+    """A table with a column per resource (and ``more``; None leaves a column out), with groups of ``groups`` rows."""
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
@@ -30,8 +30,8 @@ def write_parquet(path: Path, demands: Any = DEMANDS, groups: int = 2, **more: A
 
 
 def rows(source: Any, names: tuple[str, ...] | None = NAMES) -> np.ndarray:
-    """Everybody's demands."""
-    return np.concatenate([shard.read().demands for shard in shards_of(source, names)])
+    """Demands of all users."""
+    return np.concatenate([shard.read()["demands"] for shard in shards_of(source, names)])
 
 
 def refused(source: Any, capacities: Any = CAPACITIES) -> str:
@@ -107,16 +107,16 @@ def test_fortran_order_and_other_numbers_are_read_right(tmp_path: Path) -> None:
 def test_float32_stays_float32(tmp_path: Path) -> None:
     table = write_parquet(tmp_path / "t.parquet", DEMANDS.astype(np.float32), weight=np.ones(5, np.float32))
     [first, *_] = shards_of(table, NAMES)
-    assert first.read().demands.dtype == np.float32
-    assert first.read().weights.dtype == np.float64  # sums of many weights are wanted to more than 7 digits
+    assert first.read()["demands"].dtype == np.float32
+    assert first.read()["weights"].dtype == np.float64  # sums of many weights are wanted to more than 7 digits
 
 
 def test_weights_and_limits_are_columns_with_blanks_for_none(tmp_path: Path) -> None:
     for limits in ([3, None, 0, None, 2], [3.0, None, 0.0, np.inf, 2.0]):
         table = write_parquet(tmp_path / "t.parquet", groups=5, task_limit=limits, weight=[2, 1, None, None, 1])
         read = shards_of(table, NAMES)[0].read()
-        assert read.task_limits.tolist() == [3, np.inf, 0, np.inf, 2]
-        assert read.weights.tolist() == [2, 1, 1, 1, 1]
+        assert read["task_limits"].tolist() == [3, np.inf, 0, np.inf, 2]
+        assert read["weights"].tolist() == [2, 1, 1, 1, 1]
 
 
 def test_columns_are_taken_by_name(tmp_path: Path) -> None:

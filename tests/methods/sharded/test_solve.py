@@ -1,4 +1,4 @@
-"""Users in shards: the answer of policy.allocate in memory, whoever holds the shards and whatever happens to them."""
+"""Users in shards: the answer of policy.allocate in memory, in this process and on Dask, also after failures."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ BOUNDS = {
 
 
 def instance_of(n: int = 400, seed: int = 0, **more: Any) -> fo.Instance:
-    """Zeros, weights and limits, some of them 0."""
+    """An instance with zeros, weights and limits, some of them 0."""
     one = log_uniform(np.random.default_rng(seed), n, 3, limits=0.4, decades=2)
     return one.replace(task_limits=np.where(np.arange(n) % 7 == 3, 0.0, one.task_limits), resources=NAMES, **more)
 
 
 def table(path: Path, instance: fo.Instance, groups: int = 90, **more: Any) -> Path:
-    """An instance as Parquet, so many users in a row group."""
+    """An instance as a Parquet file with row groups of a given size."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     columns = dict(zip(instance.resources, instance.demands.T, strict=True))
     limits = [None if np.isinf(limit) else limit for limit in instance.task_limits.tolist()]
@@ -62,7 +62,7 @@ def capacities_of(instance: fo.Instance) -> dict[str, float]:
 
 @contextmanager
 def at_rounds(callback: Callable[[int, str], object]) -> Iterator[None]:
-    """Have a function called with the number of each round and what is asked, before it is."""
+    """Call a function with the number and the question of each round, before it starts."""
 
     def listen(what: str, *_: Any) -> None:
         told = re.fullmatch(r"round (\d+): (\w+)", what)
@@ -73,13 +73,13 @@ def at_rounds(callback: Callable[[int, str], object]) -> Iterator[None]:
         yield
 
 
-def everybody(a: fo.ShardedAllocation) -> np.ndarray:
+def all_tasks(a: fo.ShardedAllocation) -> np.ndarray:
     """Tasks of all users."""
     return np.concatenate([a.tasks(k) for k in range(len(a.shards))])
 
 
 def assert_same(a: fo.ShardedAllocation, b: fo.Allocation, rtol: float = 1e-9) -> None:
-    """As what was found in memory."""
+    """Require the answer found in memory."""
     assert a.certificate.ok and a.certificate.gap <= 1e-9
     assert a.objective == pytest.approx(b.objective, rel=rtol)
     capacities = b.instance.capacities[0]
@@ -88,7 +88,7 @@ def assert_same(a: fo.ShardedAllocation, b: fo.Allocation, rtol: float = 1e-9) -
     assert b.evidence_prices is not None
     worth = b.evidence_prices[0] * capacities
     np.testing.assert_allclose(a.prices * capacities, worth, rtol=rtol, atol=1e-9 * worth.max())
-    np.testing.assert_allclose(everybody(a), b.tasks, rtol=rtol, atol=1e-10 * b.tasks.max(initial=0.0))
+    np.testing.assert_allclose(all_tasks(a), b.tasks, rtol=rtol, atol=1e-10 * b.tasks.max(initial=0.0))
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -120,16 +120,16 @@ def test_float32_is_added_up_as_float64(policy: fo.Policy) -> None:
 @pytest.mark.parametrize(
     "policy", [fo.DRF(), fo.FDS(0.5), fo.FDS(3), fo.Policy(fo.MaxMin()), fo.FDS(beta=2, lam=-0.5)], ids=repr
 )
-def test_nobody_in_a_shard_or_anywhere_takes_part(policy: fo.Policy, tmp_path: Path) -> None:
+def test_no_user_of_a_shard_or_of_all_takes_part(policy: fo.Policy, tmp_path: Path) -> None:
     instance = instance_of(200)
     limits = np.where(np.arange(200) < 50, 0.0, np.inf)
     idle = instance.with_task_limits(limits)
     a = fo.allocate_sharded(policy, table(tmp_path / "t.parquet", idle, 50), capacities=capacities_of(idle))
     assert_same(a, policy.allocate(idle))
     assert not a.tasks(0).any()
-    nobody = instance.with_task_limits(0.0)
-    b = fo.allocate_sharded(policy, table(tmp_path / "u.parquet", nobody, 50), capacities=capacities_of(nobody))
-    assert b.certificate.ok and not b.usage.any() and not everybody(b).any() and not b.prices.any()
+    idle = instance.with_task_limits(0.0)
+    b = fo.allocate_sharded(policy, table(tmp_path / "u.parquet", idle, 50), capacities=capacities_of(idle))
+    assert b.certificate.ok and not b.usage.any() and not all_tasks(b).any() and not b.prices.any()
     c = fo.allocate_sharded(policy, [np.zeros((0, 3))], capacities=[1, 1, 1])
     assert c.n_users == 0 and c.certificate.ok and c.sizes == (0,)
 
@@ -138,7 +138,7 @@ def test_nobody_in_a_shard_or_anywhere_takes_part(policy: fo.Policy, tmp_path: P
 def test_everybody_at_its_limit_leaves_capacity_free(policy: fo.Policy, tmp_path: Path) -> None:
     instance = fo.Instance(np.ones((6, 3)), [100, 100, 100], task_limits=[1, 2, 3, 4, 5, 6], resources=NAMES)
     a = fo.allocate_sharded(policy, table(tmp_path / "t.parquet", instance, 2), capacities=capacities_of(instance))
-    np.testing.assert_allclose(everybody(a), [1, 2, 3, 4, 5, 6], rtol=1e-12)
+    np.testing.assert_allclose(all_tasks(a), [1, 2, 3, 4, 5, 6], rtol=1e-12)
     np.testing.assert_allclose(a.leftover, 79)
 
 
@@ -156,7 +156,7 @@ def test_any_cut_of_the_users_gives_the_answer_of_one_shard(
     parts = [demands[a:b] for a, b in itertools.pairwise(ends)]
     a = fo.allocate_sharded(policy, parts, capacities=capacities)
     assert a.sizes == tuple(len(part) for part in parts)
-    np.testing.assert_allclose(everybody(a), everybody(whole), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(all_tasks(a), all_tasks(whole), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(a.prices, whole.prices, rtol=1e-8, atol=1e-9 * whole.prices.max())
 
 
@@ -168,7 +168,7 @@ def test_a_sample_of_many_users_gives_the_first_guess(monkeypatch: pytest.Monkey
         one = fo.allocate_sharded(policy, source, capacities=capacities_of(instance))
         monkeypatch.setattr(sharded, "SAMPLE", 600)
         a = fo.allocate_sharded(policy, source, capacities=capacities_of(instance))
-        np.testing.assert_allclose(everybody(a), everybody(one), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(all_tasks(a), all_tasks(one), rtol=1e-10, atol=1e-12)
         assert a.rounds <= most
 
 
@@ -246,7 +246,7 @@ def test_arrays_are_written_as_npy(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     a = fo.allocate_sharded(fo.DRF(), [demands[:9], demands[:0], demands[9:]], capacities=[30, 20, 25], out="out")
     monkeypatch.chdir("/")
     assert [np.load(path).tolist() for path in a.files] == [a.tasks(k).tolist() for k in range(3)]
-    np.testing.assert_allclose(everybody(a), fo.DRF().allocate(fo.Instance(demands, [30, 20, 25])).tasks, rtol=1e-12)
+    np.testing.assert_allclose(all_tasks(a), fo.DRF().allocate(fo.Instance(demands, [30, 20, 25])).tasks, rtol=1e-12)
 
 
 def test_a_folder_that_is_there_is_refused_before_any_work(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_shards_that_change_meanwhile_are_not_written_as_if_certified(tmp_path: 
 
 @dataclass(frozen=True, repr=False)
 class MeanShare(fo.Share):
-    """As a user would write it, without a word on rows."""
+    """As a user would write it, without `by_row`."""
 
     def per_task(self, instance: fo.Instance) -> np.ndarray:
         return instance.ratios.mean(axis=-1)
@@ -390,7 +390,7 @@ def client() -> Iterator[Any]:
 
 
 def nothing_held(client: Any) -> bool:
-    """Whether the client lets go of all it holds, which it does a moment later."""
+    """Whether the client releases all it holds, within a moment."""
     for _ in range(200):
         if not client.futures:
             return True
@@ -421,7 +421,7 @@ def test_a_cluster_and_one_process_agree_to_the_last_digit(client: Any, policy: 
         one = fo.allocate_sharded(policy, source, capacities=units)
         a = fo.allocate_sharded(policy, source, capacities=units, client=client, out=tmp_path / f"out of {name}")
         np.testing.assert_allclose(a.prices, one.prices, rtol=1e-12, err_msg=name)
-        np.testing.assert_allclose(everybody(a), everybody(one), rtol=1e-12, atol=0, err_msg=name)
+        np.testing.assert_allclose(all_tasks(a), all_tasks(one), rtol=1e-12, atol=0, err_msg=name)
         assert_same(a, policy.allocate(right))
 
 
@@ -454,7 +454,7 @@ def test_a_worker_that_is_killed_costs_no_more_than_time(client: Any, at: str, t
     assert killed
     b = fo.allocate_sharded(fo.FDS(2), source, capacities=units)
     np.testing.assert_allclose(a.prices, b.prices, rtol=1e-12)
-    np.testing.assert_allclose(everybody(a), everybody(b), rtol=1e-12)
+    np.testing.assert_allclose(all_tasks(a), all_tasks(b), rtol=1e-12)
     client.wait_for_workers(2)
 
 

@@ -23,7 +23,7 @@ SOLVERS = [s for s in ("CLARABEL", "ECOS", "SCS") if s in cp.installed_solvers()
 
 @dataclass(frozen=True, repr=False)
 class Alike(fo.BundleBase):
-    """1 for everybody and everything, also for what tasks do not need."""
+    """1 for every user and resource, also for resources that tasks do not need."""
 
     def weights(self, instance):
         return np.ones((instance.n_users, instance.n_servers, instance.n_resources))
@@ -31,7 +31,7 @@ class Alike(fo.BundleBase):
 
 @dataclass(frozen=True, repr=False)
 class Given(fo.BundleBase):
-    """Whatever a test asks for."""
+    """Bases as given."""
 
     kind: str
 
@@ -155,7 +155,7 @@ def test_prices_are_derivatives_by_capacity():
 
 @dataclass(frozen=True, repr=False)
 class Held(fo.BundleBase):
-    """Bases as they are now, whatever happens to the capacities."""
+    """Bases that do not change with the capacities."""
 
     values: tuple
 

@@ -8,7 +8,7 @@
 * `assemble`: tables of users, servers and demands to arguments, and back.
 * `work`: tasks of owners (namespaces, accounts) to users. `notes`: what a reader left out or assumed, in sentences.
 * `tables`: tables whose errors name file, row and column.
-* `text_files`: text in bounded memory. `json_text`: JSON whose errors name the place.
+* `text_files`: text of files. `json_text`: JSON documents, checked by models whose errors name the place.
 * `saving`: files written as a whole or not at all.
 """
 

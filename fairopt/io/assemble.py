@@ -1,9 +1,9 @@
-"""From tables of users, of servers and (where they differ by server) of demands to an instance, and back."""
+"""Tables of users, of servers and (where they differ by server) of demands to an instance, and back."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
-from fairopt.io.tables import MOST_CELLS, InputTable, short
+from fairopt.io.notes import closed_servers
+from fairopt.io.tables import Table, short
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -34,8 +35,8 @@ _MOST_ENTRIES = 1 << 30  # of an array of users x servers x resources: 8 GiB
 _AMOUNT = "give a finite number >= 0"
 
 
-def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTable | None = None) -> Arguments:
-    """The instance that two or three tables describe, wherever they come from; `fairopt.datasets.read` says how."""
+def arguments_of_tables(users: Table, servers: Table, demands: Table | None = None) -> Arguments:
+    """The instance in two or three tables, which `fairopt.datasets.read` describes."""
     headers = [column for column in servers.columns if column not in _ABOUT_SERVERS]
     if not headers:
         raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
@@ -56,18 +57,18 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
         limits = users.numbers("task_limit", fix, blank=np.inf, infinite=True)
     if "count" in servers.columns:
         counts = servers.numbers("count", "give a whole number >= 1", blank=1.0, positive=True, whole=True)
-    eligible = _eligibility(users, servers.path, server_labels)
+    notes = [] if len(users) else [f"there are no users: {users.path} has no rows"]
+    eligible = _eligibility(users, servers.path, server_labels, notes)
     if demands is None:
         amounts = _matrix(users, headers)
         for row in np.flatnonzero(~amounts.any(axis=1)):
             _refuse_nothing(users, int(row), f"{short(user_labels[row])} demands nothing at all")
     else:
-        amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers))
+        amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers), notes)
     values = dict(
         demands=amounts, capacities=_matrix(servers, headers), weights=weights, task_limits=limits, counts=counts,
         eligible=eligible, users=user_labels, resources=resources, servers=server_labels,
-        server_types=_types(servers), units=units,
-        notes=() if len(users) else (f"there are no users: {users.path} has no rows",),
+        server_types=_types(servers), units=units, notes=notes,
     )  # fmt: skip
     return Arguments(values, (users.path, servers.path))
 
@@ -83,7 +84,7 @@ def _resource_of(header: str) -> tuple[str, str]:
 
 
 def _bare(header: str) -> str:
-    """A header without what may be meant as a unit."""
+    """A header without a part that may be meant as a unit."""
     found = _LIKE_A_UNIT.fullmatch(header)
     return found[1] if found else header
 
@@ -96,7 +97,7 @@ def _resources_and_units(path: str, headers: list[str]) -> tuple[list[str], list
             raise InvalidInstance(f"{path}, column {header!r}: the unit is {unit!r}; write it as 'memory [GiB]'")
         if name in _RESERVED:
             raise InvalidInstance(
-                f"{path}, column {header!r}: {name!r} has another meaning and is no resource; give it another name"
+                f"{path}, column {header!r}: {name!r} has another meaning and is not a resource; give it another name"
             )
         if name in first:
             raise InvalidInstance(
@@ -106,7 +107,7 @@ def _resources_and_units(path: str, headers: list[str]) -> tuple[list[str], list
     return [name for name, _ in pairs], [unit for _, unit in pairs]
 
 
-def _check_same_resources(demanding: InputTable, servers: InputTable, headers: list[str], by_server: bool) -> None:
+def _check_same_resources(demanding: Table, servers: Table, headers: list[str], by_server: bool) -> None:
     about = ABOUT_DEMANDS if by_server else _ABOUT_USERS
     theirs = [column for column in demanding.columns if column not in about]
     for header in headers:
@@ -126,11 +127,11 @@ def _check_same_resources(demanding: InputTable, servers: InputTable, headers: l
     for column in theirs:
         if column not in known:
             raise InvalidInstance(
-                f"{demanding.path}: the column {column!r} is no resource of {servers.path}; {nearest(column, known)}"
+                f"{demanding.path}: the column {column!r} is not a resource of {servers.path}; {nearest(column, known)}"
             )
 
 
-def _check_no_resources(users: InputTable, demands: InputTable) -> None:
+def _check_no_resources(users: Table, demands: Table) -> None:
     for column in users.columns:
         if column not in _ABOUT_USERS:
             raise InvalidInstance(
@@ -139,7 +140,7 @@ def _check_no_resources(users: InputTable, demands: InputTable) -> None:
             )
 
 
-def _check_size(users: InputTable, servers: InputTable, n_resources: int) -> None:
+def _check_size(users: Table, servers: Table, n_resources: int) -> None:
     entries = len(users) * len(servers) * n_resources
     if entries > _MOST_ENTRIES and (n_resources > 1 or "servers" in users.columns):
         raise InvalidInstance(
@@ -148,16 +149,16 @@ def _check_size(users: InputTable, servers: InputTable, n_resources: int) -> Non
         )
 
 
-def _matrix(table: InputTable, headers: list[str]) -> NDArray[np.floating[Any]]:
+def _matrix(table: Table, headers: list[str]) -> NDArray[np.floating[Any]]:
     return np.column_stack([table.numbers(name, _AMOUNT) for name in headers])
 
 
-def _refuse_nothing(table: InputTable, row: int, what: str) -> NoReturn:
+def _refuse_nothing(table: Table, row: int, what: str) -> NoReturn:
     fix = "give it a positive demand or remove the line"
     table.refuse(row, "user", f"{what}, so its tasks would be unlimited; {fix}")
 
 
-def _types(servers: InputTable) -> list[str] | None:
+def _types(servers: Table) -> list[str] | None:
     if "type" not in servers.columns:
         return None
     types = servers.texts("type")
@@ -167,7 +168,7 @@ def _types(servers: InputTable) -> list[str] | None:
     return types
 
 
-def _eligibility(users: InputTable, servers_path: str, labels: list[str]) -> NDArray[np.bool_] | None:
+def _eligibility(users: Table, servers_path: str, labels: list[str], notes: list[str]) -> NDArray[np.bool_] | None:
     cells = users.lists("servers") if "servers" in users.columns else []
     if all(cell is None for cell in cells):
         return None
@@ -185,12 +186,15 @@ def _eligibility(users: InputTable, servers_path: str, labels: list[str]) -> NDA
                     problem = f"{short('|'.join(names))} is a list as Python writes it; join the names by '|'"
                 users.refuse(row, "servers", problem)
             allowed[row, s] = True
+    listing = [cell is not None for cell in cells]
+    listed = np.any(allowed[listing], axis=0)
+    notes += closed_servers(labels, listed, f"list of servers in {users.path}", all(listing))
     return allowed
 
 
 def _by_server(
-    demands: InputTable, headers: list[str], users: list[str], servers: list[str], allowed: NDArray[np.bool_] | None,
-    tables: tuple[InputTable, InputTable],
+    demands: Table, headers: list[str], users: list[str], servers: list[str], allowed: NDArray[np.bool_] | None,
+    tables: tuple[Table, Table], notes: list[str],
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]:  # fmt: skip
     """Demands of shape (n_users, n_servers, n_resources), and who may run where."""
     at = []
@@ -215,6 +219,7 @@ def _by_server(
     out[j, s] = amounts
     present = np.zeros(out.shape[:2], dtype=bool)
     present[j, s] = True
+    notes += closed_servers(servers, np.any(present, axis=0), f"line of {demands.path}", to_all=True)
     eligible = present if allowed is None else present & allowed
     for empty in np.flatnonzero(~amounts.any(axis=1) & eligible[j, s]):
         _refuse_nothing(demands, int(empty), f"{users[j[empty]]!r} demands nothing at all on {servers[s[empty]]!r}")
@@ -240,7 +245,7 @@ def _by_server(
 def tables_of(instance: Instance) -> dict[str, TableColumns]:
     """An instance as tables ``users`` and ``servers``, and ``demands`` where they differ by server.
 
-    Columns that would say nothing (weights of 1, no task limits, ...) are not there; numbers keep their precision.
+    Columns of defaults (weights of 1, no task limits, ...) are left out; numbers keep their precision.
     """
     units = instance.units or ("",) * instance.n_resources
     headers = [header_of(name, unit) for name, unit in zip(instance.resources, units, strict=True)]
@@ -286,8 +291,8 @@ def _constrained(instance: Instance, present: NDArray[np.bool_]) -> NDArray[np.b
     return out
 
 
-def check_tables(instance: Instance, tables: Mapping[str, TableColumns]) -> None:
-    """Refuse an instance whose names tables of any kind cannot hold."""
+def check_tables(instance: Instance) -> None:
+    """Require names that tables of any kind can hold."""
     units = instance.units or ("",) * instance.n_resources
     for name, unit in zip(instance.resources, units, strict=True):
         if name in _RESERVED:
@@ -298,13 +303,6 @@ def check_tables(instance: Instance, tables: Mapping[str, TableColumns]) -> None
         for name in names:
             if not name or any("\ud800" <= c <= "\udfff" for c in name):
                 refuse_name(kind, name, "is empty or holds lone surrogates")
-    for title, columns in tables.items():
-        cells = len(columns) * len(next(iter(columns.values())))
-        if cells > MOST_CELLS:
-            raise InvalidInstance(
-                f"the table of {title} would have {cells:,} cells and no more than {MOST_CELLS:,} are read at once; "
-                "merge identical servers with .merged(), or write to a .json file"
-            )
 
 
 def joined(tables: dict[str, TableColumns], instance: Instance) -> dict[str, TableColumns]:
@@ -320,7 +318,7 @@ def joined(tables: dict[str, TableColumns], instance: Instance) -> dict[str, Tab
 
 
 def named(instance: Instance) -> Iterator[tuple[str, Sequence[str]]]:
-    """What kinds of names an instance has, and the names."""
+    """The kinds of names in an instance, and the names."""
     yield "resource", instance.resources
     yield "user", instance.users
     yield "server", instance.servers

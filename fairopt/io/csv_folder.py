@@ -48,7 +48,7 @@ def write_tables(instance: Instance, folder: Path) -> None:
         for name in names:
             if not name or name != name.strip() or min(name) < " " or len(name) > LONGEST_CELL:
                 refuse_name(kind, name, "is empty, very long, or holds blanks at its ends or control characters")
-    check_tables(instance, tables)
+    check_tables(instance)
     for user, cell in zip(instance.users, tables["users"].get("servers", ()), strict=False):
         if cell and len(cell) > LONGEST_CELL:
             raise InvalidInstance(

@@ -1,0 +1,223 @@
+"""Nodes and pods of Kubernetes: what servers have for pods, and what one pod takes while it runs."""
+
+# ruff: noqa: N815, RUF012 - fields of pydantic models, under the names of Kubernetes
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import Part, checked, shown, shown_key
+from fairopt.io.kubernetes.placement import Placement, Taint
+from fairopt.io.kubernetes.quantities import Quantity
+
+__all__ = ["PODS", "Node", "Pod", "PodSpec", "read_nodes", "read_pods"]
+
+PODS = "pods"  # the resource of which each pod takes 1
+_FINISHED = ("Succeeded", "Failed")
+_Amounts = dict[str, Quantity]
+
+
+def _printable(name: str) -> str:
+    if not name.strip() or not name.isprintable():
+        raise InvalidInstance("give a name of printable characters")
+    return name
+
+
+class _Owner(Part):
+    kind: str = ""
+
+
+class _Metadata(Part):
+    name: Annotated[str, AfterValidator(_printable)]
+    namespace: Annotated[str, AfterValidator(_printable)] = "default"
+    labels: dict[str, str] = {}
+    annotations: dict[str, Any] = {}
+    ownerReferences: list[_Owner] = []
+
+
+class _NodeSpec(Part):
+    taints: list[Taint] = []
+    unschedulable: bool = False
+
+
+class _NodeStatus(Part):
+    allocatable: _Amounts = {}
+    capacity: _Amounts = {}
+
+
+class Node(Part):
+    """A server."""
+
+    metadata: _Metadata
+    spec: _NodeSpec = _NodeSpec()
+    status: _NodeStatus = _NodeStatus()
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.metadata.name
+
+    @property
+    def has(self) -> dict[str, Fraction]:
+        """Base units by resource; without ``allocatable``, Kubernetes itself takes the capacity."""
+        return self.status.allocatable or self.status.capacity
+
+
+class _Resources(Part):
+    requests: _Amounts = {}
+    limits: _Amounts = {}
+
+    @property
+    def asked(self) -> dict[str, Fraction]:
+        """The requests; where there is none, the limit."""
+        return {**self.limits, **self.requests}
+
+
+class _Container(Part):
+    resources: _Resources = _Resources()
+    restartPolicy: str = ""
+
+
+class _Spread(Part):
+    whenUnsatisfiable: object = None
+
+
+class PodSpec(Placement):
+    """What a pod takes, and where it may run."""
+
+    containers: list[_Container] = []
+    initContainers: list[_Container] = []
+    resources: _Resources = _Resources()
+    overhead: _Amounts = {}
+    nodeName: str = ""
+    topologySpreadConstraints: list[_Spread] = []
+    resourceClaims: object = None
+
+    @cached_property
+    def request(self) -> dict[str, Fraction]:
+        """What Kubernetes keeps free on a server for one pod, in base units by resource, without zeros.
+
+        The larger of what its containers and sidecars take together and what any init container takes together with
+        the sidecars that start before it; or what the pod says as a whole; and the overhead on top.
+        """
+        running: dict[str, Fraction] = {}
+        for container in self.containers:
+            running = _sum(running, container.resources.asked)
+        sidecars: dict[str, Fraction] = {}
+        total: dict[str, Fraction] = {}
+        for container in self.initContainers:
+            takes = _sum(sidecars, container.resources.asked)
+            if container.restartPolicy == "Always":
+                sidecars = takes
+            total = {name: max(total.get(name, Fraction(0)), takes.get(name, Fraction(0))) for name in total | takes}
+        running = _sum(running, sidecars)
+        total = {name: max(total.get(name, Fraction(0)), running.get(name, Fraction(0))) for name in total | running}
+        limits = {name: amount for name, amount in self.resources.limits.items() if name not in total}
+        whole = {**limits, **self.resources.requests}
+        # Kubernetes knows requests of whole pods for these only
+        total |= {k: v for k, v in whole.items() if k in ("cpu", "memory") or k.startswith("hugepages-")}
+        return {name: amount for name, amount in _sum(total, self.overhead).items() if amount}
+
+    @property
+    def unmodelled(self) -> bool:
+        """Whether it has required rules or claims that the instance does not know."""
+        spread = any(rule.whenUnsatisfiable == "DoNotSchedule" for rule in self.topologySpreadConstraints)
+        rules = self.affinity.podAffinity.required or self.affinity.podAntiAffinity.required
+        return bool(rules or self.resourceClaims or spread)
+
+
+def _sum(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    return {name: one.get(name, Fraction(0)) + other.get(name, Fraction(0)) for name in {**one, **other}}
+
+
+class _PodStatus(Part):
+    phase: str = ""
+
+
+class Pod(Part):
+    """A task; of a finished pod the ``spec`` is not read."""
+
+    metadata: _Metadata
+    spec: PodSpec = PodSpec()
+    status: _PodStatus = _PodStatus()
+
+    @property
+    def name(self) -> str:
+        """Namespace and name, as ``web/nginx-1``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has run."""
+        return self.status.phase in _FINISHED
+
+    @property
+    def server(self) -> str | None:
+        """Where it runs, or the only place that it could run."""
+        return self.spec.nodeName or self.spec.only_server
+
+    @property
+    def belongs_to_server(self) -> bool:
+        """Whether it is a pod of a DaemonSet or a static pod, which are part of their server."""
+        owners = [owner.kind for owner in self.metadata.ownerReferences]
+        static = "kubernetes.io/config.mirror" in self.metadata.annotations
+        return "DaemonSet" in owners or "Node" in owners or static
+
+    def asks(self, resource: str) -> Fraction:
+        """What it takes of a resource."""
+        return Fraction(1) if resource == PODS else self.spec.request.get(resource, Fraction(0))
+
+
+def read_nodes(document: Mapping[str, Any], name: str) -> list[Node]:
+    """The nodes in the output of ``kubectl get nodes -o json``, cordoned ones too."""
+    nodes: dict[str, tuple[Node, str]] = {}
+    for item, place in _items(document, name, "Node", "kubectl get nodes -o json"):
+        node = checked(Node, item, name, place)
+        _remember(nodes, node, f"{name}: {place}")
+    return [node for node, _ in nodes.values()]
+
+
+def read_pods(document: Mapping[str, Any], name: str) -> list[Pod]:
+    """The pods in the output of ``kubectl get pods -A -o json``, finished ones too."""
+    pods: dict[str, tuple[Pod, str]] = {}
+    for item, place in _items(document, name, "Pod", "kubectl get pods -A -o json"):
+        status = item.get("status") if isinstance(item, Mapping) else None
+        if isinstance(status, Mapping) and status.get("phase") in _FINISHED:
+            item = {**item, "spec": None}
+        _remember(pods, checked(Pod, item, name, place), f"{name}: {place}")
+    return [pod for pod, _ in pods.values()]
+
+
+def _items(document: Mapping[str, Any], name: str, kind: str, command: str) -> Iterator[tuple[Any, str]]:
+    """The objects of a list of one kind, with their places; a single object is a list too."""
+    given, items = document.get("kind"), document.get("items")
+    if given == kind:
+        given, items = None, [document]
+    if given not in (None, "List", f"{kind}List"):
+        raise InvalidInstance(f"{name}: kind is {shown(given)}; give a list of {kind.lower()}s, as {command} gives it")
+    if not isinstance(items, (list, tuple)):
+        what = "is missing" if items is None else f"is {shown(items)}"
+        raise InvalidInstance(f"{name}: items {what}; give a list of {kind.lower()}s, as {command} gives it")
+    for k, item in enumerate(items):
+        place = "" if item is document else f"items[{k}]"
+        if isinstance(item, Mapping):
+            if item.get("kind") not in (None, kind):
+                fix = f"give {kind.lower()}s only, as {command} gives them"
+                raise InvalidInstance(f"{name}: {place}.kind is {shown(item['kind'])}; {fix}")
+            metadata = item.get("metadata")
+            if isinstance(metadata, Mapping) and isinstance(metadata.get("name"), str) and metadata["name"]:
+                space = f"{metadata.get('namespace') or 'default'}/" if kind == "Pod" else ""
+                place += f" ({shown_key(space + metadata['name'])})"
+        yield item, place
+
+
+def _remember(known: dict[str, tuple[Any, str]], thing: Any, place: str) -> None:
+    other = known.setdefault(thing.name, (thing, place))
+    if other[0] is not thing:
+        raise InvalidInstance(f"{place} and {other[1]} are both called {thing.name!r}; keep one of them")

@@ -93,7 +93,7 @@ _Path = str | os.PathLike[str]
 
 
 def _libraries() -> tuple[Any, Any]:
-    """Modules of pyarrow and pandas, which this reader alone needs for CSV files too."""
+    """Modules of pyarrow and pandas, which this reader needs for CSV files too."""
     try:
         import pandas as pd
         import pyarrow as pa
@@ -112,45 +112,34 @@ def _frames(path: _Path, columns: Sequence[_Column], table: str) -> Iterator[pd.
     expected = f"expected {table} rows as CSV, gzipped CSV or Parquet, with the columns {names}"
     if not is_path(path):
         raise InvalidInstance(f"{path!r} is not the name of a file; {expected}")
-    for file in _parts(Path(path), expected):
-        check_file(file, expected)
-        done = 0
-        tell(f"reading {file.name}", done)
-        try:
+    file = Path(path)
+    try:
+        files = sorted(p for p in file.iterdir() if p.is_file() and p.name[0] not in "._") if file.is_dir() else [file]
+        if not files:
+            raise InvalidInstance(f"{path} is a folder without files; {expected}")
+        for file in files:
+            check_file(file, expected)
+            done = 0
+            tell(f"reading {file.name}", done)
             for batch in _batches(pa, file, columns, table):
-                frame = {c.name: _values(pa, batch, c, f"{file}, row", done + 1) for c in columns}
-                yield pd.DataFrame(frame, copy=False)
+                yield pd.DataFrame({c.name: _values(pa, batch, c, file, done + 1) for c in columns}, copy=False)
                 done += batch.num_rows
                 tell(f"reading {file.name}", done)
-        except InvalidInstance:
-            raise
-        except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-            reason = " ".join(str(error).split())[:200] or type(error).__name__
-            raise InvalidInstance(f"{file} cannot be read ({reason}); {expected}") from error
-
-
-def _parts(path: Path, expected: str) -> list[Path]:
-    try:
-        if not path.is_dir():
-            return [path]
-        parts = sorted(p for p in path.iterdir() if p.is_file() and p.name[0] not in "._")
-    except (OSError, ValueError) as error:
-        raise InvalidInstance(f"{path} cannot be read ({error}); {expected}") from error
-    if not parts:
-        raise InvalidInstance(f"{path} is a folder without files; {expected}")
-    return parts
+    except InvalidInstance:
+        raise
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InvalidInstance(f"{file} cannot be read ({reason}); {expected}") from error
 
 
 def _batches(pa: Any, file: Path, columns: Sequence[_Column], table: str) -> Iterator[Any]:
     """Batches of rows with the wanted columns under their own names, as far as the file has them."""
     with file.open("rb") as raw:
         start = raw.read(4)
-    packed = "gzip" if start.startswith(b"\x1f\x8b") else None
 
     def rows_of_csv(**options: Any) -> Any:
-        parse = pa.csv.ParseOptions(newlines_in_values=True)
-        convert = pa.csv.ConvertOptions(**options)
-        stream = pa.input_stream(os.fspath(file), compression=packed)
+        stream = pa.input_stream(os.fspath(file), compression="gzip" if start.startswith(b"\x1f\x8b") else None)
+        parse, convert = pa.csv.ParseOptions(newlines_in_values=True), pa.csv.ConvertOptions(**options)
         return pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
 
     parquet = start == b"PAR1"
@@ -164,65 +153,48 @@ def _batches(pa: Any, file: Path, columns: Sequence[_Column], table: str) -> Ite
             yield pa.RecordBatch.from_pydict({name: batch.column(source) for name, source in found.items()})
 
 
-def _values(pa: Any, batch: Any, column: _Column, place: str, first: int) -> NDArray[Any]:
+def _values(pa: Any, batch: Any, column: _Column, file: Path, first: int) -> NDArray[Any]:
     """A column as whole numbers (``_ABSENT`` where not given), amounts (NaN), text (``""``) or truth values."""
     pc, types = pa.compute, pa.types
-    array = batch.column(column.name) if column.name in batch.schema.names else pa.nulls(batch.num_rows)
-    if types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if column.kind == "filled":
-        if types.is_list(array.type) or types.is_large_list(array.type):
-            array = pc.if_else(pc.greater(pc.list_value_length(array), 0), "x", "")
-        given = array.cast(pa.string()) if not types.is_nested(array.type) else pc.is_valid(array).cast(pa.string())
-        empty = pa.array(["", "[]", "{}", "null", "None", "false"])
-        filled = pc.invert(pc.is_in(pc.utf8_trim_whitespace(pc.fill_null(given, "")), value_set=empty))
-        return np.asarray(filled, dtype=bool)
-    if types.is_struct(array.type):
-        array = _field(pc, array, column, place)
-    kind = array.type
-    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
-    text = types.is_string(kind) or types.is_large_string(kind)
-    if not (number or text or types.is_null(kind)):
-        wanted = {"whole": "whole numbers", "amount": "numbers"}.get(column.kind, "text")
-        path = place.removesuffix(", row")
-        raise InvalidInstance(f"{path}, column {column.name!r} is of type {str(kind)[:100]}; export it as {wanted}")
-    if text or column.kind == "text" or (column.kind == "whole" and not types.is_integer(kind)):
-        array = pc.utf8_trim_whitespace(array.cast(pa.string()))
+    array = batch.column(column.name) if column.name in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
+    if types.is_struct(array.type) and array.type.get_field_index(column.name.rpartition(".")[2]) >= 0:
+        array = pc.struct_field(array, column.name.rpartition(".")[2])
+    if types.is_nested(array.type) and column.kind == "filled":
+        filled = pc.greater(pc.list_value_length(array), 0) if types.is_list(array.type) else array.is_valid()
+        array = pc.if_else(filled, "filled", "")
+    whole, amount = column.kind == "whole", column.kind == "amount"
+    number = types.is_floating(array.type) or types.is_decimal(array.type)
+    if not (types.is_integer(array.type) and (whole or amount)) and not (number and amount):
+        try:
+            array = pc.utf8_trim_whitespace(array.cast(pa.string()))
+        except pa.ArrowNotImplementedError as error:
+            raise InvalidInstance(
+                f"{file}, column {column.name!r} is of type {str(array.type)[:100]}; export it as "
+                f"{'whole numbers' if whole else 'numbers' if amount else 'text'}"
+            ) from error
         array = pc.if_else(pc.is_in(array, value_set=pa.array(_NOT_GIVEN)), None, array)
-    if column.kind == "text":
-        return np.asarray(pc.fill_null(array, "").to_pylist(), dtype=object)
-    wanted = pa.int64() if column.kind == "whole" else pa.float64()
+    if not (whole or amount):
+        given = np.asarray(pc.fill_null(array, "").to_pylist(), dtype=object)
+        return given if column.kind == "text" else ~np.isin(given.astype(str), ["", "[]", "{}"])
     try:
-        array = array.cast(wanted)
+        array = array.cast(pa.int64() if whole else pa.float64())
     except pa.ArrowInvalid:  # names, structs as text, numbers that cannot be right: each different one once
         encoded = array.cast(pa.string()).dictionary_encode()
         numbers = [_number(cell, column) for cell in encoded.dictionary.to_pylist()]
         if None in numbers:
             bad = numbers.index(None)
-            row = encoded.indices.index(bad).as_py()
-            _refuse(f"{place} {first + row}", column, encoded.dictionary[bad].as_py())
-        array = pa.array(numbers, wanted).take(encoded.indices)
-    if column.kind == "amount":
-        values = np.asarray(array.to_numpy(zero_copy_only=False))
-        good = np.isnan(values) | (values == 0) | ((values >= _SMALLEST) & (values <= _LARGEST))
-    else:
+            _refuse(file, first + encoded.indices.index(bad).as_py(), column, encoded.dictionary[bad].as_py())
+        array = pa.array(numbers, pa.int64() if whole else pa.float64()).take(encoded.indices)
+    if whole:
         values = np.asarray(pc.fill_null(array, _ABSENT))
-        good = (values == _ABSENT) | (values >= 0) & (values < len(column.names)) if column.names else np.array([True])
-    if not good.all():
-        row = int(np.argmin(good))
-        _refuse(f"{place} {first + row}", column, values[row])
+        bad = (values != _ABSENT) & ((values < 0) | (values >= len(column.names))) if column.names else np.array(False)
+    else:
+        values = np.asarray(array.to_numpy(zero_copy_only=False))
+        bad = ~(np.isnan(values) | (values == 0) | ((values >= _SMALLEST) & (values <= _LARGEST)))
+    if bad.any():
+        row = int(np.argmax(bad))
+        _refuse(file, first + row, column, values[row])
     return values
-
-
-def _field(pc: Any, array: Any, column: _Column, place: str) -> Any:
-    inner = column.name.rpartition(".")[2]
-    if "." not in column.name or array.type.get_field_index(inner) < 0:
-        fields = ", ".join(array.type.field(k).name for k in range(array.type.num_fields))[:200]
-        raise InvalidInstance(
-            f"{place.removesuffix(', row')}, column {column.name.partition('.')[0]!r} is nested, of the fields "
-            f"{fields}; give a column {column.name!r}"
-        )
-    return pc.struct_field(array, array.type.get_field_index(inner))
 
 
 def _number(text: str, column: _Column) -> float | None:
@@ -245,13 +217,13 @@ def _number(text: str, column: _Column) -> float | None:
     return value if exact and _ABSENT < value <= _AFTER else None
 
 
-def _refuse(place: str, column: _Column, value: object) -> NoReturn:
+def _refuse(file: Path, row: int, column: _Column, value: object) -> NoReturn:
     text = str(value)
     fix = "give a whole number" if column.kind == "whole" else f"give 0, or a number from {_SMALLEST:g} to {_LARGEST:g}"
     if column.names:
         fix += ", or one of " + ", ".join(column.names)
     shown = repr(text if len(text) <= 40 else text[:37] + "...")
-    raise InvalidInstance(f"{place}, column {column.name!r}: the value is {shown}; {fix}")
+    raise InvalidInstance(f"{file}, row {row}, column {column.name!r}: the value is {shown}; {fix}")
 
 
 # -- the state at a time --------------------------------------------------------------------------------------
@@ -272,7 +244,6 @@ def _state(
     for frame in _frames(path, columns, table):
         frame = frame.rename(columns=dict(zip(amounts, _AMOUNTS, strict=True)))
         frame["rank"] = np.where(frame["type"] < 0, -1, rank[frame["type"].clip(lower=0)])
-
         complete = (frame["rank"] >= 0) & (frame["time"] >= 0) & (frame[key] != _ABSENT).all(axis=1)
         incomplete += int((~complete).sum())
         times = frame["time"][complete & (frame["time"] < _AFTER)]

@@ -182,8 +182,8 @@ def _values(pa: Any, batch: Any, column: _Column, file: Path, first: int) -> NDA
         encoded = array.cast(pa.string()).dictionary_encode()
         numbers = [_number(cell, column) for cell in encoded.dictionary.to_pylist()]
         if None in numbers:
-            bad = numbers.index(None)
-            _refuse(file, first + encoded.indices.index(bad).as_py(), column, encoded.dictionary[bad].as_py())
+            k = numbers.index(None)
+            _refuse(file, first + encoded.indices.index(k).as_py(), column, encoded.dictionary[k].as_py())
         array = pa.array(numbers, pa.int64() if whole else pa.float64()).take(encoded.indices)
     if whole:
         values = np.asarray(pc.fill_null(array, _ABSENT))

@@ -79,7 +79,7 @@ class Part(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, data: Any) -> Any:
-        if data is None or isinstance(data, Mapping):
+        if data is None or isinstance(data, dict):
             return {key: value for key, value in (data or {}).items() if value is not None}
         return data
 

@@ -9,11 +9,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Part, checked, shown, shown_key
-from fairopt.io.kubernetes.placement import Placement, Taint
+from fairopt.io.kubernetes.placement import HARD, Placement, Taint, at
 from fairopt.io.kubernetes.quantities import Quantity
 
 __all__ = ["PODS", "Node", "Pod", "PodSpec", "read_nodes", "read_pods"]
@@ -29,44 +29,37 @@ def _printable(name: str) -> str:
     return name
 
 
+_Name = Annotated[str, AfterValidator(_printable)]
+
+
+class _Object(Part):
+    """A model with fields of nested objects."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _null_is_default(cls, value: Any, info: ValidationInfo) -> Any:
+        field = cls.model_fields[info.field_name or ""]
+        return field.get_default() if value is None and not field.is_required() else value
+
+
 class _Owner(Part):
     kind: str = ""
 
 
-class _Metadata(Part):
-    name: Annotated[str, AfterValidator(_printable)]
-    namespace: Annotated[str, AfterValidator(_printable)] = "default"
-    labels: dict[str, str] = {}
-    annotations: dict[str, Any] = {}
-    ownerReferences: list[_Owner] = []
-
-
-class _NodeSpec(Part):
-    taints: list[Taint] = []
-    unschedulable: bool = False
-
-
-class _NodeStatus(Part):
-    allocatable: _Amounts = {}
-    capacity: _Amounts = {}
-
-
-class Node(Part):
+class Node(_Object):
     """A server."""
 
-    metadata: _Metadata
-    spec: _NodeSpec = _NodeSpec()
-    status: _NodeStatus = _NodeStatus()
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return self.metadata.name
+    name: _Name = at("metadata", "name")
+    labels: dict[str, str] = at("metadata", "labels", default={})
+    taints: list[Taint] = at("spec", "taints", default=[])
+    cordoned: bool = at("spec", "unschedulable", default=False)
+    allocatable: _Amounts = at("status", "allocatable", default={})
+    capacity: _Amounts = at("status", "capacity", default={})
 
     @property
     def has(self) -> dict[str, Fraction]:
         """Base units by resource; without ``allocatable``, Kubernetes itself takes the capacity."""
-        return self.status.allocatable or self.status.capacity
+        return self.allocatable or self.capacity
 
 
 class _Resources(Part):
@@ -98,6 +91,8 @@ class PodSpec(Placement):
     nodeName: str = ""
     topologySpreadConstraints: list[_Spread] = []
     resourceClaims: object = None
+    near: object = at("affinity", "podAffinity", HARD, default=None)
+    far: object = at("affinity", "podAntiAffinity", HARD, default=None)
 
     @cached_property
     def request(self) -> dict[str, Fraction]:
@@ -128,34 +123,33 @@ class PodSpec(Placement):
     def unmodelled(self) -> bool:
         """Whether it has required rules or claims that the instance does not know."""
         spread = any(rule.whenUnsatisfiable == "DoNotSchedule" for rule in self.topologySpreadConstraints)
-        rules = self.affinity.podAffinity.required or self.affinity.podAntiAffinity.required
-        return bool(rules or self.resourceClaims or spread)
+        return bool(self.near or self.far or self.resourceClaims or spread)
 
 
 def _sum(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> dict[str, Fraction]:
     return {name: one.get(name, Fraction(0)) + other.get(name, Fraction(0)) for name in {**one, **other}}
 
 
-class _PodStatus(Part):
-    phase: str = ""
-
-
-class Pod(Part):
+class Pod(_Object):
     """A task; of a finished pod the ``spec`` is not read."""
 
-    metadata: _Metadata
+    short_name: _Name = at("metadata", "name")
+    namespace: _Name = at("metadata", "namespace", default="default")
+    labels: dict[str, str] = at("metadata", "labels", default={})
+    annotations: dict[str, Any] = at("metadata", "annotations", default={})
+    owners: list[_Owner] = at("metadata", "ownerReferences", default=[])
     spec: PodSpec = PodSpec()
-    status: _PodStatus = _PodStatus()
+    phase: str = at("status", "phase", default="")
 
     @property
     def name(self) -> str:
         """Namespace and name, as ``web/nginx-1``."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
+        return f"{self.namespace}/{self.short_name}"
 
     @property
     def finished(self) -> bool:
         """Whether it has run."""
-        return self.status.phase in _FINISHED
+        return self.phase in _FINISHED
 
     @property
     def server(self) -> str | None:
@@ -165,9 +159,8 @@ class Pod(Part):
     @property
     def belongs_to_server(self) -> bool:
         """Whether it is a pod of a DaemonSet or a static pod, which are part of their server."""
-        owners = [owner.kind for owner in self.metadata.ownerReferences]
-        static = "kubernetes.io/config.mirror" in self.metadata.annotations
-        return "DaemonSet" in owners or "Node" in owners or static
+        kinds = {owner.kind for owner in self.owners}
+        return bool(kinds & {"DaemonSet", "Node"}) or "kubernetes.io/config.mirror" in self.annotations
 
     def asks(self, resource: str) -> Fraction:
         """What it takes of a resource."""

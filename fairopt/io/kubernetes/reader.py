@@ -87,7 +87,7 @@ def _arguments(
         "{pod} with required rules on other pods, on topology spread, or with resource claims: these are not modelled",
         *(pod.name for pod in asking if pod.spec.unmodelled),
     )
-    types = [server.metadata.labels.get(_TYPE, "") for server in kept]
+    types = [server.labels.get(_TYPE, "") for server in kept]
     return arguments_of_work(
         [
             Work(owner, tuple(_amount(pod.asks(name), name) for name in names), allowed[pod.spec.key], 1,
@@ -101,12 +101,12 @@ def _arguments(
 
 def _kept_servers(servers: list[Node], notes: Notes) -> list[Node]:
     """Servers that take pods and say what they have."""
-    notes.add("{cordoned server} {was} left out", *(server.name for server in servers if server.spec.unschedulable))
-    usable = [server for server in servers if not server.spec.unschedulable]
+    notes.add("{cordoned server} {was} left out", *(server.name for server in servers if server.cordoned))
+    usable = [server for server in servers if not server.cordoned]
     silent = [server.name for server in usable if not server.has]
     notes.add("{server} without status.allocatable {was} left out", *silent)
     kept = [server for server in usable if server.has]
-    assumed = sum(not server.status.allocatable for server in kept)
+    assumed = sum(not server.allocatable for server in kept)
     notes.add("{server} without status.allocatable: taken to have status.capacity", number=assumed)
     if not kept:
         raise notes.nothing_left("there are no servers to share")
@@ -129,7 +129,7 @@ def _resources(servers: list[Node], pods: list[Pod], asked: Sequence[str] | None
 def _allowed(pods: list[Pod], servers: list[Node]) -> dict[str, NDArray[np.bool_]]:
     """Where pods may run, by the key of their rules: an array of bool of shape (n_servers,) each."""
     return {
-        key: np.array([rules.allows(server.name, server.metadata.labels, server.spec.taints) for server in servers])
+        key: np.array([rules.allows(server.name, server.labels, server.taints) for server in servers])
         for key, rules in {pod.spec.key: pod.spec for pod in pods}.items()
     }
 
@@ -159,12 +159,12 @@ def _capacities(
 def _owners(pods: list[Pod], label: str | None, notes: Notes) -> list[str]:
     """The owner of each pod."""
     if label is None:
-        return [pod.metadata.namespace for pod in pods]
+        return [pod.namespace for pod in pods]
     none = f"(no {label})"
-    owners = [pod.metadata.labels.get(label) or none for pod in pods]
+    owners = [pod.labels.get(label) or none for pod in pods]
     without = owners.count(none)
     if without == len(pods):
-        keys = sorted({key for pod in pods for key in pod.metadata.labels})
+        keys = sorted({key for pod in pods for key in pod.labels})
         fix = nearest(label, keys) if keys else "they have no labels at all: share by namespace"
         raise InvalidInstance(f"none of {counted(len(pods), 'pod')} has a label {label!r}; {fix}")
     what = "{pod} without the label {label}: counted as those of {none}"

@@ -190,7 +190,7 @@ def test_without_rules_everything_fits():
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"tolerations": [{"operator": "Maybe"}]}, r'tolerations\[0\].operator is "Maybe"; give Equal or Exists'),
+        ({"tolerations": [{"operator": "Maybe"}]}, r'tolerations\[0\].operator is "Maybe"; give one of Equal, Exists'),
         ({"tolerations": [{"key": 3}]}, r"tolerations\[0\].key is 3; give text"), ({"tolerations": {}}, "give a list"),
         ({"nodeSelector": ["a"]}, "nodeSelector is a list; give an object"),
         ({"nodeSelector": {"a": True}}, "nodeSelector.a is true; give text"),

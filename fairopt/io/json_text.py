@@ -79,8 +79,10 @@ class Part(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, data: Any) -> Any:
-        if data is None or isinstance(data, dict):
-            return {key: value for key, value in (data or {}).items() if value is not None}
+        if data is None:
+            return {}
+        if isinstance(data, dict) and None in data.values():
+            return {key: value for key, value in data.items() if value is not None}
         return data
 
 

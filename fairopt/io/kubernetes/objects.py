@@ -1,6 +1,6 @@
 """Nodes and pods of Kubernetes: what servers have for pods, and what one pod takes while it runs."""
 
-# ruff: noqa: N815, RUF012 - fields of pydantic models, under the names of Kubernetes
+# ruff: noqa: N815 - fields of pydantic models, under the names of Kubernetes
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Part, checked, shown, shown_key
@@ -38,8 +38,9 @@ class _Object(Part):
     @field_validator("*", mode="before")
     @classmethod
     def _null_is_default(cls, value: Any, info: ValidationInfo) -> Any:
-        field = cls.model_fields[info.field_name or ""]
-        return field.get_default() if value is None and not field.is_required() else value
+        if value is not None or (field := cls.model_fields[info.field_name or ""]).is_required():
+            return value
+        return field.get_default(call_default_factory=True)
 
 
 class _Owner(Part):
@@ -50,11 +51,11 @@ class Node(_Object):
     """A server."""
 
     name: _Name = at("metadata", "name")
-    labels: dict[str, str] = at("metadata", "labels", default={})
-    taints: list[Taint] = at("spec", "taints", default=[])
+    labels: dict[str, str] = at("metadata", "labels", default=dict)
+    taints: list[Taint] = at("spec", "taints", default=list)
     cordoned: bool = at("spec", "unschedulable", default=False)
-    allocatable: _Amounts = at("status", "allocatable", default={})
-    capacity: _Amounts = at("status", "capacity", default={})
+    allocatable: _Amounts = at("status", "allocatable", default=dict)
+    capacity: _Amounts = at("status", "capacity", default=dict)
 
     @property
     def has(self) -> dict[str, Fraction]:
@@ -63,8 +64,8 @@ class Node(_Object):
 
 
 class _Resources(Part):
-    requests: _Amounts = {}
-    limits: _Amounts = {}
+    requests: _Amounts = Field(default_factory=dict)
+    limits: _Amounts = Field(default_factory=dict)
 
     @property
     def asked(self) -> dict[str, Fraction]:
@@ -73,7 +74,7 @@ class _Resources(Part):
 
 
 class _Container(Part):
-    resources: _Resources = _Resources()
+    resources: _Resources = Field(default_factory=_Resources)
     restartPolicy: str = ""
 
 
@@ -84,12 +85,12 @@ class _Spread(Part):
 class PodSpec(Placement):
     """What a pod takes, and where it may run."""
 
-    containers: list[_Container] = []
-    initContainers: list[_Container] = []
-    resources: _Resources = _Resources()
-    overhead: _Amounts = {}
+    containers: list[_Container] = Field(default_factory=list)
+    initContainers: list[_Container] = Field(default_factory=list)
+    resources: _Resources = Field(default_factory=_Resources)
+    overhead: _Amounts = Field(default_factory=dict)
     nodeName: str = ""
-    topologySpreadConstraints: list[_Spread] = []
+    topologySpreadConstraints: list[_Spread] = Field(default_factory=list)
     resourceClaims: object = None
     near: object = at("affinity", "podAffinity", HARD, default=None)
     far: object = at("affinity", "podAntiAffinity", HARD, default=None)
@@ -135,10 +136,10 @@ class Pod(_Object):
 
     short_name: _Name = at("metadata", "name")
     namespace: _Name = at("metadata", "namespace", default="default")
-    labels: dict[str, str] = at("metadata", "labels", default={})
-    annotations: dict[str, Any] = at("metadata", "annotations", default={})
-    owners: list[_Owner] = at("metadata", "ownerReferences", default=[])
-    spec: PodSpec = PodSpec()
+    labels: dict[str, str] = at("metadata", "labels", default=dict)
+    annotations: dict[str, Any] = at("metadata", "annotations", default=dict)
+    owners: list[_Owner] = at("metadata", "ownerReferences", default=list)
+    spec: PodSpec = Field(default_factory=PodSpec)
     phase: str = at("status", "phase", default="")
 
     @property

@@ -1,6 +1,6 @@
 """Where a pod may run: taints against tolerations, node selectors, required node affinity."""
 
-# ruff: noqa: N815, RUF012 - fields of pydantic models, under the names of Kubernetes
+# ruff: noqa: N815 - fields of pydantic models, under the names of Kubernetes
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ _OPERATORS: dict[str, Callable[[str | None, list[str]], bool]] = {
 
 def at(*path: str, default: Any = ...) -> Any:
     """A field of a nested object."""
+    if isinstance(default, type):  # a factory, since a mutable default is copied deeply each time
+        return Field(default_factory=default, validation_alias=AliasPath(*path))
     return Field(default, validation_alias=AliasPath(*path))
 
 
@@ -80,7 +82,7 @@ class _Toleration(Part):
 class _Expression(Part):
     key: str
     operator: Annotated[str, _one_of(*_OPERATORS)]
-    values: Annotated[list[str], Field(validate_default=True)] = []
+    values: list[str] = Field(default_factory=list, validate_default=True)
 
     @field_validator("values")
     @classmethod
@@ -109,8 +111,8 @@ class _OnName(_Expression):
 
 
 class _Term(Part):
-    matchExpressions: list[_Expression] = []
-    matchFields: list[_OnName] = []
+    matchExpressions: list[_Expression] = Field(default_factory=list)
+    matchFields: list[_OnName] = Field(default_factory=list)
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """Whether all expressions hold; a term without any matches no server."""
@@ -121,9 +123,9 @@ class _Term(Part):
 class Placement(Part):
     """The rules in the ``spec`` of a pod; without terms of affinity none is required."""
 
-    nodeSelector: dict[str, str] = {}
+    nodeSelector: dict[str, str] = Field(default_factory=dict)
     terms: list[_Term] | None = at("affinity", "nodeAffinity", HARD, "nodeSelectorTerms", default=None)
-    tolerations: list[_Toleration] = []
+    tolerations: list[_Toleration] = Field(default_factory=list)
 
     @cached_property
     def key(self) -> str:

@@ -1,6 +1,6 @@
 """Nodes and jobs of Slurm: what servers have and whether they may start jobs, and what one task asks for."""
 
-# ruff: noqa: RUF012 - fields of pydantic models
+
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Part, checked, shown, shown_key
@@ -61,8 +61,8 @@ _SHORT_OF_SERVERS = {  # as sinfo writes them in a narrow column
 
 class _ServerState(Part):
     name: Annotated[str, AfterValidator(_printable)]
-    state: States = set()
-    state_flags: States = set()
+    state: States = Field(default_factory=set)
+    state_flags: States = Field(default_factory=set)
 
 
 class SlurmServer(_ServerState):
@@ -74,11 +74,11 @@ class SlurmServer(_ServerState):
     threads: Whole16 = None
     real_memory: Whole = None
     specialized_memory: Whole = None
-    gres: Gres = Amounts()
-    gres_drained: Gres = Amounts()
+    gres: Gres = Field(default_factory=Amounts)
+    gres_drained: Gres = Field(default_factory=Amounts)
     partitions: Words | None = None
-    features: Words = []
-    active_features: Words = []
+    features: Words = Field(default_factory=list)
+    active_features: Words = Field(default_factory=list)
 
     @cached_property
     def generic(self) -> Amounts:
@@ -134,7 +134,7 @@ _HELD = ("JobHeldAdmin", "JobHeldUser")
 
 
 class _JobState(Part):
-    job_state: States = set()
+    job_state: States = Field(default_factory=set)
     hold: object = None
     state_reason: Text = ""
 
@@ -157,23 +157,23 @@ class SlurmJob(_JobState):
     user_name: Owner = ""
     user_id: object = None
     qos: Owner = ""
-    partition: Words = []
+    partition: Words = Field(default_factory=list)
     node_count: Whole = None
     tasks: Whole = None
     array_task_string: ArrayTasks = (0, False)
-    tres_req_str: Tres = Amounts()
+    tres_req_str: Tres = Field(default_factory=Amounts)
     cpus: Whole = None
     minimum_cpus_per_node: Whole16 = None
     memory_per_node: Whole = None
     memory_per_cpu: Whole = None
-    tres_per_node: Requested = Amounts()
-    tres_per_job: Requested = Amounts()
-    tres_per_task: Requested = Amounts()
-    tres_per_socket: Requested = Amounts()
+    tres_per_node: Requested = Field(default_factory=Amounts)
+    tres_per_job: Requested = Field(default_factory=Amounts)
+    tres_per_task: Requested = Field(default_factory=Amounts)
+    tres_per_socket: Requested = Field(default_factory=Amounts)
     sockets_per_node: Whole16 = None
     licenses: Text = ""
-    exclusive: Flags = set()
-    shared: Flags = set()
+    exclusive: Flags = Field(default_factory=set)
+    shared: Flags = Field(default_factory=set)
     features: Text = ""
     required_nodes: Text = ""
     excluded_nodes: Text = ""

@@ -17,10 +17,7 @@ from fairopt.io.tables import Table, short
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = [
-    "ABOUT_DEMANDS", "TableColumns", "arguments_of_tables", "check_tables", "joined", "named", "refuse_name",
-    "tables_of",
-]  # fmt: skip
+__all__ = ["ABOUT_DEMANDS", "TableColumns", "arguments_of_tables", "named", "refuse_name", "tables_of"]
 
 # A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
 TableColumns = dict[str, Any]
@@ -242,17 +239,30 @@ def _by_server(
 # -- and back -----------------------------------------------------------------------------------------------------
 
 
-def tables_of(instance: Instance) -> dict[str, TableColumns]:
+def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumns]:
     """An instance as tables ``users`` and ``servers``, and ``demands`` where they differ by server.
 
-    Columns of defaults (weights of 1, no task limits, ...) are left out; numbers keep their precision.
+    Columns of defaults (weights of 1, no task limits, ...) are left out; numbers keep their precision. Users' servers
+    are lists, or, ``joined``, text with ``|`` between the names; None for everywhere.
     """
     units = instance.units or ("",) * instance.n_resources
     headers = [header_of(name, unit) for name, unit in zip(instance.resources, units, strict=True)]
+    for name, unit, header in zip(instance.resources, units, headers, strict=True):
+        if name in _RESERVED:
+            refuse_name("resource", name, "is the name of a column with another meaning")
+        if _resource_of(header) != (name, unit):
+            refuse_name("resource", name, "ends as a unit does in the header of a table")
+    for kind, names in named(instance):
+        for name in names:
+            if not name or any("\ud800" <= c <= "\udfff" for c in name):
+                refuse_name(kind, name, "is empty or holds lone surrogates")
     by_server = instance.demands.ndim == 3
     rows = (instance.demands != 0) | np.signbit(instance.demands)  # -0.0 is kept too
     present = rows.any(axis=2) if by_server else np.broadcast_to(np.True_, instance.eligible.shape)
-    constrained = _constrained(instance, present)
+    constrained = np.zeros(instance.n_users, dtype=bool)  # users who may not run on some server that has all they need
+    for s, capacities in enumerate(instance.capacities):
+        lacking = (instance.per_server_demands[:, s, capacities == 0] > 0).any(axis=1)
+        constrained |= present[:, s] & ~instance.eligible[:, s] & ~lacking
 
     users: TableColumns = {"user": list(instance.users)}
     servers: TableColumns = {"server": list(instance.servers)}
@@ -261,10 +271,14 @@ def tables_of(instance: Instance) -> dict[str, TableColumns]:
     if np.isfinite(instance.task_limits).any():
         users["task_limit"] = instance.task_limits
     if constrained.any():
-        users["servers"] = [
+        lists = [
             [instance.servers[s] for s in np.flatnonzero(allowed)] if bound else None
             for allowed, bound in zip(instance.eligible, constrained, strict=True)
         ]
+        for name in instance.servers if joined else ():
+            if "|" in name or name != name.strip():
+                refuse_name("server", name, "holds '|', which separates names of servers, or blanks at its ends")
+        users["servers"] = [names and "|".join(names) for names in lists] if joined else lists
     if (instance.counts != 1).any():
         servers["count"] = instance.counts
     if instance.server_types is not None:
@@ -273,48 +287,12 @@ def tables_of(instance: Instance) -> dict[str, TableColumns]:
     if not by_server:
         users |= {header: instance.demands[:, i] for i, header in enumerate(headers)}
         return {"users": users, "servers": servers}
-    j, s = np.nonzero(present)
+    j, r = np.nonzero(present)
     demands: TableColumns = {
-        "user": [instance.users[k] for k in j.tolist()], "server": [instance.servers[k] for k in s.tolist()],
-        **{header: instance.demands[j, s, i] for i, header in enumerate(headers)},
+        "user": [instance.users[k] for k in j.tolist()], "server": [instance.servers[k] for k in r.tolist()],
+        **{header: instance.demands[j, r, i] for i, header in enumerate(headers)},
     }  # fmt: skip
     return {"users": users, "servers": servers, "demands": demands}
-
-
-def _constrained(instance: Instance, present: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Users who may not run on some server that has all they need: the others need no list of servers."""
-    out = np.zeros(instance.n_users, dtype=bool)
-    demands = instance.per_server_demands
-    for s in range(instance.n_servers):
-        lacks = instance.capacities[s] == 0
-        out |= present[:, s] & ~instance.eligible[:, s] & ~(demands[:, s, lacks] > 0).any(axis=1)
-    return out
-
-
-def check_tables(instance: Instance) -> None:
-    """Require names that tables of any kind can hold."""
-    units = instance.units or ("",) * instance.n_resources
-    for name, unit in zip(instance.resources, units, strict=True):
-        if name in _RESERVED:
-            refuse_name("resource", name, "is the name of a column with another meaning")
-        if _resource_of(header_of(name, unit)) != (name, unit):
-            refuse_name("resource", name, "ends as a unit does in the header of a table")
-    for kind, names in named(instance):
-        for name in names:
-            if not name or any("\ud800" <= c <= "\udfff" for c in name):
-                refuse_name(kind, name, "is empty or holds lone surrogates")
-
-
-def joined(tables: dict[str, TableColumns], instance: Instance) -> dict[str, TableColumns]:
-    """Tables with names of servers joined by ``|``, None for everywhere, instead of lists."""
-    cells = tables["users"].get("servers")
-    if cells is None:
-        return tables
-    for name in instance.servers:
-        if "|" in name or name != name.strip():
-            refuse_name("server", name, "holds '|', which separates names of servers, or blanks at its ends")
-    text = [None if names is None else "|".join(names) for names in cells]
-    return {**tables, "users": {**tables["users"], "servers": text}}
 
 
 def named(instance: Instance) -> Iterator[tuple[str, Sequence[str]]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.io.arguments import Arguments
-from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, check_tables, tables_of
+from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, tables_of
 from fairopt.io.tables import Table, check_columns
 
 if TYPE_CHECKING:
@@ -95,7 +95,6 @@ def to_frames(instance: Instance, backend: str = "pandas") -> tuple[Any, ...]:
     if backend not in _BACKENDS:
         raise InvalidInstance(f"backend is {backend!r}; give one of {', '.join(map(repr, _BACKENDS))}")
     tables = tables_of(instance)
-    check_tables(instance)
     make: Any
     try:
         if backend == "pandas":

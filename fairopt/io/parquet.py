@@ -11,7 +11,7 @@ import numpy as np
 
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.io.arguments import Arguments
-from fairopt.io.assemble import ABOUT_DEMANDS, TableColumns, arguments_of_tables, check_tables, joined, tables_of
+from fairopt.io.assemble import ABOUT_DEMANDS, TableColumns, arguments_of_tables, tables_of
 from fairopt.io.frames import table_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import Table
@@ -61,8 +61,7 @@ def _pyarrow(purpose: str) -> tuple[Any, Any]:
 
 def write_parquet(instance: Instance, folder: Path) -> None:
     """Write ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``, in their precision."""
-    tables = joined(tables_of(instance), instance)
-    check_tables(instance)
+    tables = tables_of(instance, joined=True)
     pa, pq = _pyarrow("writing Parquet files")
     arrow = {title: _arrow(pa, columns) for title, columns in tables.items()}
     with replacing([folder / f"{title}.parquet" for title in arrow], folder) as parts:

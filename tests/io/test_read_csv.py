@@ -163,7 +163,7 @@ def test_bad_tables_are_refused_with_file_line_column_value_and_fix(tables, user
 )
 def test_a_folder_without_one_of_the_files_says_which_and_what_is_expected(tmp_path, present, absent):
     (tmp_path / present).write_text("x")
-    with pytest.raises(InvalidInstance, match=f"has no file {absent}; give a folder with users.csv and servers.csv"):
+    with pytest.raises(InvalidInstance, match=rf"no (file )?{absent}.*; give a folder with users.csv and servers.csv"):
         read(tmp_path)
 
 
@@ -180,7 +180,7 @@ def test_one_of_the_two_files_alone_points_to_the_folder(tables):
 
 def test_another_kind_of_file_is_refused(tmp_path):
     (tmp_path / "cluster.xlsx").write_text("x")
-    with pytest.raises(InvalidInstance, match="no kind of file that can be read; give a folder"):
+    with pytest.raises(InvalidInstance, match="not a kind of file that can be read; give a folder"):
         read(tmp_path / "cluster.xlsx")
 
 

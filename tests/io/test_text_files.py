@@ -148,14 +148,14 @@ def test_a_pipe_or_a_device_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "x.json")
     (tmp_path / "y.json").symlink_to(os.devnull)
     for name in ("x.json", "y.json"):
-        with pytest.raises(InvalidInstance, match="is there and no file that may be replaced"):
+        with pytest.raises(InvalidInstance, match="is there and is not a file that may be replaced"):
             fo.datasets.write(DEMO, tmp_path / name)
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 
 @pytest.mark.parametrize(
     ("place", "words"),
-    [("no/x.json", "No such file or directory"), ("file/x.yaml", "Not a directory"), ("file", "is no folder"),
+    [("no/x.json", "No such file or directory"), ("file/x.yaml", "Not a directory"), ("file", "is not a folder"),
      ("file/out", "Not a directory")],
 )  # fmt: skip
 def test_where_nothing_can_be_written_is_said(tmp_path, place, words):

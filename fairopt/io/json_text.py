@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import is_path, read_text
 
-__all__ = ["Document", "Part", "checked", "document_of", "place_of", "read_json_text", "shown", "shown_key"]
+__all__ = ["Document", "Name", "Part", "checked", "document_of", "place_of", "read_json_text", "shown", "shown_key"]
 
 Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or the data parsed from one
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -85,6 +85,14 @@ class Part(BaseModel):
             return {key: value for key, value in data.items() if value is not None}
         return data
 
+
+def _printable(name: str) -> str:
+    if not name.strip() or not name.isprintable():
+        raise InvalidInstance("give a name of printable characters")
+    return name.strip()
+
+
+Name = Annotated[str, AfterValidator(_printable)]
 
 _FIXES = {
     "float_type": "give a number", "int_type": "give a whole number", "int_from_float": "give a whole number",

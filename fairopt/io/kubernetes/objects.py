@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Part, checked, shown, shown_key
+from fairopt.io.json_text import Name, Part, checked, shown, shown_key
 from fairopt.io.kubernetes.placement import HARD, Placement, Taint, at
 from fairopt.io.kubernetes.quantities import Quantity
 
@@ -21,15 +21,6 @@ __all__ = ["PODS", "Node", "Pod", "PodSpec", "read_nodes", "read_pods"]
 PODS = "pods"  # the resource of which each pod takes 1
 _FINISHED = ("Succeeded", "Failed")
 _Amounts = dict[str, Quantity]
-
-
-def _printable(name: str) -> str:
-    if not name.strip() or not name.isprintable():
-        raise InvalidInstance("give a name of printable characters")
-    return name
-
-
-_Name = Annotated[str, AfterValidator(_printable)]
 
 
 class _Object(Part):
@@ -50,7 +41,7 @@ class _Owner(Part):
 class Node(_Object):
     """A server."""
 
-    name: _Name = at("metadata", "name")
+    name: Name = at("metadata", "name")
     labels: dict[str, str] = at("metadata", "labels", default=dict)
     taints: list[Taint] = at("spec", "taints", default=list)
     cordoned: bool = at("spec", "unschedulable", default=False)
@@ -134,8 +125,8 @@ def _sum(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> dict[str
 class Pod(_Object):
     """A task; of a finished pod the ``spec`` is not read."""
 
-    short_name: _Name = at("metadata", "name")
-    namespace: _Name = at("metadata", "namespace", default="default")
+    short_name: Name = at("metadata", "name")
+    namespace: Name = at("metadata", "namespace", default="default")
     labels: dict[str, str] = at("metadata", "labels", default=dict)
     annotations: dict[str, Any] = at("metadata", "annotations", default=dict)
     owners: list[_Owner] = at("metadata", "ownerReferences", default=list)

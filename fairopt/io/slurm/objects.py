@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Part, checked, shown, shown_key
+from fairopt.io.json_text import Name, Part, checked, shown, shown_key
 from fairopt.io.notes import Notes
 from fairopt.io.slurm.fields import (
     Amounts,
@@ -29,15 +29,6 @@ from fairopt.io.slurm.fields import (
 )
 
 __all__ = ["SlurmJob", "SlurmServer", "read_jobs", "read_servers"]
-
-
-def _printable(name: str) -> str:
-    if not name.strip() or not name.isprintable():
-        raise InvalidInstance("give a name of printable characters")
-    return name.strip()
-
-
-Owner = Annotated[Text, AfterValidator(lambda name: name and _printable(name))]
 
 
 # -- servers --------------------------------------------------------------------------------------------------
@@ -60,7 +51,7 @@ _SHORT_OF_SERVERS = {  # as sinfo writes them in a narrow column
 
 
 class _ServerState(Part):
-    name: Annotated[str, AfterValidator(_printable)]
+    name: Name
     state: States = Field(default_factory=set)
     state_flags: States = Field(default_factory=set)
 
@@ -153,10 +144,10 @@ class _JobState(Part):
 class SlurmJob(_JobState):
     """A job, or what is left of an array of jobs: equal tasks, one on each server that it takes."""
 
-    account: Owner = ""
-    user_name: Owner = ""
+    account: Text = ""
+    user_name: Text = ""
     user_id: object = None
-    qos: Owner = ""
+    qos: Text = ""
     partition: Words = Field(default_factory=list)
     node_count: Whole = None
     tasks: Whole = None
@@ -231,11 +222,10 @@ class SlurmJob(_JobState):
 
     def owner(self, users: str) -> str:
         """The account, user, first partition or quality of service, ``""`` if there is none."""
-        if users == "partition":
-            return next(iter(self.partition), "")
-        if users == "user" and not self.user_name and isinstance(self.user_id, int):
-            return str(self.user_id)
-        return {"account": self.account, "user": self.user_name, "qos": self.qos}[users]
+        number = str(self.user_id) if isinstance(self.user_id, int) else ""
+        first = next(iter(self.partition), "")
+        owners = {"account": self.account, "user": self.user_name or number, "partition": first, "qos": self.qos}
+        return owners[users]
 
 
 def read_jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple[str, SlurmJob]]:

@@ -42,10 +42,9 @@ def read_slurm(
         owners = [_owner(job, users, notes, name) for name, job in found]
     _remark_large(servers, found, notes)
     keys = _resources(servers, [job for _, job in found])
-    places = _Places(servers)
     work = [
-        Work(owner, _amounts(keys, job), places.of(job, name, notes), job.count, name)
-        for owner, (name, job) in zip(owners, found, strict=True)
+        Work(owner, _amounts(keys, job), allowed, job.count, name)
+        for owner, (name, job), allowed in zip(owners, found, _places(servers, found, notes), strict=True)
     ]
     with about(nodes_name, jobs_name):
         values = arguments_of_work(
@@ -98,11 +97,12 @@ def _remark_large(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], 
 
 def _owner(job: SlurmJob, users: str, notes: Notes, name: str) -> str:
     owner = job.owner(users)
+    if not owner.isprintable():
+        raise InvalidInstance(f"the {users} of job {name} is {shown(owner)}; give a name of printable characters")
     if not owner:
-        none, kind = f"no {users}", f"a{'n' * (users == 'account')} {users}"
-        notes.add("{job} without {kind} {counts} as those of {none}", name, kind=kind, none=repr(none))
-        return none
-    return owner
+        kind = f"a{'n' * (users == 'account')} {users}"
+        notes.add("{job} without {kind} {counts} as those of {none}", name, kind=kind, none=repr(f"no {users}"))
+    return owner or f"no {users}"
 
 
 _Key = tuple[str, str]  # ("cpu", ""), ("gpu", "") of any type, or ("gpu", "a100"); generic ones after "gres/"
@@ -137,38 +137,35 @@ def _label(key: _Key) -> str:
     return (key[0] if name in ("cpu", "memory") else name) + (f":{key[1]}" if key[1] else "")
 
 
-class _Places:
-    """Where jobs may run, each combination of partitions, constraint and lists worked out once."""
-
-    def __init__(self, servers: list[SlurmServer]) -> None:
-        self.servers = servers
-        self.known: dict[Any, tuple[NDArray[np.bool_], bool]] = {}
-
-    def of(self, job: SlurmJob, name: str, notes: Notes) -> NDArray[np.bool_]:
-        """Servers that a job may use; a constraint that is not understood leaves them all."""
-        required = job.placement[2]
-        key = (*job.placement, min(job.servers, len(self.servers) + 1) if required else 0)
-        if key not in self.known:
-            self.known[key] = self._allowed(job)
-        allowed, understood = self.known[key]
+def _places(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes: Notes) -> list[NDArray[np.bool_]]:
+    """Servers that each job may use; a constraint that is not understood leaves them all."""
+    known: dict[Any, tuple[NDArray[np.bool_], bool]] = {}
+    out = []
+    for name, job in jobs:
+        key = (*job.placement, min(job.servers, len(servers) + 1) if job.required_nodes else 0)
+        if key not in known:
+            known[key] = _allowed(job, servers)
+        allowed, understood = known[key]
         if not understood:
             what = "{job} with a constraint or list of servers that is not modelled may run more widely"
             notes.add(what, name)
-        return allowed
+        out.append(allowed)
+    return out
 
-    def _allowed(self, job: SlurmJob) -> tuple[NDArray[np.bool_], bool]:
-        partitions, constraint, required, excluded = job.placement
-        meets = satisfies(constraint) if constraint else lambda features: True
-        wanted = hosts(required) if required else None
-        avoided = hosts(excluded) if excluded else frozenset[str]()
-        if wanted is not None and len(wanted) < job.servers:  # the others may be anywhere
-            wanted = None
-        understood = meets is not None and avoided is not None and (wanted is not None or not required)
-        allowed = np.array([
-            (server.partitions is None or not partitions or not set(partitions).isdisjoint(server.partitions))
-            and (meets is None or meets(frozenset(server.active_features or server.features)))
-            and (wanted is None or server.name in wanted)
-            and (avoided is None or server.name not in avoided)
-            for server in self.servers
-        ], dtype=np.bool_)  # fmt: skip
-        return allowed, understood
+
+def _allowed(job: SlurmJob, servers: list[SlurmServer]) -> tuple[NDArray[np.bool_], bool]:
+    """Servers that a job may use, and whether all its rules were understood."""
+    meets = satisfies(job.features) if job.features else lambda features: True
+    wanted = hosts(job.required_nodes) if job.required_nodes else None
+    avoided = hosts(job.excluded_nodes) if job.excluded_nodes else frozenset[str]()
+    if wanted is not None and len(wanted) < job.servers:  # the others may be anywhere
+        wanted = None
+    allowed = [
+        (server.partitions is None or not job.partition or not set(job.partition).isdisjoint(server.partitions))
+        and (meets is None or meets(frozenset(server.active_features or server.features)))
+        and (wanted is None or server.name in wanted)
+        and (avoided is None or server.name not in avoided)
+        for server in servers
+    ]
+    understood = meets is not None and avoided is not None and (wanted is not None or not job.required_nodes)
+    return np.array(allowed, dtype=np.bool_), understood

@@ -419,7 +419,7 @@ def test_errors_name_file_place_value_and_fix(tmp_path):
         ({"node_count": True}, "jobs[0] (job 7).node_count is true"),
         ({"tres_req_str": "", "cpus": number(float("nan"))}, "jobs[0] (job 7).cpus is an object; give a whole"),
         ({"array_task_string": "5-1"}, 'jobs[0] (job 7).array_task_string is "5-1"; give ranges'),
-        ({"account": "a\nb"}, "jobs[0] (job 7).account"),
+        ({"account": "a\nb"}, 'jobs: the account of job 7 is "a\\nb"; give a name'),
         ({"account": ["a", 1]}, "jobs[0] (job 7).account is a list; give text"),
     ],
 )

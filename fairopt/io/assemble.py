@@ -34,19 +34,18 @@ _AMOUNT = "give a finite number >= 0"
 
 def arguments_of_tables(users: Table, servers: Table, demands: Table | None = None) -> Arguments:
     """The instance in two or three tables, which `fairopt.datasets.read` describes."""
-    headers = [column for column in servers.columns if column not in _ABOUT_SERVERS]
-    if not headers:
-        raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
-    resources, units = _resources_and_units(servers.path, headers)
-    _check_same_resources(users if demands is None else demands, servers, headers, demands is not None)
-    if demands is not None:
-        _check_no_resources(users, demands)
+    headers, resources, units = _resources(users, servers, demands)
     server_labels = servers.labels("server")
     if not server_labels:
         raise InvalidInstance(f"{servers.path} has a header only; add a line for at least one server")
     user_labels = users.labels("user")
-    _check_size(users, servers, 1 if demands is None else len(headers))
-    weights = counts = limits = None
+    entries = len(users) * len(servers) * (1 if demands is None else len(headers))
+    if entries > _MOST_ENTRIES and (demands is not None or "servers" in users.columns):
+        raise InvalidInstance(
+            f"{users.path} and {servers.path}: {len(users):,} users on {len(servers):,} servers are too many to say "
+            "who may run where; give identical servers one row with a count"
+        )
+    weights = counts = limits = types = None
     if "weight" in users.columns:
         weights = users.numbers("weight", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True)
     if "task_limit" in users.columns:
@@ -54,6 +53,10 @@ def arguments_of_tables(users: Table, servers: Table, demands: Table | None = No
         limits = users.numbers("task_limit", fix, blank=np.inf, infinite=True)
     if "count" in servers.columns:
         counts = servers.numbers("count", "give a whole number >= 1", blank=1.0, positive=True, whole=True)
+    if "type" in servers.columns:
+        types = servers.texts("type")
+        if "" in types:
+            servers.refuse(types.index(""), "type", "the type is empty; give every server one, or remove the column")
     notes = [] if len(users) else [f"there are no users: {users.path} has no rows"]
     eligible = _eligibility(users, servers.path, server_labels, notes)
     if demands is None:
@@ -64,18 +67,14 @@ def arguments_of_tables(users: Table, servers: Table, demands: Table | None = No
         amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers), notes)
     values = dict(
         demands=amounts, capacities=_matrix(servers, headers), weights=weights, task_limits=limits, counts=counts,
-        eligible=eligible, users=user_labels, resources=resources, servers=server_labels,
-        server_types=_types(servers), units=units, notes=notes,
+        eligible=eligible, users=user_labels, resources=resources, servers=server_labels, server_types=types,
+        units=units, notes=notes,
     )  # fmt: skip
     return Arguments(values, (users.path, servers.path))
 
 
-def header_of(resource: str, unit: str) -> str:
-    """The column of a resource."""
-    return f"{resource} [{unit}]" if unit else resource
-
-
 def _resource_of(header: str) -> tuple[str, str]:
+    """The resource and the unit in a header."""
     found = _WITH_UNIT.fullmatch(header)
     return (found[1], found[2]) if found else (header, "")
 
@@ -86,31 +85,28 @@ def _bare(header: str) -> str:
     return found[1] if found else header
 
 
-def _resources_and_units(path: str, headers: list[str]) -> tuple[list[str], list[str]]:
-    pairs = [_resource_of(header) for header in headers]
+def _resources(users: Table, servers: Table, demands: Table | None) -> tuple[list[str], list[str], list[str]]:
+    """Headers, names and units of the resources, which are the same in the tables of servers and of demands."""
+    headers = [column for column in servers.columns if column not in _ABOUT_SERVERS]
+    if not headers:
+        raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
     first: dict[str, str] = {}
-    for header, (name, unit) in zip(headers, pairs, strict=True):
+    for header in headers:
+        name, unit = _resource_of(header)
+        place = f"{servers.path}, column {header!r}"
         if header != name and (not unit or unit != unit.strip() or not unit.isprintable()):
-            raise InvalidInstance(f"{path}, column {header!r}: the unit is {unit!r}; write it as 'memory [GiB]'")
+            raise InvalidInstance(f"{place}: the unit is {unit!r}; write it as 'memory [GiB]'")
         if name in _RESERVED:
-            raise InvalidInstance(
-                f"{path}, column {header!r}: {name!r} has another meaning and is not a resource; give it another name"
-            )
-        if name in first:
-            raise InvalidInstance(
-                f"{path}: the columns {first[name]!r} and {header!r} are the same resource {name!r}; keep one"
-            )
-        first[name] = header
-    return [name for name, _ in pairs], [unit for _, unit in pairs]
-
-
-def _check_same_resources(demanding: Table, servers: Table, headers: list[str], by_server: bool) -> None:
-    about = ABOUT_DEMANDS if by_server else _ABOUT_USERS
+            raise InvalidInstance(f"{place}: {name!r} has another meaning and is not a resource; give it another name")
+        other = first.setdefault(name, header)
+        if other != header:
+            both = f"the columns {other!r} and {header!r} are the same resource {name!r}"
+            raise InvalidInstance(f"{servers.path}: {both}; keep one")
+    demanding, about = (users, _ABOUT_USERS) if demands is None else (demands, ABOUT_DEMANDS)
     theirs = [column for column in demanding.columns if column not in about]
     for header in headers:
-        if header not in demanding.columns:
-            name = _bare(header)
-            twin = next((column for column in theirs if _bare(column) == name), None)
+        if header not in theirs:
+            twin = next((column for column in theirs if _bare(column) == _bare(header)), None)
             if twin is not None:
                 raise InvalidInstance(
                     f"{demanding.path} has the column {twin!r} where {servers.path} has {header!r}; nothing is "
@@ -123,27 +119,16 @@ def _check_same_resources(demanding: Table, servers: Table, headers: list[str], 
     known = [*headers, *about]
     for column in theirs:
         if column not in known:
-            raise InvalidInstance(
-                f"{demanding.path}: the column {column!r} is not a resource of {servers.path}; {nearest(column, known)}"
-            )
-
-
-def _check_no_resources(users: Table, demands: Table) -> None:
+            problem = f"the column {column!r} is not a resource of {servers.path}; {nearest(column, known)}"
+            raise InvalidInstance(f"{demanding.path}: {problem}")
     for column in users.columns:
-        if column not in _ABOUT_USERS:
+        if demands is not None and column not in _ABOUT_USERS:
             raise InvalidInstance(
-                f"{users.path}: the column {column!r} is neither of {', '.join(_ABOUT_USERS)}; what users demand "
-                f"stands in {demands.path}, so remove one of the two"
+                f"{users.path}: the column {column!r} is neither of {', '.join(_ABOUT_USERS)}; demands of users "
+                f"stand in {demands.path}, so remove one of the two"
             )
-
-
-def _check_size(users: Table, servers: Table, n_resources: int) -> None:
-    entries = len(users) * len(servers) * n_resources
-    if entries > _MOST_ENTRIES and (n_resources > 1 or "servers" in users.columns):
-        raise InvalidInstance(
-            f"{users.path} and {servers.path}: {len(users):,} users on {len(servers):,} servers are too many to say "
-            "who may run where; give identical servers one row with a count"
-        )
+    pairs = [_resource_of(header) for header in headers]
+    return headers, [name for name, _ in pairs], [unit for _, unit in pairs]
 
 
 def _matrix(table: Table, headers: list[str]) -> NDArray[np.floating[Any]]:
@@ -153,16 +138,6 @@ def _matrix(table: Table, headers: list[str]) -> NDArray[np.floating[Any]]:
 def _refuse_nothing(table: Table, row: int, what: str) -> NoReturn:
     fix = "give it a positive demand or remove the line"
     table.refuse(row, "user", f"{what}, so its tasks would be unlimited; {fix}")
-
-
-def _types(servers: Table) -> list[str] | None:
-    if "type" not in servers.columns:
-        return None
-    types = servers.texts("type")
-    for row, name in enumerate(types):
-        if not name:
-            servers.refuse(row, "type", "the type is empty; give every server one, or remove the column")
-    return types
 
 
 def _eligibility(users: Table, servers_path: str, labels: list[str], notes: list[str]) -> NDArray[np.bool_] | None:
@@ -246,7 +221,7 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     are lists, or, ``joined``, text with ``|`` between the names; None for everywhere.
     """
     units = instance.units or ("",) * instance.n_resources
-    headers = [header_of(name, unit) for name, unit in zip(instance.resources, units, strict=True)]
+    headers = [f"{name} [{unit}]" if unit else name for name, unit in zip(instance.resources, units, strict=True)]
     for name, unit, header in zip(instance.resources, units, headers, strict=True):
         if name in _RESERVED:
             refuse_name("resource", name, "is the name of a column with another meaning")
@@ -263,6 +238,9 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     for s, capacities in enumerate(instance.capacities):
         lacking = (instance.per_server_demands[:, s, capacities == 0] > 0).any(axis=1)
         constrained |= present[:, s] & ~instance.eligible[:, s] & ~lacking
+    if constrained.any() and not by_server:  # lists name each server that they can, so that a reader notes new ones
+        unnamed = ~instance.eligible[constrained].any(axis=0)
+        constrained |= instance.eligible[:, unnamed].any(axis=1) & ~instance.eligible.all(axis=1)
 
     users: TableColumns = {"user": list(instance.users)}
     servers: TableColumns = {"server": list(instance.servers)}

@@ -48,12 +48,12 @@ def _object_or_list(value: Any) -> str:
 
 
 class _File(BaseModel):
-    """An instance of fair resource allocation: what one task of each user takes, and what each server has."""
+    """An instance of fair resource allocation: demands of one task of each user, and capacities of servers."""
 
     model_config = ConfigDict(strict=True, extra="forbid", use_attribute_docstrings=True)
 
     schema_: Annotated[str | None, Field(alias="$schema")] = None
-    """Where editors find this schema; not read."""
+    """The place of this schema, for editors; not read."""
     demands: Annotated[
         Annotated[_Rows[_Rows[_Amount]], Tag("<2>")] | Annotated[_Rows[_Rows[_Rows[_Amount]]], Tag("<3>")],
         Discriminator(_two_or_three),
@@ -70,12 +70,12 @@ class _File(BaseModel):
     servers: _Rows[str] | None = None
     """Labels of the servers."""
     server_types: _Rows[str] | None = None
-    """What kind of server each row of capacities is, as the model of its GPUs, for reports by type."""
+    """The type of server of each row of capacities, as the model of its GPUs, for reports by type."""
     units: Annotated[
         Annotated[_Rows[str] | None, Tag("<list>")] | Annotated[dict[str, str], Tag("<object>")],
         Discriminator(_object_or_list),
     ] = None
-    """What each resource is counted in, as GiB: a list by resource, or an object by resource's label."""
+    """The unit of each resource, as GiB: a list by resource, or an object by resource's label."""
     weights: Annotated[
         Annotated[_Weight | None, Tag("<one>")]
         | Annotated[_Rows[_Weight], Tag("<list>")]
@@ -89,12 +89,12 @@ class _File(BaseModel):
         | Annotated[dict[str, _Amount | None], Tag("<object>")],
         Discriminator(_kind),
     ] = None
-    """At most so many tasks, null for no limit: one number for all, a list by user, or an object by user's label."""
+    """The most tasks of a user, null for no limit: one number for all, a list by user, or an object by user's label."""
     eligible: Annotated[
         Annotated[_Rows[_Rows[bool]] | None, Tag("<list>")] | Annotated[dict[str, _Rows[str]], Tag("<object>")],
         Discriminator(_object_or_list),
     ] = None
-    """Who may run where: users x servers, or an object of lists of servers' labels by user's label."""
+    """Which servers users may run on: users x servers, or an object of lists of servers' labels by user's label."""
     counts: _Rows[_Count] | None = None
     """How many identical servers each row of capacities stands for. Default 1."""
 
@@ -114,7 +114,7 @@ def schema() -> dict[str, Any]:
     ['demands', 'capacities']
     """
 
-    def plain(node: Any) -> Any:  # an empty list fits several branches, which oneOf would refuse; titles say nothing
+    def plain(node: Any) -> Any:  # without titles; an empty list fits several branches, which oneOf would refuse
         if isinstance(node, dict):
             kept = {key: value for key, value in node.items() if key != "title"}
             return {("anyOf" if key == "oneOf" else key): plain(value) for key, value in kept.items()}

@@ -58,11 +58,11 @@ class Table:
 
     def texts(self, column: str) -> list[str]:
         """A column of text, of whole numbers as text, and of ``""`` where nothing is given."""
-        out = ["" if cell is None else str(cell) for cell in self.cells(column)]
-        for row, cell in enumerate(self.cells(column) if self.lines is None else ()):
+        cells = self.cells(column)
+        for row, cell in enumerate(cells if self.lines is None else ()):
             if not (cell is None or isinstance(cell, (str, int, np.integer))) or isinstance(cell, bool):
                 self.refuse(row, column, f"{_shown(cell)} is not a name; give text or whole numbers")
-        return out
+        return ["" if cell is None else str(cell) for cell in cells]
 
     def labels(self, column: str) -> list[str]:
         """A column of names: none empty, none twice."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_clusterdata"]
 
-_ABSENT, _AFTER = -(2**63), 2**63 - 1  # a whole number that is not given; the time of what happened after the trace
+_ABSENT, _AFTER = -(2**63), 2**63 - 1  # a whole number that is not given; the time of all events after the trace
 _ROWS = 1 << 18  # rows that are sorted at once
 _EXACT = 2**53  # whole numbers beyond it lose digits when written as floats
 _SMALLEST, _LARGEST = 1e-12, 1e12  # amounts are normalised to the largest server, so that 1 is large and 1e-6 small
@@ -68,8 +68,8 @@ _EVENTS = {
     "UPDATE_PENDING": 9, "UPDATE_RUNNING": 10,
 }  # fmt: skip
 _OVER = [_EVENTS[name] for name in ("EVICT", "FAIL", "FINISH", "KILL", "LOST")]
-# Which of two events of one instance at one time came last: what was evicted or failed is submitted again, what has
-# finished or was killed is not. Exports are in no order, so that the order of rows must make no difference.
+# Which of two events of one instance at one time came last: an evicted or failed one is submitted again, a finished or
+# killed one is not. Exports are not in order, so the order of rows must make no difference.
 _RANK = np.array([1, 2, 3, 4, 0, 0, 7, 7, 7, 5, 6])
 _SERVER_EVENTS = {"EVENT_TYPE_UNKNOWN": 0, "ADD": 1, "REMOVE": 2, "UPDATE": 3}
 _SERVER_RANK = np.array([-1, 2, 1, 3])  # a server that is removed and added at one time was restarted; -1 never counts
@@ -230,15 +230,16 @@ def _refuse(file: Path, row: int, column: _Column, value: object) -> NoReturn:
 
 
 def _state(
-    path: _Path, columns: Sequence[_Column], table: str, key: list[str], rank: NDArray[Any], amounts: list[str],
-    at: int | None, hint: str, notes: Notes,
+    path: _Path, columns: Sequence[_Column], table: str, key: list[str], rank: NDArray[Any], at: int | None, hint: str,
+    notes: Notes,
 ) -> pd.DataFrame:  # fmt: skip
-    """The last event of each thing up to a time (None: all but what happened after the trace), from rows in any order.
+    """The last event of each thing up to a time (None: all but those after the trace), from rows in any order.
 
-    ``rank`` says by type which of two events of the same time came last. ``amounts`` are the columns of cores and
-    memory: each is that of the last event that has it, NaN if none has.
+    ``rank`` says by type which of two events of the same time came last. Cores and memory are each that of the last
+    event that has it, NaN if none has.
     """
     _, pd = _libraries()
+    amounts = [column.name for column in columns if column.kind == "amount"]
     incomplete, first, last = 0, _AFTER, -1
     state, waiting, rows = pd.DataFrame(), [], 0
     for frame in _frames(path, columns, table):
@@ -268,10 +269,7 @@ def _state(
 
 
 def _needed(events: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """Events by key, time and rank: the last of each thing, and the last with each amount.
-
-    Other columns decide last, so that the order in which rows come never does.
-    """
+    """Of each thing the last event and the last with each amount, in order; rows may come in any order."""
     names = [*key, "time", "rank"]
     order = np.lexsort([events[name] for name in reversed(names)])
     if events.duplicated(names).any():
@@ -323,8 +321,8 @@ def read_clusterdata(
 def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[pd.DataFrame, int]:
     """Instances that count at a time, and that time."""
     state = _state(
-        path, _INSTANCES, "InstanceEvent", ["collection_id", "instance_index"], _RANK,
-        ["resource_request.cpus", "resource_request.memory"], at, "another part of the trace", notes,
+        path, _INSTANCES, "InstanceEvent", ["collection_id", "instance_index"], _RANK, at, "another part of the trace",
+        notes,
     )  # fmt: skip
     until = int(state["time"].max()) if at is None else int(at)
     state = state[~state["type"].isin(_OVER)]
@@ -340,10 +338,8 @@ def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[pd.DataFrame,
 
 def _servers(path: _Path, until: int, notes: Notes) -> pd.DataFrame:
     """The servers at a time."""
-    state = _state(
-        path, _SERVERS, "MachineEvent", ["machine_id"], _SERVER_RANK, ["capacity.cpus", "capacity.memory"], until,
-        "the rows from time 0 on", notes,
-    )  # fmt: skip
+    hint = "the rows from time 0 on"
+    state = _state(path, _SERVERS, "MachineEvent", ["machine_id"], _SERVER_RANK, until, hint, notes)
     state = state[state["type"] != _SERVER_EVENTS["REMOVE"]]
     unknown = state[_AMOUNTS].isna().all(axis=1)
     _note(state, unknown, "{server} without any capacity {was} left out", notes)

@@ -14,7 +14,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
 
 __all__ = [
-    "Amounts", "ArrayTasks", "Flags", "Gres", "Requested", "States", "Text", "Tres", "Whole", "Whole16", "Words",
+    "Amounts", "ArrayTasks", "Flags", "Gres", "Key", "Requested", "States", "Text", "Tres", "Whole", "Whole16", "Words",
     "array_tasks",
 ]  # fmt: skip
 
@@ -23,6 +23,7 @@ _UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE}
 _NOTHING = {"", "(null)", "N/A", "NA", "n/a", "None"}  # how versions write that there is no value
 _DIGITS = re.compile("[0-9]{1,30}")
 _AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPEkmgtpe]?)")
+Key = tuple[str, str]  # ("cpu", ""), ("gres/gpu", "") of any type, or ("gres/gpu", "a100")
 _NOT_GENERIC = {"cpu", "mem", "node", "billing", "energy", "vmem", "pages"}
 
 
@@ -99,6 +100,12 @@ class Amounts:
     total: dict[str, Fraction] = field(default_factory=dict)
     typed: dict[tuple[str, str], Fraction] = field(default_factory=dict)
     plain: dict[str, Fraction] = field(default_factory=dict)
+
+    def with_plain(self, plain: dict[str, Fraction]) -> dict[Key, Fraction]:
+        """All amounts by key, with some plain ones."""
+        found = {(name, ""): amount for name, amount in plain.items()}
+        found |= {(f"gres/{name}", ""): amount for name, amount in self.total.items()}
+        return found | {(f"gres/{name}", kind): amount for (name, kind), amount in self.typed.items()}
 
     def add(self, name: str, amount: Fraction) -> None:
         """Add an amount of ``gpu`` or ``gpu:a100``."""

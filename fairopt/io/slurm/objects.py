@@ -19,6 +19,7 @@ from fairopt.io.slurm.fields import (
     ArrayTasks,
     Flags,
     Gres,
+    Key,
     Requested,
     States,
     Text,
@@ -79,12 +80,12 @@ class SlurmServer(_ServerState):
         return Amounts(total, {k: max(Fraction(0), n - drained.typed.get(k, 0)) for k, n in has.typed.items()})
 
     @cached_property
-    def plain(self) -> dict[str, Fraction]:
-        """Cores and GiB of memory that are not set aside."""
+    def amounts(self) -> dict[Key, Fraction]:
+        """Cores and GiB of memory that are not set aside, and generic resources."""
         cpus, special = self.cpus or 0, (self.specialized_cores or 0) * max(1, self.threads or 0)
         cpus = min(cpus, self.effective_cpus or max(0, cpus - special))
         memory = max(0, (self.real_memory or 0) - (self.specialized_memory or 0))
-        return {"cpu": Fraction(cpus), "memory": Fraction(memory, 1024)}
+        return self.generic.with_plain({"cpu": Fraction(cpus), "memory": Fraction(memory, 1024)})
 
 
 def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmServer]:
@@ -185,13 +186,13 @@ class SlurmJob(_JobState):
         return tuple(sorted(set(self.partition))), self.features, self.required_nodes, self.excluded_nodes
 
     @cached_property
-    def plain(self) -> dict[str, Fraction]:
-        """Cores and GiB of one task: of ``tres_req_str``, which is about the whole job, or of the first given field."""
+    def amounts(self) -> dict[Key, Fraction]:
+        """Amounts of one task: cores and GiB of ``tres_req_str``, which is about the whole job, or of the first field."""
         asked = self.tres_req_str.plain
         cpu = (asked.get("cpu") or Fraction(self.cpus or 0)) / self.servers or Fraction(self.minimum_cpus_per_node or 0)
         memory = asked.get("mem", Fraction(0)) / self.servers or Fraction(self.memory_per_node or 0)
         memory = memory or (self.memory_per_cpu or 0) * cpu
-        return {"cpu": cpu, "memory": memory / 1024}
+        return self.generic.with_plain({"cpu": cpu, "memory": memory / 1024})
 
     @cached_property
     def generic(self) -> Amounts:
@@ -217,7 +218,7 @@ class SlurmJob(_JobState):
             yield "{job} that {requests} licences {counts} without them"
         if "TRUE" in self.exclusive or "NONE" in self.shared:
             yield "{job} that {takes} whole servers {counts} with what they request only"
-        if not self.plain["memory"] and ("mem" in self.tres_req_str.plain or self.memory_per_node == 0):
+        if not self.amounts["memory", ""] and ("mem" in self.tres_req_str.plain or self.memory_per_node == 0):
             yield "{job} that {asks} for all the memory of a server, as --mem=0 does, {counts} without memory"
 
     def owner(self, users: str) -> str:
@@ -240,7 +241,7 @@ def read_jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple
             notes.add(reason, name)
             continue
         job = checked(SlurmJob, entry, document, place)
-        if not any(job.plain.values()) and not any(job.generic.total.values()):
+        if not any(job.amounts.values()):
             notes.add("{job} that {requests} nothing {was} left out", name)
             continue
         for remark in job.remarks():

@@ -13,6 +13,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown, shown_key
 from fairopt.io.notes import Notes, check_choice
+from fairopt.io.slurm.fields import Key
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
 from fairopt.io.slurm.places import hosts, satisfies
 from fairopt.io.text_files import about
@@ -32,9 +33,8 @@ def read_slurm(
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
     notes = Notes()
-    (nodes_data, nodes_name), (jobs_data, jobs_name) = (
-        document_of(nodes, "nodes", _NODES), document_of(jobs, "jobs", _JOBS)
-    )  # fmt: skip
+    nodes_data, nodes_name = document_of(nodes, "nodes", _NODES)
+    jobs_data, jobs_name = document_of(jobs, "jobs", _JOBS)
     with about(nodes_name):
         servers = read_servers(_listed(nodes_data, nodes_name, "nodes", _NODES, notes), nodes_name, notes)
     with about(jobs_name):
@@ -105,34 +105,21 @@ def _owner(job: SlurmJob, users: str, notes: Notes, name: str) -> str:
     return owner or f"no {users}"
 
 
-_Key = tuple[str, str]  # ("cpu", ""), ("gpu", "") of any type, or ("gpu", "a100"); generic ones after "gres/"
+def _resources(servers: list[SlurmServer], jobs: list[SlurmJob]) -> list[Key]:
+    """Resources that jobs ask for: plain ones, generic ones, and types that are not the only ones of their name."""
+    asked = {key for job in jobs for key, amount in job.amounts.items() if amount}
+    plain = [key for key in (("cpu", ""), ("memory", "")) if key in asked]
+    return plain + [
+        (name, kind) for name, kind in sorted(asked.difference(plain))
+        if not kind or any(s.amounts.get((name, kind), 0) != s.amounts.get((name, ""), 0) for s in servers)
+    ]  # fmt: skip
 
 
-def _resources(servers: list[SlurmServer], jobs: list[SlurmJob]) -> list[_Key]:
-    """What jobs ask for: plain resources, generic ones, and types that are not the only ones of their name."""
-    keys = [(name, "") for name in ("cpu", "memory") if any(job.plain[name] for job in jobs)]
-    names = sorted({name for job in jobs for name, amount in job.generic.total.items() if amount})
-    types = sorted({key for job in jobs for key, amount in job.generic.typed.items() if amount})
-    for name in names:
-        keys.append((f"gres/{name}", ""))
-        keys += [
-            (f"gres/{name}", kind) for of, kind in types
-            if of == name and any(s.generic.typed.get((of, kind), 0) != s.generic.total.get(of, 0) for s in servers)
-        ]  # fmt: skip
-    return keys
+def _amounts(keys: list[Key], has: SlurmServer | SlurmJob) -> tuple[float, ...]:
+    return tuple(float(has.amounts.get(key, 0)) for key in keys)
 
 
-def _amounts(keys: list[_Key], has: SlurmServer | SlurmJob) -> tuple[float, ...]:
-    """The amount of each resource that a server has or that one task of a job asks for."""
-    found = []
-    for key, kind in keys:
-        name = key.removeprefix("gres/")
-        generic = has.generic.typed.get((name, kind), 0) if kind else has.generic.total.get(name, 0)
-        found.append(float(generic if key.startswith("gres/") else has.plain[key]))
-    return tuple(found)
-
-
-def _label(key: _Key) -> str:
+def _label(key: Key) -> str:
     name = key[0].removeprefix("gres/")
     return (key[0] if name in ("cpu", "memory") else name) + (f":{key[1]}" if key[1] else "")
 

@@ -241,7 +241,8 @@ def _state(
     _, pd = _libraries()
     amounts = [column.name for column in columns if column.kind == "amount"]
     incomplete, first, last = 0, _AFTER, -1
-    state, waiting, rows = pd.DataFrame(), [], 0
+    parts: list[Any] = []
+    waiting = 0
     for frame in _frames(path, columns, table):
         frame = frame.rename(columns=dict(zip(amounts, _AMOUNTS, strict=True)))
         frame["rank"] = np.where(frame["type"] < 0, -1, rank[frame["type"].clip(lower=0)])
@@ -251,15 +252,15 @@ def _state(
         if len(times):
             first, last = min(first, int(times.min())), max(last, int(times.max()))
         frame = frame[complete & (frame["time"] <= (_AFTER - 1 if at is None else at))]
-        waiting.append(frame)
-        rows += len(frame)
-        if rows > max(_ROWS, len(state)):  # now and then, so that a row costs constant time and memory
-            state, waiting, rows = _needed(pd.concat([state, *waiting]), key), [], 0
-    state = _needed(pd.concat([state, *waiting]), key) if waiting or len(state) else state
-    if not len(state):
+        parts.append(frame)
+        waiting += len(frame)
+        if waiting > max(_ROWS, len(parts[0])):  # now and then, so that a row costs constant time and memory
+            parts, waiting = [_needed(pd.concat(parts), key)], 0
+    if not any(map(len, parts)):
         there = f"its times are from {first} to {last}" if first <= last else "it has no complete row"
         upto = "" if at is None else f"up to the time {at} "
         raise InvalidInstance(f"{os.fspath(path)} has no events {upto}({there}); give another time, or {hint}")
+    state = _needed(pd.concat(parts), key)
     if at is None:
         notes.say(f"the state is that at {state['time'].max()} microseconds, the last time in {_base(path)}")
     notes.add(_INCOMPLETE, number=incomplete, file=_base(path))
@@ -395,7 +396,7 @@ def _owners(state: pd.DataFrame, users: str, collections: _Path | None) -> pd.Se
         return state["collection_id"].astype(str)
     if users == "user" and collections is not None:
         parts = [frame.drop_duplicates() for frame in _frames(collections, _COLLECTIONS, "CollectionEvent")]
-        found = pd.concat([pd.DataFrame({"collection_id": [], "user": []}, dtype=object), *parts])
+        found = pd.concat([state[["collection_id"]].assign(user="")[:0], *parts])
         found = found[[bool(name) and name.isprintable() for name in found["user"]]]
         smallest = found.groupby("collection_id")["user"].min()  # rows are in no order
         return state["collection_id"].map(smallest).astype(object).fillna("")

@@ -1,4 +1,4 @@
-"""An instance from and to files and folders, by what they hold."""
+"""An instance from and to files and folders, by their content."""
 
 from __future__ import annotations
 

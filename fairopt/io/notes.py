@@ -1,4 +1,4 @@
-"""What a reader left out or assumed, counted, in sentences."""
+"""Omissions and assumptions of a reader, counted, in sentences."""
 
 from __future__ import annotations
 

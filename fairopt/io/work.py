@@ -37,7 +37,7 @@ def arguments_of_work(
     tasks: str = "mean", server_types: Sequence[str] | None = None, units: dict[str, str] | None = None,
     notes: Notes | None = None, word: str = "task",
 ) -> dict[str, Any]:  # fmt: skip
-    """The arguments of the `Instance` in which owners share servers by what their tasks ask for.
+    """The arguments of the `Instance` in which owners share servers by the requests of their tasks.
 
     ``tasks="mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one
     user, whose demand is their mean request. ``"shapes"``: only tasks with equal requests do. Users come in the order

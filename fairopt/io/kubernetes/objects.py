@@ -1,4 +1,4 @@
-"""Nodes and pods of Kubernetes: what servers have for pods, and what one pod takes while it runs."""
+"""Nodes and pods of Kubernetes: capacities of servers for pods, and requests of one pod while it runs."""
 
 # ruff: noqa: N815 - fields of pydantic models, under the names of Kubernetes
 
@@ -88,7 +88,7 @@ class PodSpec(Placement):
 
     @cached_property
     def request(self) -> dict[str, Fraction]:
-        """What Kubernetes keeps free on a server for one pod, in base units by resource, without zeros.
+        """The amounts that Kubernetes reserves on a server for one pod, in base units by resource, without zeros.
 
         The larger of what its containers and sidecars take together and what any init container takes together with
         the sidecars that start before it; or what the pod says as a whole; and the overhead on top.
@@ -155,7 +155,7 @@ class Pod(_Object):
         return bool(kinds & {"DaemonSet", "Node"}) or "kubernetes.io/config.mirror" in self.annotations
 
     def asks(self, resource: str) -> Fraction:
-        """What it takes of a resource."""
+        """The amount of a resource that it takes."""
         return Fraction(1) if resource == PODS else self.spec.request.get(resource, Fraction(0))
 
 

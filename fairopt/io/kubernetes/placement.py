@@ -54,7 +54,7 @@ def _one_of(*names: str) -> AfterValidator:
 
 
 class Taint(Part):
-    """What keeps pods away that do not tolerate it."""
+    """A mark of a server that keeps away pods without a toleration of it."""
 
     key: str
     value: str = ""

@@ -100,7 +100,7 @@ def _arguments(
 
 
 def _kept_servers(servers: list[Node], notes: Notes) -> list[Node]:
-    """Servers that take pods and say what they have."""
+    """Servers that take pods and have known capacities."""
     notes.add("{cordoned server} {was} left out", *(server.name for server in servers if server.cordoned))
     usable = [server for server in servers if not server.cordoned]
     silent = [server.name for server in usable if not server.has]

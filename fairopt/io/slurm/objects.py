@@ -1,4 +1,4 @@
-"""Nodes and jobs of Slurm: what servers have and whether they may start jobs, and what one task asks for."""
+"""Nodes and jobs of Slurm: capacities and states of servers, and requests of one task."""
 
 
 
@@ -89,7 +89,7 @@ class SlurmServer(_ServerState):
 
 
 def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmServer]:
-    """The servers among the nodes of a cluster; notes say what is left out or assumed."""
+    """The usable servers among the nodes; notes say which were left out, and on what assumptions others count."""
     servers: dict[str, SlurmServer] = {}
     for k, entry in enumerate(entries):
         called = entry.get("name") if isinstance(entry, Mapping) else None
@@ -143,7 +143,7 @@ class _JobState(Part):
 
 
 class SlurmJob(_JobState):
-    """A job, or what is left of an array of jobs: equal tasks, one on each server that it takes."""
+    """A job, or the rest of an array of jobs: equal tasks, one on each server that it takes."""
 
     account: Text = ""
     user_name: Text = ""
@@ -187,7 +187,7 @@ class SlurmJob(_JobState):
 
     @cached_property
     def amounts(self) -> dict[Key, Fraction]:
-        """Amounts of one task: cores and GiB of ``tres_req_str``, which is about the whole job, or of the first field."""
+        """Amounts of one task: cores and GiB of ``tres_req_str`` (about the whole job) or of the first field given."""
         asked = self.tres_req_str.plain
         cpu = (asked.get("cpu") or Fraction(self.cpus or 0)) / self.servers or Fraction(self.minimum_cpus_per_node or 0)
         memory = asked.get("mem", Fraction(0)) / self.servers or Fraction(self.memory_per_node or 0)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 __all__ = ["hosts", "satisfies"]
 
-_MOST_HOSTS = 65_536  # Slurm itself takes no longer range
+_MOST_HOSTS = 65_536  # the longest range of Slurm
 
 
 def hosts(text: str) -> frozenset[str] | None:
@@ -69,7 +69,7 @@ def satisfies(constraint: str) -> Callable[[frozenset[str]], bool] | None:
 def _value(tokens: list[str], features: frozenset[str]) -> bool | None:
     """The value of a constraint for some features, None if it is not well formed."""
     outer: list[tuple[bool | None, str, str]] = []  # value, operator and closing mark of each open parenthesis
-    value: bool | None = None  # of what stands left of the operator, if any
+    value: bool | None = None  # of the part left of the operator, if any
     operator = "start"
     for token in tokens:
         if token in "([" and operator:

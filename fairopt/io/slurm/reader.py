@@ -71,7 +71,7 @@ def _listed(document: dict[str, Any], name: str, key: str, expected: str, notes:
 
 
 def _types(servers: list[SlurmServer]) -> list[str] | None:
-    """Types of servers' GPUs, if any has some."""
+    """Types of servers' GPUs, if any server has GPUs."""
     out = []
     for server in servers:
         kinds = sorted(kind for (name, kind), amount in server.generic.typed.items() if name == "gpu" and amount)

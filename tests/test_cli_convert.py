@@ -78,7 +78,7 @@ def test_nothing_is_replaced_without_force(run: Any) -> None:
     [
         ("convert nowhere out.json", "InvalidInstance: nowhere does not exist"),
         ("convert cluster out --to xml", "InvalidInstance: kind is 'xml'; did you mean 'yaml'?"),
-        ("convert cluster out --to json", "out is no name for a file of json; give one that ends in .json"),
+        ("convert cluster out --to json", "out is not a name for a json file; give one that ends in .json"),
         ("convert cluster out.csv", "out.csv would be one file"),
         ("convert cluster out.json --users namespace", "'users' is an option for folders of Kubernetes"),
         ("convert cluster out.json --at 3", "'at' is an option for folders of ClusterData 2019"),

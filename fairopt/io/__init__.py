@@ -1,14 +1,14 @@
 """Readers and writers of files and data frames. Readers return the arguments of an `Instance`.
 
-* `files`: the reader or writer for a path, by what it holds.
-* `arguments`: what readers return.
+* `files`: the reader or writer for a path, by its content.
+* `arguments`: the result of every reader.
 * `csv_folder`, `json_file` (with ``instance.schema.json``), `yaml_file`, `parquet`, `frames`: one format each.
 * `kubernetes`: output of ``kubectl``. `slurm`: output of ``scontrol`` and ``squeue``.
 * `clusterdata`, `openb`: traces of production clusters.
 * `assemble`: tables of users, servers and demands to arguments, and back.
-* `work`: tasks of owners (namespaces, accounts) to users. `notes`: what a reader left out or assumed, in sentences.
+* `work`: tasks of owners (namespaces, accounts) to users. `notes`: omissions and assumptions of a reader, in sentences.
 * `tables`: tables whose errors name file, row and column.
-* `text_files`: text in bounded memory. `json_text`: JSON whose errors name the place.
+* `text_files`: text of files. `json_text`: JSON documents, checked by models whose errors name the place.
 * `saving`: files written as a whole or not at all.
 """
 

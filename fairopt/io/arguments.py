@@ -1,4 +1,4 @@
-"""What readers return: the arguments of an `Instance`, which `fairopt.datasets` makes of them."""
+"""The result of every reader: the arguments of an `Instance`, which `fairopt.datasets` makes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""From tables of users, of servers and (where they differ by server) of demands to an instance, and back."""
+"""Tables of users, of servers and (where they differ by server) of demands to an instance, and back."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
-from fairopt.io.tables import MOST_CELLS, InputTable, short
+from fairopt.io.notes import closed_servers
+from fairopt.io.tables import Table, short
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = [
-    "ABOUT_DEMANDS", "TableColumns", "arguments_of_tables", "check_tables", "joined", "named", "refuse_name",
-    "tables_of",
-]  # fmt: skip
+__all__ = ["ABOUT_DEMANDS", "TableColumns", "arguments_of_tables", "named", "refuse_name", "tables_of"]
 
 # A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
 TableColumns = dict[str, Any]
@@ -34,21 +32,20 @@ _MOST_ENTRIES = 1 << 30  # of an array of users x servers x resources: 8 GiB
 _AMOUNT = "give a finite number >= 0"
 
 
-def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTable | None = None) -> Arguments:
-    """The instance that two or three tables describe, wherever they come from; `fairopt.datasets.read` says how."""
-    headers = [column for column in servers.columns if column not in _ABOUT_SERVERS]
-    if not headers:
-        raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
-    resources, units = _resources_and_units(servers.path, headers)
-    _check_same_resources(users if demands is None else demands, servers, headers, demands is not None)
-    if demands is not None:
-        _check_no_resources(users, demands)
+def arguments_of_tables(users: Table, servers: Table, demands: Table | None = None) -> Arguments:
+    """The instance in two or three tables, which `fairopt.datasets.read` describes."""
+    headers, resources, units = _resources(users, servers, demands)
     server_labels = servers.labels("server")
     if not server_labels:
         raise InvalidInstance(f"{servers.path} has a header only; add a line for at least one server")
     user_labels = users.labels("user")
-    _check_size(users, servers, 1 if demands is None else len(headers))
-    weights = counts = limits = None
+    entries = len(users) * len(servers) * (1 if demands is None else len(headers))
+    if entries > _MOST_ENTRIES and (demands is not None or "servers" in users.columns):
+        raise InvalidInstance(
+            f"{users.path} and {servers.path}: {len(users):,} users on {len(servers):,} servers are too many to say "
+            "who may run where; give identical servers one row with a count"
+        )
+    weights = counts = limits = types = None
     if "weight" in users.columns:
         weights = users.numbers("weight", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True)
     if "task_limit" in users.columns:
@@ -56,63 +53,60 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
         limits = users.numbers("task_limit", fix, blank=np.inf, infinite=True)
     if "count" in servers.columns:
         counts = servers.numbers("count", "give a whole number >= 1", blank=1.0, positive=True, whole=True)
-    eligible = _eligibility(users, servers.path, server_labels)
+    if "type" in servers.columns:
+        types = servers.texts("type")
+        if "" in types:
+            servers.refuse(types.index(""), "type", "the type is empty; give every server one, or remove the column")
+    notes = [] if len(users) else [f"there are no users: {users.path} has no rows"]
+    eligible = _eligibility(users, servers.path, server_labels, notes)
     if demands is None:
         amounts = _matrix(users, headers)
         for row in np.flatnonzero(~amounts.any(axis=1)):
             _refuse_nothing(users, int(row), f"{short(user_labels[row])} demands nothing at all")
     else:
-        amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers))
+        amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers), notes)
     values = dict(
         demands=amounts, capacities=_matrix(servers, headers), weights=weights, task_limits=limits, counts=counts,
-        eligible=eligible, users=user_labels, resources=resources, servers=server_labels,
-        server_types=_types(servers), units=units,
-        notes=() if len(users) else (f"there are no users: {users.path} has no rows",),
+        eligible=eligible, users=user_labels, resources=resources, servers=server_labels, server_types=types,
+        units=units, notes=notes,
     )  # fmt: skip
     return Arguments(values, (users.path, servers.path))
 
 
-def header_of(resource: str, unit: str) -> str:
-    """The column of a resource."""
-    return f"{resource} [{unit}]" if unit else resource
-
-
 def _resource_of(header: str) -> tuple[str, str]:
+    """The resource and the unit in a header."""
     found = _WITH_UNIT.fullmatch(header)
     return (found[1], found[2]) if found else (header, "")
 
 
 def _bare(header: str) -> str:
-    """A header without what may be meant as a unit."""
+    """A header without a part that may be meant as a unit."""
     found = _LIKE_A_UNIT.fullmatch(header)
     return found[1] if found else header
 
 
-def _resources_and_units(path: str, headers: list[str]) -> tuple[list[str], list[str]]:
-    pairs = [_resource_of(header) for header in headers]
+def _resources(users: Table, servers: Table, demands: Table | None) -> tuple[list[str], list[str], list[str]]:
+    """Headers, names and units of the resources, which are the same in the tables of servers and of demands."""
+    headers = [column for column in servers.columns if column not in _ABOUT_SERVERS]
+    if not headers:
+        raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
     first: dict[str, str] = {}
-    for header, (name, unit) in zip(headers, pairs, strict=True):
+    for header in headers:
+        name, unit = _resource_of(header)
+        place = f"{servers.path}, column {header!r}"
         if header != name and (not unit or unit != unit.strip() or not unit.isprintable()):
-            raise InvalidInstance(f"{path}, column {header!r}: the unit is {unit!r}; write it as 'memory [GiB]'")
+            raise InvalidInstance(f"{place}: the unit is {unit!r}; write it as 'memory [GiB]'")
         if name in _RESERVED:
-            raise InvalidInstance(
-                f"{path}, column {header!r}: {name!r} has another meaning and is no resource; give it another name"
-            )
-        if name in first:
-            raise InvalidInstance(
-                f"{path}: the columns {first[name]!r} and {header!r} are the same resource {name!r}; keep one"
-            )
-        first[name] = header
-    return [name for name, _ in pairs], [unit for _, unit in pairs]
-
-
-def _check_same_resources(demanding: InputTable, servers: InputTable, headers: list[str], by_server: bool) -> None:
-    about = ABOUT_DEMANDS if by_server else _ABOUT_USERS
+            raise InvalidInstance(f"{place}: {name!r} has another meaning and is not a resource; give it another name")
+        other = first.setdefault(name, header)
+        if other != header:
+            both = f"the columns {other!r} and {header!r} are the same resource {name!r}"
+            raise InvalidInstance(f"{servers.path}: {both}; keep one")
+    demanding, about = (users, _ABOUT_USERS) if demands is None else (demands, ABOUT_DEMANDS)
     theirs = [column for column in demanding.columns if column not in about]
     for header in headers:
-        if header not in demanding.columns:
-            name = _bare(header)
-            twin = next((column for column in theirs if _bare(column) == name), None)
+        if header not in theirs:
+            twin = next((column for column in theirs if _bare(column) == _bare(header)), None)
             if twin is not None:
                 raise InvalidInstance(
                     f"{demanding.path} has the column {twin!r} where {servers.path} has {header!r}; nothing is "
@@ -125,49 +119,28 @@ def _check_same_resources(demanding: InputTable, servers: InputTable, headers: l
     known = [*headers, *about]
     for column in theirs:
         if column not in known:
-            raise InvalidInstance(
-                f"{demanding.path}: the column {column!r} is no resource of {servers.path}; {nearest(column, known)}"
-            )
-
-
-def _check_no_resources(users: InputTable, demands: InputTable) -> None:
+            problem = f"the column {column!r} is not a resource of {servers.path}; {nearest(column, known)}"
+            raise InvalidInstance(f"{demanding.path}: {problem}")
     for column in users.columns:
-        if column not in _ABOUT_USERS:
+        if demands is not None and column not in _ABOUT_USERS:
             raise InvalidInstance(
-                f"{users.path}: the column {column!r} is neither of {', '.join(_ABOUT_USERS)}; what users demand "
-                f"stands in {demands.path}, so remove one of the two"
+                f"{users.path}: the column {column!r} is neither of {', '.join(_ABOUT_USERS)}; demands of users "
+                f"stand in {demands.path}, so remove one of the two"
             )
+    pairs = [_resource_of(header) for header in headers]
+    return headers, [name for name, _ in pairs], [unit for _, unit in pairs]
 
 
-def _check_size(users: InputTable, servers: InputTable, n_resources: int) -> None:
-    entries = len(users) * len(servers) * n_resources
-    if entries > _MOST_ENTRIES and (n_resources > 1 or "servers" in users.columns):
-        raise InvalidInstance(
-            f"{users.path} and {servers.path}: {len(users):,} users on {len(servers):,} servers are too many to say "
-            "who may run where; give identical servers one row with a count"
-        )
-
-
-def _matrix(table: InputTable, headers: list[str]) -> NDArray[np.floating[Any]]:
+def _matrix(table: Table, headers: list[str]) -> NDArray[np.floating[Any]]:
     return np.column_stack([table.numbers(name, _AMOUNT) for name in headers])
 
 
-def _refuse_nothing(table: InputTable, row: int, what: str) -> NoReturn:
+def _refuse_nothing(table: Table, row: int, what: str) -> NoReturn:
     fix = "give it a positive demand or remove the line"
     table.refuse(row, "user", f"{what}, so its tasks would be unlimited; {fix}")
 
 
-def _types(servers: InputTable) -> list[str] | None:
-    if "type" not in servers.columns:
-        return None
-    types = servers.texts("type")
-    for row, name in enumerate(types):
-        if not name:
-            servers.refuse(row, "type", "the type is empty; give every server one, or remove the column")
-    return types
-
-
-def _eligibility(users: InputTable, servers_path: str, labels: list[str]) -> NDArray[np.bool_] | None:
+def _eligibility(users: Table, servers_path: str, labels: list[str], notes: list[str]) -> NDArray[np.bool_] | None:
     cells = users.lists("servers") if "servers" in users.columns else []
     if all(cell is None for cell in cells):
         return None
@@ -185,12 +158,15 @@ def _eligibility(users: InputTable, servers_path: str, labels: list[str]) -> NDA
                     problem = f"{short('|'.join(names))} is a list as Python writes it; join the names by '|'"
                 users.refuse(row, "servers", problem)
             allowed[row, s] = True
+    listing = [cell is not None for cell in cells]
+    listed = np.any(allowed[listing], axis=0)
+    notes += closed_servers(labels, listed, f"list of servers in {users.path}", all(listing))
     return allowed
 
 
 def _by_server(
-    demands: InputTable, headers: list[str], users: list[str], servers: list[str], allowed: NDArray[np.bool_] | None,
-    tables: tuple[InputTable, InputTable],
+    demands: Table, headers: list[str], users: list[str], servers: list[str], allowed: NDArray[np.bool_] | None,
+    tables: tuple[Table, Table], notes: list[str],
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]:  # fmt: skip
     """Demands of shape (n_users, n_servers, n_resources), and who may run where."""
     at = []
@@ -215,6 +191,7 @@ def _by_server(
     out[j, s] = amounts
     present = np.zeros(out.shape[:2], dtype=bool)
     present[j, s] = True
+    notes += closed_servers(servers, np.any(present, axis=0), f"line of {demands.path}", to_all=True)
     eligible = present if allowed is None else present & allowed
     for empty in np.flatnonzero(~amounts.any(axis=1) & eligible[j, s]):
         _refuse_nothing(demands, int(empty), f"{users[j[empty]]!r} demands nothing at all on {servers[s[empty]]!r}")
@@ -237,17 +214,33 @@ def _by_server(
 # -- and back -----------------------------------------------------------------------------------------------------
 
 
-def tables_of(instance: Instance) -> dict[str, TableColumns]:
+def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumns]:
     """An instance as tables ``users`` and ``servers``, and ``demands`` where they differ by server.
 
-    Columns that would say nothing (weights of 1, no task limits, ...) are not there; numbers keep their precision.
+    Columns of defaults (weights of 1, no task limits, ...) are left out; numbers keep their precision. Users' servers
+    are lists, or, ``joined``, text with ``|`` between the names; None for everywhere.
     """
     units = instance.units or ("",) * instance.n_resources
-    headers = [header_of(name, unit) for name, unit in zip(instance.resources, units, strict=True)]
+    headers = [f"{name} [{unit}]" if unit else name for name, unit in zip(instance.resources, units, strict=True)]
+    for name, unit, header in zip(instance.resources, units, headers, strict=True):
+        if name in _RESERVED:
+            refuse_name("resource", name, "is the name of a column with another meaning")
+        if _resource_of(header) != (name, unit):
+            refuse_name("resource", name, "ends as a unit does in the header of a table")
+    for kind, names in named(instance):
+        for name in names:
+            if not name or any("\ud800" <= c <= "\udfff" for c in name):
+                refuse_name(kind, name, "is empty or holds lone surrogates")
     by_server = instance.demands.ndim == 3
     rows = (instance.demands != 0) | np.signbit(instance.demands)  # -0.0 is kept too
     present = rows.any(axis=2) if by_server else np.broadcast_to(np.True_, instance.eligible.shape)
-    constrained = _constrained(instance, present)
+    constrained = np.zeros(instance.n_users, dtype=bool)  # users who may not run on some server that has all they need
+    for s, capacities in enumerate(instance.capacities):
+        lacking = (instance.per_server_demands[:, s, capacities == 0] > 0).any(axis=1)
+        constrained |= present[:, s] & ~instance.eligible[:, s] & ~lacking
+    if constrained.any() and not by_server:  # lists name each server that they can, so that a reader notes new ones
+        unnamed = ~instance.eligible[constrained].any(axis=0)
+        constrained |= instance.eligible[:, unnamed].any(axis=1) & ~instance.eligible.all(axis=1)
 
     users: TableColumns = {"user": list(instance.users)}
     servers: TableColumns = {"server": list(instance.servers)}
@@ -256,10 +249,14 @@ def tables_of(instance: Instance) -> dict[str, TableColumns]:
     if np.isfinite(instance.task_limits).any():
         users["task_limit"] = instance.task_limits
     if constrained.any():
-        users["servers"] = [
+        lists = [
             [instance.servers[s] for s in np.flatnonzero(allowed)] if bound else None
             for allowed, bound in zip(instance.eligible, constrained, strict=True)
         ]
+        for name in instance.servers if joined else ():
+            if "|" in name or name != name.strip():
+                refuse_name("server", name, "holds '|', which separates names of servers, or blanks at its ends")
+        users["servers"] = [names and "|".join(names) for names in lists] if joined else lists
     if (instance.counts != 1).any():
         servers["count"] = instance.counts
     if instance.server_types is not None:
@@ -268,59 +265,16 @@ def tables_of(instance: Instance) -> dict[str, TableColumns]:
     if not by_server:
         users |= {header: instance.demands[:, i] for i, header in enumerate(headers)}
         return {"users": users, "servers": servers}
-    j, s = np.nonzero(present)
+    j, r = np.nonzero(present)
     demands: TableColumns = {
-        "user": [instance.users[k] for k in j.tolist()], "server": [instance.servers[k] for k in s.tolist()],
-        **{header: instance.demands[j, s, i] for i, header in enumerate(headers)},
+        "user": [instance.users[k] for k in j.tolist()], "server": [instance.servers[k] for k in r.tolist()],
+        **{header: instance.demands[j, r, i] for i, header in enumerate(headers)},
     }  # fmt: skip
     return {"users": users, "servers": servers, "demands": demands}
 
 
-def _constrained(instance: Instance, present: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Users who may not run on some server that has all they need: the others need no list of servers."""
-    out = np.zeros(instance.n_users, dtype=bool)
-    demands = instance.per_server_demands
-    for s in range(instance.n_servers):
-        lacks = instance.capacities[s] == 0
-        out |= present[:, s] & ~instance.eligible[:, s] & ~(demands[:, s, lacks] > 0).any(axis=1)
-    return out
-
-
-def check_tables(instance: Instance, tables: Mapping[str, TableColumns]) -> None:
-    """Refuse an instance whose names tables of any kind cannot hold."""
-    units = instance.units or ("",) * instance.n_resources
-    for name, unit in zip(instance.resources, units, strict=True):
-        if name in _RESERVED:
-            refuse_name("resource", name, "is the name of a column with another meaning")
-        if _resource_of(header_of(name, unit)) != (name, unit):
-            refuse_name("resource", name, "ends as a unit does in the header of a table")
-    for kind, names in named(instance):
-        for name in names:
-            if not name or any("\ud800" <= c <= "\udfff" for c in name):
-                refuse_name(kind, name, "is empty or holds lone surrogates")
-    for title, columns in tables.items():
-        cells = len(columns) * len(next(iter(columns.values())))
-        if cells > MOST_CELLS:
-            raise InvalidInstance(
-                f"the table of {title} would have {cells:,} cells and no more than {MOST_CELLS:,} are read at once; "
-                "merge identical servers with .merged(), or write to a .json file"
-            )
-
-
-def joined(tables: dict[str, TableColumns], instance: Instance) -> dict[str, TableColumns]:
-    """Tables with names of servers joined by ``|``, None for everywhere, instead of lists."""
-    cells = tables["users"].get("servers")
-    if cells is None:
-        return tables
-    for name in instance.servers:
-        if "|" in name or name != name.strip():
-            refuse_name("server", name, "holds '|', which separates names of servers, or blanks at its ends")
-    text = [None if names is None else "|".join(names) for names in cells]
-    return {**tables, "users": {**tables["users"], "servers": text}}
-
-
 def named(instance: Instance) -> Iterator[tuple[str, Sequence[str]]]:
-    """What kinds of names an instance has, and the names."""
+    """The kinds of names in an instance, and the names."""
     yield "resource", instance.resources
     yield "user", instance.users
     yield "server", instance.servers

@@ -12,15 +12,7 @@ import numpy as np
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
-from fairopt.io.assemble import (
-    ABOUT_DEMANDS,
-    arguments_of_tables,
-    check_tables,
-    joined,
-    named,
-    refuse_name,
-    tables_of,
-)
+from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, named, refuse_name, tables_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import LONGEST_CELL, read_table
 
@@ -43,12 +35,11 @@ def read_tables(
 
 def write_tables(instance: Instance, folder: Path) -> None:
     """Write an instance as ``users.csv``, ``servers.csv`` and, where needed, ``demands.csv``, exact to the last bit."""
-    tables = joined(tables_of(instance), instance)
+    tables = tables_of(instance, joined=True)
     for kind, names in named(instance):
         for name in names:
             if not name or name != name.strip() or min(name) < " " or len(name) > LONGEST_CELL:
                 refuse_name(kind, name, "is empty, very long, or holds blanks at its ends or control characters")
-    check_tables(instance, tables)
     for user, cell in zip(instance.users, tables["users"].get("servers", ()), strict=False):
         if cell and len(cell) > LONGEST_CELL:
             raise InvalidInstance(

@@ -1,4 +1,4 @@
-"""An instance from and to whatever kind of file or folder a path is."""
+"""An instance from and to files and folders, by their content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairopt.io.kubernetes import read_kubernetes
 from fairopt.io.openb import SERVERS_FILE, read_openb
 from fairopt.io.parquet import read_parquet, write_parquet
 from fairopt.io.slurm import read_slurm
-from fairopt.io.text_files import is_path
+from fairopt.io.text_files import about, is_path
 from fairopt.io.yaml_file import read_yaml, write_yaml
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ __all__ = ["KINDS_TO_WRITE", "files_to_write", "read_path", "write"]
 
 @dataclass(frozen=True)
 class _Folder:
-    """A kind of folder: the files that make it one, each under one of some names, and who reads them."""
+    """A kind of folder: its files, each under one of several names, and its reader with its options."""
 
     name: str
     needed: tuple[tuple[str, ...], ...]
@@ -48,10 +48,6 @@ class _Folder:
         return [names[0] for names in self.needed if not there.intersection(names)]
 
 
-def _tables(ending: str) -> dict[str, Any]:
-    return {"needed": ((f"users{ending}",), (f"servers{ending}",)), "further": ((f"demands{ending}",),)}
-
-
 def _events(name: str) -> tuple[str, ...]:
     return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last is a folder of parts
 
@@ -61,13 +57,13 @@ def _openb(servers: Path, **options: Any) -> Arguments:
 
 
 _FOLDERS = (
-    _Folder("CSV tables", **_tables(".csv"), read=read_tables),
-    _Folder("Parquet tables", **_tables(".parquet"), read=read_parquet),
+    _Folder("CSV tables", (("users.csv",), ("servers.csv",)), read_tables, (("demands.csv",),)),
+    _Folder("Parquet tables", (("users.parquet",), ("servers.parquet",)), read_parquet, (("demands.parquet",),)),
     _Folder("Kubernetes", (("nodes.json",), ("pods.json",)), read_kubernetes, options=("users", "tasks")),
     _Folder("Slurm", (("nodes.json",), ("jobs.json",)), read_slurm, options=("users", "tasks")),
     _Folder(
         "ClusterData 2019", (_events("instance_events"), _events("machine_events")), read_clusterdata,
-        further=(_events("collection_events"),), options=("users", "tasks", "at"),
+        (_events("collection_events"),), ("users", "tasks", "at"),
     ),
     _Folder("the openb trace", ((SERVERS_FILE,),), _openb, options=("pods", "capacity_scale", "backlog")),
 )  # fmt: skip
@@ -101,50 +97,42 @@ def read_path(
         _check_options(given, kind.options, f"{place} is one of {kind.name}")
         return kind.read(*parts, **given)
     reader = _FILES.get(place.suffix.lower())
-    _check_options(given, (), f"{place} is none")
-    if reader is not None:
-        return _hinted(reader, place)
-    if not place.exists():
-        raise InvalidInstance(f"{place} does not exist; {_EXPECTED}")
+    _check_options(given, (), f"{place} is not such a folder")
     part = any(place.name in kind.names for kind in _FOLDERS)
-    raise InvalidInstance(
-        f"{place} is no kind of file that can be read; {'give the folder that it is in' if part else _EXPECTED}"
-    )
+    if reader is None:
+        if not place.exists():
+            raise InvalidInstance(f"{place} does not exist; {_EXPECTED}")
+        fix = "give the folder that it is in" if part else _EXPECTED
+        raise InvalidInstance(f"{place} is not a kind of file that can be read; {fix}")
+    hint = ". If it is one of several files, give the folder that it is in" if part and place.is_file() else ""
+    with about(os.fspath(place), hint=hint):
+        return replace(reader(place), hint=hint)
 
 
 def _place(path: object) -> Path:
-    """A path that a look at does not fail."""
+    """A path, as long as the system can look it up."""
     if not is_path(path):
         shown = repr(path) if isinstance(path, (str, bytes)) else f"of type {type(path).__name__}"
         raise InvalidInstance(f"the path is {shown[:100]}; give the name of a file or a folder, '.' for this folder")
     place = Path(path)
     try:
         place.exists()
-    except (OSError, ValueError) as error:  # too long a name, a folder that may not be entered, half of a pair
+    except (OSError, ValueError) as error:  # too long a name, a folder that may not be entered, a lone surrogate
         reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInstance(f"{str(place)[:200]!r} cannot be looked at ({reason}); give another name") from error
+        raise InvalidInstance(f"{str(place)[:200]!r} cannot be looked up ({reason}); give another name") from error
     return place
 
 
-def _hinted(reader: Callable[[Path], Arguments], place: Path) -> Arguments:
-    """What a reader gives, with a hint for errors where the file has the name of a part of a folder."""
-    part = place.is_file() and any(place.name in kind.names for kind in _FOLDERS)
-    hint = ". If it is one of several files, give the folder that it is in" if part else ""
-    try:
-        return replace(reader(place), hint=hint)
-    except InvalidInstance as error:
-        if not hint:
-            raise
-        raise InvalidInstance(f"{error}{hint}") from error
-
-
 def _kind_of(folder: Path) -> tuple[_Folder, list[Path]]:
-    """What kind a folder is, and the paths of its parts."""
+    """The kind of a folder, and the paths of its parts."""
     there = _listed(folder)
     touched = [kind for kind in _FOLDERS if kind.names & there]
     complete = [kind for kind in touched if not kind.missing(there)]
     if not complete:
-        raise InvalidInstance(f"{folder} {_incomplete(touched, there)}; {_EXPECTED}")
+        found = sorted({name for kind in touched for name in kind.names & there})
+        lacking = [f"{_and(kind.missing(there))} (for {kind.name})" for kind in touched]
+        what = f"has {_and(found)}, but no " + " and no ".join(lacking) if touched else "has no file users.csv"
+        raise InvalidInstance(f"{folder} {what}; {_EXPECTED}")
     kind = complete[0]
     for other in touched:
         strange = sorted((other.names - kind.names) & there)
@@ -169,16 +157,6 @@ def _listed(folder: Path) -> set[str]:
         raise InvalidInstance(f"{folder} cannot be read ({error.strerror}); {_EXPECTED}") from error
 
 
-def _incomplete(touched: list[_Folder], there: set[str]) -> str:
-    if not touched:
-        return f"has no file {_FOLDERS[0].needed[0][0]}"
-    found = sorted({name for kind in touched for name in kind.names & there})
-    if len(touched) == 1:
-        return f"has {_and(found)} and has no file {_and(touched[0].missing(there))}"
-    lacking = " and ".join(f"no {_and(kind.missing(there))} (for {kind.name})" for kind in touched)
-    return f"has {_and(found)}, but {lacking}"
-
-
 def _and(names: list[str]) -> str:
     return " and ".join(names)
 
@@ -201,13 +179,12 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     Parameters
     ----------
     instance : Instance
-        What to write. Its notes are not written.
+        The instance to write, without its notes.
     path : path-like
         A file if it ends in ``.json``, ``.yaml`` or ``.yml``, else a folder for two tables, or three where demands
-        differ by server, made if it is not there. What was there under these names is replaced, once the new
-        files are complete.
+        differ by server, made if it is not there. Files of these names are replaced, once the new files are complete.
     kind : {"csv", "parquet", "json", "yaml"}, optional
-        Default after the ending of the path; of folders ``"csv"``.
+        Default by the ending of the path; of folders ``"csv"``.
 
     Raises
     ------
@@ -215,7 +192,7 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
         If such a file could not hold it, as CSV the name ``" a"``, or `read` would not find it there, or it cannot be
         written there.
     MissingExtra
-        If what writes Parquet or YAML is not installed.
+        If the library that writes Parquet or YAML is not installed.
 
     Examples
     --------
@@ -229,7 +206,7 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     chosen, files = files_to_write(path, kind)
     KINDS_TO_WRITE[chosen](instance, Path(path))
     if instance.demands.ndim == 2:
-        for stale in files[2:]:  # the third table of what was there before
+        for stale in files[2:]:  # the third table of an instance written before
             try:
                 stale.unlink(missing_ok=True)
             except OSError as error:
@@ -246,18 +223,16 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
     chosen = kind or of_file or "csv"
     if chosen in ("json", "yaml"):
         if of_file != chosen:
-            raise InvalidInstance(f"{place} is no name for a file of {chosen}; give one that ends in .{chosen}")
+            raise InvalidInstance(f"{place} is not a name for a {chosen} file; give one that ends in .{chosen}")
         return chosen, [place]
     if not place.is_dir() and (of_file or ending in _OF_ONE_TABLE):
         raise InvalidInstance(f"{place} would be one file and tables are two or three; give a folder, as {place.stem}")
     files = [place / f"{title}.{chosen}" for title in ("users", "servers", "demands")]
     if place.exists() and not place.is_dir():
-        raise InvalidInstance(f"{place} is no folder, and tables are two or three files; give another name")
+        raise InvalidInstance(f"{place} is not a folder, and tables are two or three files; give another name")
     if place.is_dir():
         ours = {file.name for file in files}
         strange = sorted({name for other in _FOLDERS for name in other.names} & (_listed(place) - ours))
         if strange:
-            raise InvalidInstance(
-                f"{place} has {_and(strange)}, so that nobody could tell which to read; give another folder"
-            )
+            raise InvalidInstance(f"{place} has {_and(strange)}, so it could be read as either; give another folder")
     return chosen, files

@@ -1,10 +1,12 @@
-"""What a reader left out or assumed: counted, and said in sentences."""
+"""Omissions and assumptions of a reader, counted, in sentences."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from fairopt.errors import InvalidInstance, nearest
 
-__all__ = ["Notes", "check_choice", "counted"]
+__all__ = ["Notes", "check_choice", "closed_servers", "counted"]
 
 _PLURALS = {
     "was": "were", "is": "are", "has": "have", "asks": "ask", "counts": "count", "gives": "give", "requests": "request",
@@ -31,38 +33,37 @@ class Notes:
             self.say(sentence)
 
     def add(self, sentence: str, *examples: str, number: float | None = None, **given: str) -> None:
-        """So many more of something (as many as there are examples, by default); the smallest example is shown.
+        """Count a number of things, by default the number of examples, of which the smallest is shown.
 
         The sentence has a thing in braces for its number and plural, as ``{finished pod}``, and verbs, as ``{was}``;
-        ``given`` is what else stands in braces. Nothing is said of none.
+        ``given`` are other words in braces. A number of 0 adds nothing.
         """
         number = len(examples) if number is None else number
-        if not number:
-            return
-        key = (sentence, tuple(given.items()))
-        before, example = self._said.get(key, (0, ""))
-        self._said[key] = (before + number, min(filter(None, (example, *examples)), default=""))
+        if number:
+            key = (sentence, tuple(given.items()))
+            before, example = self._said.get(key, (0, ""))
+            self._said[key] = (before + number, min(filter(None, (example, *examples)), default=""))
 
     def say(self, text: str) -> None:
-        """A whole sentence."""
+        """Add a whole sentence."""
         self.add("{text}", number=1, text=text)
 
     def sentences(self) -> list[str]:
-        """What there is to say, in the order in which it first came up."""
+        """The sentences, in the order in which they were first added."""
         return [
-            sentence.format_map(_Words(number, dict(given))) + (f" (as {example})" if example else "")
+            sentence.format_map(_Words(dict(given), number=number)) + (f" (as {example})" if example else "")
             for (sentence, given), (number, example) in self._said.items()
         ]
 
     def nothing_left(self, what: str) -> InvalidInstance:
-        """The error about an input of which nothing is left, which says why."""
+        """The error about an input of which nothing is left, with the notes as the reasons."""
         return InvalidInstance("; ".join([what, *self.sentences()]))
 
 
 class _Words(dict[str, str]):
-    """The words in braces of a sentence about so many things."""
+    """The words in braces of a sentence about a number of things."""
 
-    def __init__(self, number: float, given: dict[str, str]) -> None:
+    def __init__(self, given: dict[str, str], number: float) -> None:
         super().__init__(given)
         self.number = number
 
@@ -80,6 +81,16 @@ def counted(number: float, word: str) -> str:
 
 
 def check_choice(option: str, value: object, known: tuple[str, ...]) -> None:
-    """Refuse a value of an option that is none of those known, before anything is read."""
+    """Require that the value of an option is one of those known, before anything is read."""
     if not isinstance(value, str) or value not in known:
         raise InvalidInstance(f"{option} is {value!r}; {nearest(value, known)}")
+
+
+def closed_servers(servers: Sequence[str], listed: Iterable[bool], part: str, to_all: bool) -> list[str]:
+    """A note that names the servers in no list or line (a ``part`` of a file), as one that was added later."""
+    names = [repr(name[:40]) for name, known in zip(servers, listed, strict=True) if not known]
+    if not names:
+        return []
+    shown, it = ", ".join(names[:5]) + (", ..." if len(names) > 5 else ""), "it" if len(names) == 1 else "them"
+    who = "no user may use" if to_all else "only users without a list may use"
+    return [f"no {part} names the server{'s' * (len(names) > 1)} {shown}, so {who} {it}"]

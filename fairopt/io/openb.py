@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
-from fairopt.io.tables import CsvTable, read_table
+from fairopt.io.tables import Table, read_table
 
 __all__ = ["SERVERS_FILE", "read_openb"]
 
 SERVERS_FILE = "openb_node_list_all_node.csv"
 _PODS = "openb_pod_list_"
 _FIX = "give a finite number >= 0"
+_Request = tuple[float, float, float, tuple[str, ...]]  # cores and GPUs in thousandths, memory in MiB, types of GPU
 
 
 def read_openb(
@@ -32,26 +33,21 @@ def read_openb(
         raise InvalidInstance(f"capacity_scale is {capacity_scale!r}; give a finite number > 0, as 0.5")
     place = Path(folder)
     servers = read_table(place / SERVERS_FILE, required=("sn", "cpu_milli", "memory_mib", "gpu", "model"))
-    tasks = read_table(
-        _pods_file(place, pods), required=("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
-    )
-    gpus = servers.numbers("gpu", _FIX)
+    columns = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
+    tasks = read_table(_pods_file(place, pods), required=columns)
+    gpus, models = servers.numbers("gpu", _FIX), servers.texts("model")
     capacities = np.column_stack([servers.numbers("cpu_milli", _FIX), servers.numbers("memory_mib", _FIX), 1000 * gpus])
-    models = servers.columns["model"]
-    types = [(name or "unnamed GPU") if k else "no GPU" for name, k in zip(models, gpus, strict=True)]
     requests = _requests(tasks)
-    demands = np.array([key[:3] for key in requests], dtype=np.float64).reshape(-1, 3)
-    limits = None if backlog else np.array(list(requests.values()), dtype=np.float64)
     values = dict(
-        demands=demands, capacities=capacities * scale, task_limits=limits,
-        eligible=_eligibility([key[3] for key in requests], models), server_types=types,
+        demands=np.array([key[:3] for key in requests], dtype=np.float64).reshape(-1, 3),
+        capacities=capacities * scale,
+        task_limits=None if backlog else np.array(list(requests.values()), dtype=np.float64),
+        eligible=np.array([not t or model in t for *_, t in requests for model in models]).reshape(-1, len(models)),
+        server_types=[(name or "unnamed GPU") if k else "no GPU" for name, k in zip(models, gpus, strict=True)],
         users=[_label(key) for key in requests], resources=["cpu_milli", "memory_mib", "gpu_milli"],
         servers=servers.labels("sn"),
     )  # fmt: skip
     return Arguments(values, (tasks.path, servers.path))
-
-
-_Request = tuple[float, float, float, tuple[str, ...]]
 
 
 def _pods_file(folder: Path, pods: str) -> Path:
@@ -63,24 +59,12 @@ def _pods_file(folder: Path, pods: str) -> Path:
     return folder / f"{_PODS}{pods}.csv"
 
 
-def _requests(tasks: CsvTable) -> dict[_Request, int]:
+def _requests(tasks: Table) -> dict[_Request, int]:
     """Number of tasks by request, sorted by request."""
     cpu, memory = tasks.numbers("cpu_milli", _FIX), tasks.numbers("memory_mib", _FIX)
     gpu = tasks.numbers("num_gpu", _FIX) * tasks.numbers("gpu_milli", _FIX)
-    counts: dict[_Request, int] = {}
-    for c, m, g, types in zip(cpu.tolist(), memory.tolist(), gpu.tolist(), tasks.columns["gpu_spec"], strict=True):
-        key = (c, m, g, tuple(sorted({t.strip() for t in types.split("|")} - {""})))
-        counts[key] = counts.get(key, 0) + 1
-    return dict(sorted(counts.items()))
-
-
-def _eligibility(required: list[tuple[str, ...]], models: list[str]) -> NDArray[np.bool_]:
-    model = np.array(models)
-    allowed = np.ones((len(required), len(models)), dtype=bool)
-    for j, types in enumerate(required):
-        if types:
-            allowed[j] = np.isin(model, types)
-    return allowed
+    types = [tuple(sorted({t.strip() for t in cell.split("|")} - {""})) for cell in tasks.texts("gpu_spec")]
+    return dict(sorted(Counter(zip(cpu.tolist(), memory.tolist(), gpu.tolist(), types, strict=True)).items()))
 
 
 def _label(request: _Request) -> str:

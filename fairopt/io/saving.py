@@ -16,21 +16,21 @@ __all__ = ["replacing"]
 
 @contextmanager
 def replacing(files: Sequence[Path], folder: Path | None = None) -> Iterator[list[Path]]:
-    """New files beside some, which take their places at the end; if anything fails before, nothing has changed.
+    """New files beside the given ones, which replace them at the end; if anything fails before, nothing has changed.
 
-    A folder is made before, if it is not there. Files that are there are replaced; links are followed.
+    A folder that is not there is made before; links are followed.
     """
     try:
         targets = [Path(os.path.realpath(file)) for file in files]
     except ValueError as error:  # a NUL character
-        raise InvalidInstance(f"{str(files[0])!r} is no name of a file ({error}); give another name") from error
+        raise InvalidInstance(f"{str(files[0])!r} is not the name of a file ({error}); give another name") from error
     parts = [target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}") for target in targets]
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         for file, target in zip(files, targets, strict=True):
             if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
-                raise InvalidInstance(f"{file} is there and no file that may be replaced; give another name")
+                raise InvalidInstance(f"{file} is there and is not a file that may be replaced; give another name")
         yield parts
         for part, target in zip(parts, targets, strict=True):
             if target.exists():

@@ -1,76 +1,68 @@
-"""Tables whose errors name table, row, column and value, and the one read from CSV files."""
+"""Tables whose errors name table, row, column and value, and the reader of CSV files."""
 
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.text_files import decimal_only, lines, opened, texts
+from fairopt.io.text_files import decimal_only, read_text
 
-__all__ = [
-    "LONGEST_CELL", "MOST_CELLS", "MOST_CHARACTERS", "CsvTable", "InputTable", "check_columns", "read_table", "short",
-]  # fmt: skip
+__all__ = ["LONGEST_CELL", "Table", "check_columns", "read_table", "short"]
 
-_LONGEST_LINE = 1 << 24  # characters; a longer line is no table, and reading it would take memory without end
-LONGEST_CELL = 131_072  # characters; the csv module reads no longer ones
-MOST_CELLS = 20_000_000  # a cell of a CSV file takes some 65 bytes once read, so that memory stays within 2 GiB
-MOST_CHARACTERS = 1 << 28  # of a whole table, at 1 to 4 bytes each in memory
-_TOO_LARGE = "so much is not read at once; for many users on one pool see `fairopt shards`"
-_MOST_COLUMNS = 10_000  # a resource each: far more than any cluster has
+LONGEST_CELL = 131_072  # characters: the limit of the csv module
 _BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")
 _LARGEST_WHOLE = 2.0**53  # beyond it floats skip whole numbers
 
 
-class InputTable(ABC):
-    """A table from a file or a frame whose errors name table, row, column and value.
+@dataclass(frozen=True)
+class Table:
+    """A table from a CSV file, whose cells are text and whose rows start on ``lines``, or from a frame.
 
-    Attributes
-    ----------
-    path : str
-        What messages call the table: its file, or ``users`` for a frame.
-    columns : Mapping
-        By name; what they hold is the table's own affair.
+    Columns of a frame are arrays of numbers, NaN where nothing is given, or lists of any cells, None where nothing is.
     """
 
     path: str
-    columns: Mapping[str, Any]
+    columns: dict[str, list[Any] | NDArray[Any]]
+    size: int
+    lines: list[int] | None = None
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return self.size
 
-    @abstractmethod
     def place(self, row: int) -> str:
-        """Where a row is, as ``line 3``."""
-
-    @abstractmethod
-    def texts(self, column: str) -> list[str]:
-        """A column as text, ``""`` where a cell is blank."""
-
-    @abstractmethod
-    def lists(self, column: str) -> list[list[str] | None]:
-        """A column of lists of names, None where a cell is blank."""
-
-    @abstractmethod
-    def floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.floating[Any]]:
-        """A column as numbers of any sign, with ``blank`` where a cell is blank; refused if that is None."""
-
-    @abstractmethod
-    def shown(self, column: str, row: int) -> str:
-        """A cell for a message."""
+        """Where a row is: a line of a file, or a row of a frame, counted from 0."""
+        return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
 
     def refuse(self, row: int, column: str, problem: str) -> NoReturn:
         """Raise the error about one cell."""
         raise InvalidInstance(f"{self.path}, {self.place(row)}, column {column!r}: {problem}")
+
+    def cells(self, column: str) -> list[Any]:
+        """A column as Python objects, None or empty text where nothing is given."""
+        found = self.columns[column]
+        if not isinstance(found, np.ndarray):
+            return found
+        return [None if cell != cell else cell for cell in found.tolist()]
+
+    def texts(self, column: str) -> list[str]:
+        """A column of text, of whole numbers as text, and of ``""`` where nothing is given."""
+        cells = self.cells(column)
+        for row, cell in enumerate(cells if self.lines is None else ()):
+            if not (cell is None or isinstance(cell, (str, int, np.integer))) or isinstance(cell, bool):
+                self.refuse(row, column, f"{_shown(cell)} is not a name; give text or whole numbers")
+        return ["" if cell is None else str(cell) for cell in cells]
 
     def labels(self, column: str) -> list[str]:
         """A column of names: none empty, none twice."""
@@ -84,16 +76,32 @@ class InputTable(ABC):
                 self.refuse(row, column, f"{short(name)} is given on {there} too; names must differ")
         return names
 
+    def lists(self, column: str) -> list[list[str] | None]:
+        """A column of lists of names, or of names joined by ``|``; None where nothing is given."""
+
+        def names(row: int, cell: Any) -> list[str] | None:
+            if cell is None or (isinstance(cell, str) and not cell):
+                return None
+            found = cell.split("|") if isinstance(cell, str) else cell
+            if isinstance(found, (list, tuple, np.ndarray)) and len(found):
+                found = list(found)
+                if all(isinstance(name, str) for name in found):
+                    return found
+            fix = "give names of servers as a list or joined by '|', or nothing for everywhere"
+            self.refuse(row, column, f"{_shown(cell)} is not a list of names; {fix}")
+
+        return [names(row, cell) for row, cell in enumerate(self.cells(column))]
+
     def numbers(
         self, column: str, fix: str, *, blank: float | None = None, positive: bool = False, whole: bool = False,
         infinite: bool = False,
     ) -> NDArray[np.floating[Any]]:  # fmt: skip
         """A column of numbers, none negative; an error about a cell ends with ``fix``, as ``"give a number >= 0"``.
 
-        ``blank`` is what an empty cell means (an error if not given); ``positive`` refuses zero, ``whole`` fractions,
-        and ``infinite`` allows infinity.
+        ``blank`` is the meaning of an empty cell (an error if not given); ``positive`` refuses zero, ``whole``
+        fractions, and ``infinite`` allows infinity. Arrays in single precision stay so.
         """
-        values = self.floats(column, fix, blank)
+        values = self._floats(column, fix, blank)
         good = values > 0 if positive else values >= 0
         if not infinite:
             good &= values < np.inf
@@ -101,118 +109,86 @@ class InputTable(ABC):
             good &= (values == np.floor(values)) & (values <= _LARGEST_WHOLE)
         if not good.all():
             row = int(np.argmin(good))
-            self.refuse(row, column, f"the value is {self.shown(column, row)}; {fix}")
+            self.refuse(row, column, f"the value is {self.cells(column)[row]}; {fix}")
         return values
 
-
-@dataclass(frozen=True)
-class CsvTable(InputTable):
-    """A CSV file: its columns as lists of text without surrounding blanks, and the line that each row starts on."""
-
-    path: str
-    columns: dict[str, list[str]]
-    lines: list[int]
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def place(self, row: int) -> str:
-        """The line that a row starts on."""
-        return f"line {self.lines[row]}"
-
-    def texts(self, column: str) -> list[str]:
-        """A column as it is."""
-        return self.columns[column]
-
-    def lists(self, column: str) -> list[list[str] | None]:
-        """Names joined by ``|`` as lists."""
-        return [cell.split("|") if cell else None for cell in self.columns[column]]
-
-    def shown(self, column: str, row: int) -> str:
-        """A cell as it is."""
-        return self.columns[column][row]
-
-    def floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.float64]:
-        """A column of text as numbers."""
-        cells = self.columns[column]
-        if decimal_only(cells):
+    def _floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.floating[Any]]:
+        found = self.columns[column]
+        if isinstance(found, np.ndarray):
+            values = found.astype(found.dtype if found.dtype == np.float32 else np.float64)
+            missing = np.isnan(values)
+            if missing.any():
+                values[missing] = self._blank(int(np.argmax(missing)), column, fix, blank)
+            return values
+        if self.lines is not None and decimal_only(found):  # nearly always all are numbers
             with suppress(ValueError):
-                return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
-        return np.fromiter((self._number(row, column, fix, blank) for row in range(len(cells))), dtype=np.float64)
+                return np.fromiter(map(float, found), dtype=np.float64, count=len(found))
+        cells = (self._number(row, column, cell, fix, blank) for row, cell in enumerate(found))
+        return np.fromiter(cells, dtype=np.float64, count=len(found))
 
-    def _number(self, row: int, column: str, fix: str, blank: float | None) -> float:
-        cell = self.columns[column][row]
-        if not cell:
-            if blank is None:
-                self.refuse(row, column, f"the cell is empty; {fix}")
-            return blank
-        if decimal_only([cell]):
-            with suppress(ValueError):
+    def _number(self, row: int, column: str, cell: Any, fix: str, blank: float | None) -> float:
+        if cell is None or (isinstance(cell, str) and not cell):
+            return self._blank(row, column, fix, blank)
+        if isinstance(cell, str):
+            if self.lines is None:
+                self.refuse(row, column, f"{short(cell)} is text, which is not taken for a number; convert the column")
+            if decimal_only([cell]):
+                with suppress(ValueError):
+                    return float(cell)
+        elif isinstance(cell, (int, float, np.number, Decimal, Fraction)) and not isinstance(cell, bool):
+            with suppress(OverflowError, ValueError):  # a whole number too large for a float, a signalling NaN
                 return float(cell)
-        self.refuse(row, column, f"{short(cell)} is no number; {fix}")
+        self.refuse(row, column, f"{_shown(cell)} is not a number; {fix}")
+
+    def _blank(self, row: int, column: str, fix: str, blank: float | None) -> float:
+        if blank is None:
+            self.refuse(row, column, f"the cell is empty; {fix}")
+        return blank
 
 
-def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> CsvTable:
+def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
     """Read a CSV file in UTF-8, with or without a byte order mark; lines without any content are left out."""
     name = os.fspath(path)
-    expected = f"expected a CSV file with the columns {', '.join(required)}, ..."
-    with opened(path, expected) as file:
-        if os.fstat(file.fileno()).st_size > MOST_CHARACTERS:
-            raise InvalidInstance(f"{name} has more than {MOST_CHARACTERS:,} bytes; {_TOO_LARGE}")
-        text = _bounded(texts(file, name, expected), name)
-        return _parse(lines(text, name, _LONGEST_LINE), name, required)
-
-
-def _parse(text: Iterator[str], name: str, required: Sequence[str]) -> CsvTable:
-    reader = csv.reader(text, strict=True)
-    columns: list[list[str]] = []
-    header: list[str] | None = None
-    starts: list[int] = []
+    text = read_text(path, f"expected a CSV file with the columns {', '.join(required)}, ...")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InvalidInstance(f"{name}, line {line} holds a NUL character; this is not text, so save it as CSV again")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows: list[list[str]] = []
+    lines: list[int] = []
     start = 1
     try:
         for raw in reader:
             row = [cell.strip() for cell in raw]
             if any(row):
-                if header is None:
-                    row = [_BEFORE_UNIT.sub(" ", cell) for cell in row]
-                    header = _checked_header(row, f"{name}, line {start}", required)
-                    columns = [[] for _ in header]
-                elif len(row) != len(header):
+                rows.append(row)
+                lines.append(start)
+                if len(row) != len(rows[0]):
+                    names = ", ".join(rows[0][:10]) + (", ..." if len(rows[0]) > 10 else "")
                     raise InvalidInstance(
-                        f"{name}, line {start}: the row has {len(row)} cells where the header has {len(header)} "
-                        f"({_some(header)}); give one cell per column, in double quotes if it holds a comma"
+                        f"{name}, line {start}: the row has {len(row)} cells where the header has {len(rows[0])} "
+                        f"({names}); give one cell per column, in double quotes if it holds a comma"
                     )
-                else:
-                    for column, cell in zip(columns, row, strict=True):
-                        column.append(cell)
-                    starts.append(start)
-                    if len(starts) * len(header) > MOST_CELLS:
-                        raise InvalidInstance(f"{name} has more than {MOST_CELLS:,} cells; {_TOO_LARGE}")
             start = reader.line_num + 1
     except csv.Error as error:
         raise InvalidInstance(
             f"{name}, line {start}: this is not readable as CSV ({error}); check the double quotes there"
         ) from error
-    if header is None:
+    if not rows:
         raise InvalidInstance(f"{name} is empty; expected a header line with the columns {', '.join(required)}, ...")
-    return CsvTable(name, dict(zip(header, columns, strict=True)), starts)
-
-
-def _checked_header(header: list[str], place: str, required: Sequence[str]) -> list[str]:
-    if len(header) == 1 and header[0] not in required:
-        separator = next((s for s in (";", "\t") if s in header[0]), None)
-        if separator:
-            raise InvalidInstance(
-                f"{place}: there is no column {required[0]!r}; separate the columns by commas, not by {separator!r}"
-            )
+    header = [_BEFORE_UNIT.sub(" ", cell) for cell in rows.pop(0)]
+    place = f"{name}, line {lines.pop(0)}"
+    separator = next((s for s in (";", "\t") if s in header[0]), None)
+    if len(header) == 1 and header[0] not in required and separator:
+        raise InvalidInstance(
+            f"{place}: there is no column {required[0]!r}; separate the columns by commas, not by {separator!r}"
+        )
     check_columns(header, place, required)
-    return header
+    return Table(name, {column: [row[k] for row in rows] for k, column in enumerate(header)}, len(rows), lines)
 
 
 def check_columns(header: Sequence[str], place: str, required: Sequence[str]) -> None:
-    """Names of columns: none empty, none twice, and those that must be there are. Errors start with ``place``."""
-    if len(header) > _MOST_COLUMNS:
-        raise InvalidInstance(f"{place}: there are {len(header):,} columns; give at most {_MOST_COLUMNS:,}")
+    """Require names of columns that are not empty, differ and hold those ``required``; errors start with ``place``."""
     seen: set[str] = set()
     for k, name in enumerate(header):
         if not name:
@@ -225,19 +201,10 @@ def check_columns(header: Sequence[str], place: str, required: Sequence[str]) ->
             raise InvalidInstance(f"{place}: there is no column {name!r}; {nearest(name, header)}")
 
 
-def _bounded(chunks: Iterator[str], name: str) -> Iterator[str]:
-    characters = 0
-    for chunk in chunks:
-        characters += len(chunk)
-        if characters > MOST_CHARACTERS:
-            raise InvalidInstance(f"{name} has more than {MOST_CHARACTERS:,} characters; {_TOO_LARGE}")
-        yield chunk
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-
-
 def short(text: str) -> str:
-    """A text for a message, in quotes, and not too long."""
+    """A text for a message, in quotes and not too long."""
     return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def _shown(cell: Any) -> str:
+    return short(cell) if isinstance(cell, str) else f"{short(str(cell))[1:-1]} ({type(cell).__name__})"

@@ -1,4 +1,4 @@
-"""From the tasks that owners have (pods of namespaces, jobs of accounts) to the users of an instance."""
+"""Users of an instance from the tasks that owners have (pods of namespaces, jobs of accounts)."""
 
 from __future__ import annotations
 
@@ -16,26 +16,13 @@ __all__ = ["TASKS", "Work", "arguments_of_work"]
 
 TASKS = ("mean", "shapes")
 
-Float = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Equal tasks of one owner.
+    """Equal tasks of one owner, with the units that one task takes by resource, not all zero.
 
-    Attributes
-    ----------
-    owner : str
-        Who they belong to.
-    request : tuple of float
-        Units that one task takes, by resource; not all zero.
-    servers : ndarray of bool of shape (n_servers,), optional
-        Where the tasks may run, before any look at capacities. None for everywhere. Sharing one array between works
-        saves time.
-    count : float, default 1
-        How many tasks.
-    name : str, default ""
-        What one of them is called, as an example for notes.
+    ``servers``, of shape (n_servers,), says where tasks may run whatever the capacities; None is everywhere, and one
+    array for several works saves time. ``name`` is the name of one task, as an example for notes.
     """
 
     owner: str
@@ -45,22 +32,12 @@ class Work:
     name: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class _Kind:
-    """A user to be: what one task takes, where it may run, how many there are, and their total dominant share."""
-
-    request: tuple[float, ...]
-    servers: NDArray[np.bool_]
-    count: float
-    wish: float
-
-
 def arguments_of_work(
     work: Iterable[Work], *, resources: Sequence[str], capacities: ArrayLike, servers: Sequence[str],
     tasks: str = "mean", server_types: Sequence[str] | None = None, units: dict[str, str] | None = None,
     notes: Notes | None = None, word: str = "task",
 ) -> dict[str, Any]:  # fmt: skip
-    """The arguments of the `Instance` in which owners share servers by what their tasks ask for.
+    """The arguments of the `Instance` in which owners share servers by the requests of their tasks.
 
     ``tasks="mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one
     user, whose demand is their mean request. ``"shapes"``: only tasks with equal requests do. Users come in the order
@@ -87,13 +64,13 @@ def arguments_of_work(
     check_choice("tasks", tasks, TASKS)
     caps = np.asarray(capacities, dtype=np.float64).reshape(len(servers), len(resources))
     notes = Notes() if notes is None else notes
-    fitting, unfit = _fitting(list(work), caps)
-    names = [w.name for w in unfit]
-    notes.add(f"{{{word}}} that fit on no server {{was}} left out", *names, number=math.fsum(w.count for w in unfit))
+    fitting, unfit = _fitting(work, caps)
+    left_out, number = [w.name for w in unfit], math.fsum(w.count for w in unfit)
+    notes.add(f"{{{word}}} that fit on no server {{was}} left out", *left_out, number=number)
     if not fitting:
         raise notes.nothing_left(f"there are no {word}s to share servers among")
     total = caps.sum(axis=0)
-    kinds = _kinds(fitting, total, len(servers), by_shape=tasks == "shapes")
+    kinds = _kinds(fitting, total.tolist(), len(servers), by_shape=tasks == "shapes")
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
         "{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the kinds share their owner's "
@@ -102,20 +79,26 @@ def arguments_of_work(
     )  # fmt: skip
     kept = np.flatnonzero(total > 0).tolist()
     gone = [name for name, amount in zip(resources, total, strict=True) if not amount]
-    notes.add("{resource} that no server has {was} left out: {gone}", number=len(gone), gone=_listed(gone))
-    users = _users(kinds)
-    of_users = [kind for _, kind, _ in users]
+    listed = ", ".join(gone[:5]) + (", ..." if len(gone) > 5 else "")
+    notes.add("{resource} that no server has {was} left out: {gone}", number=len(gone), gone=listed)
+    mark = " #"
+    while any(mark in owner for owner in kinds):  # so that no name of a kind is an owner's name
+        mark += "#"
+    users, names, weights = [], [], []
+    for owner, of_owner in kinds.items():
+        wished = math.fsum(kind.wish for kind in of_owner)
+        users += of_owner
+        names += [owner] if len(of_owner) == 1 else [f"{owner}{mark}{k}" for k in range(1, len(of_owner) + 1)]
+        weights += [kind.wish / wished for kind in of_owner]
     return dict(
-        demands=np.array([kind.request for kind in of_users])[:, kept], capacities=caps[:, kept],
-        weights=[weight for _, _, weight in users], task_limits=[kind.count for kind in of_users],
-        eligible=np.array([kind.servers for kind in of_users]),
-        users=[name for name, _, _ in users], resources=[resources[i] for i in kept], servers=servers,
-        server_types=server_types, notes=notes.sentences(),
+        demands=np.array([kind.request for kind in users])[:, kept], capacities=caps[:, kept], weights=weights,
+        task_limits=[kind.count for kind in users], eligible=np.array([kind.servers for kind in users]), users=names,
+        resources=[resources[i] for i in kept], servers=servers, server_types=server_types, notes=notes.sentences(),
         units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
     )  # fmt: skip
 
 
-def _fitting(work: list[Work], capacities: Float) -> tuple[list[Work], list[Work]]:
+def _fitting(work: Iterable[Work], capacities: NDArray[np.float64]) -> tuple[list[Work], list[Work]]:
     """Tasks that could run somewhere, and the others."""
     has = capacities > 0
     known: dict[tuple[bytes, bytes | None], bool] = {}
@@ -130,7 +113,17 @@ def _fitting(work: list[Work], capacities: Float) -> tuple[list[Work], list[Work
     return sorted_out
 
 
-def _kinds(work: list[Work], total: Float, n_servers: int, by_shape: bool) -> dict[str, list[_Kind]]:
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """A future user: the request of one task, where it may run, how many there are, and their total dominant share."""
+
+    request: tuple[float, ...]
+    servers: NDArray[np.bool_]
+    count: float
+    wish: float
+
+
+def _kinds(work: list[Work], total: list[float], n_servers: int, by_shape: bool) -> dict[str, list[_Kind]]:
     """Kinds of tasks by owner in the order of names, each owner's from the largest wish down."""
     everywhere = np.ones(n_servers, dtype=np.bool_)
     groups: dict[tuple[str, tuple[float, ...], bytes], list[Work]] = {}
@@ -142,30 +135,11 @@ def _kinds(work: list[Work], total: Float, n_servers: int, by_shape: bool) -> di
     for (owner, shape, _), members in groups.items():
         count = math.fsum(w.count for w in members)
         # fsum is exact up to one rounding, so that the order of tasks makes no difference
-        request = shape if by_shape else tuple(
-            math.fsum(w.count * w.request[i] for w in members) / count for i in range(len(total))
-        )  # fmt: skip
-        wish = count * max(r / t for r, t in zip(request, total.tolist(), strict=True) if r > 0)
+        sums = (math.fsum(w.count * w.request[i] for w in members) for i in range(len(total)))
+        request = shape if by_shape else tuple(amount / count for amount in sums)
+        wish = count * max(r / t for r, t in zip(request, total, strict=True) if r > 0)
         where = everywhere if members[0].servers is None else members[0].servers
         kinds[owner].append(_Kind(request, where, count, wish))
     for of_owner in kinds.values():
         of_owner.sort(key=lambda kind: (-kind.wish, kind.request, kind.servers.tobytes()))
     return kinds
-
-
-def _users(kinds: dict[str, list[_Kind]]) -> list[tuple[str, _Kind, float]]:
-    """Name, kind and entitlement of each user."""
-    mark = " #"
-    while any(mark in owner for owner in kinds):  # so that no name of a kind is an owner's name
-        mark += "#"
-    users: list[tuple[str, _Kind, float]] = []
-    for owner, of_owner in kinds.items():
-        wished = math.fsum(kind.wish for kind in of_owner)
-        for k, kind in enumerate(of_owner, 1):
-            name = owner if len(of_owner) == 1 else f"{owner}{mark}{k}"
-            users.append((name, kind, kind.wish / wished))
-    return users
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

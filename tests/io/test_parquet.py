@@ -84,17 +84,14 @@ NESTED = {
 
 
 @pytest.mark.parametrize("kind", NESTED)
-def test_a_nested_column_is_refused_with_file_column_and_fix(folder, kind):
-    message = (
-        r"users.parquet, column 'cpu': it is nested, of type .*; give plain columns .* or read it and use Instance"
-    )
-    with pytest.raises(InvalidInstance, match=message):
+def test_a_nested_column_is_refused_with_file_row_and_column(folder, kind):
+    with pytest.raises(InvalidInstance, match=r"users.parquet, row 0, column 'cpu': .* is not a number; give a finite"):
         read(folder({**USERS, "cpu": NESTED[kind]}))
 
 
 @pytest.mark.parametrize("cells", [[True, False], [b"1", b"2"], [datetime.date(2020, 1, 1)] * 2])
 def test_a_column_of_another_type_is_refused(folder, cells):
-    with pytest.raises(InvalidInstance, match=r"servers\.parquet, column 'cpu': it is of type .*; give plain columns"):
+    with pytest.raises(InvalidInstance, match=r"servers\.parquet, row 0, column 'cpu': .* is not a number; give"):
         read(folder(servers={**SERVERS, "cpu": cells}))
 
 
@@ -105,7 +102,7 @@ def test_a_column_of_another_type_is_refused(folder, cells):
         ({"cpu": [1, None]}, "users.parquet, row 1, column 'cpu': the cell is empty"),
         ({"user": ["web", "web"]}, "users.parquet, row 1, column 'user': 'web' is given on row 0 too"),
         ({"servers": ["s1", "s3"]}, r"users.parquet, row 1, column 'servers': .*servers.parquet has no server 's3'"),
-        ({"gpu": [1, 1]}, "users.parquet: the column 'gpu' is no resource of"),
+        ({"gpu": [1, 1]}, "users.parquet: the column 'gpu' is not a resource of"),
     ],
 )
 def test_a_bad_cell_is_named_by_file_row_and_column(folder, users, message):
@@ -121,26 +118,17 @@ def bytes_of(content, **options):
 
 GOOD = bytes_of(USERS)
 DAMAGED = {
-    "empty": (b"", "is empty; expected a Parquet file with the columns user"),
-    "CSV": (b"user,cpu,memory\nweb,1,2\n", r"is no Parquet file \(it does not start with PAR1\)"),
-    "cut off": (GOOD[:-20], r"seems to be cut off \(it does not end with PAR1\)"),
-    "magic only": (b"PAR1", "seems to be cut off"),
-    "encrypted": (b"PARE" + GOOD[4:], "is encrypted; write it without encryption"),
-    "encrypted footer": (GOOD[:-4] + b"PARE", "is encrypted"),
-    "endless footer": (
-        GOOD[:-8] + b"\xff\xff\xff\x7f" + b"PAR1",
-        "is damaged: its metadata would have 2,147,483,647 bytes",
-    ),
-    "no footer": (b"PAR1" + b"\0" * 100 + b"\x10\0\0\0PAR1", "cannot be read as Parquet"),
-    "another page": (GOOD[:60] + bytes([GOOD[60] ^ 255]) + GOOD[61:], "cannot be read as Parquet"),
-}
+    "empty": b"", "CSV": b"user,cpu,memory\nweb,1,2\n", "cut off": GOOD[:-20], "magic only": b"PAR1",
+    "encrypted": b"PARE" + GOOD[4:-4] + b"PARE", "endless footer": GOOD[:-8] + b"\xff\xff\xff\x7f" + b"PAR1",
+    "no footer": b"PAR1" + b"\0" * 100 + b"\x10\0\0\0PAR1",
+    "another page": GOOD[:60] + bytes([GOOD[60] ^ 255]) + GOOD[61:],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", DAMAGED)
 def test_a_file_that_is_not_what_it_says_is_refused(folder, case):
-    content, message = DAMAGED[case]
-    with pytest.raises(InvalidInstance, match=f"users.parquet {message}"):
-        read(folder(content))
+    with pytest.raises(InvalidInstance, match=r"users.parquet cannot be read as Parquet .* columns user"):
+        read(folder(DAMAGED[case]))
 
 
 def test_a_changed_number_is_found_by_the_checksum_of_its_page(tmp_path):
@@ -158,20 +146,6 @@ def test_a_table_that_is_a_folder_cannot_be_read(tmp_path):
         (tmp_path / f"{name}.parquet").mkdir()
     with pytest.raises(InvalidInstance, match=r"servers\.parquet cannot be read"):
         read(tmp_path)
-
-
-def test_a_small_file_of_very_many_rows_is_refused_before_it_is_read(folder):
-    many = bytes_of({"user": pa.nulls(20_000_001, pa.int8())})
-    assert len(many) < 100_000
-    with pytest.raises(InvalidInstance, match=r"holds 20,000,001 values in .* and no more than 20,000,000"):
-        read(folder(many))
-
-
-def test_one_long_text_for_very_many_rows_is_refused(folder):
-    text = pa.array(["x" * 10_000]).dictionary_encode()
-    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(50_000, dtype=np.int32)), text.dictionary)
-    with pytest.raises(InvalidInstance, match="column 'user': the texts have 500,000,000 characters"):
-        read(folder(bytes_of({"user": names, "cpu": np.ones(50_000), "memory": np.ones(50_000)})))
 
 
 def test_without_pyarrow_the_pip_line_is_told(folder, monkeypatch):
@@ -208,9 +182,9 @@ def test_what_pandas_writes_of_frames_is_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("column", "words"),
-    [(pa.array([[1], None]), "column 'servers': it is nested, of type list<"),
-     (pa.array([["s1", None], None]), "row 0, column 'servers': .* is no list of names"),
-     (pa.array([[["s1"]], None]), "column 'servers': it is nested"),
+    [(pa.array([[1], None]), "row 0, column 'servers': .* is not a list of names"),
+     (pa.array([["s1", None], None]), "row 0, column 'servers': .* is not a list of names"),
+     (pa.array([[["s1"]], None]), "row 0, column 'servers': .* is not a list of names"),
      (pa.array([["s3"], None]), "servers.parquet has no server 's3'")],
 )  # fmt: skip
 def test_other_lists_are_refused(folder, column, words):
@@ -219,14 +193,8 @@ def test_other_lists_are_refused(folder, column, words):
 
 
 def test_lists_of_other_columns_are_refused(folder):
-    with pytest.raises(InvalidInstance, match="column 'user': it is nested, of type list"):
+    with pytest.raises(InvalidInstance, match=r"row 0, column 'user': .* is not a name"):
         read(folder(pa.table({**USERS, "user": pa.array([["a"], ["b"]])})))
-
-
-def test_more_names_in_lists_than_are_read_at_once_are_refused(folder, monkeypatch):
-    monkeypatch.setattr("fairopt.io.parquet.MOST_CELLS", 9)
-    with pytest.raises(InvalidInstance, match="the lists of servers hold more than 9 names"):
-        read(folder(pa.table({**USERS, "servers": pa.array([["s1"] * 10, None])})))
 
 
 def test_without_narwhals_the_extra_of_parquet_is_named(folder, monkeypatch):

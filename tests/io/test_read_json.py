@@ -56,6 +56,17 @@ def test_values_by_user_may_be_a_number_a_list_or_an_object(file, change):
     assert read(file({**SMALL, **change})) == Instance(**{**SMALL, **change})
 
 
+@pytest.mark.parametrize(
+    ("eligible", "words"),
+    [({"a": ["s"], "b": ["s"]}, "the server 't', so no user may use it"),
+     ({"a": ["s"]}, "the server 't', so only users without a list may use it"), ({"a": ["s"], "b": ["t"]}, None),
+     ([[True, False], [True, False]], None)],
+)  # fmt: skip
+def test_a_new_server_that_no_list_names_is_told(file, eligible, words):
+    path = file({**SMALL, "eligible": eligible})
+    assert read(path).notes == (() if words is None else (f"no list of {path} names {words}",))
+
+
 def test_nobody_at_all_may_be_written(file):
     assert read(file({"demands": [], "capacities": [1, 2]})).n_users == 0
 
@@ -89,53 +100,53 @@ def test_the_suffix_may_be_in_capitals(file):
         (b'{"demands": [[1]], "demands": [[2]], "capacities": [1]}', ["the key 'demands' is given twice"]),
         (b'{"demands": [[1]], "capacities": [1], "weights": {"a": 1, "a": 2}}', ["the key 'a' is given twice"]),
         # numbers
-        (b'{"demands": [[1, 2], [3, NaN]], "capacities": [1, 2]}', ["demands.1.1 is NaN", "finite"]),
-        (b'{"demands": [[1, 2]], "capacities": [1, -Infinity]}', ["capacities.1 is -Infinity", "finite"]),
-        (b'{"demands": [[1, 1e999]], "capacities": [1, 2]}', ["demands.0.1 is Infinity", "finite"]),
+        (b'{"demands": [[1, 2], [3, NaN]], "capacities": [1, 2]}', ["demands[1][1] is NaN", "finite"]),
+        (b'{"demands": [[1, 2]], "capacities": [1, -Infinity]}', ["capacities[1] is -Infinity", "finite"]),
+        (b'{"demands": [[1, 1e999]], "capacities": [1, 2]}', ["demands[0][1] is Infinity", "finite"]),
         (b'{"demands": [[1]], "capacities": [1], "task_limits": Infinity}', ["task_limits is Infinity", "null"]),
-        (b'{"demands": [[1]], "capacities": [' + b"9" * 400 + b"]}", ["capacities.0 is 999", "give a number"]),
+        (b'{"demands": [[1]], "capacities": [' + b"9" * 400 + b"]}", ["capacities[0] is 999", "give a number"]),
         # shapes of the whole
-        ({"capacities": [1]}, ["the key 'demands' is missing", "add it"]),
+        ({"capacities": [1]}, ["demands is missing", "add it"]),
         ({**SMALL, "demand": 1}, ["unknown key 'demand'", "did you mean 'demands'"]),
         ({**SMALL, "schema_": "x"}, ["unknown key 'schema_'"]),
-        ({**SMALL, "demands": [[1, 2], [4]]}, ["demands.1 has 1 entries where demands.0 has 2", "equal rows"]),
-        ({**SMALL, "demands": [[[1, 2], [1]], [[1, 2], [1, 2]]]}, ["demands.0.1 has 1 entries"]),
-        ({**SMALL, "capacities": [[1, 2], [3, 4, 5]]}, ["capacities.1 has 3 entries"]),
-        ({**SMALL, "eligible": [[True, True], [True]]}, ["eligible.1 has 1 entries"]),
+        ({**SMALL, "demands": [[1, 2], [4]]}, ["demands[1] has 1 entries where demands[0] has 2", "equal rows"]),
+        ({**SMALL, "demands": [[[1, 2], [1]], [[1, 2], [1, 2]]]}, ["demands[0][1] has 1 entries"]),
+        ({**SMALL, "capacities": [[1, 2], [3, 4, 5]]}, ["capacities[1] has 3 entries"]),
+        ({**SMALL, "eligible": [[True, True], [True]]}, ["eligible[1] has 1 entries"]),
         ({**SMALL, "demands": [[1, 2, 3], [4, 5, 6]]}, ["demands have shape (2, 3)"]),
         # kinds of values
-        ({**SMALL, "demands": [[1, 2], [3, "4"]]}, ['demands.1.1 is "4"', "give a number"]),
-        ({**SMALL, "demands": [[1, 2], [3, True]]}, ["demands.1.1 is true", "give a number"]),
-        ({**SMALL, "demands": [[1, 2], [3, None]]}, ["demands.1.1 is null", "give a number"]),
-        ({**SMALL, "demands": [[1, 2], 3]}, ["demands.1 is 3", "give a list"]),
-        ({**SMALL, "demands": [[[1, 2], 3], [4, 5]]}, ["demands.0.1 is 3", "give a list"]),
-        ({**SMALL, "weights": [0, "x"], "counts": [0, 1]}, ["weights.0 is 0", "(and 1 more like it)"]),
-        ({**SMALL, **{f"k{k}": 1 for k in range(20)}}, ["unknown key \"k0\"", "known: "]),
-        ({**SMALL, "demands": [[1, [2]], [3, 4]]}, ["demands.0.1 is a list", "give a number"]),
+        ({**SMALL, "demands": [[1, 2], [3, "4"]]}, ['demands[1][1] is "4"', "give a number"]),
+        ({**SMALL, "demands": [[1, 2], [3, True]]}, ["demands[1][1] is true", "give a number"]),
+        ({**SMALL, "demands": [[1, 2], [3, None]]}, ["demands[1][1] is null", "give a number"]),
+        ({**SMALL, "demands": [[1, 2], 3]}, ["demands[1] is 3", "give a list"]),
+        ({**SMALL, "demands": [[[1, 2], 3], [4, 5]]}, ["demands[0][1] is 3", "give a list"]),
+        ({**SMALL, "weights": [0, "x"], "counts": [0, 1]}, ["weights[0] is 0", "(and 1 more like it)"]),
+        ({**SMALL, **{f"k{k}": 1 for k in range(20)}}, ["unknown key 'k0'", "known: "]),
+        ({**SMALL, "demands": [[1, [2]], [3, 4]]}, ["demands[0][1] is a list", "give a number"]),
         ({**SMALL, "demands": {"a": [1, 2]}}, ["demands is an object", "give a list"]),
         ({**SMALL, "demands": None}, ["demands is null", "give a list"]),
-        ({**SMALL, "demands": [[1, 2], [-3, 4]]}, ["demands.1.0 is -3", "give a number >= 0"]),
-        ({**SMALL, "capacities": [[1, 2], [3, "x" * 100]]}, ["capacities.1.1 is", "xxx...", "give a number"]),
-        ({**SMALL, "users": ["a", 2]}, ["users.1 is 2", "text in double quotes"]),
+        ({**SMALL, "demands": [[1, 2], [-3, 4]]}, ["demands[1][0] is -3", "give a number >= 0"]),
+        ({**SMALL, "capacities": [[1, 2], [3, "x" * 100]]}, ["capacities[1][1] is", "xxx...", "give a number"]),
+        ({**SMALL, "users": ["a", 2]}, ["users[1] is 2", "text in double quotes"]),
         ({**SMALL, "users": "ab"}, ['users is "ab"', "give a list"]),
-        ({**SMALL, "weights": [1, 0]}, ["weights.1 is 0", "give a number > 0"]),
+        ({**SMALL, "weights": [1, 0]}, ["weights[1] is 0", "give a number > 0"]),
         ({**SMALL, "weights": {"a": "heavy"}}, ['weights.a is "heavy"', "give a number"]),
         ({**SMALL, "weights": True}, ["weights is true", "give a number"]),
         ({**SMALL, "task_limits": {"b": -1}}, ["task_limits.b is -1", "give a number >= 0"]),
-        ({**SMALL, "task_limits": [None, "none"]}, ['task_limits.1 is "none"', "give a number"]),
-        ({**SMALL, "eligible": {"a": [1]}}, ["eligible.a.0 is 1", "text in double quotes"]),
+        ({**SMALL, "task_limits": [None, "none"]}, ['task_limits[1] is "none"', "give a number"]),
+        ({**SMALL, "eligible": {"a": [1]}}, ["eligible.a[0] is 1", "text in double quotes"]),
         ({**SMALL, "eligible": {"a": "s"}}, ['eligible.a is "s"', "give a list"]),
-        ({**SMALL, "eligible": [[1, 0], [1, 1]]}, ["eligible.0.0 is 1", "give true or false"]),
-        ({**SMALL, "counts": [1, 1.5]}, ["counts.1 is 1.5", "give a whole number"]),
-        ({**SMALL, "counts": [1, 0]}, ["counts.1 is 0", "give a number >= 1"]),
-        ({**SMALL, "counts": [1, 10**30]}, ["counts.1 is 1000", "9007199254740992"]),
+        ({**SMALL, "eligible": [[1, 0], [1, 1]]}, ["eligible[0][0] is 1", "give true or false"]),
+        ({**SMALL, "counts": [1, 1.5]}, ["counts[1] is 1.5", "give a whole number"]),
+        ({**SMALL, "counts": [1, 0]}, ["counts[1] is 0", "give a number >= 1"]),
+        ({**SMALL, "counts": [1, 10**30]}, ["counts[1] is 1000", "9007199254740992"]),
         # what Instance refuses
         ({**SMALL, "demands": [[1, 2], [0, 0]]}, ["user 'b' demands nothing at all"]),
         ({**SMALL, "users": ["a", "a"]}, ["user label 'a'", "twice"]),
         ({**SMALL, "weights": {"c": 1}}, ["unknown user 'c'"]),
         ({**SMALL, "eligible": {"a": ["u"]}}, ["no server 'u'"]),
         ({**SMALL, "server_types": ["T4"]}, ["1 server types for 2 servers"]),
-        ({**SMALL, "server_types": ["T4", 4]}, ["server_types.1 is 4", "give text"]),
+        ({**SMALL, "server_types": ["T4", 4]}, ["server_types[1] is 4", "give text"]),
         ({**SMALL, "server_types": ["T4", ""]}, ["type of server 't' is ''", "give text"]),
     ],
 )  # fmt: skip

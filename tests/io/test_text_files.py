@@ -1,20 +1,18 @@
-"""Files are opened without waiting, decoded with the line of what is wrong, and written as a whole or not at all."""
+"""Files are read without waiting, decoded with the line of what is wrong, and written as a whole or not at all."""
 
 import gzip
 import os
 import socket
 import stat
 import sys
-import threading
 
 import pytest
 
 import fairopt as fo
 from fairopt.datasets import clusterdata2019, kubernetes, slurm
 from fairopt.errors import InvalidInstance
-from fairopt.io import text_files
 from fairopt.io.saving import replacing
-from fairopt.io.text_files import about, lines, opened, texts
+from fairopt.io.text_files import about, read_text
 
 DEMO = fo.datasets.demo()
 pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
@@ -33,7 +31,7 @@ pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named
 def test_a_pipe_is_refused_and_nobody_waits_for_it(tmp_path, names):
     for name in names:
         os.mkfifo(tmp_path / name)
-    with pytest.raises(InvalidInstance, match="is a pipe and no file; save what comes out of it to a file first"):
+    with pytest.raises(InvalidInstance, match="is a pipe, not a file; save its output to a file"):
         fo.read(tmp_path / names[0] if len(names) == 1 else tmp_path)
 
 
@@ -47,31 +45,14 @@ def test_a_pipe_with_somebody_who_writes_is_refused_too(tmp_path):
     os.close(ends)
 
 
-@pipes
-def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path, monkeypatch):
-    os.mkfifo(tmp_path / "x")
-    monkeypatch.setattr(text_files, "_mode_of", lambda name, expected: stat.S_IFREG)
-    done = []
-
-    def read():
-        with pytest.raises(InvalidInstance, match="is a pipe"), opened(tmp_path / "x", "expected x"):
-            pass
-        done.append(True)
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    thread.join(30)
-    assert done
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such files on Windows")
 def test_a_socket_a_device_and_a_folder_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # names of sockets are short
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("s.json")
         for name, words in (("s.json", "is a socket"), (os.devnull, "is a device"), (".", "Is a directory")):
-            with pytest.raises(InvalidInstance, match=words), opened(name, "expected x"):
-                pass
+            with pytest.raises(InvalidInstance, match=words):
+                read_text(name, "expected x")
 
 
 @pytest.mark.parametrize("path", [None, 3, b"x", ["x"], "", "x" * 5000 + ".json", "a\0.json", "\ud800.json"])
@@ -92,33 +73,16 @@ def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch):
     assert fo.read(".") == DEMO
 
 
-# -- texts and lines ------------------------------------------------------------------------------------------
+# -- texts ----------------------------------------------------------------------------------------------------
 
 
-def read_all(path):
-    with opened(path, "expected x") as file:
-        return "".join(texts(file, str(path), "expected x"))
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1 << 20])
-def test_text_is_the_same_whatever_the_chunks(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(text_files, "_CHUNK", size)
+def test_text_keeps_its_line_ends_and_errors_name_the_line(tmp_path):
     (tmp_path / "x").write_bytes("\ufeffaü€😀\r\nb\rc\n\nd".encode())
-    assert read_all(tmp_path / "x") == "aü€😀\r\nb\rc\n\nd"
-    with opened(tmp_path / "x", "") as file:
-        found = list(lines(texts(file, "x", ""), "x", 10))
-    assert found == ["aü€😀\r\n", "b\r", "c\n", "\n", "d"]
-    (tmp_path / "x").write_bytes(b"a\nb\ncc\xe9\n")
-    with pytest.raises(InvalidInstance, match="line 3: this is not UTF-8"):
-        read_all(tmp_path / "x")
-
-
-@pytest.mark.parametrize("end", ["a", "a\n"])
-def test_a_line_that_is_too_long_or_holds_nul_is_refused_with_its_number(end):
-    with pytest.raises(InvalidInstance, match="x, line 2 is longer than 5 characters"):
-        list(lines(["1\n234", "56", end], "x", 5))
-    with pytest.raises(InvalidInstance, match="x, line 2 holds a NUL character"):
-        list(lines(["1\n2\0", end], "x", 99))
+    assert read_text(tmp_path / "x", "expected x") == "aü€😀\r\nb\rc\n\nd"
+    for start in (b"", b"\xef\xbb\xbf"):
+        (tmp_path / "x").write_bytes(start + b"a\nb\ncc\xe9\n")
+        with pytest.raises(InvalidInstance, match="line 3: this is not UTF-8"):
+            read_text(tmp_path / "x", "expected x")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
@@ -184,14 +148,14 @@ def test_a_pipe_or_a_device_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "x.json")
     (tmp_path / "y.json").symlink_to(os.devnull)
     for name in ("x.json", "y.json"):
-        with pytest.raises(InvalidInstance, match="is there and no file that may be replaced"):
+        with pytest.raises(InvalidInstance, match="is there and is not a file that may be replaced"):
             fo.datasets.write(DEMO, tmp_path / name)
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 
 @pytest.mark.parametrize(
     ("place", "words"),
-    [("no/x.json", "No such file or directory"), ("file/x.yaml", "Not a directory"), ("file", "is no folder"),
+    [("no/x.json", "No such file or directory"), ("file/x.yaml", "Not a directory"), ("file", "is not a folder"),
      ("file/out", "Not a directory")],
 )  # fmt: skip
 def test_where_nothing_can_be_written_is_said(tmp_path, place, words):

@@ -103,13 +103,14 @@ def test_tables_hold_only_the_columns_that_say_something(tmp_path):
     assert (tmp_path / "servers.csv").read_text() == "server,cpu,memory\npool,10,20\n"
 
 
-def test_tables_list_servers_only_for_users_who_may_not_run_everywhere(tmp_path):
+def test_tables_list_servers_only_for_users_who_may_not_run_everywhere_and_name_each_server_that_they_can(tmp_path):
     instance = Instance(
         [[1, 0], [1, 1], [1, 0]], [[1, 1], [1, 0], [1, 1]], users=["free", "lacking", "bound"],
         resources=["cpu", "gpu"], servers=["s", "t", "u"], eligible={"bound": ["s", "t"]},
     )  # fmt: skip
     write(instance, tmp_path)
-    assert (tmp_path / "users.csv").read_text() == "user,servers,cpu,gpu\nfree,,1,0\nlacking,,1,1\nbound,s|t,1,0\n"
+    assert not read(tmp_path).notes
+    assert (tmp_path / "users.csv").read_text() == "user,servers,cpu,gpu\nfree,,1,0\nlacking,s|u,1,1\nbound,s|t,1,0\n"
 
 
 def test_tables_hold_the_types_of_servers_where_there_are_any(tmp_path):

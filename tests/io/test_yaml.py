@@ -90,23 +90,25 @@ BAD = {
     "quote": ("users: 'a", "line 1, column 1.: .*quoted scalar"),
     "key twice": ("demands: [[1]]\ncapacities: [3]\ndemands: [[2]]\n", "line 3, column 1: the key 'demands' is given"),
     "inner key twice": ("weights: {a: 1, a: 2}", "line 1, column 17: the key 'a' is given twice"),
-    "alias": ("demands: &d [[1]]\ncapacities: *d\n", r"line 2, column 13: the alias \*d is not followed; write out"),
-    "merge key": ("a: &a {b: 1}\nc:\n  <<: *a\n", r"line 3, column 7: the alias \*a"),
-    "Python tag": ("demands: !!python/object/apply:os.abort []\n", "line 1, column 10: the tag .*os.abort' is not"),
-    "own tag": ("demands: !sum [1]\n", "the tag '!sum' is not known; remove it"),
-    "two documents": ("demands: [[1]]\n---\ncapacities: [3]\n", "line 2, column 1: a second document begins; keep one"),
-    "list as a key": ("? [a]\n: 1\n", "line 1, column 3: a list or a mapping cannot be a key"),
+    "alias": ("demands: &d [[1]]\ncapacities: *d\n", r"aliases \(\*name\) are not followed; write out"),
+    "merge key": ("a: &a {b: 1}\nc:\n  <<: *a\n", r"aliases \(\*name\) are not followed"),
+    "Python tag": ("demands: !!python/object/apply:os.abort []\n", "line 1, column 10: .*os.abort'; give .* no tags"),
+    "own tag": ("demands: !sum [1]\n", "line 1, column 10: .*the tag '!sum'; give .* no tags"),
+    "two documents": ("demands: [[1]]\n---\ncapacities: [3]\n", "line 2, column 1: expected a single document"),
+    "list as a key": ("? [a]\n: 1\n", "line 1, column 3: a list or a mapping is a key; give each key once, as text"),
     "empty": ("", "is empty; expected the keys demands and capacities"),
     "only a comment": ("# nothing\n", "is empty"),
     "list": ("- 1\n", "holds a list; expected the keys"),
     "one value": ("7", "holds one value; expected"),
-    "unknown key": ("demand: [[1]]\ncapacities: [1]\n", "the key 'demands' is missing"),
-    "word for a number": ("demands: [[many]]\ncapacities: [1]\n", 'demands.0.0 is "many"; give a number'),
-    "infinite": ("demands: [[.inf]]\ncapacities: [1]\n", "demands.0.0 is Infinity; give a finite number"),
-    "no number": ("demands: [[.nan]]\ncapacities: [1]\n", "demands.0.0 is NaN"),
-    "number as a name": ("users: [1]\ndemands: [[1]]\ncapacities: [1]\n", "users.0 is 1; give text in double quotes"),
-    "digits without end": (f"demands: [[{'9' * 5000}]]\n", "line 1, column 12: a number cannot be read"),
-    "nested without end": ("[" * 5000, "nested too deep"),
+    "unknown key": ("demand: [[1]]\ncapacities: [1]\n", "demands is missing"),
+    "word for a number": ("demands: [[many]]\ncapacities: [1]\n", 'demands\\[0\\]\\[0\\] is "many"; give a number'),
+    "infinite": ("demands: [[.inf]]\ncapacities: [1]\n", "demands\\[0\\]\\[0\\] is Infinity; give a finite number"),
+    "no number": ("demands: [[.nan]]\ncapacities: [1]\n", "demands\\[0\\]\\[0\\] is NaN"),
+    "number as a name": ("users: [1]\ndemands: [[1]]\ncapacities: [1]\n", "users\\[0\\] is 1; give text"),
+    "digits without end": (f"demands: [[{'9' * 5000}]]\n", "a value cannot be read .*digits"),
+    "nested without end": ("[" * 5000, "line 1: this is nested too deep"),
+    "nested very deep": ("[" * 200_000 + "]" * 200_000, "line 1: this is nested too deep"),  # ends libyaml's process
+    "truth that is none": ("demands: !!bool maybe\n", "a value cannot be read"),
     "control character": ("users: [a\x01]\n", "line 1.*character that YAML does not allow"),
     "another encoding": ("demands: [[1]]  # é\n".encode("latin-1"), "line 1: this is not UTF-8"),
     "UTF-16": ("demands: [[1]]\n".encode("utf-16"), "line 1: this is not UTF-8"),
@@ -122,14 +124,8 @@ def test_bad_files_are_refused_with_line_column_and_fix(text, case):
 
 def test_a_billion_laughs_are_not_laughed(text):
     lines = ["a0: &a0 [x, x]"] + [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 12)]
-    with pytest.raises(InvalidInstance, match=r"the alias \*a0 is not followed"):
+    with pytest.raises(InvalidInstance, match=r"aliases .* are not followed"):
         read(text("\n".join(lines)))
-
-
-def test_a_file_of_too_many_bytes_is_refused(text, monkeypatch):
-    monkeypatch.setattr("fairopt.io.yaml_file._LARGEST_FILE", 10)
-    with pytest.raises(InvalidInstance, match="has more than 10 bytes, the most that is read of YAML"):
-        read(text("demands: [[1]]\n"))
 
 
 def test_a_missing_file_is_named(tmp_path):
@@ -147,7 +143,7 @@ def test_without_pyyaml_the_pip_line_is_told(text, monkeypatch):
 
 
 def test_without_libyaml_all_is_the_same(text, tmp_path, monkeypatch):
-    for name in ("CLoader", "CSafeDumper"):
+    for name in ("CSafeLoader", "CSafeDumper"):
         monkeypatch.delattr(yaml, name, raising=False)
     write(demo(), tmp_path / "demo.yaml")
     assert read(tmp_path / "demo.yaml") == demo()

@@ -1,4 +1,4 @@
-"""From the nodes and pods of a Kubernetes cluster to the arguments of an instance."""
+"""The arguments of an instance from the nodes and pods of a Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
-from fairopt.io.json_text import Document, entry_of, shown
-from fairopt.io.kubernetes.nodes import KubernetesServer, read_nodes
-from fairopt.io.kubernetes.placement import Placement
-from fairopt.io.kubernetes.pods import PODS, Pod, read_pods
+from fairopt.io.json_text import Document, document_of, shown
+from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
@@ -31,16 +29,16 @@ def read_kubernetes(
     nodes: Document, pods: Document, users: str = "namespace", tasks: str = "mean", merge: bool = True,
     resources: Sequence[str] | None = None,
 ) -> Arguments:  # fmt: skip
-    """Read what kubectl gives of a cluster; see `fairopt.datasets.kubernetes`."""
+    """Read the output of kubectl; see `fairopt.datasets.kubernetes`."""
     label = _label_of(users)
     check_choice("tasks", tasks, TASKS)
     _check_names(resources)
-    of_nodes = entry_of(nodes, "nodes", _EXPECTED.format("nodes"))
-    of_pods = entry_of(pods, "pods", _EXPECTED.format("pods -A"))
-    servers, found = read_nodes(of_nodes), read_pods(of_pods)
-    with about(of_nodes.place, of_pods.place):
+    servers_data, servers_name = document_of(nodes, "nodes", _EXPECTED.format("nodes"))
+    pods_data, pods_name = document_of(pods, "pods", _EXPECTED.format("pods -A"))
+    servers, found = read_nodes(servers_data, servers_name), read_pods(pods_data, pods_name)
+    with about(servers_name, pods_name):
         values = _arguments(servers, found, label, tasks, resources)
-    return Arguments(values, (of_nodes.place, of_pods.place), merge)
+    return Arguments(values, (servers_name, pods_name), merge)
 
 
 def _label_of(users: object) -> str | None:
@@ -62,16 +60,16 @@ def _check_names(resources: object) -> None:
 
 
 def _arguments(
-    servers: list[KubernetesServer], pods: list[Pod], label: str | None, tasks: str, resources: Sequence[str] | None
+    servers: list[Node], pods: list[Pod], label: str | None, tasks: str, resources: Sequence[str] | None
 ) -> dict[str, Any]:
     notes = Notes()
     kept = _kept_servers(servers, notes)
     running = [pod for pod in pods if not pod.finished]
-    notes.add("{finished pod} {was} left out", *(pod.full_name for pod in pods if pod.finished))
+    notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
     tasks_of_owners = [pod for pod in running if not pod.belongs_to_server]
     names = _resources(kept, tasks_of_owners, resources)
     asking = [pod for pod in tasks_of_owners if any(pod.asks(name) for name in names)]
-    silent = [pod.full_name for pod in tasks_of_owners if not any(pod.asks(name) for name in names)]
+    silent = [pod.name for pod in tasks_of_owners if not any(pod.asks(name) for name in names)]
     which = "any request" if resources is None else "a request for " + " or ".join(names)
     notes.add("{pod} without {which} {was} left out", *silent, which=which)
     if not asking:
@@ -82,18 +80,18 @@ def _arguments(
         away = [server.name for server, of_use in zip(kept, usable, strict=True) if not of_use]
         notes.add("{server} where none of these pods may run {was} left out", *away)
         kept = [server for server, of_use in zip(kept, usable, strict=True) if of_use]
-        allowed = {placement: mask[usable] for placement, mask in allowed.items()}
+        allowed = {key: mask[usable] for key, mask in allowed.items()}
     capacities = _capacities(servers, kept, [pod for pod in running if pod.belongs_to_server], names, notes)
     owners = _owners(asking, label, notes)
     notes.add(
         "{pod} with required rules on other pods, on topology spread, or with resource claims: these are not modelled",
-        *(pod.full_name for pod in asking if pod.unmodelled),
+        *(pod.name for pod in asking if pod.spec.unmodelled),
     )
     types = [server.labels.get(_TYPE, "") for server in kept]
     return arguments_of_work(
         [
-            Work(owner, tuple(_amount(pod.asks(name), name) for name in names), allowed[pod.placement], 1,
-                 pod.full_name) for owner, pod in zip(owners, asking, strict=True)
+            Work(owner, tuple(_amount(pod.asks(name), name) for name in names), allowed[pod.spec.key], 1,
+                 pod.name) for owner, pod in zip(owners, asking, strict=True)
         ],
         resources=names, capacities=capacities, servers=[server.name for server in kept], tasks=tasks,
         server_types=types if all(types) else None, units={name: _unit(name) for name in names if _unit(name)},
@@ -101,53 +99,53 @@ def _arguments(
     )  # fmt: skip
 
 
-def _kept_servers(servers: list[KubernetesServer], notes: Notes) -> list[KubernetesServer]:
-    """Servers that take pods and say what they have."""
+def _kept_servers(servers: list[Node], notes: Notes) -> list[Node]:
+    """Servers that take pods and have known capacities."""
     notes.add("{cordoned server} {was} left out", *(server.name for server in servers if server.cordoned))
-    open_ = [server for server in servers if not server.cordoned]
-    silent = [server.name for server in open_ if not server.allocatable]
+    usable = [server for server in servers if not server.cordoned]
+    silent = [server.name for server in usable if not server.has]
     notes.add("{server} without status.allocatable {was} left out", *silent)
-    assumed = sum(server.assumed for server in open_)
+    kept = [server for server in usable if server.has]
+    assumed = sum(not server.allocatable for server in kept)
     notes.add("{server} without status.allocatable: taken to have status.capacity", number=assumed)
-    kept = [server for server in open_ if server.allocatable]
     if not kept:
         raise notes.nothing_left("there are no servers to share")
     return kept
 
 
-def _resources(servers: list[KubernetesServer], pods: list[Pod], asked: Sequence[str] | None) -> list[str]:
+def _resources(servers: list[Node], pods: list[Pod], asked: Sequence[str] | None) -> list[str]:
     """Names of the resources to share, in their order."""
-    requested = {name for pod in pods for name in pod.request}
+    requested = {name for pod in pods for name in pod.spec.request}
     if asked is None:
         others = sorted(requested.difference(_FIRST))
         return [*(name for name in _FIRST if name in requested), *others]
-    known = {PODS, *requested, *(name for server in servers for name in server.allocatable)}
+    known = {PODS, *requested, *(name for server in servers for name in server.has)}
     for name in asked:
         if name not in known:
             raise InvalidInstance(f"no server has and no pod requests {name!r}; {nearest(name, sorted(known))}")
     return list(asked)
 
 
-def _allowed(pods: list[Pod], servers: list[KubernetesServer]) -> dict[Placement, NDArray[np.bool_]]:
-    """Where pods may run, by their rules: an array of bool of shape (n_servers,) each."""
+def _allowed(pods: list[Pod], servers: list[Node]) -> dict[str, NDArray[np.bool_]]:
+    """Where pods may run, by the key of their rules: an array of bool of shape (n_servers,) each."""
     return {
-        rules: np.array([rules.allows(server.name, server.labels, server.taints) for server in servers])
-        for rules in dict.fromkeys(pod.placement for pod in pods)
+        key: np.array([rules.allows(server.name, server.labels, server.taints) for server in servers])
+        for key, rules in {pod.spec.key: pod.spec for pod in pods}.items()
     }
 
 
 def _capacities(
-    servers: list[KubernetesServer], kept: list[KubernetesServer], fixed: list[Pod], names: list[str], notes: Notes
+    servers: list[Node], kept: list[Node], fixed: list[Pod], names: list[str], notes: Notes
 ) -> NDArray[np.float64]:
-    """What servers have beside the pods that are part of them, of shape (n_servers, n_resources)."""
-    left = {server.name: dict(server.allocatable) for server in servers}
+    """Capacities without the pods that are part of servers, of shape (n_servers, n_resources)."""
+    left = {server.name: dict(server.has) for server in servers}
     known = [pod for pod in fixed if pod.server in left]
     for pod in known:
         of_server = left[pod.server or ""]
         for name in names:
             of_server[name] = of_server.get(name, Fraction(0)) - pod.asks(name)
-    notes.add("{pod} of DaemonSets or static: taken off the capacity of the servers", *(p.full_name for p in known))
-    lost = [pod.full_name for pod in fixed if pod.server not in left]
+    notes.add("{pod} of DaemonSets or static: taken off the capacity of the servers", *(p.name for p in known))
+    lost = [pod.name for pod in fixed if pod.server not in left]
     notes.add("{pod} of DaemonSets or static, on no known server, {was} left out", *lost)
     short = [
         f"{name} of {server.name}" for server in kept for name in names
@@ -159,18 +157,18 @@ def _capacities(
 
 
 def _owners(pods: list[Pod], label: str | None, notes: Notes) -> list[str]:
-    """Who each pod belongs to."""
+    """The owner of each pod."""
     if label is None:
         return [pod.namespace for pod in pods]
-    nobody = f"(no {label})"
-    owners = [pod.labels.get(label) or nobody for pod in pods]
-    without = owners.count(nobody)
+    none = f"(no {label})"
+    owners = [pod.labels.get(label) or none for pod in pods]
+    without = owners.count(none)
     if without == len(pods):
         keys = sorted({key for pod in pods for key in pod.labels})
         fix = nearest(label, keys) if keys else "they have no labels at all: share by namespace"
         raise InvalidInstance(f"none of {counted(len(pods), 'pod')} has a label {label!r}; {fix}")
-    what = "{pod} without the label {label}: counted as those of {nobody}"
-    notes.add(what, number=without, label=repr(label), nobody=repr(nobody))
+    what = "{pod} without the label {label}: counted as those of {none}"
+    notes.add(what, number=without, label=repr(label), none=repr(none))
     return owners
 
 

@@ -1,7 +1,7 @@
 """Slurm: output of ``scontrol show node --json`` and ``squeue --json``.
 
 * `reader`: the arguments of an instance from both.
-* `servers`: nodes. `jobs`: tasks.
+* `objects`: nodes and jobs.
 * `places`: lists of hosts, and constraints on features.
 * `fields`: values as Slurm writes them: numbers, states, trackable resources, GRES.
 """

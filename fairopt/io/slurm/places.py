@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 __all__ = ["hosts", "satisfies"]
 
-_MOST_HOSTS = 65_536  # Slurm itself takes no longer range
+_MOST_HOSTS = 65_536  # the longest range of Slurm
 
 
 def hosts(text: str) -> frozenset[str] | None:
@@ -61,47 +61,31 @@ def satisfies(constraint: str) -> Callable[[frozenset[str]], bool] | None:
     (False, True)
     """
     tokens = re.findall(r"[&|,()\[\]]|[^&|,()\[\]]+", constraint.replace(" ", ""))
-    if "*" in constraint or not _well_formed(tokens):
+    if "*" in constraint or _value(tokens, frozenset()) is None:
         return None
-
-    def holds(features: frozenset[str]) -> bool:
-        stack: list[tuple[bool, str]] = []  # what stands left of each open parenthesis
-        value, operator = True, "&"
-        for token in tokens:
-            if token in "([":
-                stack.append((value, operator))
-                value, operator = True, "&"
-            elif token in "&|,":
-                operator = token
-            else:
-                if token in ")]":
-                    right = value
-                    value, operator = stack.pop()
-                else:
-                    right = token in features
-                value = value or right if operator == "|" else value and right
-        return value
-
-    return holds
+    return lambda features: bool(_value(tokens, features))
 
 
-def _well_formed(tokens: list[str]) -> bool:
-    closing: list[str] = []
-    operand = False  # whether one stands just before
+def _value(tokens: list[str], features: frozenset[str]) -> bool | None:
+    """The value of a constraint for some features, None if it is not well formed."""
+    outer: list[tuple[bool | None, str, str]] = []  # value, operator and closing mark of each open parenthesis
+    value: bool | None = None  # of the part left of the operator, if any
+    operator = "start"
     for token in tokens:
-        if token in "([":
-            if operand:
-                return False
-            closing.append(")" if token == "(" else "]")
-        elif token in "&|,":
-            if not operand:
-                return False
-            operand = False
+        if token in "([" and operator:
+            outer.append((value, operator, ")" if token == "(" else "]"))
+            value, operator = None, "start"
+        elif token in "&|," and not operator:
+            operator = token
         else:
+            right: bool | None = token in features
             if token in ")]":
-                if not operand or not closing or closing.pop() != token:
-                    return False
-            elif operand:
-                return False
-            operand = True
-    return operand and not closing
+                if operator or not outer or outer[-1][2] != token:
+                    return None
+                right = value
+                value, operator, _ = outer.pop()
+            if not operator or token in "&|,([":
+                return None
+            value = right if operator == "start" else value or right if operator == "|" else value and right
+            operator = ""
+    return None if operator or outer else value

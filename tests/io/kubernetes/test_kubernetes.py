@@ -244,7 +244,7 @@ def test_lists_of_any_kind_and_single_objects_are_read(kind):
         (listed(NODE), listed(changed(POD, "spec", nodeSelector={"x": "y"})), "1 pod that fit on no server was left"),
         (listed(NODE), listed(changed(POD, "metadata", name="")), r'items\[0\].metadata.name is ""; give a name'),
         (listed(NODE), listed(changed(POD, "metadata", name="a\nb")), "give a name of printable"),
-        (listed(NODE), listed(changed(POD, metadata=None)), "metadata.name is missing"),
+        (listed(NODE), listed(changed(POD, metadata=None)), r"items\[0\].metadata.name is missing; add it"),
         (listed(NODE, 7), listed(POD), r"nodes: items\[1\] is 7; give an object"),
         (listed(NODE), {"items": {"a": POD}}, "pods: items is an object; give a list"),
         (listed(NODE), listed(changed(POD, "spec", containers="main")), r'spec.containers is "main"; give a list'),

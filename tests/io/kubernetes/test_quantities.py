@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.kubernetes.quantities import quantity
+from fairopt.io.json_text import Part, checked
+from fairopt.io.kubernetes.quantities import Quantity
+
+
+class One(Part):
+    quantity: Quantity
+
+
+def quantity(value):
+    return checked(One, {"quantity": value}, "pod").quantity
 
 
 @pytest.mark.parametrize(
@@ -55,7 +64,7 @@ def test_any_text_is_a_quantity_or_refused(value):
     try:
         assert 0 <= quantity(value) < 2**63
     except InvalidInstance as error:
-        assert str(error).startswith("the quantity is")
+        assert str(error).startswith("pod: quantity is")
 
 
 @given(

@@ -272,10 +272,10 @@ def test_jobs_that_another_cluster_runs_are_left_out(state):
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [({"set": True}, "node_count.number is missing; give a whole number >= 0, or set as false"),
-     ({"set": True, "infinite": False, "number": None}, "node_count.number is missing"),
-     ({"set": "no", "number": 1}, 'node_count.set is "no"; give true or false'),
-     ({"infinite": 1, "number": 1}, "node_count.infinite is 1; give true or false")],
+    [({"set": True}, "node_count is an object; give 'number' as a whole number >= 0, or 'set' as false"),
+     ({"set": True, "infinite": False, "number": None}, "give 'number' as a whole number"),
+     ({"set": "no", "number": 1}, 'node_count is an object; give true or false as \'set\', not "no"'),
+     ({"infinite": 1, "number": 1}, "node_count is an object; give true or false as 'infinite', not 1")],
 )  # fmt: skip
 def test_a_number_that_is_set_must_be_there(value, words):
     assert words in refusal(job(node_count=value))
@@ -417,9 +417,9 @@ def test_errors_name_file_place_value_and_fix(tmp_path):
         ({"tres_req_str": 5}, "jobs[0] (job 7).tres_req_str is 5; give text"),
         ({"node_count": 1.5}, "jobs[0] (job 7).node_count is 1.5; give a whole number"),
         ({"node_count": True}, "jobs[0] (job 7).node_count is true"),
-        ({"tres_req_str": "", "cpus": number(float("nan"))}, "jobs[0] (job 7).cpus.number is NaN"),
+        ({"tres_req_str": "", "cpus": number(float("nan"))}, "jobs[0] (job 7).cpus is an object; give a whole"),
         ({"array_task_string": "5-1"}, 'jobs[0] (job 7).array_task_string is "5-1"; give ranges'),
-        ({"account": "a\nb"}, "jobs[0] (job 7).account"),
+        ({"account": "a\nb"}, 'jobs: the account of job 7 is "a\\nb"; give a name'),
         ({"account": ["a", 1]}, "jobs[0] (job 7).account is a list; give text"),
     ],
 )

@@ -1,0 +1,208 @@
+"""Nodes and pods of Kubernetes: capacities of servers for pods, and requests of one pod while it runs."""
+
+# ruff: noqa: N815 - fields of pydantic models, under the names of Kubernetes
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import Name, Part, checked, shown, shown_key
+from fairopt.io.kubernetes.placement import HARD, Placement, Taint, at
+from fairopt.io.kubernetes.quantities import Quantity
+
+__all__ = ["PODS", "Node", "Pod", "PodSpec", "read_nodes", "read_pods"]
+
+PODS = "pods"  # the resource of which each pod takes 1
+_FINISHED = ("Succeeded", "Failed")
+_Amounts = dict[str, Quantity]
+
+
+class _Object(Part):
+    """A model with fields of nested objects."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _null_is_default(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None or (field := cls.model_fields[info.field_name or ""]).is_required():
+            return value
+        return field.get_default(call_default_factory=True)
+
+
+class _Owner(Part):
+    kind: str = ""
+
+
+class Node(_Object):
+    """A server."""
+
+    name: Name = at("metadata", "name")
+    labels: dict[str, str] = at("metadata", "labels", default=dict)
+    taints: list[Taint] = at("spec", "taints", default=list)
+    cordoned: bool = at("spec", "unschedulable", default=False)
+    allocatable: _Amounts = at("status", "allocatable", default=dict)
+    capacity: _Amounts = at("status", "capacity", default=dict)
+
+    @property
+    def has(self) -> dict[str, Fraction]:
+        """Base units by resource; without ``allocatable``, Kubernetes itself takes the capacity."""
+        return self.allocatable or self.capacity
+
+
+class _Resources(Part):
+    requests: _Amounts = Field(default_factory=dict)
+    limits: _Amounts = Field(default_factory=dict)
+
+    @property
+    def asked(self) -> dict[str, Fraction]:
+        """The requests; where there is none, the limit."""
+        return {**self.limits, **self.requests}
+
+
+class _Container(Part):
+    resources: _Resources = Field(default_factory=_Resources)
+    restartPolicy: str = ""
+
+
+class _Spread(Part):
+    whenUnsatisfiable: object = None
+
+
+class PodSpec(Placement):
+    """What a pod takes, and where it may run."""
+
+    containers: list[_Container] = Field(default_factory=list)
+    initContainers: list[_Container] = Field(default_factory=list)
+    resources: _Resources = Field(default_factory=_Resources)
+    overhead: _Amounts = Field(default_factory=dict)
+    nodeName: str = ""
+    topologySpreadConstraints: list[_Spread] = Field(default_factory=list)
+    resourceClaims: object = None
+    near: object = at("affinity", "podAffinity", HARD, default=None)
+    far: object = at("affinity", "podAntiAffinity", HARD, default=None)
+
+    @cached_property
+    def request(self) -> dict[str, Fraction]:
+        """The amounts that Kubernetes reserves on a server for one pod, in base units by resource, without zeros.
+
+        The larger of what its containers and sidecars take together and what any init container takes together with
+        the sidecars that start before it; or what the pod says as a whole; and the overhead on top.
+        """
+        running: dict[str, Fraction] = {}
+        for container in self.containers:
+            running = _sum(running, container.resources.asked)
+        sidecars: dict[str, Fraction] = {}
+        total: dict[str, Fraction] = {}
+        for container in self.initContainers:
+            takes = _sum(sidecars, container.resources.asked)
+            if container.restartPolicy == "Always":
+                sidecars = takes
+            total = {name: max(total.get(name, Fraction(0)), takes.get(name, Fraction(0))) for name in total | takes}
+        running = _sum(running, sidecars)
+        total = {name: max(total.get(name, Fraction(0)), running.get(name, Fraction(0))) for name in total | running}
+        limits = {name: amount for name, amount in self.resources.limits.items() if name not in total}
+        whole = {**limits, **self.resources.requests}
+        # Kubernetes knows requests of whole pods for these only
+        total |= {k: v for k, v in whole.items() if k in ("cpu", "memory") or k.startswith("hugepages-")}
+        return {name: amount for name, amount in _sum(total, self.overhead).items() if amount}
+
+    @property
+    def unmodelled(self) -> bool:
+        """Whether it has required rules or claims that the instance does not know."""
+        spread = any(rule.whenUnsatisfiable == "DoNotSchedule" for rule in self.topologySpreadConstraints)
+        return bool(self.near or self.far or self.resourceClaims or spread)
+
+
+def _sum(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    return {name: one.get(name, Fraction(0)) + other.get(name, Fraction(0)) for name in {**one, **other}}
+
+
+class Pod(_Object):
+    """A task; of a finished pod the ``spec`` is not read."""
+
+    short_name: Name = at("metadata", "name")
+    namespace: Name = at("metadata", "namespace", default="default")
+    labels: dict[str, str] = at("metadata", "labels", default=dict)
+    annotations: dict[str, Any] = at("metadata", "annotations", default=dict)
+    owners: list[_Owner] = at("metadata", "ownerReferences", default=list)
+    spec: PodSpec = Field(default_factory=PodSpec)
+    phase: str = at("status", "phase", default="")
+
+    @property
+    def name(self) -> str:
+        """Namespace and name, as ``web/nginx-1``."""
+        return f"{self.namespace}/{self.short_name}"
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has run."""
+        return self.phase in _FINISHED
+
+    @property
+    def server(self) -> str | None:
+        """Where it runs, or the only place that it could run."""
+        return self.spec.nodeName or self.spec.only_server
+
+    @property
+    def belongs_to_server(self) -> bool:
+        """Whether it is a pod of a DaemonSet or a static pod, which are part of their server."""
+        kinds = {owner.kind for owner in self.owners}
+        return bool(kinds & {"DaemonSet", "Node"}) or "kubernetes.io/config.mirror" in self.annotations
+
+    def asks(self, resource: str) -> Fraction:
+        """The amount of a resource that it takes."""
+        return Fraction(1) if resource == PODS else self.spec.request.get(resource, Fraction(0))
+
+
+def read_nodes(document: Mapping[str, Any], name: str) -> list[Node]:
+    """The nodes in the output of ``kubectl get nodes -o json``, cordoned ones too."""
+    nodes: dict[str, tuple[Node, str]] = {}
+    for item, place in _items(document, name, "Node", "kubectl get nodes -o json"):
+        node = checked(Node, item, name, place)
+        _remember(nodes, node, f"{name}: {place}")
+    return [node for node, _ in nodes.values()]
+
+
+def read_pods(document: Mapping[str, Any], name: str) -> list[Pod]:
+    """The pods in the output of ``kubectl get pods -A -o json``, finished ones too."""
+    pods: dict[str, tuple[Pod, str]] = {}
+    for item, place in _items(document, name, "Pod", "kubectl get pods -A -o json"):
+        status = item.get("status") if isinstance(item, Mapping) else None
+        if isinstance(status, Mapping) and status.get("phase") in _FINISHED:
+            item = {**item, "spec": None}
+        _remember(pods, checked(Pod, item, name, place), f"{name}: {place}")
+    return [pod for pod, _ in pods.values()]
+
+
+def _items(document: Mapping[str, Any], name: str, kind: str, command: str) -> Iterator[tuple[Any, str]]:
+    """The objects of a list of one kind, with their places; a single object is a list too."""
+    given, items = document.get("kind"), document.get("items")
+    if given == kind:
+        given, items = None, [document]
+    if given not in (None, "List", f"{kind}List"):
+        raise InvalidInstance(f"{name}: kind is {shown(given)}; give a list of {kind.lower()}s, as {command} gives it")
+    if not isinstance(items, (list, tuple)):
+        what = "is missing" if items is None else f"is {shown(items)}"
+        raise InvalidInstance(f"{name}: items {what}; give a list of {kind.lower()}s, as {command} gives it")
+    for k, item in enumerate(items):
+        place = "" if item is document else f"items[{k}]"
+        if isinstance(item, Mapping):
+            if item.get("kind") not in (None, kind):
+                fix = f"give {kind.lower()}s only, as {command} gives them"
+                raise InvalidInstance(f"{name}: {place}.kind is {shown(item['kind'])}; {fix}")
+            metadata = item.get("metadata")
+            if isinstance(metadata, Mapping) and isinstance(metadata.get("name"), str) and metadata["name"]:
+                space = f"{metadata.get('namespace') or 'default'}/" if kind == "Pod" else ""
+                place += f" ({shown_key(space + metadata['name'])})"
+        yield item, place
+
+
+def _remember(known: dict[str, tuple[Any, str]], thing: Any, place: str) -> None:
+    other = known.setdefault(thing.name, (thing, place))
+    if other[0] is not thing:
+        raise InvalidInstance(f"{place} and {other[1]} are both called {thing.name!r}; keep one of them")

@@ -1,0 +1,249 @@
+"""Nodes and jobs of Slurm: capacities and states of servers, and requests of one task."""
+
+
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from pydantic import Field
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import Name, Part, checked, shown, shown_key
+from fairopt.io.notes import Notes
+from fairopt.io.slurm.fields import (
+    Amounts,
+    ArrayTasks,
+    Flags,
+    Gres,
+    Key,
+    Requested,
+    States,
+    Text,
+    Tres,
+    Whole,
+    Whole16,
+    Words,
+)
+
+__all__ = ["SlurmJob", "SlurmServer", "read_jobs", "read_servers"]
+
+
+# -- servers --------------------------------------------------------------------------------------------------
+
+_UNUSABLE = {
+    "BLOCKED", "DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVALID", "INVALID_REG",
+    "MAINT", "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND", "PERFCTRS", "POWER_DRAIN", "UNKNOWN",
+}  # fmt: skip
+_ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"}
+_USABLE = {
+    "ALLOCATED", "CLOUD", "COMPLETING", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "IDLE", "MIXED", "NET", "PLANNED",
+    "POWERING_UP", "POWER_UP", "REBOOT", "REBOOT_CANCELED", "REBOOT_ISSUED", "REBOOT_REQUESTED", "RES", "RESERVED",
+    "RESUME", "UNDRAIN",
+}  # fmt: skip
+_SHORT_OF_SERVERS = {  # as sinfo writes them in a narrow column
+    "ALLOC": "ALLOCATED", "BLCK": "BLOCKED", "BOOT": "REBOOT", "COMP": "COMPLETING", "DRNG": "DRAINING",
+    "FAILG": "FAILING", "FUTR": "FUTURE", "INVAL": "INVALID_REG", "MIX": "MIXED", "NPC": "PERFCTRS", "PLND": "PLANNED",
+    "POW_DN": "POWERING_DOWN", "POW_UP": "POWERING_UP", "RESV": "RESERVED", "UNK": "UNKNOWN",
+}  # fmt: skip
+
+
+class _ServerState(Part):
+    name: Name
+    state: States = Field(default_factory=set)
+    state_flags: States = Field(default_factory=set)
+
+
+class SlurmServer(_ServerState):
+    """A node that may start jobs."""
+
+    cpus: Whole16 = None
+    effective_cpus: Whole16 = None
+    specialized_cores: Whole16 = None
+    threads: Whole16 = None
+    real_memory: Whole = None
+    specialized_memory: Whole = None
+    gres: Gres = Field(default_factory=Amounts)
+    gres_drained: Gres = Field(default_factory=Amounts)
+    partitions: Words | None = None
+    features: Words = Field(default_factory=list)
+    active_features: Words = Field(default_factory=list)
+
+    @cached_property
+    def generic(self) -> Amounts:
+        """Generic resources without the drained ones."""
+        has, drained = self.gres, self.gres_drained
+        total = {k: max(Fraction(0), n - drained.total.get(k, 0)) for k, n in has.total.items()}
+        return Amounts(total, {k: max(Fraction(0), n - drained.typed.get(k, 0)) for k, n in has.typed.items()})
+
+    @cached_property
+    def amounts(self) -> dict[Key, Fraction]:
+        """Cores and GiB of memory that are not set aside, and generic resources."""
+        cpus, special = self.cpus or 0, (self.specialized_cores or 0) * max(1, self.threads or 0)
+        cpus = min(cpus, self.effective_cpus or max(0, cpus - special))
+        memory = max(0, (self.real_memory or 0) - (self.specialized_memory or 0))
+        return self.generic.with_plain({"cpu": Fraction(cpus), "memory": Fraction(memory, 1024)})
+
+
+def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmServer]:
+    """The usable servers among the nodes; notes say which were left out, and on what assumptions others count."""
+    servers: dict[str, SlurmServer] = {}
+    for k, entry in enumerate(entries):
+        called = entry.get("name") if isinstance(entry, Mapping) else None
+        place = f"nodes[{k}]" + (f" ({shown_key(called.strip())})" if isinstance(called, str) else "")
+        node = checked(_ServerState, entry, document, place)
+        name, state = node.name, {_SHORT_OF_SERVERS.get(word, word) for word in node.state | node.state_flags}
+        if state & _UNUSABLE:
+            notes.add("{server} that can start no jobs {was} left out", f"{name}: {min(state & _UNUSABLE)}")
+            continue
+        if name in servers:
+            raise InvalidInstance(f"{document}: {place}.name is {shown(name)}; give each node once")
+        server = servers[name] = checked(SlurmServer, entry, document, place)
+        strange = state - _USABLE - _ASLEEP
+        if strange:
+            example = f"{name}: {shown_key(min(strange))}"
+            notes.add("{server} in a state that is not known here {counts} as usable", example)
+        if state & _ASLEEP:
+            notes.add("{server} {is} powered down and {counts} as there, since Slurm wakes them", name)
+        if server.partitions is None:
+            notes.add("{server} without a list of partitions {counts} as in all of them", name)
+    if not servers:
+        raise notes.nothing_left("there are no servers to share" if entries else "the list of nodes is empty")
+    return list(servers.values())
+
+
+# -- jobs -----------------------------------------------------------------------------------------------------
+
+_ALIVE = {"PENDING", "PD", "RUNNING", "R", "SUSPENDED", "S"}  # in full, and as squeue writes them in a narrow column
+_FINISHED = {
+    "BOOT_FAIL", "BF", "CANCELLED", "CA", "COMPLETED", "CD", "COMPLETING", "CG", "DEADLINE", "DL", "FAILED", "F",
+    "LAUNCH_FAILED", "NODE_FAIL", "NF", "OUT_OF_MEMORY", "OOM", "PREEMPTED", "PR", "RECONFIG_FAIL", "TIMEOUT", "TO",
+}  # fmt: skip
+_HELD = ("JobHeldAdmin", "JobHeldUser")
+
+
+class _JobState(Part):
+    job_state: States = Field(default_factory=set)
+    hold: object = None
+    state_reason: Text = ""
+
+    @property
+    def why_left_out(self) -> str | None:
+        """The sentence of a note about a job that does not count; states that are not known count as not finished."""
+        if self.job_state & {"REVOKED", "RV"}:
+            return "{job} that another cluster of the federation runs {was} left out"
+        if self.job_state & _FINISHED and not self.job_state & _ALIVE:
+            return "{job} had finished and {was} left out"
+        if self.job_state & {"PENDING", "PD"} and (self.hold is True or self.state_reason in _HELD):
+            return "{job} on hold {was} left out"
+        return None
+
+
+class SlurmJob(_JobState):
+    """A job, or the rest of an array of jobs: equal tasks, one on each server that it takes."""
+
+    account: Text = ""
+    user_name: Text = ""
+    user_id: object = None
+    qos: Text = ""
+    partition: Words = Field(default_factory=list)
+    node_count: Whole = None
+    tasks: Whole = None
+    array_task_string: ArrayTasks = (0, False)
+    tres_req_str: Tres = Field(default_factory=Amounts)
+    cpus: Whole = None
+    minimum_cpus_per_node: Whole16 = None
+    memory_per_node: Whole = None
+    memory_per_cpu: Whole = None
+    tres_per_node: Requested = Field(default_factory=Amounts)
+    tres_per_job: Requested = Field(default_factory=Amounts)
+    tres_per_task: Requested = Field(default_factory=Amounts)
+    tres_per_socket: Requested = Field(default_factory=Amounts)
+    sockets_per_node: Whole16 = None
+    licenses: Text = ""
+    exclusive: Flags = Field(default_factory=set)
+    shared: Flags = Field(default_factory=set)
+    features: Text = ""
+    required_nodes: Text = ""
+    excluded_nodes: Text = ""
+
+    @property
+    def servers(self) -> int:
+        """Servers of one job."""
+        return max(1, self.node_count or 0)
+
+    @property
+    def count(self) -> int:
+        """Tasks: servers of a job times jobs of the array."""
+        return self.servers * max(1, self.array_task_string[0])
+
+    @property
+    def placement(self) -> tuple[tuple[str, ...], str, str, str]:
+        """Partitions, constraint, required and excluded servers."""
+        return tuple(sorted(set(self.partition))), self.features, self.required_nodes, self.excluded_nodes
+
+    @cached_property
+    def amounts(self) -> dict[Key, Fraction]:
+        """Amounts of one task: cores and GiB of ``tres_req_str`` (about the whole job) or of the first field given."""
+        asked = self.tres_req_str.plain
+        cpu = (asked.get("cpu") or Fraction(self.cpus or 0)) / self.servers or Fraction(self.minimum_cpus_per_node or 0)
+        memory = asked.get("mem", Fraction(0)) / self.servers or Fraction(self.memory_per_node or 0)
+        memory = memory or (self.memory_per_cpu or 0) * cpu
+        return self.generic.with_plain({"cpu": cpu, "memory": memory / 1024})
+
+    @cached_property
+    def generic(self) -> Amounts:
+        """Generic resources of one task: numbers of ``tres_req_str`` or, of those that it lacks, of the requests.
+
+        ``tres_req_str`` has the resources that the cluster accounts for, often without their types; these stand in the
+        requests. Of several requests for one resource, as by server and by job, the first counts.
+        """
+        asked, out = Amounts(), Amounts()
+        asked.add_missing(self.tres_per_node, Fraction(1))
+        asked.add_missing(self.tres_per_job, Fraction(1, self.servers))
+        asked.add_missing(self.tres_per_task, Fraction(self.tasks or self.servers, self.servers))
+        asked.add_missing(self.tres_per_socket, Fraction(self.sockets_per_node or 1))
+        out.add_missing(self.tres_req_str, Fraction(1, self.servers))
+        out.add_missing(asked, Fraction(1))
+        return out
+
+    def remarks(self) -> Iterator[str]:
+        """Sentences of notes about it."""
+        if self.array_task_string[1]:
+            yield "{job} {has} more tasks of an array than Slurm shows; those not shown are missing"
+        if "license" in self.tres_req_str.plain or self.licenses:
+            yield "{job} that {requests} licences {counts} without them"
+        if "TRUE" in self.exclusive or "NONE" in self.shared:
+            yield "{job} that {takes} whole servers {counts} with what they request only"
+        if not self.amounts["memory", ""] and ("mem" in self.tres_req_str.plain or self.memory_per_node == 0):
+            yield "{job} that {asks} for all the memory of a server, as --mem=0 does, {counts} without memory"
+
+    def owner(self, users: str) -> str:
+        """The account, user, first partition or quality of service, ``""`` if there is none."""
+        number = str(self.user_id) if isinstance(self.user_id, int) else ""
+        first = next(iter(self.partition), "")
+        owners = {"account": self.account, "user": self.user_name or number, "partition": first, "qos": self.qos}
+        return owners[users]
+
+
+def read_jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple[str, SlurmJob]]:
+    """The jobs that count, with their names in messages and notes."""
+    for k, entry in enumerate(entries):
+        number = entry.get("job_id") if isinstance(entry, Mapping) else None
+        known = isinstance(number, int) and 0 <= number < 2**63
+        name = str(number) if known else f"number {k + 1} of the list"
+        place = f"jobs[{k}] (job {name})" if known else f"jobs[{k}]"
+        reason = checked(_JobState, entry, document, place).why_left_out
+        if reason is not None:
+            notes.add(reason, name)
+            continue
+        job = checked(SlurmJob, entry, document, place)
+        if not any(job.amounts.values()):
+            notes.add("{job} that {requests} nothing {was} left out", name)
+            continue
+        for remark in job.remarks():
+            notes.add(remark, name)
+        yield name, job

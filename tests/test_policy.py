@@ -179,7 +179,7 @@ def test_what_is_no_constraint_is_refused(constraints):
         ({"solver": "MOSEK"}, fo.SolverUnavailable, "MOSEK is not installed; installed: .*CLARABEL"),
         ({"solver": ""}, fo.SolverUnavailable, "solver"),
         ({"solver": 3}, fo.SolverUnavailable, "3"),
-        ({"solver": "CLARABEL", "method": "water-filling"}, fo.InvalidBlock, "cone route"),
+        ({"solver": "CLARABEL", "method": "water-filling"}, fo.InvalidBlock, "method cone"),
         ({"time_limit": 0}, fo.InvalidBlock, "time_limit is 0"),
         ({"time_limit": -1}, fo.InvalidBlock, "time_limit is -1"),
         ({"time_limit": float("nan")}, fo.InvalidBlock, "time_limit is nan"),

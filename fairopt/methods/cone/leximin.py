@@ -24,7 +24,7 @@ from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Bool, Float, Int
-from fairopt.methods.cone.solve import SolverFailed, by_chain, linear_only, solve_problem
+from fairopt.methods.cone.solve import _SolverFailed, by_chain, linear_only, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import charged_conditions, dual_values, relaxed_multipliers, repair
@@ -79,19 +79,19 @@ class _LeximinPrograms:
         """Tasks and evidence by this solver, or the attempt that failed."""
         try:
             tasks, evidence = self._fill()
-        except SolverFailed as failure:
+        except _SolverFailed as failure:
             return Proposal("cone", attempt=Try(self.solver, str(failure), 0.0))
         return Proposal("cone", tasks, evidence, attempt=Try(self.solver, f"optimal ({self.solves} programs)", 0.0))
 
     def _solve(self, objective: cp.Expression, conditions: list[cp.Constraint]) -> None:
         if self.settings.late:
-            raise SolverFailed("time limit reached")
+            raise _SolverFailed("time limit reached")
         self.solves += 1
         problem = cp.Problem(cp.Maximize(objective), [*self.base, *conditions])
         explain = partial(infeasible.explain, self.program)
         attempt, found = solve_problem(problem, self.cone.unknowns, self.solver, self.settings, explain=explain)
         if not found:
-            raise SolverFailed(f"{attempt.status} at program {self.solves} {attempt.message}".strip())
+            raise _SolverFailed(f"{attempt.status} at program {self.solves} {attempt.message}".strip())
 
     def _floors(self, floor: Float, users: Bool) -> list[cp.Constraint]:
         rows = np.flatnonzero(users & (floor > 0))
@@ -139,7 +139,7 @@ class _LeximinPrograms:
                     rising &= ~pinned
                     level, theta = self._common_level(rising, floor)
             if not np.isfinite(level) or level <= 0:
-                raise SolverFailed(f"level {level:.3g}")
+                raise _SolverFailed(f"level {level:.3g}")
             tasks = repair(program, self.cone.tasks())
             charged = self._charged(tasks)
             cost = self._costs(charged)

@@ -19,7 +19,7 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
 from fairopt.certificate import Try
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.methods.cone.solve import SolverFailed, by_chain, solve_problem
+from fairopt.methods.cone.solve import _SolverFailed, by_chain, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, Solved
@@ -70,14 +70,14 @@ class _WeightSearch:
                 high, step = high + step, 2 * step
                 at_high = self._excess(high)
             brentq(self._excess, low, high, xtol=NEAR, rtol=1e-12, maxiter=60)
-        except SolverFailed as failure:
+        except _SolverFailed as failure:
             return str(failure)
         return "optimal"
 
     def _excess(self, log_mu: float) -> float:
         """log of (mu S) over its value at the optimum of h; the unit of S cancels."""
         if self.settings.late:
-            raise SolverFailed("time limit reached")
+            raise _SolverFailed("time limit reached")
         mu, objective = float(np.exp(log_mu)), self.objective
         model = ConeModel(self.program, self.solver)
         core, total = _forms(objective, model.model)
@@ -86,9 +86,9 @@ class _WeightSearch:
         tell(f"search along a parameter by {self.solver}, program {self.solves}")
         attempt, found = solve_problem(problem, model.unknowns, self.solver, self.settings)
         if not found:
-            raise SolverFailed(f"{attempt.status} {attempt.message}".strip())
+            raise _SolverFailed(f"{attempt.status} {attempt.message}".strip())
         if not (float(total.value) > 0 and np.isfinite(float(core.value))):
-            raise SolverFailed("no tasks at all")
+            raise _SolverFailed("no tasks at all")
         wanted = objective.emphasis - objective.threshold
         if objective.beta < 1:
             wanted *= (1 - objective.beta) * float(core.value) / objective.threshold

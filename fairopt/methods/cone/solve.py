@@ -45,7 +45,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
     return by_chain(settings, propose)
 
 
-class SolverFailed(Exception):
+class _SolverFailed(Exception):
     """A solver gave no usable answer to one of several programs."""
 
 

@@ -388,8 +388,8 @@ def _require_by_row(policy: Any) -> None:
         objective = objective.alpha_fair() or objective
     if not isinstance(objective, (Leximin, MaxMin)) and not (isinstance(objective, AlphaFair) and objective.alpha > 0):
         raise OutOfDomain(
-            f"{policy!r} cannot be solved in shards, which takes a policy with Leximin, MaxMin or AlphaFair (alpha > "
-            "0) of one share. Use its .allocate in memory"
+            f"{policy!r} is not solved in shards; that takes a policy with Leximin, MaxMin or AlphaFair (alpha > 0) of "
+            "one share. Use its .allocate in memory"
         )
     shares = [objective.share]
     for constraint in policy.constraints:

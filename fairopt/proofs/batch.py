@@ -7,6 +7,7 @@ from scipy.special import boxcox
 
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
 from fairopt.formulation.batch import BatchChunk
+from fairopt.proofs.pool import ROUNDING
 from fairopt.formulation.program import Float
 
 
@@ -30,17 +31,22 @@ def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: F
 def bottleneck_gap(chunk: BatchChunk, tasks: Float) -> Float:
     """How far each instance is from the bottleneck condition (Bertsekas and Gallager 1992), relatively.
 
-    Each user below its limit must use a full resource on which no user has a higher level ``s / w``. At a gap of g the
-    max-min level is within 2 g of its best, too.
+    Each user below its limit must use a full resource on which no user has a higher level ``s / w``. What is left of a
+    resource is compared with what the user holds of it. At a gap of g the max-min level is within a factor (1 + g)^2 of
+    its best, too.
     """
     level = tasks / chunk.per_level
     slack = np.maximum(1.0 - chunk.loads(tasks), 0.0)
+    slack[slack <= ROUNDING] = 0.0
     excess = np.full(level.shape, np.inf)
     for i, room in enumerate(slack):
         users = chunk.demands[:, i] > 0
         top = np.where(users, level, 0.0).max(axis=0)
         over = np.divide(top, level, out=np.full(level.shape, np.inf), where=level > 0) - 1.0
-        np.minimum(excess, np.maximum(over, room), out=excess, where=users)
+        if room.any():
+            held = chunk.demands[:, i] * tasks / chunk.capacities[i]
+            over = np.maximum(over, np.divide(room, held, out=np.full(level.shape, np.inf), where=held > 0))
+        np.minimum(excess, over, out=excess, where=users)
     free = tasks < chunk.limits * (1 - 1e-9)
     return np.where(free, excess, 0.0).max(axis=0)
 

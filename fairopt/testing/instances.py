@@ -19,19 +19,10 @@ MOST_COUNT = 3
 
 
 def instances(
-    n_users: Size = (1, 3),
-    n_resources: Size = (1, 3),
-    n_servers: Size = 1,
-    *,
-    max_value: int = 8,
-    zeros: bool = True,
-    weights: bool = False,
-    limits: bool = False,
-    placement: bool = False,
-    by_server: bool = False,
-    counts: bool = False,
-    fractions: bool = False,
-) -> st.SearchStrategy[Instance]:
+    n_users: Size = (1, 3), n_resources: Size = (1, 3), n_servers: Size = 1, *, max_value: int = 8, zeros: bool = True,
+    weights: bool = False, limits: bool = False, placement: bool = False, by_server: bool = False,
+    counts: bool = False, fractions: bool = False,
+) -> st.SearchStrategy[Instance]:  # fmt: skip
     """Small instances, which shrink to few users, few resources and small numbers.
 
     Arguments at their defaults (weights of 1, no limits, ...) are left out of what is printed.

@@ -17,8 +17,8 @@ from fairopt.policies.parse import parse_policy
 from fairopt.policies.registry import known_policies
 from fairopt.policy import label
 from fairopt.progress import by_itself
+from fairopt.properties.audit.audit import search_instance, witness_of_lie
 from fairopt.properties.audit.findings import FORMAT, Witness, digest, numbers, plain
-from fairopt.properties.audit.one_instance import search_instance, witness_of_lie
 from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.misreports.best import verified_misreport
 from fairopt.properties.names import percent, property_name

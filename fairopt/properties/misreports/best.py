@@ -120,15 +120,9 @@ class Lies:
 
 
 def best_misreport(
-    mechanism: Any,
-    instance: Instance,
-    user: str | int,
-    *,
-    boosting: bool = False,
-    positive: bool = False,
-    seed: int = 0,
-    budget: int | None = None,
-) -> Misreport | None:
+    mechanism: Any, instance: Instance, user: str | int, *, boosting: bool = False, positive: bool = False,
+    seed: int = 0, budget: int | None = None,
+) -> Misreport | None:  # fmt: skip
     """Search for the lie that pays a user most: other demands than its own.
 
     The user receives what the mechanism gives for the reported demands and runs what its true demands allow. Reports
@@ -223,15 +217,9 @@ def verified_misreport(
 
 
 def best_lies(
-    mechanism: Any,
-    pools: Batch,
-    *,
-    boosting: bool = False,
-    positive: bool = False,
-    tries: int = 400,
-    families: tuple[str, ...] = FAMILIES,
-    seed: int = 0,
-) -> Lies:
+    mechanism: Any, pools: Batch, *, boosting: bool = False, positive: bool = False, tries: int = 400,
+    families: tuple[str, ...] = FAMILIES, seed: int = 0,
+) -> Lies:  # fmt: skip
     """Search for the lie that pays most, for every user of many pools at once; options as in `best_misreport`.
 
     Of about ``tries`` reports for each user, three quarters are made by the families in turn, and the others by the

@@ -14,7 +14,6 @@ from rich.console import Console
 import fairopt as fo
 from fairopt.progress import progress
 from fairopt.properties.audit import audit as module
-from fairopt.properties.audit import one_instance
 from fairopt.properties.audit.audit import audit
 from fairopt.properties.audit.replay import replay
 from fairopt.properties.checks import check
@@ -348,7 +347,7 @@ def test_gains_too_small_to_be_proved_are_shown(waste: float, weight: float) -> 
 
 def test_on_servers_too_the_answer_that_is_given_counts_where_optima_are_tied(monkeypatch: pytest.MonkeyPatch) -> None:
     told = "two methods (a, b) agree"
-    monkeypatch.setattr(one_instance, "second_answer", lambda _, a: (fo.DRF().allocate(a.instance), told))
+    monkeypatch.setattr(module, "second_answer", lambda _, a: (fo.DRF().allocate(a.instance), told))
     verdict = check(TIED.allocate(APART_ON_SERVERS), "pe")["pe"]
     witness = audit(TIED, ["pe"], [APART_ON_SERVERS])["pe"].witness
     assert not verdict.holds and witness is not None and witness.sentence == verdict.sentence
@@ -366,7 +365,7 @@ def test_an_error_of_another_library_while_a_witness_is_confirmed_is_told_and_th
         raise error
 
     monkeypatch.setattr(confirm, "second_answer", fails)
-    monkeypatch.setattr(one_instance, "second_answer", fails)
+    monkeypatch.setattr(module, "second_answer", fails)
     report = audit(TIED, ["pe", "si"], [instance])
     assert list(report) == ["pareto", "sharing-incentive"] and not report.interrupted
     for name, finding in report.items():

@@ -210,7 +210,7 @@ class WeightedLog(Objective):
             base = np.asarray(self.base.weights(instance))
             base = base if base.dtype == np.float64 else base.astype(np.float64, casting="safe")
         except (TypeError, ValueError) as error:
-            raise InvalidBlock(f"{self.base!r}.weights must give an array of numbers ({error})") from error
+            raise InvalidBlock(f"{self.base!r}.weights gave no array of numbers; give floats ({error})") from error
         if isinstance(self.base, FairShareBase):
             return base
         if base.shape != (instance.n_users, instance.n_servers, instance.n_resources):

@@ -196,7 +196,7 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
     n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
     held = _variable(problem, BUNDLES, (n, servers * m))
     tasks = next((v for v in problem.variables() if v.name() == TASKS), None)
-    capacity = (instance.capacities * instance.counts[:, None]).ravel()
+    capacity = program.whole_capacities.ravel()
     bundles = np.maximum(np.asarray(held.value, dtype=float), 0.0) * can_hold(program)
     total = bundles.sum(axis=0)
     bundles = bundles * np.divide(capacity, total, out=np.ones(servers * m), where=total > capacity)

@@ -100,13 +100,7 @@ class BundleProgram(Program):
         counts = self.instance.counts
         return one_server if (counts == 1).all() else one_server * counts.reshape(-1, *[1] * (one_server.ndim - 2))
 
-    def expand(self, tasks: Float) -> Float:
-        """Tasks by server row of the instance given."""
-        return self.expand_rows(tasks)
-
-    def gather(self, table: Float) -> Float:
-        """Tasks by server row of the instance that is solved."""
-        return self.gather_rows(table)
+    expand, gather = Program.expand_rows, Program.gather_rows  # tasks are by server row
 
     def expand_prices(self, prices: Float) -> Float:
         """Prices per natural unit by server row of the instance given."""

@@ -58,7 +58,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         model = view(part, program.pairs, program.active)
         of_all = model if program.all_take_part else view(instance, Pairs(instance), np.arange(n))
         of_all.required = model.required
-        capacity = (instance.capacities * instance.counts[:, None]).ravel()[rows]
+        capacity = program.whole_capacities.ravel()[rows]
         used = cp.multiply(capacity, model.loads[rows]) if held is None else cp.sum(held, axis=0)[rows]
         conditions.append(_named("capacity", used <= capacity))
         if program.speaks_of_tasks:

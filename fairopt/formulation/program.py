@@ -158,22 +158,22 @@ class Program:
         """The usable fraction of each row of `Pairs.loads`."""
         return np.tile(self.usable, self.instance.n_servers)
 
-    def expand(self, by_pair: Float) -> Float:
+    def expand(self, values: Float) -> Float:
         """Tasks by pair as (n_users, n_servers) of the instance given: spread, and zero for users of limit 0."""
-        return self.expand_rows(by_pair[:, None] if self.single else self.pairs.table(by_pair))
+        return self.expand_rows(values[:, None] if self.single else self.pairs.table(values))
 
-    def gather(self, table: Float) -> Float:
+    def gather(self, values: Float) -> Float:
         """Tasks by pair of an (n_users, n_servers) table of the instance given: the inverse of `expand`."""
-        return self.gather_rows(table)[self.pairs.user, self.pairs.server]
+        return self.gather_rows(values)[self.pairs.user, self.pairs.server]
 
-    def expand_rows(self, by_row: Float) -> Float:
+    def expand_rows(self, values: Float) -> Float:
         """Values of shape (n_users, n_servers, ...) on the instance given: spread over identical servers."""
         if self.merge and self.unmerged.n_servers > 1:
-            by_row = self.unmerged.spread(by_row)
+            values = self.unmerged.spread(values)
         if self.all_take_part:
-            return by_row
-        out = np.zeros((self.given.n_users, *by_row.shape[1:]))
-        out[self.active] = by_row
+            return values
+        out = np.zeros((self.given.n_users, *values.shape[1:]))
+        out[self.active] = values
         return out
 
     def gather_rows(self, values: Float) -> Float:

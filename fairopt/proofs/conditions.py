@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -17,7 +17,7 @@ from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant
 from fairopt.formulation.program import ConeModel, Float, Program
-from fairopt.proofs.lagrangian import EPS, Charge, Multipliers
+from fairopt.proofs.lagrangian import EPS, LinearRows, Multipliers
 
 ROUNDING = 1e-13  # of a capacity: the rounding of sums, so that a point that was repaired once is not changed again
 TYPICAL = 1e-3  # a row is measured in no less than this part of its terms at typical numbers of tasks
@@ -148,39 +148,18 @@ def relaxed_multipliers(
                     out.extra += ((Majorant().plus(majorant, 1.0), times),)
                     out.constant -= times * block.level
                     continue
-            charged = linear_charge(condition, cone.unknowns, dual)
-            if charged is not None:
-                out.add(charged, np.asarray(cone.unknowns.value, dtype=float), cone.scale)
+            rows = linear_rows(condition, cone.unknowns)
+            if rows is not None:
+                out.charge(rows, dual, np.asarray(cone.unknowns.value, dtype=float), cone.scale)
     return out
 
 
-def linear_charge(condition: cp.Constraint, unknowns: cp.Variable, dual: Float | None = None) -> Charge | None:
-    """The charge of a condition ``g(z) <= 0`` (or == 0), linearised at its value, at a multiplier y (default the
-    solver's).
-
-    By unknown, in column order, it is ``y' Dg``, and its constant is ``y' g``. None for other kinds of conditions:
-    leaving them out only relaxes the bound.
-    """
-    rows = linear_rows(condition, unknowns)
-    if rows is None:
-        return None
-    dual = dual_values(condition) if dual is None else dual
-    if rows.inequality:
-        dual = np.maximum(dual, 0.0)
-    per_unit, size = np.asarray(rows.slopes @ dual).ravel(), np.asarray(abs(rows.slopes) @ np.abs(dual)).ravel()
-    return Charge(per_unit, float(rows.values @ dual), size, float(np.abs(rows.values * dual).sum()))
-
-
-class LinearRows(NamedTuple):
-    """Rows ``values <= 0`` (or == 0) of a condition at its variables' values, with slopes (n_unknowns, n_rows)."""
-
-    slopes: sp.csr_array
-    values: Float
-    inequality: bool
-
-
 def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> LinearRows | None:
-    """A condition, linearised; None where it has other variables, no gradient, or another kind than <= 0 or == 0."""
+    """A condition ``g(z) <= 0`` (or == 0), linearised at its value.
+
+    None for other kinds, for conditions without a gradient, and for those with other variables than the unknowns:
+    leaving them out only relaxes a bound.
+    """
     kinds = cp.constraints
     inequality = isinstance(condition, (kinds.Inequality, kinds.NonPos, kinds.NonNeg))
     if _has_more(condition, unknowns):  # the range of further variables is not known

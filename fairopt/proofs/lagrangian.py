@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from scipy.special import boxcox
 
@@ -20,18 +21,17 @@ from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE
-from fairopt.formulation.program import Float, Program
+from fairopt.formulation.program import Float, Indices, Program
 
 EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than the rounding error
 
 
-class Charge(NamedTuple):
-    """The charge of a condition per unit of each unknown, its multiplier times its value, and the sizes of both."""
+class LinearRows(NamedTuple):
+    """Rows ``values <= 0`` (or == 0) of a condition at its variables' values, with slopes (n_unknowns, n_rows)."""
 
-    per_unit: Float
-    value: float
-    size: Float
-    value_size: float
+    slopes: sp.csr_array
+    values: Float
+    inequality: bool
 
 
 @dataclass
@@ -52,13 +52,22 @@ class Multipliers:
     size: Float | None = None
     constant_size: float = 0.0
 
-    def add(self, charge: Charge, at: Float, unit: Float | float = 1.0) -> None:
-        """Add the charge of a condition, linearised at values of the unknowns, of ``unit`` tasks each."""
-        before = np.abs(self.pair_cost) if self.size is None else self.size
-        self.size = before + charge.size / unit
-        self.pair_cost = self.pair_cost + charge.per_unit / unit
-        self.constant += float(charge.per_unit @ at) - charge.value
-        self.constant_size += float(charge.size @ np.abs(at)) + charge.value_size
+    def charge(
+        self, rows: LinearRows, dual: Float, at: Float, unit: Float | float = 1.0, place: Indices | slice = slice(None)
+    ) -> None:
+        """Add a condition ``g(z) <= 0`` (or == 0) at multipliers y: the charges ``y'Dg``, and ``y'(Dg z - g)``
+        returned.
+
+        ``place`` are the unknowns that stand for pairs, of ``unit`` tasks each; the others are zero.
+        """
+        if rows.inequality:
+            dual = np.maximum(dual, 0.0)
+        per_unit = np.asarray(rows.slopes @ dual).ravel()[place]
+        size = np.asarray(abs(rows.slopes) @ np.abs(dual)).ravel()[place]
+        self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + size / unit
+        self.pair_cost = self.pair_cost + per_unit / unit
+        self.constant += float(per_unit @ at) - float(rows.values @ dual)
+        self.constant_size += float(size @ np.abs(at)) + float(np.abs(rows.values * dual).sum())
 
     def times(self, factor: float) -> Multipliers:
         """All multipliers times a factor."""

@@ -83,10 +83,10 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
         multipliers = Multipliers(np.zeros(len(program.usable_rows)), np.zeros(len(pairs)))
         prices: Float | None = None
         for condition in problem.constraints:  # these charge, and nothing else of the policy does
-            charged = conditions.linear_charge(condition, variable)
-            if charged is not None:  # unknowns that are not pairs are zero
-                charged = charged._replace(per_unit=charged.per_unit[place], size=charged.size[place])
-                multipliers.add(charged, full.ravel(order="F")[place])
+            rows = conditions.linear_rows(condition, variable)
+            if rows is not None:
+                dual = conditions.dual_values(condition)
+                multipliers.charge(rows, dual, full.ravel(order="F")[place], place=place)
             is_capacity = getattr(condition, "label", None) == "capacity"
             if is_capacity and condition.size == len(program.capacity_rows) and not program.empty:
                 prices = conditions.row_prices(program, condition).reshape(instance.capacities.shape)
@@ -196,7 +196,7 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
     n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
     held = _variable(problem, BUNDLES, (n, servers * m))
     tasks = next((v for v in problem.variables() if v.name() == TASKS), None)
-    capacity = (instance.capacities * instance.counts[:, None]).ravel()
+    capacity = program.whole_capacities.ravel()
     bundles = np.maximum(np.asarray(held.value, dtype=float), 0.0) * can_hold(program)
     total = bundles.sum(axis=0)
     bundles = bundles * np.divide(capacity, total, out=np.ones(servers * m), where=total > capacity)

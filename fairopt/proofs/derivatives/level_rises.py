@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from fairopt.formulation.program import Float, Indices, Mask
 from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, flat, times_columns
-from fairopt.proofs.derivatives.optimum import NotCovered, OptimalityConditions, Optimum
+from fairopt.proofs.derivatives.optimum import OptimalityConditions, Optimum, _NotCovered
 
 MOST_LEVELS = 1000  # that capacities decide
 MOST_PROGRAMS = 5000  # linear programs where multipliers are not unique: 300 took 10 s with 300 full capacities
@@ -61,7 +61,7 @@ class _Rates:
         self.rate, self.z = optimum.rates(share), np.where(optimum.runs, optimum.relative_shares(share), 0.0)
         self.others = optimum.rest.charges.shape[0] > 0
         if not optimum.rest.known or (not first and not optimum.rest.straight):
-            raise NotCovered
+            raise _NotCovered
         d = len(optimum.full)
         self.rises = np.zeros((len(self.z), 2 * d))
         self.blocked = np.zeros(2 * d, dtype=bool)
@@ -70,7 +70,7 @@ class _Rates:
         self.nowhere = np.bincount(optimum.user, minlength=len(self.z)) == 0
         self.lifted = optimum.low & ~optimum.high & ~self.nowhere
         if not optimum.program.single and (~optimum.runs & ~self.nowhere).any():
-            raise NotCovered
+            raise _NotCovered
         self.tops = self._tops()
         self.key = self._keys()
 
@@ -117,7 +117,7 @@ class _Rates:
         else:
             chosen = np.unique([*self.tops[np.isfinite(self.tops)], *key[self.lifted]])
         if len(chosen) > MOST_LEVELS:
-            raise NotCovered
+            raise _NotCovered
         self._find_blocked()
         decided: dict[float, tuple[Float, Float]] = {}
         for level in chosen:
@@ -273,7 +273,7 @@ class _Rates:
             found = face.least(goal)
             self.programs += face.programs - before
             if self.programs > MOST_PROGRAMS:
-                raise NotCovered
+                raise _NotCovered
             if found is None:
                 return None
             rise, theta = found

@@ -42,7 +42,7 @@ TIES = (1e-8, 1e-6, 1e-5)
 MOST_COLUMNS = 3000  # multipliers beyond which their equations are not solved: 3,000 take 10 s
 
 
-class NotCovered(Exception):
+class _NotCovered(Exception):
     """The blocks do not determine derivatives in closed form, or the program is too large."""
 
 
@@ -150,7 +150,7 @@ class Optimum:
                         continue
                     powers, ranked = parts(block.objective, point)
                     if ranked:
-                        raise NotCovered
+                        raise _NotCovered
                     rows.append(-sp.csr_array(np.exp(log_worth(self, powers))[None, :]))
                     signed.append(np.zeros(1, dtype=bool))
                     straight = False
@@ -158,7 +158,7 @@ class Optimum:
                 known, straight = known and linear, straight and linear
                 found = linear_rows(condition, cone.unknowns)
                 if found is None:
-                    raise NotCovered
+                    raise _NotCovered
                 slopes = found.slopes.T.tocsr()
                 terms = np.asarray(abs(slopes) @ np.abs(cone.unknowns.value)).ravel()
                 tight = found.values >= -FULL * np.maximum(terms, np.abs(found.values))
@@ -203,7 +203,7 @@ def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Ranked]
             continue
         log_factor = float(np.log(factor))
         if not is_ours(term):
-            raise NotCovered
+            raise _NotCovered
         if isinstance(term, Total):
             powers.append(Power(log_factor, term.share, 0.0))
         elif isinstance(term, AlphaFair):
@@ -215,7 +215,7 @@ def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Ranked]
         elif isinstance(term, OrderedWeighted):
             ranked.append(Ranked(factor, term.share, term.weights))
         else:
-            raise NotCovered
+            raise _NotCovered
     return powers, ranked
 
 
@@ -372,7 +372,7 @@ class OptimalityConditions:
         units = np.concatenate([scale, whole / np.where(most > 0, most, 1.0), others])
         signed = np.concatenate([np.zeros(len(scale), dtype=bool), rest.signed, np.zeros(len(others), dtype=bool)])
         if len(units) > MOST_COLUMNS:
-            raise NotCovered
+            raise _NotCovered
         charges: Any = optimum.loads[rows]
         if len(units) > len(scale):
             charges = sp.vstack([sp.csr_array(charges), rest.charges])

@@ -27,10 +27,10 @@ from fairopt.proofs.derivatives.level_rises import heights
 from fairopt.proofs.derivatives.multipliers import TRUST, Face
 from fairopt.proofs.derivatives.optimum import (
     TIES,
-    NotCovered,
     OptimalityConditions,
     Optimum,
     Ranked,
+    _NotCovered,
     first_tier,
     log_share_slope,
     log_worth,
@@ -93,7 +93,7 @@ def prices(allocation: Allocation) -> Prices | None:
             return Prices(nothing, nothing)
         try:
             found = _of_first_level(optimum) if optimum.levelled else _of_value(optimum)
-        except NotCovered:
+        except _NotCovered:
             found = _of_evidence(optimum)
         if found is not None:
             right, left, log_factor = found
@@ -117,7 +117,7 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
             return ()
         try:
             found = heights(optimum)
-        except NotCovered:
+        except _NotCovered:
             return None
         if found is not None:
             labels, nothing = optimum.program.instance.users, np.zeros(allocation.instance.capacities.shape)
@@ -198,12 +198,12 @@ def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
 def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     """All optimal multipliers of a sum of objectives, their units, and the logarithm of the objective's."""
     if not optimum.rest.known:
-        raise NotCovered
+        raise _NotCovered
     worth, ranked, log_factor = _worth(optimum)
     lost = np.zeros(optimum.program.instance.n_users, dtype=bool)  # an infinite worth is only possible at a bound
     lost[optimum.user[~np.isfinite(worth)]] = True
     if (lost & ~optimum.high).any():
-        raise NotCovered
+        raise _NotCovered
     system = OptimalityConditions(optimum, np.where(lost[optimum.user], 0.0, worth))
     ties = system.rank(ranked, float(np.exp(-log_factor)))
     money = optimum.tasks * system.worth * ~lost[optimum.user]
@@ -240,7 +240,7 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
     try:
         try:
             worth, ranked, log_factor = _worth(optimum)
-        except NotCovered:
+        except _NotCovered:
             worth, ranked, log_factor = _by_gradient(optimum), [], 0.0
         with np.errstate(over="ignore"):
             by_row = prices * np.exp(-log_factor)
@@ -252,7 +252,7 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
         if not (np.isfinite(whole) and by_row.min() >= -TRUST * whole and float(by_row @ spare) <= TRUST * whole):
             return None
         conditions, _ = system.conditions(np.zeros(0, dtype=np.intp), np.zeros(0), whole, paid=cost)
-    except NotCovered:
+    except _NotCovered:
         return None
     return (prices, prices, 0.0) if Face(conditions, ties).sound else None
 
@@ -263,13 +263,13 @@ def _by_gradient(optimum: Optimum) -> Float:
     required = len(cone.model.required)
     expression = cp.sum(optimum.objective.expression(cone.model))
     if len(cone.model.required) > required or any(v.id != cone.unknowns.id for v in expression.variables()):
-        raise NotCovered
+        raise _NotCovered
     pairs = optimum.program.pairs
     cone.unknowns.save_value(optimum.point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
     gradient = gradient_of(expression, cone.unknowns)
     if gradient is None:
-        raise NotCovered
+        raise _NotCovered
     worth: Float = (gradient.toarray().ravel() / cone.scale)[optimum.kept]
     if not np.isfinite(worth).all():
-        raise NotCovered
+        raise _NotCovered
     return worth

@@ -118,11 +118,11 @@ class _Terms(Part):
 
 
 class _NodeAffinity(Part):
-    required: _Terms | None = Field(None, validation_alias=HARD)
+    required: Annotated[_Terms | None, Field(validation_alias=HARD)] = None
 
 
 class _Affinity(Part):
-    nodeAffinity: _NodeAffinity = _NodeAffinity()
+    nodeAffinity: _NodeAffinity = Field(default_factory=_NodeAffinity)
     podAffinity: dict[str, Any] = Field(default_factory=dict)
     podAntiAffinity: dict[str, Any] = Field(default_factory=dict)
 
@@ -131,7 +131,7 @@ class Placement(Part):
     """The rules in the ``spec`` of a pod; without required terms of affinity any server fits."""
 
     nodeSelector: dict[str, str] = Field(default_factory=dict)
-    affinity: _Affinity = _Affinity()
+    affinity: _Affinity = Field(default_factory=_Affinity)
     tolerations: list[_Toleration] = Field(default_factory=list)
 
     @cached_property

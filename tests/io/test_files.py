@@ -1,4 +1,4 @@
-"""What `read` finds in files and folders, and that `write` and `read` keep every bit, whatever the kind."""
+"""What `read` finds in files and folders, and that `write` and `read` keep every bit, for every kind."""
 
 import gzip
 import json
@@ -106,7 +106,7 @@ def test_negative_zeros_and_the_ends_of_the_floats_are_kept(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", PATHS)
-def test_demands_by_server_are_kept_where_nobody_may_run_too(tmp_path, kind):
+def test_demands_by_server_are_kept_where_no_user_may_run_too(tmp_path, kind):
     instance = Instance(
         [[[1, 2], [0, 0], [3, 4]], [[1, 1], [-0.0, 2], [-0.0, -0.0]]], [[1, 2], [3, 4], [5, 6]],
         eligible=[[True, False, False], [True, True, False]],
@@ -286,7 +286,7 @@ def test_a_folder_of_clusterdata_is_read(tmp_path):
 # -- where write writes ---------------------------------------------------------------------------------------
 
 
-def test_a_kind_that_nobody_knows_names_the_nearest(tmp_path):
+def test_an_unknown_kind_names_the_nearest(tmp_path):
     with pytest.raises(InvalidInstance, match="kind is 'parket'; did you mean 'parquet'"):
         write(demo(), tmp_path / "x", "parket")
 

@@ -144,9 +144,9 @@ def test_single_precision_stays_single(backend):
 
 
 @pytest.mark.parametrize("backend", MAKERS)
-def test_nobody_on_some_servers_is_kept(backend):
-    nobody = Instance(np.zeros((0, 2)), [3, 4])
-    assert Instance.from_frames(*nobody.to_frames(backend)) == nobody
+def test_an_instance_without_users_is_kept(backend):
+    empty = Instance(np.zeros((0, 2)), [3, 4])
+    assert Instance.from_frames(*empty.to_frames(backend)) == empty
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_whole_number_too_large_for_a_float_is_refused():
 
 
 @pytest.mark.parametrize("given", [None, [1], USERS, "users.csv", np.ones((2, 2)), pl.Series([1])])
-def test_what_is_no_frame_is_refused(given):
+def test_other_values_are_refused_as_frames(given):
     with pytest.raises(InvalidInstance, match=r"users is of type .*; give a data frame of pandas, Polars or pyarrow"):
         Instance.from_frames(given, pd.DataFrame(SERVERS))
 

@@ -80,7 +80,7 @@ def test_bad_text_is_refused_with_file_line_and_fix(file, content, parts):
 
 
 @pytest.mark.parametrize(("name", "words"), [("", "cannot be read"), ("a\0b", "cannot be read"), ("x", "No such")])
-def test_what_is_no_file_is_refused(tmp_path, name, words):
+def test_other_names_are_refused(tmp_path, name, words):
     with pytest.raises(InvalidInstance, match=words):
         read_json_text(f"{tmp_path}/{name}", "expected data")
 

@@ -51,7 +51,7 @@ def test_resources_are_ordered_as_in_the_servers_table_whatever_the_order_of_use
     assert cluster.demands.tolist() == [[1, 2]]
 
 
-def test_a_header_only_in_users_is_nobody(tables):
+def test_a_header_only_in_users_is_an_instance_without_users(tables):
     cluster = read(tables("user,weight,task_limit,servers,cpu,memory\n"))
     assert cluster.n_users == 0
     assert cluster.capacities.shape == (2, 2)

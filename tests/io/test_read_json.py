@@ -67,7 +67,7 @@ def test_a_new_server_that_no_list_names_is_told(file, eligible, words):
     assert read(path).notes == (() if words is None else (f"no list of {path} names {words}",))
 
 
-def test_nobody_at_all_may_be_written(file):
+def test_an_instance_without_users_may_be_written(file):
     assert read(file({"demands": [], "capacities": [1, 2]})).n_users == 0
 
 

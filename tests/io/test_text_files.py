@@ -18,7 +18,7 @@ DEMO = fo.datasets.demo()
 pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
 
 
-# -- what is no file ------------------------------------------------------------------------------------------
+# -- not a file -------------------------------------------------------------------------------------------------
 
 
 @pipes
@@ -28,7 +28,7 @@ pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named
      ("nodes.json", "pods.json"), ("nodes.json", "jobs.json"), ("instance_events.csv", "machine_events.csv"),
      ("openb_node_list_all_node.csv", "openb_pod_list_default.csv")],
 )  # fmt: skip
-def test_a_pipe_is_refused_and_nobody_waits_for_it(tmp_path, names):
+def test_a_pipe_is_refused_without_waiting(tmp_path, names):
     for name in names:
         os.mkfifo(tmp_path / name)
     with pytest.raises(InvalidInstance, match="is a pipe, not a file; save its output to a file"):
@@ -36,7 +36,7 @@ def test_a_pipe_is_refused_and_nobody_waits_for_it(tmp_path, names):
 
 
 @pipes
-def test_a_pipe_with_somebody_who_writes_is_refused_too(tmp_path):
+def test_a_pipe_that_is_being_written_is_refused_too(tmp_path):
     os.mkfifo(tmp_path / "i.csv")
     ends = os.open(tmp_path / "i.csv", os.O_RDWR)
     os.write(ends, b"time,type\n")
@@ -56,7 +56,7 @@ def test_a_socket_a_device_and_a_folder_are_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", [None, 3, b"x", ["x"], "", "x" * 5000 + ".json", "a\0.json", "\ud800.json"])
-def test_what_is_no_path_is_refused_by_read_and_write(path):
+def test_other_values_are_refused_as_paths_by_read_and_write(path):
     with pytest.raises(InvalidInstance):
         fo.read(path)
     with pytest.raises(InvalidInstance):

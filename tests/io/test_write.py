@@ -51,7 +51,7 @@ def instances(draw, names, by_server=False):
 
 @cache
 def labels(k, names, kind="") -> st.SearchStrategy:
-    """None, or so many names; types of servers may be equal and not empty, resources are no other columns."""
+    """None, or k names; types of servers may be equal and not empty, resources are no other columns."""
     if kind == "types":
         return st.none() | exactly(k, names.filter(bool))
     allowed = names.filter(lambda name: kind != "columns" or name not in COLUMNS)
@@ -155,7 +155,7 @@ def test_names_that_a_table_cannot_hold_are_refused_and_json_holds_them(tmp_path
     assert read(tmp_path / "x.json") == instance
 
 
-def test_a_bar_in_a_servers_name_is_fine_where_nobody_is_bound_to_servers(tmp_path):
+def test_a_bar_in_a_servers_name_is_fine_where_no_user_is_bound_to_servers(tmp_path):
     instance = Instance([[1], [2]], [[5], [6]], servers=["s|t", "u"])
     write(instance, tmp_path)
     assert read(tmp_path) == instance

@@ -9,11 +9,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AliasPath, Field, ValidationInfo, field_validator
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Name, Part, checked, shown, shown_key
-from fairopt.io.kubernetes.placement import HARD, Placement, Taint, at
+from fairopt.io.kubernetes.placement import HARD, Placement, Taint
 from fairopt.io.kubernetes.quantities import Quantity
 
 __all__ = ["PODS", "Node", "Pod", "PodSpec", "read_nodes", "read_pods"]
@@ -23,8 +23,18 @@ _FINISHED = ("Succeeded", "Failed")
 _Amounts = dict[str, Quantity]
 
 
+def _at(*path: str, default: Any = ...) -> Any:
+    """A field of a nested object."""
+    if isinstance(default, type):  # a factory, since a mutable default is copied deeply each time
+        return Field(default_factory=default, validation_alias=AliasPath(*path))
+    return Field(default, validation_alias=AliasPath(*path))
+
+
 class _Object(Part):
     """A model with fields of nested objects."""
+
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    status: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("*", mode="before")
     @classmethod
@@ -41,12 +51,13 @@ class _Owner(Part):
 class Node(_Object):
     """A server."""
 
-    name: Name = at("metadata", "name")
-    labels: dict[str, str] = at("metadata", "labels", default=dict)
-    taints: list[Taint] = at("spec", "taints", default=list)
-    cordoned: bool = at("spec", "unschedulable", default=False)
-    allocatable: _Amounts = at("status", "allocatable", default=dict)
-    capacity: _Amounts = at("status", "capacity", default=dict)
+    name: Name = _at("metadata", "name")
+    labels: dict[str, str] = _at("metadata", "labels", default=dict)
+    spec: dict[str, Any] = Field(default_factory=dict)
+    taints: list[Taint] = _at("spec", "taints", default=list)
+    cordoned: bool = _at("spec", "unschedulable", default=False)
+    allocatable: _Amounts = _at("status", "allocatable", default=dict)
+    capacity: _Amounts = _at("status", "capacity", default=dict)
 
     @property
     def has(self) -> dict[str, Fraction]:
@@ -83,8 +94,6 @@ class PodSpec(Placement):
     nodeName: str = ""
     topologySpreadConstraints: list[_Spread] = Field(default_factory=list)
     resourceClaims: object = None
-    near: object = at("affinity", "podAffinity", HARD, default=None)
-    far: object = at("affinity", "podAntiAffinity", HARD, default=None)
 
     @cached_property
     def request(self) -> dict[str, Fraction]:
@@ -115,7 +124,8 @@ class PodSpec(Placement):
     def unmodelled(self) -> bool:
         """Whether it has required rules or claims that the instance does not know."""
         spread = any(rule.whenUnsatisfiable == "DoNotSchedule" for rule in self.topologySpreadConstraints)
-        return bool(self.near or self.far or self.resourceClaims or spread)
+        rules = self.affinity.podAffinity.get(HARD) or self.affinity.podAntiAffinity.get(HARD)
+        return bool(rules or self.resourceClaims or spread)
 
 
 def _sum(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> dict[str, Fraction]:
@@ -125,13 +135,13 @@ def _sum(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> dict[str
 class Pod(_Object):
     """A task; of a finished pod the ``spec`` is not read."""
 
-    short_name: Name = at("metadata", "name")
-    namespace: Name = at("metadata", "namespace", default="default")
-    labels: dict[str, str] = at("metadata", "labels", default=dict)
-    annotations: dict[str, Any] = at("metadata", "annotations", default=dict)
-    owners: list[_Owner] = at("metadata", "ownerReferences", default=list)
+    short_name: Name = _at("metadata", "name")
+    namespace: Name = _at("metadata", "namespace", default="default")
+    labels: dict[str, str] = _at("metadata", "labels", default=dict)
+    annotations: dict[str, Any] = _at("metadata", "annotations", default=dict)
+    owners: list[_Owner] = _at("metadata", "ownerReferences", default=list)
     spec: PodSpec = Field(default_factory=PodSpec)
-    phase: str = at("status", "phase", default="")
+    phase: str = _at("status", "phase", default="")
 
     @property
     def name(self) -> str:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AliasPath, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Part
 
-__all__ = ["HARD", "Placement", "Taint", "at"]
+__all__ = ["HARD", "Placement", "Taint"]
 
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
@@ -35,13 +35,6 @@ _OPERATORS: dict[str, Callable[[str | None, list[str]], bool]] = {
     "Gt": lambda value, values: _sign(value, values[0]) > 0,
     "Lt": lambda value, values: _sign(value, values[0]) < 0,
 }
-
-
-def at(*path: str, default: Any = ...) -> Any:
-    """A field of a nested object."""
-    if isinstance(default, type):  # a factory, since a mutable default is copied deeply each time
-        return Field(default_factory=default, validation_alias=AliasPath(*path))
-    return Field(default, validation_alias=AliasPath(*path))
 
 
 def _one_of(*names: str) -> AfterValidator:
@@ -120,17 +113,31 @@ class _Term(Part):
         return bool(expressions) and all(expression.holds(labels) for expression in expressions)
 
 
+class _Terms(Part):
+    nodeSelectorTerms: list[_Term] = Field(default_factory=list)
+
+
+class _NodeAffinity(Part):
+    required: Annotated[_Terms | None, Field(validation_alias=HARD)] = None
+
+
+class _Affinity(Part):
+    nodeAffinity: _NodeAffinity = Field(default_factory=_NodeAffinity)
+    podAffinity: dict[str, Any] = Field(default_factory=dict)
+    podAntiAffinity: dict[str, Any] = Field(default_factory=dict)
+
+
 class Placement(Part):
-    """The rules in the ``spec`` of a pod; without terms of affinity none is required."""
+    """The rules in the ``spec`` of a pod; without required terms of affinity any server fits."""
 
     nodeSelector: dict[str, str] = Field(default_factory=dict)
-    terms: list[_Term] | None = at("affinity", "nodeAffinity", HARD, "nodeSelectorTerms", default=None)
+    affinity: _Affinity = Field(default_factory=_Affinity)
     tolerations: list[_Toleration] = Field(default_factory=list)
 
     @cached_property
     def key(self) -> str:
         """Equal for pods with equal rules."""
-        return repr((self.nodeSelector, self.terms, self.tolerations))
+        return repr((self.nodeSelector, self.affinity.nodeAffinity, self.tolerations))
 
     def allows(self, name: str, labels: Mapping[str, str], taints: Collection[Taint]) -> bool:
         """Whether the pod may run on a server with this name, these labels and these taints."""
@@ -138,10 +145,13 @@ class Placement(Part):
             return False
         if not all(any(t.covers(taint) for t in self.tolerations) for taint in taints if taint.keeps_away):
             return False
-        return self.terms is None or any(term.holds({**labels, "metadata.name": name}) for term in self.terms)
+        required = self.affinity.nodeAffinity.required
+        marks = {**labels, "metadata.name": name}
+        return required is None or any(term.holds(marks) for term in required.nodeSelectorTerms)
 
     @property
     def only_server(self) -> str | None:
         """The name of the one server that the affinity asks for, as DaemonSets write it, or None."""
-        found = {e.values[0] for term in self.terms or () for e in term.matchFields if e.operator == "In"}
+        required = self.affinity.nodeAffinity.required or _Terms()
+        found = {e.values[0] for term in required.nodeSelectorTerms for e in term.matchFields if e.operator == "In"}
         return found.pop() if len(found) == 1 else None

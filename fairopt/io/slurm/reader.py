@@ -38,13 +38,14 @@ def read_slurm(
     with about(nodes_name):
         servers = read_servers(_listed(nodes_data, nodes_name, "nodes", _NODES, notes), nodes_name, notes)
     with about(jobs_name):
-        found = list(read_jobs(_listed(jobs_data, jobs_name, "jobs", _JOBS, notes), jobs_name, notes))
-        owners = [_owner(job, users, notes, name) for name, job in found]
+        entries = _listed(jobs_data, jobs_name, "jobs", _JOBS, notes)
+        owned = [(_owner(job, users, notes, name), name, job) for name, job in read_jobs(entries, jobs_name, notes)]
+    found = [(name, job) for _, name, job in owned]
     _remark_large(servers, found, notes)
     keys = _resources(servers, [job for _, job in found])
     work = [
         Work(owner, _amounts(keys, job), allowed, job.count, name)
-        for owner, (name, job), allowed in zip(owners, found, _places(servers, found, notes), strict=True)
+        for (owner, name, job), allowed in zip(owned, _places(servers, found, notes), strict=True)
     ]
     with about(nodes_name, jobs_name):
         values = arguments_of_work(

@@ -187,7 +187,7 @@ def test_the_only_type_is_no_resource_of_its_own():
     assert made.resources == ("cpu", "gpu")
 
 
-def test_a_job_that_needs_a_type_nobody_has_is_left_out():
+def test_a_job_that_needs_a_type_of_no_server_is_left_out():
     made = cluster(job(), job(job_id=9, tres_per_node="gpu:h100:1"), nodes=GPUS)
     assert made.n_users == 1
     assert said(made, "1 job ")[0].endswith("left out (as 9)")
@@ -427,7 +427,7 @@ def test_values_that_cannot_be_read_are_refused_with_their_place(fields, words):
     assert words in refusal(job(**fields))
 
 
-def test_what_is_no_output_of_slurm_is_refused():
+def test_other_documents_are_refused():
     with pytest.raises(InvalidInstance, match="nodes has no list 'nodes' but sinfo; expected the output of scontrol"):
         slurm({"sinfo": []}, {"jobs": []})
     with pytest.raises(InvalidInstance, match="jobs has no list 'jobs' but nothing; expected the output of squeue"):

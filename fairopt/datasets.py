@@ -2,7 +2,7 @@
 
 `read` and `write`; `demo`, which ships with the package; `kubernetes` and `slurm`, from the output of their commands;
 `clusterdata2019` and `openb`, traces of production clusters; `log_uniform`, random instances; `jiang_wu`, `heavy_light`
-and `google_cluster`, the instances of Jiang and Wu (2021); `RequestRounds`, random rounds after Hamzeh et al. (2020).
+and `google_cluster`, the instances of Jiang and Wu (2021); `RequestRounds`, random rounds after Hamzeh et al. (2021).
 
 The readers of `fairopt.io` give the arguments of an `Instance`, which is made here.
 """

@@ -1,6 +1,6 @@
 """The dominant resource of each user on each server: the one of which a task takes the largest part.
 
-The dominant and the other users of a resource are the groups of Hamzeh et al. (2019, MLF-DRS; 2020, H-FFMRA).
+The dominant and the other users of a resource are the groups of Hamzeh et al. (2019, MLF-DRS; 2021, H-FFMRA).
 """
 
 from __future__ import annotations

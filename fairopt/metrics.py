@@ -1,6 +1,6 @@
 """Measures of allocations: evenness over servers and within groups, and utilisation.
 
-The groups are those of Hamzeh et al. (2020): on each server a user belongs to the dominant group of the resource of
+The groups are those of Hamzeh et al. (2021): on each server a user belongs to the dominant group of the resource of
 which its task takes the largest share of that server's capacity, and to the non-dominant groups of the other resources
 that it needs. Only users who are eligible on the server and have a task limit above 0 count. Equations and figures
 cited here are of that paper.
@@ -209,7 +209,7 @@ def beta_fairness(allocation: Allocation, of: str = "bundles") -> BetaFairness:
 
     Notes
     -----
-    Source: Hamzeh et al. (2020), eqs. 12 and 13, printed as differences of all servers in a row; with two servers both
+    Source: Hamzeh et al. (2021), eqs. 12 and 13, printed as differences of all servers in a row; with two servers both
     readings agree. Servers on which the group has no member are left out. Figs. 7 to 9 compare resources instead of
     servers: see `BetaFairness.between_resources`.
 
@@ -245,7 +245,7 @@ def jain(values: ArrayLike) -> float:
 
     Notes
     -----
-    Hamzeh et al. (2020) print eqs. 14 and 15 without the square of the terms in the denominator, and their Fig. 10 goes
+    Hamzeh et al. (2021) print eqs. 14 and 15 without the square of the terms in the denominator, and their Fig. 10 goes
     beyond 1, which the index cannot.
 
     Examples

@@ -284,3 +284,25 @@ def test_a_file_or_name_that_is_gone_is_found() -> None:
     assert missing_code(text) == [
         "fairopt/nothing.py", "Instance.walls in fairopt/instance.py", "Instance in fairopt/errors.py"
     ]  # fmt: skip
+
+
+NAME = r"[A-Z][\w-]*[a-zć]"
+CITED = re.compile(rf"({NAME})(?:(?:, {NAME})*,? and (?:Le )?{NAME}| et al\.)?,? \(?((?:19|20)\d\d)\b")
+RELEASES = {"ClusterData", "Data", "Kubernetes"}  # with years, which are not papers
+
+
+def uncited(text: str) -> set[tuple[str, str]]:
+    """Authors with a year that the bibliography does not list."""
+    listed = re.findall(r"^\*\*(.*?)\*\*", text_of(DOCS / "bibliography.md"), re.MULTILINE)
+    found = {(m[1], m[2]) for m in CITED.finditer(" ".join(text.split())) if m[1] not in RELEASES}
+    return {(name, year) for name, year in found if not any(name in entry and year in entry for entry in listed)}
+
+
+def test_every_paper_that_is_cited_stands_in_the_bibliography() -> None:
+    files = [*(ROOT / "fairopt").rglob("*.py"), *(page for page in PAGES if page.name != "bibliography.md")]
+    assert {path.name: missing for path in files if (missing := uncited(path.read_text(encoding="utf-8")))} == {}
+
+
+def test_a_paper_that_is_not_listed_is_found() -> None:
+    assert uncited("as Ghodsi et al. (2011), Radunović and Le Boudec 2007") == set()
+    assert uncited("(Nobel and Prize 1950), Ghodsi et al. (2012)") == {("Nobel", "1950"), ("Ghodsi", "2012")}

@@ -1,4 +1,4 @@
-"""The experiments of Hamzeh et al. (2020, "H-FFMRA", section VI, Figs. 4 to 11), beside naive DRF and DRFH.
+"""The experiments of Hamzeh et al. (2021, "H-FFMRA", section VI, Figs. 4 to 11), beside naive DRF and DRFH.
 
 Every number is taken of bundles (what users hold) and of tasks (what the tasks in those bundles use), which are the
 same under DRF and DRFH. The paper gives no distributions, so the workloads are ours (`fairopt.datasets.RequestRounds`
@@ -295,7 +295,7 @@ def _percent(mine: Float, other: Float) -> str:
 
 def told(verdicts: list[dict[str, Any]]) -> str:
     """The verdicts as a short text."""
-    lines = ["What Hamzeh et al. (2020, H-FFMRA) claim, by the numbers of this run.", ""]
+    lines = ["What Hamzeh et al. (2021, H-FFMRA) claim, by the numbers of this run.", ""]
     for of in OF:
         for word, holds in (("hold", "yes"), ("do not hold", "NO")):
             lines += [f"These {word} for {of}:", ""]
@@ -330,7 +330,7 @@ def main() -> None:
         title = f"{workload.n_users} users, {workload.n_servers} servers{classes}: means over {len(run.rounds)} rounds "
         show(f"{title}({time.perf_counter() - start:.0f} s)", summary(run), f"hffmra-{name}")
     verdicts = list(claims(runs["few"], runs["many"], runs["most"]))
-    show("What Hamzeh et al. (2020) claim, by the numbers of this run", verdicts, "hffmra-claims")
+    show("What Hamzeh et al. (2021) claim, by the numbers of this run", verdicts, "hffmra-claims")
     (OUT / "hffmra-claims.txt").write_text(told(verdicts), encoding="utf-8")
     rows = sensitivity(policies, options.rounds_variants, options.seed)
     show("What depends on the workload: H-FFMRA against DRF per server", rows,

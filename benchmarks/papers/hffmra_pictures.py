@@ -1,4 +1,4 @@
-"""Pictures in the manner of Hamzeh et al.'s (2020) Figs. 4 to 11; `hffmra` measures what they draw."""
+"""Pictures in the manner of Hamzeh et al.'s (2021) Figs. 4 to 11; `hffmra` measures what they draw."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ class Parts:
 class GlobalAggregateResource(Constraint):
     """Limit the dominant users of each resource together to a common part of it, and the others to the rest.
 
-    The constraints of global aggregate resources (GAR) of Hamzeh et al. (2020). The part is
+    The constraints of global aggregate resources (GAR) of Hamzeh et al. (2021). The part is
     ``phi = sigma_d / (sigma_d + sigma_nd)``, of the sums of dominant and of other demands. A group without demand
     passes its part to the other. Where one task of each user asks for more than the server has, a group gets at most
     what it requested, and the other the remainder. Without `WeightedLog` a bundle is tasks times demands.
@@ -319,7 +319,7 @@ class GlobalAggregateResource(Constraint):
 class AtMostRequested(Constraint):
     """Limit each user to its request of every resource of which a server has less than all users request.
 
-    Definition 5 of Hamzeh et al. (2020). A request is one task of a user who may run there.
+    Definition 5 of Hamzeh et al. (2021). A request is one task of a user who may run there.
 
     Examples
     --------

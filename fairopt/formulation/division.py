@@ -1,4 +1,4 @@
-"""MLF-DRS (Jiang and Wu 2018), FFMRA and H-FFMRA (Hamzeh et al. 2019, 2020) in closed form.
+"""MLF-DRS, FFMRA and H-FFMRA (Hamzeh et al. 2019, MLF-DRS and FFMRA; 2021) in closed form.
 
 ``maximise sum_jsi base_jsi log a_jsi`` separates into one problem per server, resource and group of users, who share a
 part P of the capacity. The optimum is ``a_j = t base_j`` with ``t = P / sum_j base_j``, or ``a_j = min(request_j,

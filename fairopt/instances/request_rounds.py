@@ -1,4 +1,4 @@
-"""Random servers and rounds of random requests, after the experiments of Hamzeh et al. (2020)."""
+"""Random servers and rounds of random requests, after the experiments of Hamzeh et al. (2021)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RequestRounds:
 
     Notes
     -----
-    Hamzeh et al. (2020, section VI) have two resources, CPU and RAM; server configurations "arbitrarily selected"; no
+    Hamzeh et al. (2021, section VI) have two resources, CPU and RAM; server configurations "arbitrarily selected"; no
     placement constraints; in each iteration tasks "dominated either on CPU or memory"; 4 users on 90 servers, 200 on
     2,000 with totals of 2e6 CPU and 4e6 RAM, and 400 on 3,000. From iteration 800 on the dominant requests of some
     users exceed the fair share, and from 700 on RAM runs short because "no more resources are provisioned". They do not

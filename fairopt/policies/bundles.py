@@ -60,7 +60,7 @@ def FFMRA(units: str = "share") -> Policy:
 
 
 def HFFMRA(units: str = "share") -> Policy:
-    """H-FFMRA: FFMRA on several servers, with one part for all of them (Hamzeh et al. 2020, sec. IV).
+    """H-FFMRA: FFMRA on several servers, with one part for all of them (Hamzeh et al. 2021, sec. IV).
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class NaivePerServer:
 
     Examples
     --------
-    The example of Hamzeh et al. (2020):
+    The example of Hamzeh et al. (2021):
 
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]])

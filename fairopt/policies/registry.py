@@ -109,7 +109,7 @@ def _two_df() -> Policy:
 
 
 def _per_server(policy: str = "drf") -> NaivePerServer:
-    """A policy on each server by itself, the baseline of Hamzeh et al. (2020)."""
+    """A policy on each server by itself, the baseline of Hamzeh et al. (2021)."""
     return NaivePerServer(named_policy(policy))
 
 

@@ -7,8 +7,8 @@ from scipy.special import boxcox
 
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
 from fairopt.formulation.batch import BatchChunk
-from fairopt.proofs.pool import ROUNDING
 from fairopt.formulation.program import Float
+from fairopt.proofs.pool import ROUNDING
 
 
 def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:

@@ -1,4 +1,4 @@
-"""Rounds of random requests in the manner of Hamzeh et al.'s experiments (2020)."""
+"""Rounds of random requests in the manner of Hamzeh et al.'s experiments (2021)."""
 
 import numpy as np
 import pytest

@@ -199,7 +199,7 @@ def mlf_drs(pool: ExactPool, growth: str) -> list[Row]:
 
 
 def ffmra(pool: ExactPool, units: str) -> list[Row]:
-    """Bundles of FFMRA, which H-FFMRA is on one pool (Hamzeh et al. 2020, section IV)."""
+    """Bundles of FFMRA, which H-FFMRA is on one pool (Hamzeh et al. 2021, section IV)."""
     dominant, users = _dominant(pool), range(len(pool.demands))
     sizes = pool.ratios if units == "share" else pool.demands
     of_dominant = sum((sizes[j][dominant[j]] for j in users), Fraction(0))

@@ -37,7 +37,7 @@ PAPERS = {
     "Hamzeh et al. 2019": "MLF-DRS: A Multi-level Fair Resource Allocation Algorithm",
     "Joe-Wong et al. 2013":
         "Multi-Resource Allocation: Fairness-Efficiency Tradeoffs in a Unifying Framework (FDS, GFJ)",
-    "Hamzeh et al. 2020": "H-FFMRA: A Multi Resource Fully Fair Resources Allocation Algorithm (FFMRA)",
+    "Hamzeh et al. 2021": "H-FFMRA: A Multi Resource Fully Fair Resources Allocation Algorithm (FFMRA)",
 }
 # What papers claim beside the properties that `check` and `audit` know.
 OTHER = {

@@ -540,7 +540,7 @@ def test_claims_that_must_be_there_are():
         "Hamzeh et al. 2019": [f"Theorem {k}" for k in range(1, 5)],
         "Joe-Wong et al. 2013": [*(f"Prop. {k}" for k in (1, 3, 4, 5, 6, 7, 8)), *(f"Cor. {k}" for k in range(2, 7)),
                 "Table I", "sec. VII"],
-        "Jiang and Wu 2018": ["slide"], "Hamzeh et al. 2020": ["sec. I"],
+        "Jiang and Wu 2018": ["slide"], "Hamzeh et al. 2021": ["sec. I"],
         "Ghodsi et al. 2011": ["sec. 3"], "Wang et al. 2014": ["abstract"],
     }.items():  # fmt: skip
         for name in names:

@@ -106,7 +106,7 @@ def test_of_a_unit_of_a_reserved_resource_the_rest_counts() -> None:
     assert_allclose(reserved.prices, plain.prices * [0.75, 1], rtol=1e-6)
 
 
-def test_what_a_server_has_none_of_and_what_idle_needs_have_no_price() -> None:
+def test_what_a_server_has_none_of_and_what_no_user_needs_have_no_price() -> None:
     a = fo.NashWelfare().allocate(fo.Instance([[1, 1, 0], [1, 0, 0]], [[4, 2, 5], [4, 0, 5]]))
     assert a.prices[:, 2].tolist() == [0, 0] == a.prices_left[:, 2].tolist() and a.prices[1, 1] == 0
     assert (a.prices[:, 0] > 0).all()

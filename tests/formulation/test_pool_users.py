@@ -1,4 +1,4 @@
-"""Passes over users: little memory, and the same whatever the chunks and samples."""
+"""Passes over users: little memory, and the same results for all chunks and samples."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_an_answer_that_breaks_the_instance_is_not_passed_on() -> None:
 
 
 def test_a_constraint_in_small_units_counts_relatively() -> None:
-    """Capacities of 1e-9: an answer ten times what an added constraint allows is no answer."""
+    """Capacities of 1e-9: an answer ten times what an added constraint allows is not an answer."""
     small = fo.Instance([[1], [1]], [1e-8])
     policy = fo.NoFairness()
     problem = policy.problem(small)

@@ -78,7 +78,7 @@ def test_interior_point_and_pdlp_of_highs_can_be_asked_for_and_are_certified(
     allocation = fo.Policy(fo.MaxMin()).allocate(DIFFERENT, solver="HIGHS", solver_options=options)
     assert allocation.certificate.ok and allocation.certificate.solver == "HIGHS"
     assert allocation.objective == pytest.approx(fo.Policy(fo.MaxMin()).allocate(DIFFERENT).objective, rel=1e-6)
-    assert capfd.readouterr() == ("", "")  # PDLP prints from C, whatever the console is told
+    assert capfd.readouterr() == ("", "")  # PDLP prints from C, even with no output to the console
 
 
 def test_highs_does_what_it_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:

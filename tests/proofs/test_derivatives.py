@@ -106,7 +106,7 @@ def test_of_a_unit_of_a_reserved_resource_the_rest_counts() -> None:
     assert_allclose(reserved.prices, plain.prices * [0.75, 1], rtol=1e-6)
 
 
-def test_what_a_server_has_none_of_and_what_nobody_needs_have_no_price() -> None:
+def test_what_a_server_has_none_of_and_what_no_user_needs_have_no_price() -> None:
     a = fo.NashWelfare().allocate(fo.Instance([[1, 1, 0], [1, 0, 0]], [[4, 2, 5], [4, 0, 5]]))
     assert a.prices[:, 2].tolist() == [0, 0] == a.prices_left[:, 2].tolist() and a.prices[1, 1] == 0
     assert (a.prices[:, 0] > 0).all()
@@ -553,8 +553,8 @@ def test_users_who_take_no_part_change_no_price() -> None:
         assert_allclose(some.prices, those.prices, rtol=1e-7, atol=1e-12)
         if some.level_prices is not None:
             assert {u for found in some.level_prices for u in found.users} == {"user1", "user3"}
-    nobody = fo.DRF().allocate(instance.with_task_limits(0))
-    assert not nobody.prices.any() and nobody.level_prices == () and not nobody.share_prices.any()
+    idle = fo.DRF().allocate(instance.with_task_limits(0))
+    assert not idle.prices.any() and idle.level_prices == () and not idle.share_prices.any()
 
 
 def test_a_user_near_its_limit_by_chance_does_not_decide_the_level_of_many() -> None:

@@ -1,4 +1,4 @@
-"""The gate: what it certifies is right, whatever is proposed to it, and nothing else makes certificates."""
+"""The gate: its certificates are right for any proposal, and nothing else makes certificates."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_no_proof_reads_what_a_solver_claims_of_itself() -> None:
                 assert told or not any(words.endswith(claim) for claim in claims), f"{path.name}: {words}"
 
 
-# -- whatever is proposed ----------------------------------------------------------------------------------------------
+# -- any proposal ------------------------------------------------------------------------------------------------------
 
 
 @given(pools(max_users=4, max_resources=3), st.integers(0, 2**32 - 1))

@@ -162,7 +162,7 @@ def test_the_bottleneck_gap_is_zero_at_the_leximin_only(instance: fo.Instance, p
     a = fo.DRF().allocate(instance)
     assert bottleneck_gap(program, a.tasks) <= 1e-12
     assert bottleneck_gap(program, a.tasks * (1 - part)) >= 0.9 * part
-    for j in range(instance.n_users):  # one user gives up some, for nobody
+    for j in range(instance.n_users):  # one user gives up some, to no other's benefit
         less = a.tasks.copy()
         less[j] *= 1 - part
         assert bottleneck_gap(program, less) >= 0.01 * part

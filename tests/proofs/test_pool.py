@@ -52,7 +52,7 @@ class Solved:
         return within_tolerance(gap, found.feasible.violation, found.feasible.short)
 
     def lagrangian(self, log_prices: np.ndarray) -> lagrangian.LagrangianBound:
-        """The bound that the cone route would prove at the same prices, which it wants in the majorant's units."""
+        """The bound that the cone method would prove at the same prices, which it wants in the majorant's units."""
         objective = self.program.objective
         point = Point(self.program.instance, self.program.pairs.table(self.tasks))
         majorant = objective.majorant(point)
@@ -87,7 +87,7 @@ def test_the_bound_is_that_of_the_lagrangian(alpha: float, data: st.DataObject, 
     log_prices = case.log_prices + spread * rng.normal(size=case.pool.m)
     other = case.lagrangian(log_prices)
     assert other.gap <= case.worth(case.tasks, log_prices)[1] + 1e-9
-    # it knows that nobody can run more than alone, and may fit a common factor to the prices; then they are the same
+    # it knows that no user can run more than alone, and may fit a common factor to the prices; then they are the same
     case.pool.high = case.program.most
     _, gap = case.worth(case.tasks, log_prices + np.log(other.factor))
     assert gap == pytest.approx(other.gap, rel=1e-7, abs=1e-9)
@@ -104,7 +104,7 @@ def test_prices_that_are_wrong_weaken_the_bound_and_never_break_it(
     assume(best <= 1e-9)
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     part = 1e-9 + rng.random()
-    less = case.tasks * part  # everybody gives up as much, and so does the mean
+    less = case.tasks * part  # all users give up as much, and so does the mean
     _, gap = case.worth(less, case.log_prices + spread * rng.normal(size=case.pool.m))
     assert gap >= -np.log(part) - 1e-8
 
@@ -228,7 +228,7 @@ def test_the_gap_is_at_least_what_the_poorest_could_gain(
     level = share.coefficients(instance) * right / instance.weights
     gap, violation = judged(pool, lie)
     assert violation <= 1e-12
-    assert gap > 0  # a user who has less than at the leximin, and nobody more, could have more
+    assert gap > 0  # a user who has less than at the leximin, and no user more, could have more
     if level[j] == level.min():
         assert gap >= (1 - part) * (1 - 1e-9)
 

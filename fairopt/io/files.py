@@ -52,10 +52,6 @@ def _events(name: str) -> tuple[str, ...]:
     return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last is a folder of parts
 
 
-def _openb(servers: Path, **options: Any) -> Arguments:
-    return read_openb(servers.parent, **options)
-
-
 _FOLDERS = (
     _Folder("CSV tables", (("users.csv",), ("servers.csv",)), read_tables, (("demands.csv",),)),
     _Folder("Parquet tables", (("users.parquet",), ("servers.parquet",)), read_parquet, (("demands.parquet",),)),
@@ -65,7 +61,10 @@ _FOLDERS = (
         "ClusterData 2019", (_events("instance_events"), _events("machine_events")), read_clusterdata,
         (_events("collection_events"),), ("users", "tasks", "at"),
     ),
-    _Folder("the openb trace", ((SERVERS_FILE,),), _openb, options=("pods", "capacity_scale", "backlog")),
+    _Folder(
+        "the openb trace", ((SERVERS_FILE,),), lambda servers, **options: read_openb(servers.parent, **options),
+        options=("pods", "capacity_scale", "backlog"),
+    ),
 )  # fmt: skip
 _FILES: dict[str, Callable[[Path], Arguments]] = {".json": read_json, ".yaml": read_yaml, ".yml": read_yaml}
 _EXPECTED = (

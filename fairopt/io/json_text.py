@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, mod
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import is_path, read_text
 
-__all__ = ["Document", "Name", "Part", "checked", "document_of", "place_of", "read_json_text", "shown", "shown_key"]
+__all__ = ["Document", "Name", "Part", "checked", "document_of", "read_json_text", "shown", "shown_key"]
 
 Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or the data parsed from one
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -22,14 +22,6 @@ def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any
     """Read a file in UTF-8 that holds one JSON object, without keys given twice.
 
     ``NaN`` and ``Infinity`` are read as floats: models that want finite numbers refuse them with their place.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "nodes.json"
-    >>> _ = file.write_text('{"kind": "List", "items": []}', encoding="utf-8-sig")
-    >>> read_json_text(file, "expected nodes")
-    {'kind': 'List', 'items': []}
     """
     name, text = os.fspath(path), read_text(path, expected)
     if not text.strip():
@@ -111,24 +103,19 @@ def checked(model: type[_Model], data: Any, name: str, at: str = "") -> _Model:
     except ValidationError as error:
         problems = error.errors(include_url=False)
     first = problems[0]
-    keys = (shown_key(key) if isinstance(key, str) else key for key in first["loc"] if key not in _TAGS)
-    place = place_of(at, *keys)
+    keys = [f"[{key}]" if isinstance(key, int) else f".{shown_key(key)}" for key in first["loc"] if key not in _TAGS]
+    place = "".join([at, *keys]).removeprefix(".")
     given = first.get("ctx", {})
     if first["type"] == "missing":
         text = f"{place} is missing; add it"
     elif first["type"] == "extra_forbidden":
-        known = [field.alias or name for name, field in model.model_fields.items()]
+        known = [field.alias or key for key, field in model.model_fields.items()]
         text = f"unknown key {place!r}; {nearest(place[:60], known)}"
     else:
         fix = given.get("error") or _FIXES.get(first["type"], first["msg"]).format(**given)
         text = f"{place} is {shown(first['input'])}; {fix}"
     others = len(problems) - 1
     raise InvalidInstance(f"{name}: {text}" + (f" (and {others} more like it)" if others else ""))
-
-
-def place_of(*keys: str | int) -> str:
-    """A place in a document, as ``items[3].spec.taints``."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys if key != "").lstrip(".")
 
 
 def shown(value: Any) -> str:

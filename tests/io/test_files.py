@@ -272,6 +272,7 @@ def test_a_folder_of_slurm_is_read(tmp_path):
 
 
 def test_a_folder_of_clusterdata_is_read(tmp_path):
+    pytest.importorskip("pandas", reason="pandas and pyarrow are in the extra parquet")
     machines = "time,machine_id,type,capacity.cpus,capacity.memory\n0,1,1,0.5,0.5\n"
     events = (
         "time,type,collection_id,instance_index,collection_type,priority,resource_request.cpus,resource_request.memory\n"

@@ -29,11 +29,6 @@ def quantity(value: object) -> Fraction:
     """A quantity in base units: cores, bytes, or pieces; an error holds the fix alone.
 
     Exact: Kubernetes rounds up to billionths, this does not. A float is the decimal number that it is written as.
-
-    Examples
-    --------
-    >>> quantity("500m"), quantity("1E"), quantity("1E3"), quantity("2Gi")
-    (Fraction(1, 2), Fraction(1000000000000000000, 1), Fraction(1000, 1), Fraction(2147483648, 1))
     """
     if isinstance(value, str):
         return _read(value)

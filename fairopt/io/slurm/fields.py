@@ -183,11 +183,6 @@ def array_tasks(value: object) -> tuple[int, bool]:
     """How many tasks of an array, as ``1-10,15,20-30:2%5``, wait (0 without one), and whether the text was cut off.
 
     The part after the ``%`` is how many may run at once.
-
-    Examples
-    --------
-    >>> array_tasks("1-10,15,20-30:2%5")
-    (17, False)
     """
     ranges = text(value).partition("%")[0].strip("[] ")
     if re.fullmatch(r"0x[0-9A-Fa-f]{1,100000}", ranges):

@@ -13,13 +13,7 @@ _MOST_HOSTS = 65_536  # the longest range of Slurm
 
 
 def hosts(text: str) -> frozenset[str] | None:
-    """Names that ``n[001-003,7],login1`` stands for, or None if it cannot be understood or stands for too many.
-
-    Examples
-    --------
-    >>> sorted(hosts("n[08-10],login1"))
-    ['login1', 'n08', 'n09', 'n10']
-    """
+    """Names that ``n[001-003,7],login1`` stands for, or None if it cannot be understood or stands for too many."""
     names: set[str] = set()
     for item in re.split(r",(?![^\[]*\])", text):
         pieces = re.split(r"\[([^\[\]]*)\]", item.strip())

@@ -16,7 +16,7 @@ from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import Leximin, MaxMin
 from fairopt.blocks.shares import asked_once
 from fairopt.formulation.bundle_program import BundleProgram, program_class
-from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance
+from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance, warn_of_loops
 from fairopt.instance import Instance
 
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
@@ -71,6 +71,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
             named = checked_conditions(block, model if is_ours(block) else of_all).items()
             conditions += [_named(f"{block!r}: {name}", condition) for name, condition in named]
         objective = cp.sum(program.objective.expression(model))
+        warn_of_loops(program.objective, [objective])
         conditions += model.required
     maximise = cp.Maximize(objective)
     maximise.block = program.objective  # for `read`, which uses the block's majorant while the objective is unchanged

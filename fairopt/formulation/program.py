@@ -6,13 +6,15 @@ folded into `low`, `high` and `usable`; the others stay in `rest`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from cvxpy.utilities import debug_tools
 from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast
@@ -28,6 +30,9 @@ from fairopt.instance import Instance
 Float = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
+
+# CVXPY's own warning would name neither the block nor the fix; `warn_of_loops` does
+warnings.filterwarnings("ignore", ".* contains too many subexpressions", UserWarning, module=r"fairopt\.")
 
 
 class Program:
@@ -313,7 +318,21 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
             raise InvalidBlock(f"{constraint!r} gave {condition!r} under {name!r}; give a cvxpy constraint")
         if not condition.is_dcp():
             raise NotConcave(f"{constraint!r}: its condition {name!r} is not convex ({condition})")
+    warn_of_loops(constraint, conditions.values())
     return conditions
+
+
+def warn_of_loops(block: Block, parts: Iterable[Any]) -> None:
+    """Warn of a block of the user's own with so many CVXPY expressions that compiling takes seconds."""
+    if all(map(is_ours, blocks_within(block))):
+        return
+    count = sum(map(debug_tools.node_count, parts))
+    if count >= debug_tools.MAX_NODES:
+        warnings.warn(
+            f"{block!r} makes {count:,} CVXPY expressions, which are slow to compile; write it with vectors instead of "
+            "a loop over users, as cp.sum(cp.log(model.tasks))",
+            stacklevel=2,
+        )
 
 
 def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
@@ -341,6 +360,7 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
                 f"{objective!r}.expression gave {written_out!r}; give a CVXPY expression of one number, as by cp.sum"
             )
         form = cp.sum(written_out)
+        warn_of_loops(objective, [form])
         values = []
         for at in (1.0, 1.0 - 1e-4):
             unknowns.save_value(np.full(unknowns.shape, at))

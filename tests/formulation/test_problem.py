@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -229,3 +232,24 @@ def test_nobody_at_all() -> None:
         if instance.n_users:
             problem.solve(solver="CLARABEL")
             assert fo.FDS(1).read(problem, instance).tasks.tolist() == [0]
+
+
+LOOP = """
+import warnings
+from dataclasses import dataclass
+import cvxpy as cp, numpy as np, fairopt as fo
+
+@dataclass(frozen=True, repr=False)
+class Roots(fo.Objective):
+    def expression(self, model):
+        return sum(cp.sqrt(model.tasks[j]) for j in range(model.tasks.size))
+
+with warnings.catch_warnings(record=True) as caught:
+    fo.Policy(Roots()).problem(fo.Instance(np.ones((3_400, 1)), [1.0]))
+print(*(w.message for w in caught), sep="|")
+"""
+
+
+def test_a_loop_over_many_users_is_named_and_cvxpy_is_silent() -> None:
+    said = subprocess.run([sys.executable, "-c", LOOP], capture_output=True, text=True, check=True).stdout.split("|")
+    assert len(said) == 1 and said[0].startswith("Roots() makes ") and "vectors instead of a loop" in said[0]

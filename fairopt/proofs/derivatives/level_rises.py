@@ -71,6 +71,9 @@ class _Rates:
         self.lifted = optimum.low & ~optimum.high & ~self.nowhere
         if not optimum.program.single and (~optimum.runs & ~self.nowhere).any():
             raise _NotCovered
+        pairs = np.arange(len(optimum.user))
+        to_user = sp.csr_array((np.ones(len(pairs)), (pairs, optimum.user)), shape=(len(pairs), len(self.z)))
+        self.needs: Any = (optimum.loads[optimum.full] @ to_user) > 0  # which users need which full row
         self.tops = self._tops()
         self.key = self._keys()
 
@@ -193,14 +196,11 @@ class _Rates:
 
     def _apart(self, columns: Indices, part: Mask) -> list[tuple[Indices, Mask]]:
         """Capacities in groups that no user connects, and the users of each."""
-        optimum = self.optimum
         if self.others:
             return [(columns, np.ones(len(part), dtype=bool))]
         if not len(columns):
             return []
-        n, mine = len(part), np.flatnonzero(part[optimum.user])
-        to_user = sp.csr_array((np.ones(len(mine)), (mine, optimum.user[mine])), shape=(len(optimum.user), n))
-        needs: Any = (optimum.loads[optimum.full[columns]] @ to_user) > 0
+        needs: Any = times_columns(self.needs[columns], part.astype(float)) > 0
         if len(columns) == 1:
             return [(columns, np.asarray(needs.sum(axis=0)).ravel() > 0)]
         together = needs.astype(float) @ needs.astype(float).T

@@ -111,7 +111,7 @@ class Unbounded(NoAnswer):
     >>> fo.Policy(Free()).allocate(fo.Instance([[1]], [4]))
     Traceback (most recent call last):
         ...
-    fairopt.errors.Unbounded: Free() grows without end in variables of its own; bound them by a constraint
+    fairopt.errors.Unbounded: Free() grows without bound in variables of its own; bound them by a constraint
     """
 
 

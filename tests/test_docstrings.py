@@ -25,7 +25,7 @@ OF_SOLVERS = {  # public methods of `Instance` that methods and blocks call, not
 MINE = ("Instance", "Policy", "Allocation", "BottleneckFairness", "NaivePerServer", "PSDSF", "datasets", "metrics")
 
 
-OURS = re.compile(r"fairopt\.(?!properties|report|methods)")
+OURS = re.compile(r"fairopt\.")
 ODD = re.compile(r"\b((some|no|every|any)body|(no |every)one|wh(o|at)ever)\b|(?<!there )\b(is|are) no\b", re.IGNORECASE)
 
 

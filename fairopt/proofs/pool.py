@@ -89,14 +89,16 @@ class Bottlenecks(NamedTuple):
 
     ``top`` is the highest level ``s / w`` of a user of it that could give way; ``least`` the lowest level of the users
     below their limit for whom it is the first resource, in the order checked, that they need, and ``held`` the part of
-    the capacity that these hold; ``stray`` is the lowest level of users below their limit without such a resource, and
-    ``lowest`` that of all users.
+    the capacity that those of them above their lower bounds hold; ``spare`` is the part that users hold who are above
+    their lower bounds by rounding only; ``stray`` is the lowest level of users below their limit without such a
+    resource, and ``lowest`` that of all users.
     """
 
     feasible: Feasibility
     top: Float
     least: Float
     held: Float
+    spare: Float
     stray: float
     lowest: float
 
@@ -104,7 +106,7 @@ class Bottlenecks(NamedTuple):
     def empty(cls, m: int) -> Bottlenecks:
         """The measures of no users."""
         nothing = Feasibility(np.zeros(m), 0.0, 0.0)
-        return cls(nothing, np.zeros(m), np.full(m, np.inf), np.zeros(m), np.inf, 0.0)
+        return cls(nothing, np.zeros(m), np.full(m, np.inf), np.zeros(m), np.zeros(m), np.inf, 0.0)
 
     def scaled(self, factor: float) -> Bottlenecks:
         """The measures with all tasks multiplied by a factor: levels keep their proportions.
@@ -112,12 +114,17 @@ class Bottlenecks(NamedTuple):
         A factor below 1 by more than rounding moves users off their limits, and then nothing is proved.
         """
         stray = self.stray * factor if factor >= 1.0 - 1e-9 else 0.0
-        feasible, lowest = self.feasible.scaled(factor), self.lowest * factor
-        return Bottlenecks(feasible, self.top * factor, self.least * factor, self.held * factor, stray, lowest)
+        top, least, held, spare = (part * factor for part in (self.top, self.least, self.held, self.spare))
+        return Bottlenecks(self.feasible.scaled(factor), top, least, held, spare, stray, self.lowest * factor)
+
+    def slack(self, usable: Float) -> Float:
+        """What is left of each resource, or could be with all users at or above their lower bounds."""
+        left: Float = np.maximum(usable - self.feasible.load, 0.0)
+        return left + self.spare
 
     def full(self, usable: Float) -> bool:
         """Whether all resources that stop users are full, but for rounding."""
-        return bool(((usable - self.feasible.load <= ROUNDING * usable) | np.isinf(self.least)).all())
+        return bool(((self.slack(usable) <= ROUNDING * usable) | np.isinf(self.least)).all())
 
     def gap(self, usable: Float) -> float:
         """How far the answer is from the bottleneck condition (Bertsekas and Gallager 1992), relatively.
@@ -127,7 +134,7 @@ class Bottlenecks(NamedTuple):
         stops hold, unless it is within rounding.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
-            slack = np.maximum(usable - self.feasible.load, 0.0)
+            slack = self.slack(usable)
             rise = np.where(slack > ROUNDING * usable, slack / self.held, 0.0)
             over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)
             excess = np.maximum(over, rise)
@@ -143,8 +150,8 @@ def bottlenecks(
     """The level of every user, and the resource that stops it; ``settle`` as in `Pool.each`.
 
     ``order`` are resources in the order in which they became full, by default the full ones first, by their top level.
-    With ``exact`` the parts that users hold of the resources that stop them are added up, which matters only where
-    these are not `full`.
+    With ``exact`` the parts that users above their lower bounds hold of the resources that stop them are added up, which
+    matters only where these are not `full`: users at a lower bound need not rise when others do.
     """
     if order is None:
         first = bottlenecks(pool, tasks, range(pool.m))
@@ -157,8 +164,13 @@ def bottlenecks(
         level = x * chunk.coefficients / chunk.of(pool.weights)
         gives = level if isinstance(low, float) and low == 0 else np.where(x > low * (1 + 1e-9), level, 0.0)
         wants = level if isinstance(high, float) and high == np.inf else np.where(x < high * (1 - 1e-9), level, np.inf)
-        feasible, waits = Feasibility.of(chunk, x), None if wants is level or not exact else np.isfinite(wants)
+        feasible, waits = Feasibility.of(chunk, x), None  # who is held by neither bound; None for all
         top, least, held = np.zeros(pool.m), np.full(pool.m, np.inf), np.zeros(pool.m)
+        spare: Float = np.zeros(pool.m)
+        if gives is not level:
+            spare = ratios @ np.where(gives > 0, 0.0, np.maximum(x - low, 0.0))
+        if exact and not (wants is level and gives is level):
+            waits = np.isfinite(wants) & (gives > 0)
         left: Any = None  # users for whom no resource has been found yet; None for all
         for i in order:
             uses = ratios[i] > 0
@@ -176,7 +188,7 @@ def bottlenecks(
                     held[i] = ratios[i] @ np.where(stops if waits is None else stops & waits, x, 0.0)
                 left &= ~uses
         stray = float(wants.min() if left is None else np.where(left, wants, np.inf).min())
-        return Bottlenecks(feasible, top, least, held, stray, float(level.min()))
+        return Bottlenecks(feasible, top, least, held, spare, stray, float(level.min()))
 
     return combined(pool.each(look, settle))
 

@@ -370,3 +370,13 @@ def test_the_size_of_chunks_does_not_matter(size: int, monkeypatch: pytest.Monke
     assert same == pytest.approx(gap, abs=1e-12)
     tasks = leximin(instance, fo.DominantShare())
     assert judged(pool_of(instance), tasks)[0] <= 1e-12
+
+
+@pytest.mark.parametrize("above", [0.0, 1e-10], ids=["at the bound", "above it by rounding"])
+def test_users_at_a_lower_bound_do_not_hide_what_others_could_gain(above: float) -> None:
+    least = 1 - 1e-6  # of the first user, which leaves a millionth to the second one
+    program = Program(fo.Instance([[1.0], [1.0]], [1.0]), fo.Leximin(), [fo.MinTasks([least, 0.0])])
+    pool = Pool(program, fo.DominantShare())
+    right, poor = np.array([least * (1 + above), 1e-6 - least * above]), np.array([least * (1 + above), 1e-7])
+    assert bottlenecks(pool, poor).gap(pool.usable) == pytest.approx(9, rel=1e-2)
+    assert bottlenecks(pool, right).gap(pool.usable) == pytest.approx(above * 1e6, rel=1e-2, abs=1e-9)

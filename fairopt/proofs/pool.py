@@ -150,8 +150,8 @@ def bottlenecks(
     """The level of every user, and the resource that stops it; ``settle`` as in `Pool.each`.
 
     ``order`` are resources in the order in which they became full, by default the full ones first, by their top level.
-    With ``exact`` the parts that users above their lower bounds hold of the resources that stop them are added up, which
-    matters only where these are not `full`: users at a lower bound need not rise when others do.
+    With ``exact`` what users above their lower bounds hold of the resources that stop them is added up, which matters
+    only where these are not `full`; users at a lower bound need not rise when others do.
     """
     if order is None:
         first = bottlenecks(pool, tasks, range(pool.m))

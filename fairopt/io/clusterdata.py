@@ -210,7 +210,7 @@ def _number(text: str, column: _Column) -> float | None:
         number = float(text) if decimal_only([text]) else None
         if number is None or not whole:
             return number
-        value = int(text) if text.lstrip("+-").isdecimal() else min(int(number), _AFTER)
+        value = int(text) if text.lstrip("+-").isdecimal() else int(number) - (number == 2.0**63)  # _AFTER, rounded
     except (ValueError, OverflowError):
         return None
     exact = number.is_integer() and (str(value) == text.lstrip("+") or abs(number) <= _EXACT or value == _AFTER)
@@ -274,7 +274,7 @@ def _needed(events: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     names = [*key, "time", "rank"]
     order = np.lexsort([events[name] for name in reversed(names)])
     if events.duplicated(names).any():
-        others = [events[name] for name in events.columns if name not in names]
+        others = [events[name] for name in [*events.columns.drop([*names, *_AMOUNTS]), *_AMOUNTS]]
         order = np.lexsort([*others, *(events[name] for name in reversed(names))])
     events = events.iloc[order].reset_index(drop=True)
     kept = ~events.duplicated(key, keep="last")

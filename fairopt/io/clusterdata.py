@@ -160,7 +160,8 @@ def _values(pa: Any, batch: Any, column: _Column, file: Path, first: int) -> NDA
     if types.is_struct(array.type) and array.type.get_field_index(column.name.rpartition(".")[2]) >= 0:
         array = pc.struct_field(array, column.name.rpartition(".")[2])
     if types.is_nested(array.type) and column.kind == "filled":
-        filled = pc.greater(pc.list_value_length(array), 0) if types.is_list(array.type) else array.is_valid()
+        a_list = types.is_list(array.type) or types.is_large_list(array.type)
+        filled = pc.greater(pc.list_value_length(array), 0) if a_list else array.is_valid()
         array = pc.if_else(filled, "filled", "")
     whole, amount = column.kind == "whole", column.kind == "amount"
     number = types.is_floating(array.type) or types.is_decimal(array.type)

@@ -136,7 +136,7 @@ class Table:
                 with suppress(ValueError):
                     return float(cell)
         elif isinstance(cell, (int, float, np.number, Decimal, Fraction)) and not isinstance(cell, bool):
-            with suppress(OverflowError, ValueError):  # a whole number too large for a float, a signalling NaN
+            with suppress(OverflowError):  # a whole number too large for a float
                 return float(cell)
         self.refuse(row, column, f"{_shown(cell)} is not a number; {fix}")
 

@@ -376,6 +376,13 @@ def parquet(tmp_path, arrow):
     return write
 
 
+def test_empty_lists_of_constraints_do_not_count_in_large_lists_either(parquet, arrow):
+    table = nested(arrow)
+    large = arrow.array([["x"], [], ["x"]], arrow.large_list(arrow.string()))
+    made = parquet(table.set_column(table.column_names.index("constraint"), "constraint", large))
+    assert said(made, "1 instance with constraints may run everywhere here (as 2/0)")
+
+
 def test_parquet_gives_the_same_as_csv_nested_or_flat(parquet, arrow, read):
     made = parquet(nested(arrow))
     assert made == parquet(nested(arrow, flat=True))

@@ -3,7 +3,7 @@
 Demands spread over 4 decades, with zeros, weights and limits.
 
 Every answer that is returned is compared with the best certified one of its row: no wrong value may come back. A
-solver that cannot do it ends in `NotCertified`, which is no error here but the finding. Run:
+solver that cannot do it ends in `NotCertified`, which is not an error here but the finding. Run:
 python benchmarks/certified.py --users 10,100,1000,10000 --time-limit 30
 """
 

@@ -106,7 +106,7 @@ def compared(case: str, instance: fo.Instance, sides: dict[str, Callable[[], Out
 
 
 def on_openb(folder: str, seconds: float, repeats: int) -> list[Any]:
-    """All request shapes of the trace without limits, so that everybody wants more than there is."""
+    """All request shapes of the trace without limits, so that all users want more than there is."""
     instance = fo.datasets.openb(folder, backlog=True)
     alone = np.all((instance.demands[:, None, :] <= 0) | (instance.capacities > 0), axis=2)
     assert (instance.eligible == alone).all(), "capacities of zero say who may run where; the plain model relies on it"
@@ -120,7 +120,7 @@ def on_openb(folder: str, seconds: float, repeats: int) -> list[Any]:
 
 
 def on_different_servers(users: int, servers: int, resources: int, seconds: float, repeats: int) -> list[Any]:
-    """Demands over two decades, capacities over one, everybody eligible everywhere."""
+    """Demands over two decades, capacities over one, all users eligible everywhere."""
     instance = fo.datasets.log_uniform(
         users, resources, n_servers=servers, different_servers=True, decades=2.0, seed=1
     )  # fmt: skip

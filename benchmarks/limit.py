@@ -47,7 +47,7 @@ GAP, VIOLATION = 1e-9, 0.0
 
 
 def evaluation(case: Case, instance: fo.Instance, answer: fo.Allocation) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
-    """Everybody's response to prices, and the loads it makes."""
+    """All users' responses to prices, and the loads they make."""
     ratios = np.ascontiguousarray(instance.demands / instance.capacities[0], dtype=float)
     share = case.policy.objective.share.coefficients(instance)
     power = -1 / case.alpha

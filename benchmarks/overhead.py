@@ -18,7 +18,7 @@ from fairopt.formulation.solvers import TIGHT
 
 
 def by_hand(instance: fo.Instance, alpha: float, solver: str) -> Callable[[], Any]:
-    """The model as somebody who knows solvers would write it: variables near 1, relative capacities, the good form."""
+    """The model as an expert on solvers would write it: variables near 1, relative capacities, the good form."""
 
     def run() -> np.ndarray:
         capacities = instance.capacities[0]

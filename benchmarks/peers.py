@@ -49,7 +49,7 @@ class Method(NamedTuple):
     growth: float
 
 
-# Tolerances as they come (small users can gain 1% of their level from 0.1% of everybody else's, so it may see no end),
+# Tolerances as they come (small users can gain 1% of their level from 0.1% of all others', so it may see no end),
 # and as fine as made it answer for 50 users.
 METHODS = {
     "outcomes": Method("ordered_outcomes", 1.01, 0.999, 3.0),
@@ -77,7 +77,7 @@ def fitted(instance: fo.Instance, tasks: np.ndarray) -> np.ndarray:
 
 
 def bottleneck_gap(instance: fo.Instance, tasks: np.ndarray) -> float:
-    """Everybody is at its limit, or uses a full resource on which nobody has a larger share: how far that is from true.
+    """How far each user is from being at its limit, or from a full resource on which no user has a larger share.
 
     To 1e-6 a user is at its limit.
     """

@@ -82,7 +82,7 @@ def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProc
 def _run(arguments: tuple[str, ...], folder: str, out: str, err: str) -> None:
     for number, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), number)
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # somebody may wait for a word
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a process may wait for a word
     os.chdir(folder)
     kind, what, *rest = arguments
     sys.argv = [what, *rest]

@@ -160,7 +160,8 @@ def _values(pa: Any, batch: Any, column: _Column, file: Path, first: int) -> NDA
     if types.is_struct(array.type) and array.type.get_field_index(column.name.rpartition(".")[2]) >= 0:
         array = pc.struct_field(array, column.name.rpartition(".")[2])
     if types.is_nested(array.type) and column.kind == "filled":
-        filled = pc.greater(pc.list_value_length(array), 0) if types.is_list(array.type) else array.is_valid()
+        a_list = types.is_list(array.type) or types.is_large_list(array.type)
+        filled = pc.greater(pc.list_value_length(array), 0) if a_list else array.is_valid()
         array = pc.if_else(filled, "filled", "")
     whole, amount = column.kind == "whole", column.kind == "amount"
     number = types.is_floating(array.type) or types.is_decimal(array.type)
@@ -210,7 +211,7 @@ def _number(text: str, column: _Column) -> float | None:
         number = float(text) if decimal_only([text]) else None
         if number is None or not whole:
             return number
-        value = int(text) if text.lstrip("+-").isdecimal() else min(int(number), _AFTER)
+        value = int(text) if text.lstrip("+-").isdecimal() else int(number) - (number == 2.0**63)  # _AFTER, rounded
     except (ValueError, OverflowError):
         return None
     exact = number.is_integer() and (str(value) == text.lstrip("+") or abs(number) <= _EXACT or value == _AFTER)
@@ -274,7 +275,7 @@ def _needed(events: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     names = [*key, "time", "rank"]
     order = np.lexsort([events[name] for name in reversed(names)])
     if events.duplicated(names).any():
-        others = [events[name] for name in events.columns if name not in names]
+        others = [events[name] for name in [*events.columns.drop([*names, *_AMOUNTS]), *_AMOUNTS]]
         order = np.lexsort([*others, *(events[name] for name in reversed(names))])
     events = events.iloc[order].reset_index(drop=True)
     kept = ~events.duplicated(key, keep="last")

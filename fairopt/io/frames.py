@@ -54,7 +54,7 @@ def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frame
         if not isinstance(column, str):
             raise InvalidInstance(f"{name}: the column {column!r} has a name that is not text; rename it")
     check_columns(columns, name, required)
-    return Table(name, {column: _cells(eager[column]) for column in columns}, len(eager))
+    return Table(name, {column: _cells(eager[column], f"{name}, column {column!r}") for column in columns}, len(eager))
 
 
 def _collected(frame: Any, name: str) -> Any:
@@ -77,9 +77,12 @@ def _with_index(frame: Any, name: str) -> Any:
     return frame.reset_index(level=given) if given else frame
 
 
-def _cells(series: Any) -> list[Any] | NDArray[Any]:
+def _cells(series: Any, place: str) -> list[Any] | NDArray[Any]:
     """Numbers as an array, NaN where nothing is given, other cells as Python objects, None where nothing is given."""
-    missing = series.is_null().to_numpy()
+    try:
+        missing = series.is_null().to_numpy()
+    except ArithmeticError as error:
+        raise InvalidInstance(f"{place}: a signalling NaN cannot be compared; leave the cell empty") from error
     if series.dtype.is_float() or (series.dtype.is_integer() and "128" not in str(series.dtype)):
         if not missing.any():
             return np.asarray(series.to_numpy())

@@ -136,7 +136,7 @@ def arguments_of_data(data: dict[str, Any], name: str) -> Arguments:
     for key in ("demands", "capacities", "eligible"):
         _check_equal_rows(data.get(key), key, name)
     lists, servers = data.get("eligible"), data.get("servers")
-    if isinstance(lists, dict) and servers:
+    if isinstance(lists, dict) and lists and servers:
         known = {label for labels in lists.values() for label in labels}
         every = set(data.get("users") or ()) == lists.keys()
         data["notes"] = closed_servers(servers, (label in known for label in servers), f"list of {name}", every)

@@ -73,7 +73,7 @@ class Part(BaseModel):
     def _without_nulls(cls, data: Any) -> Any:
         if data is None:
             return {}
-        if isinstance(data, dict) and None in data.values():
+        if isinstance(data, dict):
             return {key: value for key, value in data.items() if value is not None}
         return data
 
@@ -123,7 +123,7 @@ def shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, (list, tuple)):
-        return "a list"
+        return f"a {type(value).__name__}"
     try:
         text = json.dumps(value)
     except (TypeError, ValueError):  # not a value of JSON, or a number of thousands of digits

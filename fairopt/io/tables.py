@@ -136,7 +136,7 @@ class Table:
                 with suppress(ValueError):
                     return float(cell)
         elif isinstance(cell, (int, float, np.number, Decimal, Fraction)) and not isinstance(cell, bool):
-            with suppress(OverflowError, ValueError):  # a whole number too large for a float, a signalling NaN
+            with suppress(OverflowError):  # a whole number too large for a float
                 return float(cell)
         self.refuse(row, column, f"{_shown(cell)} is not a number; {fix}")
 
@@ -154,19 +154,22 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InvalidInstance(f"{name}, line {line} holds a NUL character; this is not text, so save it as CSV again")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header: list[str] = []
     rows: list[list[str]] = []
     lines: list[int] = []
     start = 1
     try:
         for raw in reader:
             row = [cell.strip() for cell in raw]
-            if any(row):
+            if any(row) and not header:
+                header = _header(row, f"{name}, line {start}", required)
+            elif any(row):
                 rows.append(row)
                 lines.append(start)
-                if len(row) != len(rows[0]):
-                    names = ", ".join(rows[0][:10]) + (", ..." if len(rows[0]) > 10 else "")
+                if len(row) != len(header):
+                    names = ", ".join(header[:10]) + (", ..." if len(header) > 10 else "")
                     raise InvalidInstance(
-                        f"{name}, line {start}: the row has {len(row)} cells where the header has {len(rows[0])} "
+                        f"{name}, line {start}: the row has {len(row)} cells where the header has {len(header)} "
                         f"({names}); give one cell per column, in double quotes if it holds a comma"
                     )
             start = reader.line_num + 1
@@ -174,17 +177,21 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
         raise InvalidInstance(
             f"{name}, line {start}: this is not readable as CSV ({error}); check the double quotes there"
         ) from error
-    if not rows:
+    if not header:
         raise InvalidInstance(f"{name} is empty; expected a header line with the columns {', '.join(required)}, ...")
-    header = [_BEFORE_UNIT.sub(" ", cell) for cell in rows.pop(0)]
-    place = f"{name}, line {lines.pop(0)}"
+    return Table(name, {column: [row[k] for row in rows] for k, column in enumerate(header)}, len(rows), lines)
+
+
+def _header(row: list[str], place: str, required: Sequence[str]) -> list[str]:
+    """The names of the columns, checked before further rows are, so that a wrong separator is told as such."""
+    header = [_BEFORE_UNIT.sub(" ", cell) for cell in row]
     separator = next((s for s in (";", "\t") if s in header[0]), None)
     if len(header) == 1 and header[0] not in required and separator:
         raise InvalidInstance(
             f"{place}: there is no column {required[0]!r}; separate the columns by commas, not by {separator!r}"
         )
     check_columns(header, place, required)
-    return Table(name, {column: [row[k] for row in rows] for k, column in enumerate(header)}, len(rows), lines)
+    return header
 
 
 def check_columns(header: Sequence[str], place: str, required: Sequence[str]) -> None:

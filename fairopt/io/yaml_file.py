@@ -88,6 +88,9 @@ def _loader(yaml: Any) -> Any:
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own name
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+            if not isinstance(node, yaml.MappingNode):  # one with the tag !!map
+                problem = "a list or one value is tagged as a mapping"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
             found: dict[str, Any] = {}
             for key, value in node.value:
                 text = isinstance(key, yaml.ScalarNode)

@@ -19,7 +19,7 @@ from fairopt.errors import InvalidInstance
 
 
 def kdf_tasks(demands, capacity, k):
-    """Tasks under k-DF where everybody needs everything: all shares rise together until one resource is full."""
+    """Tasks under k-DF where all users need everything: all shares rise together until one resource is full."""
     ratios = demands / capacity
     share = np.prod(np.sort(ratios, axis=-1)[..., ::-1][..., :k], axis=-1)
     level = 1 / (ratios / share[..., None]).sum(axis=-2).max(axis=-1)

@@ -321,6 +321,14 @@ def test_the_state_is_that_of_the_last_events_in_any_order(tmp_path_factory, row
         assert (results[0].task_limits * results[0].demands[:, 0]).sum() == pytest.approx(sum(expected.values()))
 
 
+def test_of_contradictory_rows_the_one_with_the_most_memory_counts(read):
+    servers = [[0, 1, "ADD", 0.5, 0.5, "b"], [0, 1, "ADD", 0.25, 1, "a"], [0, 1, "ADD", 1, 0.25, "c"]]
+    for rows in (servers, servers[::-1]):
+        made = read([event(0, 0)], servers=rows)
+        assert_array_equal(made.capacities, [[0.25, 1]])
+        assert made.server_types == ("a",)
+
+
 def test_many_batches_give_the_same_as_one(read, read_in_parts):
     shuffler = random.Random(4)
     events = [event(t, shuffler.choice(EVENTS[:8]), shuffler.randrange(9), shuffler.randrange(3)) for t in range(400)]
@@ -366,6 +374,13 @@ def parquet(tmp_path, arrow):
         return clusterdata2019(tmp_path / name, tmp_path / "m.parquet")
 
     return write
+
+
+def test_empty_lists_of_constraints_do_not_count_in_large_lists_either(parquet, arrow):
+    table = nested(arrow)
+    large = arrow.array([["x"], [], ["x"]], arrow.large_list(arrow.string()))
+    made = parquet(table.set_column(table.column_names.index("constraint"), "constraint", large))
+    assert said(made, "1 instance with constraints may run everywhere here (as 2/0)")
 
 
 def test_parquet_gives_the_same_as_csv_nested_or_flat(parquet, arrow, read):
@@ -438,6 +453,7 @@ def test_structs_in_csv_have_several_spellings(read, header):
         (1, "11", "column 'type': the value is '11'"),
         (2, "1e17", "column 'collection_id': the value is '1e17'"),
         (2, str(2**63), "column 'collection_id'"),
+        (2, "1e30", "column 'collection_id': the value is '1e30'"),
         (4, "-1", "column 'resource_request.cpus': the value is '-1.0'; give 0, or a number from 1e-12"),
         (4, "inf", "column 'resource_request.cpus': the value is 'inf'"),
         (4, "2GiB", "column 'resource_request.cpus': the value is '2GiB'"),

@@ -204,6 +204,12 @@ def test_a_whole_number_too_large_for_a_float_is_refused():
         Instance.from_frames(pd.DataFrame({**USERS, "cpu": [10**400, 1]}), pd.DataFrame(SERVERS))
 
 
+def test_a_signalling_nan_is_refused_with_its_column():
+    users = pd.DataFrame({**USERS, "cpu": [Decimal("sNaN"), 1]}, dtype=object)
+    with pytest.raises(InvalidInstance, match="users, column 'cpu': a signalling NaN cannot be compared; leave"):
+        Instance.from_frames(users, pd.DataFrame(SERVERS))
+
+
 @pytest.mark.parametrize("given", [None, [1], USERS, "users.csv", np.ones((2, 2)), pl.Series([1])])
 def test_other_values_are_refused_as_frames(given):
     with pytest.raises(InvalidInstance, match=r"users is of type .*; give a data frame of pandas, Polars or pyarrow"):

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -117,7 +118,7 @@ class Outer(Part):
 
 
 def test_null_is_the_same_as_nothing_and_other_keys_are_ignored():
-    made = checked(Outer, {"name": "a", "inner": None, "several": [None, {"x": 1}]}, "x")
+    made = checked(Outer, {"name": "a", "inner": None, "several": [None, {"x": 1}], "y": np.arange(3)}, "x")
     assert made == Outer(name="a", several=[Inner(), Inner()])
 
 
@@ -129,6 +130,7 @@ def test_null_is_the_same_as_nothing_and_other_keys_are_ignored():
         ({"name": "a", "several": [{}, {"flag": 1}]}, r"several\[1\].flag is 1; give true or false"),
         ({"name": "a", "inner": {"labels": {"a\n": 3}}}, r'inner.labels."a\\n" is 3; give text'),
         ({"name": "a", "inner": {"labels": {"x" * 99: 3}}}, r'labels."xxx.*\.\.\. is 3; give text'),
+        ({"name": "a", "several": ({},)}, "several is a tuple; give a list"),
         pytest.param({"name": 10**5000}, "name is of type int", id="long"), ({"name": b"a"}, "of type bytes"),
     ],
 )  # fmt: skip

@@ -128,6 +128,7 @@ def test_a_server_without_a_needed_resource_is_ineligible(tables):
         ("name,cpu,memory\nweb,1,2\n", SERVERS, ["users.csv, line 1", "no column 'user'", "known: name, cpu, memory"]),
         (None, "sever,cpu,memory\ns1,1,2\n", ["servers.csv, line 1", "no column 'server'", "did you mean 'sever'"]),
         ("user;cpu;memory\nweb;1;2\n", SERVERS, ["users.csv, line 1", "by commas, not by ';'"]),
+        ("user;cpu;memory\nweb;1,5;2\n", SERVERS, ["users.csv, line 1", "by commas, not by ';'"]),
         ("user\tcpu\tmemory\nweb\t1\t2\n", SERVERS, ["by commas, not by '\\t'"]),
         ("user,cpu,memory,cpu\nweb,1,2,3\n", SERVERS, ["users.csv, line 1", "'cpu' is there twice"]),
         ("user,cpu,memory,\nweb,1,2,\n", SERVERS, ["users.csv, line 1", "column 4 has no name"]),

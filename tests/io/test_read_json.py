@@ -60,7 +60,7 @@ def test_values_by_user_may_be_a_number_a_list_or_an_object(file, change):
     ("eligible", "words"),
     [({"a": ["s"], "b": ["s"]}, "the server 't', so no user may use it"),
      ({"a": ["s"]}, "the server 't', so only users without a list may use it"), ({"a": ["s"], "b": ["t"]}, None),
-     ([[True, False], [True, False]], None)],
+     ([[True, False], [True, False]], None), ({}, None)],
 )  # fmt: skip
 def test_a_new_server_that_no_list_names_is_told(file, eligible, words):
     path = file({**SMALL, "eligible": eligible})

@@ -93,6 +93,7 @@ BAD = {
     "alias": ("demands: &d [[1]]\ncapacities: *d\n", r"aliases \(\*name\) are not followed; write out"),
     "merge key": ("a: &a {b: 1}\nc:\n  <<: *a\n", r"aliases \(\*name\) are not followed"),
     "Python tag": ("demands: !!python/object/apply:os.abort []\n", "line 1, column 10: .*os.abort'; give .* no tags"),
+    "list as mapping": ("demands: !!map [[1]]\n", "line 1, column 10: .*tagged as a mapping; give .* no tags"),
     "own tag": ("demands: !sum [1]\n", "line 1, column 10: .*the tag '!sum'; give .* no tags"),
     "two documents": ("demands: [[1]]\n---\ncapacities: [3]\n", "line 2, column 1: expected a single document"),
     "list as a key": ("? [a]\n: 1\n", "line 1, column 3: a list or a mapping is a key; give each key once, as text"),

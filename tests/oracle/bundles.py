@@ -96,7 +96,7 @@ def _part_of_dominant(
 
 
 def _split(amount: Fraction, base: dict[int, Fraction], top: dict[int, Fraction | None]) -> dict[int, Fraction]:
-    """The amount in proportion to the bases; whoever would pass its top gets just that, and the rest goes on."""
+    """The amount in proportion to the bases; a user stops at its top, and the rest goes on."""
     out = {j: Fraction(0) for j in base}
     open_users = {j for j in base if base[j] > 0}
     while open_users and amount > 0:

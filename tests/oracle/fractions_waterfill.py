@@ -1,7 +1,7 @@
 """Leximin on one pool in exact fractions, from the definition: slow, and obviously right.
 
 At each stage the users who can still rise stand at ``min(high, max(low, z * per_level))`` for the largest common level
-z that fits: it lies between the last level that fits, of those at which somebody starts or stops to rise, and the next
+z that fits: it lies between the last level that fits, of those at which a user starts or stops to rise, and the next
 one. Who could not get any more alone, at its limit or for want of a resource, stays where it is. The answer is checked
 against the bottleneck condition, which is necessary and sufficient.
 """
@@ -41,7 +41,7 @@ def leximin(
         tasks = _raise_together(tasks, rising, worth, low, high, d, room)
         full = [i for i in range(len(room)) if _load(tasks, d, i) >= room[i]]
         stuck = {j for j in rising if tasks[j] == high[j] or any(d[j][i] > 0 for i in full)}
-        assert stuck, "somebody always meets a limit or a full resource"
+        assert stuck, "a user always meets a limit or a full resource"
         rising -= stuck
     assert is_leximin(tasks, worth, low, high, d, room)
     return tasks
@@ -60,7 +60,7 @@ def dominant(demands: Sequence[Sequence[Number]], capacities: Sequence[Number], 
 
 
 def is_leximin(tasks: Row, worth: Row, low: Row, high: list[Fraction | None], d: list[Row], room: Row) -> bool:
-    """The bottleneck condition: below its limit everybody uses a full resource of which no one has more to give."""
+    """The bottleneck condition: below its limit each user uses a full resource of which no user has more to give."""
     level = [t * c for t, c in zip(tasks, worth, strict=True)]
     full = [i for i in range(len(room)) if _load(tasks, d, i) == room[i]]
 

@@ -12,7 +12,7 @@ import fairopt as fo
 
 
 def can_rise(instance: fo.Instance, tasks: NDArray[np.floating[Any]], j: int, s: int, tolerance: float = 1e-6) -> float:
-    """How far ``x_js`` can rise, relative to all that j has, without lowering anybody on s at its level or below.
+    """How far ``x_js`` can rise, relative to all that j has, without lowering any user on s at its level or below.
 
     Levels are tasks everywhere over what one server of the row could run of that user alone, per weight; who stands
     above by more than the tolerance may be lowered.

@@ -50,7 +50,7 @@ def test_memory_in_other_units_changes_shares_of_nothing_but_raw_sums():
 
 
 def test_an_empty_group_passes_its_part_on():
-    held = hffmra([[(4, 1)], [(2, 1)]], [(8, 8)])  # nobody is dominant in the second resource
+    held = hffmra([[(4, 1)], [(2, 1)]], [(8, 8)])  # no user is dominant in the second resource
     assert [row[0][1] for row in held] == [4, 4]
     assert sum(row[0][0] for row in held) == 8
 
@@ -75,7 +75,7 @@ def test_who_reaches_its_request_under_shortage_leaves_the_rest_to_its_group():
 
 def test_ties_for_dominant_go_to_the_first_resource():
     assert hffmra([[(2, 2)], [(1, 2)]], [(4, 4)]) == [[[F(16, 7), F(12, 7)]], [[F(12, 7), F(16, 7)]]]
-    assert hffmra([[(2, 2)], [(2, 1)]], [(4, 4)]) == [[[2, F(8, 3)]], [[2, F(4, 3)]]]  # nobody dominant in the second
+    assert hffmra([[(2, 2)], [(2, 1)]], [(4, 4)]) == [[[2, F(8, 3)]], [[2, F(4, 3)]]]  # no user dominant in the second
 
 
 small = st.integers(0, 5)

@@ -204,7 +204,7 @@ def test_one_resource_is_shared_among_those_dominant_in_it():
 
 
 def test_all_servers_in_one_group():
-    both = fo.Instance([[[4, 1], [4, 1]], [[3, 1], [2, 1]]], [[9, 9], [8, 8]])  # everybody is dominant in the first
+    both = fo.Instance([[[4, 1], [4, 1]], [[3, 1], [2, 1]]], [[9, 9], [8, 8]])  # all users are dominant in the first
     a = fo.HFFMRA().allocate(both)
     assert_allclose(a.usage, both.capacities)
 

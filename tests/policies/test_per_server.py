@@ -76,7 +76,7 @@ def test_on_one_pool_it_is_the_policy() -> None:
 def test_a_limit_is_cut_at_the_sum_on_all_servers_alike() -> None:
     instance = fo.Instance([[1], [1]], [[4], [8]], task_limits=[3, None])
     a = NaivePerServer(fo.DRF()).allocate(instance)
-    np.testing.assert_allclose(a.tasks_by_server, [[1, 2], [2, 4]])  # 2 and 4 cut by half; nobody gets what is freed
+    np.testing.assert_allclose(a.tasks_by_server, [[1, 2], [2, 4]])  # 2 and 4 cut by half; no user gets what is freed
 
 
 def test_users_of_limit_0_are_left_out_everywhere() -> None:

@@ -41,7 +41,7 @@ def test_drf_is_population_monotone_on_positive_demands(instance):
 
 
 def test_drf_is_not_population_monotone_with_zeros():
-    """Whoever shares a full resource with the leaver rises, and takes another resource from those who do not."""
+    """Users who share a full resource with the leaver rise, and take another resource from those who do not."""
     demands, capacities = [[1, 0], [1, 0], [1, 1], [0, 1]], [1, 1]
     verdict = population_monotone(fo.DRF(), fo.Instance(demands, capacities))
     before = oracle.leximin(demands, capacities, [1] * 4)

@@ -1,7 +1,5 @@
 """Nodes and jobs of Slurm: capacities and states of servers, and requests of one task."""
 
-
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

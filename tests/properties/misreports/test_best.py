@@ -225,7 +225,7 @@ def test_demands_by_server_are_lied_about_by_server():
 
 
 class OwnSlice:
-    """Everybody runs what fits into its part of each server: nothing that is said can make it larger."""
+    """Each user runs what fits into its part of each server: nothing that is said can make it larger."""
 
     def allocate(self, instance):
         tasks = instance.tasks_alone / instance.n_users

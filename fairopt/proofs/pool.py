@@ -114,8 +114,8 @@ class Bottlenecks(NamedTuple):
         A factor below 1 by more than rounding moves users off their limits, and then nothing is proved.
         """
         stray = self.stray * factor if factor >= 1.0 - 1e-9 else 0.0
-        by_resource = (measure * factor for measure in (self.top, self.least, self.held, self.bare))
-        return Bottlenecks(self.feasible.scaled(factor), *by_resource, stray, self.lowest * factor)
+        top, least, held, bare = (measure * factor for measure in (self.top, self.least, self.held, self.bare))
+        return Bottlenecks(self.feasible.scaled(factor), top, least, held, bare, stray, self.lowest * factor)
 
     def full(self, usable: Float) -> bool:
         """Whether all resources that stop users are full, but for rounding."""

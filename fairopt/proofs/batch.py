@@ -32,8 +32,8 @@ def bottleneck_gap(chunk: BatchChunk, tasks: Float) -> Float:
     """How far each instance is from the bottleneck condition (Bertsekas and Gallager 1992), relatively.
 
     Each user below its limit must use a full resource on which no user has a higher level ``s / w``. What is left of a
-    resource is compared with what the user holds of it. At a gap of g the max-min level is within a factor (1 + g)^2 of
-    its best, too.
+    resource is compared with what the user holds of it. At a gap of g no allocation has a smallest level of more than
+    1 + g times that of the tasks.
     """
     level = tasks / chunk.per_level
     slack = np.maximum(1.0 - chunk.loads(tasks), 0.0)

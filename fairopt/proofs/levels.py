@@ -140,6 +140,8 @@ class _Levels:
         cost = np.where(np.isinf(cost), pairs.min(by_pair), cost)  # users for whom all places are closed are charged
         mine = self.values[holding.users]  # the level held: the highest one above a lower bound
         peak = float(mine[mine > self.low[holding.users] * (1 + ABOVE)].max(initial=0.0))
+        # no lower than an earlier one: what earlier levels closed is closed only while their floors are kept
+        peak = max(peak, self.before[-1].peak if self.before else 0.0)
         floors = np.minimum(self.values, np.maximum(self.low, peak))
         # users who hold nothing pay nothing at any cost; where a level earns something, the highest level bounds that
         paid = np.where(cost < 0, cost * self.most, np.where(floors > 0, cost * floors, 0.0))

@@ -22,7 +22,7 @@ ROUNDING = 1e-13  # of a capacity: the rounding of sums over many users
 
 # how measures of parts of the users are combined, by name; those of other names are added up
 COMBINED = {name: np.max for name in ("beyond", "short", "floored", "top")}
-COMBINED |= {name: np.min for name in ("least", "stray", "lowest")}
+COMBINED |= {name: np.min for name in ("least", "bare", "stray", "lowest")}
 
 
 def combined(parts: Sequence[Measures]) -> Measures:
@@ -88,9 +88,10 @@ class Bottlenecks(NamedTuple):
     """The quantities of the bottleneck condition, by resource.
 
     ``top`` is the highest level ``s / w`` of a user of it that could give way; ``least`` the lowest level of the users
-    below their limit for whom it is the first resource, in the order checked, that they need, and ``held`` the part of
-    the capacity that those of them above their lower bounds hold; ``spare`` is the part that users hold who are above
-    their lower bounds by rounding only; ``stray`` is the lowest level of users below their limit without such a
+    below their limit for whom it is the first resource, in the order checked, that they need. ``held`` is the part of
+    the capacity that those of them hold who are above their lower bounds, ``bare`` what the lowest of the others hold
+    (infinite without any): a user at its lower bound need not rise when others do. ``spare`` is the part held by users
+    above their lower bounds by rounding only. ``stray`` is the lowest level of users below their limit without such a
     resource, and ``lowest`` that of all users.
     """
 
@@ -98,6 +99,7 @@ class Bottlenecks(NamedTuple):
     top: Float
     least: Float
     held: Float
+    bare: Float
     spare: Float
     stray: float
     lowest: float
@@ -106,7 +108,7 @@ class Bottlenecks(NamedTuple):
     def empty(cls, m: int) -> Bottlenecks:
         """The measures of no users."""
         nothing = Feasibility(np.zeros(m), 0.0, 0.0)
-        return cls(nothing, np.zeros(m), np.full(m, np.inf), np.zeros(m), np.zeros(m), np.inf, 0.0)
+        return cls(nothing, np.zeros(m), np.full(m, np.inf), np.zeros(m), np.full(m, np.inf), np.zeros(m), np.inf, 0.0)
 
     def scaled(self, factor: float) -> Bottlenecks:
         """The measures with all tasks multiplied by a factor: levels keep their proportions.
@@ -114,8 +116,10 @@ class Bottlenecks(NamedTuple):
         A factor below 1 by more than rounding moves users off their limits, and then nothing is proved.
         """
         stray = self.stray * factor if factor >= 1.0 - 1e-9 else 0.0
-        top, least, held, spare = (part * factor for part in (self.top, self.least, self.held, self.spare))
-        return Bottlenecks(self.feasible.scaled(factor), top, least, held, spare, stray, self.lowest * factor)
+        return Bottlenecks(
+            self.feasible.scaled(factor), self.top * factor, self.least * factor, self.held * factor,
+            self.bare * factor, self.spare * factor, stray, self.lowest * factor,
+        )  # fmt: skip
 
     def slack(self, usable: Float) -> Float:
         """What is left of each resource, or could be with all users at or above their lower bounds."""
@@ -130,12 +134,13 @@ class Bottlenecks(NamedTuple):
         """How far the answer is from the bottleneck condition (Bertsekas and Gallager 1992), relatively.
 
         The condition characterises max-min fairness: every user is at a bound, or needs a full resource on which no
-        user who could give way has a larger ``s / w``. The rest of a resource is compared with what the users whom it
-        stops hold, unless it is within rounding.
+        user who could give way has a larger ``s / w``. The rest of a resource is compared with what the users hold whom
+        it stops above their lower bounds, or the lowest at theirs if there are none, unless it is within rounding.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             slack = self.slack(usable)
-            rise = np.where(slack > ROUNDING * usable, slack / self.held, 0.0)
+            held = np.where((self.held > 0) | np.isinf(self.bare), self.held, self.bare)
+            rise = np.where(slack > ROUNDING * usable, slack / held, 0.0)
             over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)
             excess = np.maximum(over, rise)
         asked = np.isfinite(self.least)
@@ -150,8 +155,8 @@ def bottlenecks(
     """The level of every user, and the resource that stops it; ``settle`` as in `Pool.each`.
 
     ``order`` are resources in the order in which they became full, by default the full ones first, by their top level.
-    With ``exact`` what users above their lower bounds hold of the resources that stop them is added up, which matters
-    only where these are not `full`; users at a lower bound need not rise when others do.
+    With ``exact`` the parts that users hold of the resources that stop them are added up, which matters only where
+    these are not `full`.
     """
     if order is None:
         first = bottlenecks(pool, tasks, range(pool.m))
@@ -164,31 +169,36 @@ def bottlenecks(
         level = x * chunk.coefficients / chunk.of(pool.weights)
         gives = level if isinstance(low, float) and low == 0 else np.where(x > low * (1 + 1e-9), level, 0.0)
         wants = level if isinstance(high, float) and high == np.inf else np.where(x < high * (1 - 1e-9), level, np.inf)
-        feasible, waits = Feasibility.of(chunk, x), None  # who is held by neither bound; None for all
-        top, least, held = np.zeros(pool.m), np.full(pool.m, np.inf), np.zeros(pool.m)
+        feasible, floored = Feasibility.of(chunk, x), None if gives is level or not exact else x <= low * (1 + 1e-9)
+        waits = None if wants is level or not exact else np.isfinite(wants)
+        top, least = np.zeros(pool.m), np.full(pool.m, np.inf)
+        held, bare = np.zeros(pool.m), np.full(pool.m, np.inf)
         spare: Float = np.zeros(pool.m)
         if gives is not level:
             spare = ratios @ np.where(gives > 0, 0.0, np.maximum(x - low, 0.0))
-        if exact and not (wants is level and gives is level):
-            waits = np.isfinite(wants) & (gives > 0)
         left: Any = None  # users for whom no resource has been found yet; None for all
         for i in order:
             uses = ratios[i] > 0
             by_all = bool(uses.all())
             top[i] = gives.max() if by_all else np.where(uses, gives, 0.0).max()
-            if left is None:
-                least[i] = wants.min() if by_all else np.where(uses, wants, np.inf).min()
-                if exact:
-                    held[i] = feasible.load[i] if waits is None else ratios[i] @ np.where(waits, x, 0.0)
-                left = ~uses
-            elif left.any():
-                stops = uses & left
-                least[i] = np.where(stops, wants, np.inf).min()
-                if exact:
-                    held[i] = ratios[i] @ np.where(stops if waits is None else stops & waits, x, 0.0)
-                left &= ~uses
+            if left is not None and not left.any():
+                continue
+            stops = uses if left is None else uses & left
+            least[i] = wants.min() if left is None and by_all else np.where(stops, wants, np.inf).min()
+            if exact:
+                if waits is not None:
+                    stops = stops & waits
+                if floored is None:
+                    all_wait = left is None and waits is None
+                    held[i] = feasible.load[i] if all_wait else ratios[i] @ np.where(stops, x, 0.0)
+                else:
+                    held[i] = ratios[i] @ np.where(stops & ~floored, x, 0.0)
+                    lowest = stops & floored & (level <= least[i] * (1 + 1e-9))
+                    if lowest.any():
+                        bare[i] = ratios[i] @ np.where(lowest, x, 0.0)
+            left = ~uses if left is None else left & ~uses
         stray = float(wants.min() if left is None else np.where(left, wants, np.inf).min())
-        return Bottlenecks(feasible, top, least, held, spare, stray, float(level.min()))
+        return Bottlenecks(feasible, top, least, held, bare, spare, stray, float(level.min()))
 
     return combined(pool.each(look, settle))
 

@@ -378,6 +378,18 @@ def test_levels_bought_with_the_slack_of_an_earlier_one_are_refused() -> None:
     assert not answer.ok and answer.gap >= 0.3
 
 
+def test_a_higher_level_that_is_told_first_closes_nothing_to_a_lower_one() -> None:
+    """The second user could have 0.75 if the third, at its limit, moved to the first server, where the first has 1."""
+    eligible = [[True, False], [False, True], [True, True]]
+    instance = fo.Instance([[1]] * 3, [[1], [0.8]], eligible=eligible, task_limits=[None, None, 0.3])
+    program = Program(instance, fo.Leximin(fo.Tasks()), ())
+    first, second = (Holding(np.array([j]), np.eye(2)[j]) for j in (0, 1))
+    point = np.array([1, 0.5, 0, 0.3 * (1 - 1e-12)])
+    for told in ([first, second], [second, first]):
+        assert gate.judge(program, Proposal("levels", point.copy(), HeldLevels(told))).gap >= 0.5
+    np.testing.assert_allclose(fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance).tasks, [0.75, 0.75, 0.3])
+
+
 SMALL = fo.Instance([[1], [2], [1]], [10])
 
 

@@ -249,6 +249,46 @@ def test_who_has_too_much_is_a_gap_or_a_violation(instance: fo.Instance, share: 
         assert gap >= 1e-4
 
 
+def test_what_lower_bounds_hold_makes_no_rest_of_a_capacity_small() -> None:
+    """The last user could have twice as much: the rest is all that it has, though little beside the lower bound."""
+    floors = fo.Instance([[1], [1]], [1])
+    for floor in (0.9, 1 - 2e-7):
+        pool = pool_of(floors, fo.Tasks(), fo.MinTasks([floor, 0]))
+        gap, violation = judged(pool, np.array([floor, (1 - floor) / 2]))
+        assert gap == pytest.approx(1, rel=1e-8) and violation == 0
+        gap, _ = judged(pool, np.array([floor, 1 - floor]))
+        assert gap <= 1e-9
+    both = pool_of(floors, fo.Tasks(), fo.MinTasks([0.3, 0.5]))
+    gap, _ = judged(both, np.array([0.3, 0.5]))  # the lowest of those at their bounds could have 2/3 more
+    assert gap == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("limits", (False, True))
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_the_smallest_level_below_its_limit_can_grow_by_no_more_than_the_gap_says(limits: bool, seed: int) -> None:
+    """Under lower bounds too: those below their limits all at (1 + gap)^2 times their smallest level do not fit."""
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    demands = rng.uniform(0.1, 1, (n, m)) * (rng.random((n, m)) < 0.7)
+    demands[~demands.any(axis=1), 0] = 1
+    high = rng.uniform(0.1, 1, n) if limits else np.full(n, np.inf)
+    part = np.where(rng.random(n) < 0.5, 0.1 * rng.random(n) / n, 0)
+    part[0] = rng.choice([0, 0.5, 0.89])  # one lower bound may be most of a capacity
+    low = np.minimum(part / demands.max(axis=1), high)
+    instance = fo.Instance(demands, np.ones(m), task_limits=high)
+    constraints = [fo.MinTasks(low)] if low.any() else []
+    pool = pool_of(instance, fo.Tasks(), *constraints)
+    right = fo.Policy(fo.Leximin(fo.Tasks()), constraints).allocate(instance).tasks
+    tasks = np.maximum(right * np.where(rng.random(n) < 0.5, 1, rng.choice([1e-3, 0.5, 0.999], n)), low)
+    gap, _ = judged(pool, tasks)
+    below = tasks < high * (1 - 1e-9)
+    if below.any() and np.isfinite(gap):
+        asked = (1 + gap) ** 2 * tasks[below].min() * (1 + 1e-6)
+        wanted = np.maximum(tasks, np.where(below, asked, 0))
+        assert (wanted > high).any() or (wanted @ demands).max() > 1
+
+
 @pytest.mark.parametrize("wrong", (np.nan, np.inf, -np.inf, -1e-10, -1.0))
 def test_levels_that_are_none_or_below_zero_are_not_certified(wrong: float) -> None:
     instance = fo.Instance([[1, 4], [3, 1], [0, 2]], [9, 18], task_limits=[None, 1, None])

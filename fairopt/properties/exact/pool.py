@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from fairopt.dominance import TIED
 from fairopt.instance import Instance
 
 __all__ = ["ExactPool", "alpha_fair", "ffmra", "leximin", "max_sum", "mlf_drs"]
@@ -24,6 +25,7 @@ __all__ = ["ExactPool", "alpha_fair", "ffmra", "leximin", "max_sum", "mlf_drs"]
 Row = list[Fraction]
 
 DIGITS = 50  # of Newton's method on prices
+TIE = Fraction(TIED)  # part of the definition of bundles: who is dominant, and what is scarce
 CLOSE = Decimal(10) ** -35  # how well its conditions must hold
 MOST_CORNERS = 20_000  # combinations of conditions tried for the corners of a polytope
 
@@ -213,7 +215,7 @@ def ffmra(pool: ExactPool, units: str) -> list[Row]:
             if not groups[mine]:
                 parts[mine], parts[1 - mine] = Fraction(0), capacity
         asked = [sum((pool.demands[j][i] for j in group), Fraction(0)) for group in groups]
-        short = sum(asked) > capacity
+        short = sum(asked) > capacity * (1 + TIE)
         if short:
             parts = [min(max(parts[k], capacity - asked[1 - k]), asked[k]) for k in (0, 1)]
         for group, part in zip(groups, parts, strict=True):
@@ -245,8 +247,9 @@ def solve_equations(a: Sequence[Sequence[Any]], b: Sequence[Any]) -> list[Any] |
 
 
 def _dominant(pool: ExactPool) -> list[int]:
-    """Each user's dominant resource: the first of the largest ratios."""
-    return [row.index(max(row)) for row in pool.ratios]
+    """Each user's dominant resource: the first of the largest ratios, with ties as `dominance_of` has them."""
+    least = [max(row) * (1 - TIE) for row in pool.ratios]
+    return [next(i for i, ratio in enumerate(row) if ratio >= v) for row, v in zip(pool.ratios, least, strict=True)]
 
 
 def _bases(pool: ExactPool, dominant: list[int], i: int) -> Row:

@@ -68,6 +68,20 @@ def test_alpha_fair_to_thirty_digits_where_the_answer_is_known() -> None:
     assert abs((found.answers[0].tasks[0] / 9 + 1) ** 2 - 2) < F(1, 10**29)
 
 
+@pytest.mark.parametrize("policy", [fo.MLFDRS(), fo.FFMRA(), fo.HFFMRA()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    ("demands", "room"),
+    [([[0.3, 0.1], [1, 0.05]], [3, 1]), ([[0.1, 0.2, 0], [0.2, 0.1, 0.1]], [0.3, 0.9, 1])],
+    ids=["dominant", "scarce"],
+)
+def test_what_ties_but_for_the_rounding_of_its_numbers_ties_in_fractions(
+    policy: fo.Policy, demands: list[list[float]], room: list[float]
+) -> None:
+    instance = fo.Instance(demands, room)
+    again = np.array(recomputed(policy, instance).answers[0].bundles, dtype=float)
+    np.testing.assert_allclose(again, policy.allocate(instance).bundles[:, 0], rtol=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_bundles_in_fractions_are_those_of_the_oracle(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -246,13 +246,15 @@ def slurm(
     ``idle*``). Those that save power count, since Slurm wakes them, and reserved ones too. Other states count as
     usable, with a note. The type of a server is that of its GPUs.
 
-    *Jobs* of k servers are k tasks of a k-th of the request each, and an array is as many tasks as wait. Requests
-    count, not allocations, alike for jobs that wait, run or are suspended: cores and memory of ``tres_req_str``, else
-    of ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic resources of
-    ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and ``tres_per_socket``. Jobs on
-    hold, finished ones and those that another cluster of a federation runs are left out; those that wait for a time, a
-    licence or another job count. Jobs that request all the memory of a server count without memory. As in Slurm,
-    ``gpu:4090`` requests 4090 GPUs of any type, and ``gpu:4090:1`` one of the type ``4090``.
+    *Jobs* of k servers (``node_count``, else ``node=`` in ``tres_req_str`` or ``tres_alloc_str``) are k tasks of a k-th
+    of the request each, and an array is as many tasks as wait. A task that no single server can hold counts, with a
+    note. Requests count, not allocations, alike for jobs that wait, run or are suspended: cores and memory of
+    ``tres_req_str``, else of ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic
+    resources of ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and
+    ``tres_per_socket``. Jobs on hold, finished ones and those that another cluster of a federation runs are left out;
+    those that wait for a time, a licence or another job count. Jobs that request all the memory of a server count
+    without memory. As in Slurm, ``gpu:4090`` requests 4090 GPUs of any type, and ``gpu:4090:1`` one of the type
+    ``4090``.
 
     *GPUs* are the resource ``gpu`` (all types); any GPU fits a request without a type. A type that jobs request, and
     that is not the only one, is also a resource of its own, as ``gpu:a100``, of which such jobs need as many. So too

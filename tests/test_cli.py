@@ -84,12 +84,25 @@ def test_weights_and_constraints_are_options(run: Any) -> None:
     assert [row["ntt"] for row in both["rows"]] == pytest.approx([4, 4])
 
 
+def test_a_constraint_is_named_in_a_file_as_a_policy_is(run: Any, tmp_path: Path) -> None:
+    text = "import fairopt as fo\nFEW = fo.MaxTasks(2)\ndef make():\n    return FEW\nNUMBER = 3\n"
+    (tmp_path / "cons.py").write_text(text)
+    for name in ("FEW", "make"):
+        told = json.loads(run("solve", "cluster", "-c", f"cons.py:{name}", "--json").stdout)
+        assert told["tasks"] == pytest.approx({"batch": 2, "web": 2})
+    assert "did you mean 'FEW'" in run("solve", "cluster", "-c", "cons.py:FEWW").stderr
+    assert "int, not a constraint" in run("solve", "cluster", "-c", "cons.py:NUMBER").stderr
+    assert "a constraint is not a policy; put it in one" in run("solve", "cluster", "-p", "cons.py:FEW").stderr
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         (["--weight", "wob=2"], "unknown user 'wob'; did you mean 'web'"), (["--weight", "web"], "as web=2"),
         (["--weight", "web=-1"], "'web'"), (["-c", "Tasks()"], "'Tasks()' is not a constraint"),
         (["-p", "ps-dsf", "-c", "MaxTasks(2)"], "PS-DSF is not made of blocks"), (["-c", "MaxTasks("], "MaxTasks("),
+        (["-c", "FEW"], "(FEW is not a block or a number); write one such as MaxShare(0.3)"),
+        (["-c", "nowhere.py:FEW"], "no file 'nowhere.py'"),
     ],
 )  # fmt: skip
 def test_weights_and_constraints_that_are_none_are_refused(run: Any, options: list[str], told: str) -> None:

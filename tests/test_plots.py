@@ -132,6 +132,21 @@ def test_names_are_not_taken_for_mathematics() -> None:
     assert "_" not in legend(plots.stacked_shares(fo.DRF().allocate(instance)))[0]
 
 
+def test_a_title_of_an_unnamed_policy_is_its_objective_and_constraints_in_full() -> None:
+    unnamed = fo.Policy(fo.AlphaFair(2, fo.KDominantShare(2)), [fo.SharingIncentive()])
+    a = unnamed.allocate(fo.datasets.demo())
+    words = "AlphaFair(2, KDominantShare(2)) under SharingIncentive(): dominant shares"
+    assert a.plot(kind="dominant").get_title().replace("\n", " ") == words
+    titles = [p.get_title().replace("\n", " ") for p in compare([unnamed, fo.DRF()], fo.datasets.demo()).plot()]
+    assert titles[0].startswith("AlphaFair(2, KDominantShare(2)) under SharingIncentive()") and titles[1][:4] == "DRF "
+
+
+def test_dominant_shares_have_one_number_of_decimals() -> None:
+    panels = compare(["2df", "most-tasks"], fo.datasets.demo()).plot(kind="dominant")
+    numbers = {t.get_text() for p in panels for t in p.texts} - {"0"}
+    assert len(numbers) > 10 and {n.partition(".")[2].isdigit() and len(n.partition(".")[2]) for n in numbers} == {1}
+
+
 def test_dominant_shares_are_sorted_and_told_apart_by_whether_all_tasks_run() -> None:
     allocation = fo.DRF().allocate(fo.datasets.demo())
     ax = plots.dominant_shares(allocation)

@@ -16,8 +16,7 @@ from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, sto
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
-from fairopt.policies.parse import parse_constraint
-from fairopt.policies.registry import named_policy
+from fairopt.policies.registry import named_constraint, named_policy
 from fairopt.policy import Policy, accepted, label
 from fairopt.report import Comparison, Outcome, demonstration, files
 
@@ -102,7 +101,8 @@ Method = Annotated[str, typer.Option(help="'auto' takes the first exact method, 
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for each policy.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers (on stderr).")]
 Constraints = Annotated[list[str] | None, typer.Option(
-    "--constraint", "-c", metavar="BLOCK", help="A further constraint of every policy, as 'MaxShare(0.3)'; repeat it.")]
+    "--constraint", "-c", metavar="BLOCK",
+    help="A further constraint of every policy, as 'MaxShare(0.3)' or module:NAME; repeat it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
 
 
@@ -131,7 +131,7 @@ def constrained(mechanism: Any, constraints: Sequence[str] | None) -> Any:
         return mechanism
     if not isinstance(mechanism, Policy):
         raise InvalidBlock(f"{label(mechanism)} is not made of blocks, so it takes no --constraint; leave it out")
-    return mechanism.with_constraints(*map(parse_constraint, constraints))
+    return mechanism.with_constraints(*map(named_constraint, constraints))
 
 
 def _version(asked: bool) -> None:

@@ -48,7 +48,8 @@ def arguments_of_work(
 
     Tasks that fit on no server (they may run nowhere, or need a resource that no server where they may run has) are
     left out, and so are resources without any capacity; a note says how many. Tasks larger than any one server stay,
-    since tasks are divisible here. Where nothing is left to share, the error repeats the notes.
+    since tasks are divisible here, and a note counts them. Another note counts owners whose requests are averaged.
+    Where nothing is left to share, the error repeats the notes.
 
     Examples
     --------
@@ -69,8 +70,9 @@ def arguments_of_work(
     notes.add(f"{{{word}}} that fit on no server {{was}} left out", *left_out, number=number)
     if not fitting:
         raise notes.nothing_left(f"there are no {word}s to share servers among")
+    _remark_large(fitting, caps, resources, notes, word)
     total = caps.sum(axis=0)
-    kinds = _kinds(fitting, total.tolist(), len(servers), by_shape=tasks == "shapes")
+    kinds = _kinds(fitting, total.tolist(), len(servers), tasks == "shapes", notes)
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
         "{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the kinds share their owner's "
@@ -113,6 +115,28 @@ def _fitting(work: Iterable[Work], capacities: NDArray[np.float64]) -> tuple[lis
     return sorted_out
 
 
+def _remark_large(
+    work: list[Work], capacities: NDArray[np.float64], resources: Sequence[str], notes: Notes, word: str
+) -> None:
+    """Count tasks that no server where they may run can hold alone, with an amount that is too large for all."""
+    by_place: dict[bytes | None, list[Work]] = {}
+    for each in work:
+        by_place.setdefault(None if each.servers is None else each.servers.tobytes(), []).append(each)
+    for members in by_place.values():
+        where = members[0].servers
+        able = np.unique(capacities if where is None else capacities[where], axis=0) * (1 + 1e-9)
+        requests = np.array([each.request for each in members], dtype=np.float64)
+        large = np.arange(len(members))
+        for server in able[np.argsort(-able.sum(axis=1))]:  # the largest server holds almost all
+            large = large[(requests[large] > server).any(axis=1)]
+        most = able.max(axis=0)
+        for k in large.tolist():
+            each, beyond = members[k], np.flatnonzero(requests[k] > most).tolist()
+            parts = [each.name, *(f"{each.request[i]:g} of {resources[i]}" for i in beyond[:1])]
+            example = ": ".join(filter(None, parts))
+            notes.add(f"{{{word}}} that no single server can hold {{counts}} all the same", example, number=each.count)
+
+
 @dataclass(frozen=True, eq=False)
 class _Kind:
     """A future user: the request of one task, where it may run, how many there are, and their total dominant share."""
@@ -123,7 +147,9 @@ class _Kind:
     wish: float
 
 
-def _kinds(work: list[Work], total: list[float], n_servers: int, by_shape: bool) -> dict[str, list[_Kind]]:
+def _kinds(
+    work: list[Work], total: list[float], n_servers: int, by_shape: bool, notes: Notes
+) -> dict[str, list[_Kind]]:
     """Kinds of tasks by owner in the order of names, each owner's from the largest wish down."""
     everywhere = np.ones(n_servers, dtype=np.bool_)
     groups: dict[tuple[str, tuple[float, ...], bytes], list[Work]] = {}
@@ -131,6 +157,7 @@ def _kinds(work: list[Work], total: list[float], n_servers: int, by_shape: bool)
         shape = tuple(map(float, each.request)) if by_shape else tuple(float(r > 0) for r in each.request)
         where = everywhere if each.servers is None else each.servers
         groups.setdefault((each.owner, shape, where.tobytes()), []).append(each)
+    averaged: dict[str, int] = {}
     kinds: dict[str, list[_Kind]] = {owner: [] for owner in sorted({owner for owner, _, _ in groups})}
     for (owner, shape, _), members in groups.items():
         count = math.fsum(w.count for w in members)
@@ -140,6 +167,13 @@ def _kinds(work: list[Work], total: list[float], n_servers: int, by_shape: bool)
         wish = count * max(r / t for r, t in zip(request, total, strict=True) if r > 0)
         where = everywhere if members[0].servers is None else members[0].servers
         kinds[owner].append(_Kind(request, where, count, wish))
+        requests = 1 if by_shape else len({w.request for w in members})
+        if requests > 1:
+            averaged[owner] = averaged.get(owner, 0) + requests
+    notes.add(
+        "the different requests of {owner} are averaged; --tasks shapes (in Python tasks='shapes') keeps them apart",
+        *(f"{owner}: {number:,} requests" for owner, number in averaged.items()),
+    )
     for of_owner in kinds.values():
         of_owner.sort(key=lambda kind: (-kind.wish, kind.request, kind.servers.tobytes()))
     return kinds

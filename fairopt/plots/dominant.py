@@ -48,7 +48,7 @@ class DominantShares(Picture):
         at = np.arange(self.instance.n_users)
         if self.few:
             bars = ax.barh(at, shares[order], color=colours, height=0.75)
-            ax.bar_label(bars, fmt="{:.3g}", padding=2, fontsize=7, color="#404040", gid=NUMBER)
+            ax.bar_label(bars, self._numbers(shares[order]), padding=2, fontsize=7, color="#404040", gid=NUMBER)
             ax.set_xlabel(TITLE)
             ax.set_xlim(0, 1.2 * self.largest or 1.0)  # with room for the numbers
             ax.set_ylim(-0.6, max(len(at), 1) - 0.4)
@@ -63,6 +63,12 @@ class DominantShares(Picture):
             ax.set_ylim(bottom=0 if self.from_log is None else -self.from_log / 4)
             ax.set_ylim(top=self.largest * (1.05 if self.from_log is None else 1.5) or 1.0)
         plain(ax)
+
+    def _numbers(self, shares: NDArray[np.floating[Any]]) -> list[str]:
+        """Shares with as many decimals as give the largest one three digits, but at most four."""
+        decimals = int(np.clip(2 - np.floor(np.log10(self.largest or 1.0)), 0, 4))
+        least = 10.0**-decimals
+        return [f"<{least:g}" if 0 < x < least / 2 else f"{x:.{decimals}f}" if x else "0" for x in shares.tolist()]
 
     def room(self, size: Inches) -> Inches:
         """Room beside each bar."""

@@ -17,6 +17,7 @@ __all__ = ["EnvyMatrix", "check_users", "envy_matrix"]
 
 NAMED = 30  # users up to whom each has its name at the axes, and 12 its number in the cell
 NUMBERED = 12
+NONE = "no user envies another"
 MOST = 100.0  # percent at the ends of the scale; no entry is below -100, and 6,000 was seen
 SHADES = ((0.0, "#DCE6EE"), (0.5, "#FFFFFF"), (0.6, "#FDD0A2"), (0.8, "#E6700F"), (1.0, "#8C2D04"))
 
@@ -71,8 +72,9 @@ class EnvyMatrix(Picture):
         return list(self.users)
 
     def finding(self, allocation: Allocation | None) -> str:
-        """Whether no user envies another."""
-        return "" if self._of[id(allocation)].pairs(NOISE) else "no user envies another"
+        """How many users envy another."""
+        number = len(self._of[id(allocation)].pairs(NOISE))
+        return f"{number:,} of {len(self.users):,} users env{'ies' if number == 1 else 'y'} another" if number else NONE
 
     def room(self, size: Inches) -> Inches:
         """Room in each cell."""

@@ -27,7 +27,7 @@ from fairopt.plots.common import (
     ticks_below,
     ticks_beside,
 )
-from fairopt.policy import label
+from fairopt.policy import Policy, label
 
 __all__ = ["LEGEND", "Picture", "Size", "Two", "given", "grow", "labels_of", "many", "one", "two_of"]
 
@@ -40,6 +40,7 @@ AROUND = (0.3, 0.9)  # least width and height of the labels of a panel
 SENTENCE = "sentence"  # gid of texts that are wrapped to the width of the axes
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8}
 LEAST = 0.3  # inches of axes below which a sentence cannot be read
+MOST_LINES = 4  # of a sentence of a title that is not shortened
 NAMES = 0.3, 0.4  # largest part of a figure's width and of a panel's height that names take
 
 
@@ -78,7 +79,7 @@ class Picture(ABC):
 
 def one(picture: Picture, allocation: Allocation | None, ax: Any = None) -> Any:
     """Draw one allocation on the given axes, or on a new figure."""
-    name = "" if allocation is None else label(allocation.policy)
+    name = "" if allocation is None else _titled(allocation, label(allocation.policy))
     title = [f"{name}: {picture.what}" if name else _sentence(picture.what), picture.finding(allocation)]
     return _drawn(picture, [(allocation, title)], [name], None if ax is None else [ax], alone=True)[0]
 
@@ -90,7 +91,7 @@ def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, si
     """
     shown: list[tuple[Allocation | None, list[str]]] = [(None, [_sentence(picture.what)])]
     if not picture.together:
-        shown = [(a, [name, _tasks(a), picture.finding(a)]) for name, a in found.items()]
+        shown = [(a, [_titled(a, name), _tasks(a), picture.finding(a)]) for name, a in found.items()]
     return _drawn(picture, shown, list(found), axes, size or (None, None))
 
 
@@ -260,8 +261,13 @@ def _wrap(text: Any, room: Inches) -> None:
 def _title(ax: Any, words: Sequence[str], room: float) -> None:
     """Set a title of some sentences, wrapped to this many inches."""
     letters, lines = max(int(room / inches("n", 9.0)), 8), []
-    for x in (shorter(x, 2 * letters) for x in words):
-        lines += [x] * bool(x) if inches(x, 9.0) <= room else textwrap.wrap(x, letters)[:3]
+    for x in (shorter(x, max(len(x), 1)) for x in words):
+        whole = textwrap.wrap(x, letters, break_long_words=False)
+        if inches(x, 9.0) <= room:
+            whole = [x] * bool(x)
+        elif len(whole) > MOST_LINES or max(map(len, whole), default=0) > letters:
+            whole = textwrap.wrap(shorter(x, 2 * letters), letters)[:3]
+        lines += whole
     lines = lines or [" "]
     points = 9.0 * room / max(inches("\n".join(lines), 9.0), 1e-9)
     ax.set_title(escaped("\n".join(lines)), fontsize=min(max(points, 5.0), 9.0))
@@ -269,6 +275,15 @@ def _title(ax: Any, words: Sequence[str], room: float) -> None:
 
 def _sentence(words: str) -> str:
     return words[0].upper() + words[1:]
+
+
+def _titled(allocation: Allocation, name: str) -> str:
+    """The name of an allocation in titles: of an unnamed policy, its objective and constraints."""
+    policy = allocation.policy
+    if not isinstance(policy, Policy) or policy.name is not None or name != label(policy):
+        return name
+    under = ", ".join(map(repr, policy.constraints))
+    return f"{policy.objective!r}" + (f" under {under}" if under else "")
 
 
 def _tasks(allocation: Allocation) -> str:

@@ -56,7 +56,7 @@ class PriceBars(Picture):
                           for name, price, unit in zip(self.below, each.tolist(), units, strict=True)]  # fmt: skip
 
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
-        """Bars or cells with numbers, or a sentence if there are no prices or all are zero."""
+        """Bars or cells with numbers, or a sentence, with no colours to explain, if no price is positive."""
         assert allocation is not None
         right = left = np.full(self.classes.capacities.shape, np.nan)
         if allocation.prices is not None and allocation.prices_left is not None:
@@ -74,7 +74,7 @@ class PriceBars(Picture):
             box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 1}
             ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center", color="#404040", gid=SENTENCE,
                     in_layout=False, bbox=box)  # fmt: skip
-        return image
+        return None if words else image
 
     def _text(self, low: float, high: float, explained: bool) -> str:
         """Percent for one more unit, and for one unit less where it differs; empty where a sentence explains it."""

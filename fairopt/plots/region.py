@@ -84,8 +84,9 @@ class Region(Picture):
         words, full = ("possible on these servers", "full everywhere") if several else ("possible", "full")
         made: list[Any] = [Patch(facecolor="#DCE9F2", edgecolor="#7F9DB5", label=words)]
         for i, _ in self._lines[0]:
-            seen = any(self._in_view(ends) for lines in self._lines for k, ends in lines if k == i)
-            words = f"{cut(self.instance.resources[i], 16)} {full}" + ("" if seen else ":\nfurther out")
+            seen = [self._in_view(ends) for lines in self._lines for k, ends in lines if k == i]
+            where = "" if all(seen) else ":\nin some panels further out" if any(seen) else ":\nfurther out"
+            words = f"{cut(self.instance.resources[i], 16)} {full}{where}"
             stroke = STROKES[i % len(STROKES)]
             made.append(Line2D([], [], color=colour(i), linestyle=stroke, linewidth=1.6, label=words))
         if (self.instance.task_limits[self.two] <= self.view).any():

@@ -51,7 +51,7 @@ def parse_constraint(text: str) -> constraints.Constraint:
     >>> parse_constraint("MinTasks({'web': 2})")
     MinTasks({'web': 2.0})
     """
-    value = _read(text)
+    value = _read(text, "MaxShare(0.3)")
     if not isinstance(value, constraints.Constraint):
         raise InvalidBlock(f"{_cut(text)!r} is not a constraint; write one such as SharingIncentive() or MaxShare(0.3)")
     return value
@@ -68,8 +68,8 @@ def mechanism_or_text(text: str) -> Any:
     return value if isinstance(value, (Policy, *MECHANISMS.values())) else text
 
 
-def _read(text: str) -> Any:
-    """The value of text; `InvalidBlock` for anything but blocks, mechanisms, numbers and their algebra."""
+def _read(text: str, example: str = "AlphaFair(1)") -> Any:
+    """The value of text; `InvalidBlock`, with an example, for all but blocks, mechanisms, numbers and their algebra."""
     shown = _cut(text)
     try:
         if len(text) > 20_000:
@@ -81,7 +81,7 @@ def _read(text: str) -> Any:
     except InvalidBlock:
         raise
     except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
-        raise InvalidBlock(f"{shown!r} cannot be read as blocks ({error}); write one such as AlphaFair(1)") from error
+        raise InvalidBlock(f"{shown!r} cannot be read as blocks ({error}); write one such as {example}") from error
 
 
 def _cut(text: str) -> str:
@@ -115,7 +115,7 @@ def _value(node: ast.AST, text: str) -> Any:
             return left >= right
     if isinstance(node, ast.Call):
         return _call(node, text)
-    raise InvalidBlock(f"{_shown(node)} in {text!r} is not a block or a number; write blocks such as AlphaFair(1)")
+    raise ValueError(f"{_shown(node)} is not a block or a number")
 
 
 def _call(node: ast.Call, text: str) -> Any:

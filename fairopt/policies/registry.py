@@ -6,23 +6,25 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
-from fairopt.policies.parse import BLOCKS, parse_policy
+from fairopt.policies.parse import BLOCKS, parse_constraint, parse_policy
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 
-__all__ = ["Notion", "known_policies", "named_policy"]
+__all__ = ["Notion", "known_policies", "named_constraint", "named_policy"]
 
 GROUP = "fairopt.policies"
 
@@ -98,9 +100,31 @@ def named_policy(text: str) -> Any:
         return _made(known[key], rest, text)
     if "(" in text:
         return parse_policy(text)
-    if rest and (name.endswith(".py") or all(part.isidentifier() for part in name.split("."))):
-        return _imported(name, rest.strip(), text, known)
+    if rest and _is_module(name):
+        return _as_policy(_imported(name, rest.strip(), text, known), text, {})
     raise InvalidBlock(f"no policy {text!r}; {nearest(key, known)} (see `fairopt policies`)")
+
+
+def named_constraint(text: str) -> Constraint:
+    """A constraint from blocks as text, or from a ``module:NAME`` or ``file.py:NAME``.
+
+    Examples
+    --------
+    >>> named_constraint("MaxShare(0.3)")
+    MaxShare(0.3)
+    """
+    name, _, rest = text.strip().partition(":")
+    if "(" in text or not rest or not _is_module(name):
+        return parse_constraint(text)
+    found = _imported(name, rest.strip(), text, BLOCKS)
+    if callable(found):
+        try:
+            found = found()
+        except TypeError as error:
+            raise InvalidBlock(f"{text!r} cannot be called ({error}); give a constraint") from error
+    if not isinstance(found, Constraint):
+        raise InvalidBlock(f"{text!r} is {type(found).__name__}, not a constraint; give a block such as MaxShare(0.3)")
+    return found
 
 
 def _two_df() -> Policy:
@@ -172,7 +196,12 @@ def _number(value: str) -> Any:
     return value
 
 
-def _imported(module: str, name: str, text: str, known: dict[str, Notion]) -> Any:
+def _is_module(name: str) -> bool:
+    return name.endswith(".py") or all(part.isidentifier() for part in name.split("."))
+
+
+def _imported(module: str, name: str, text: str, known: Iterable[str]) -> Any:
+    """What a module has under a name."""
     try:
         loaded = _from_file(Path(module)) if module.endswith(".py") else _from_folder(module)
     except FileNotFoundError as error:
@@ -183,10 +212,11 @@ def _imported(module: str, name: str, text: str, known: dict[str, Notion]) -> An
         raise InvalidBlock(f"{text!r}: {module!r} fails when imported: {type(error).__name__}: {error}") from error
     if not hasattr(loaded, name):
         there = [
-            k for k, v in vars(loaded).items() if not k.startswith("_") and (hasattr(v, "allocate") or callable(v))
+            k for k, v in vars(loaded).items()
+            if not k.startswith("_") and (hasattr(v, "allocate") or callable(v) or isinstance(v, Constraint))
         ]
         raise InvalidBlock(f"{text!r}: {module!r} has no {name!r}; {nearest(name, there)}")
-    return _as_policy(getattr(loaded, name), text, {})
+    return getattr(loaded, name)
 
 
 def _from_file(path: Path) -> Any:
@@ -213,6 +243,13 @@ def _from_folder(module: str) -> Any:
 
 def _as_policy(found: Any, text: str, parameters: dict[str, Any]) -> Any:
     """A policy from a policy, an objective, or a class or function that makes one."""
+    kind = found if isinstance(found, type) else type(found)
+    for word, part, whole in (
+        ("share", Share, "Policy(AlphaFair(2, {}()))"), ("constraint", Constraint, "Policy(Leximin(), [{}()])"),
+    ):  # fmt: skip
+        if issubclass(kind, part):
+            fix = whole.format(kind.__name__)
+            raise InvalidBlock(f"{text!r}: a {word} is not a policy; put it in one: {fix}")
     if callable(found) and (isinstance(found, type) or not hasattr(found, "allocate")):
         try:
             found = found(**parameters)

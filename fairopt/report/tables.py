@@ -173,7 +173,7 @@ def _servers_table(allocation: Allocation) -> Table:
         groups.append([Column(f"{r}, by tasks", percents(by_tasks[:, i])) for i, r in enumerate(resources)])
     title = "In use on each class of servers" if alike.n_servers > 1 else "In use"
     first = np.unique(instance.server_classes, return_index=True)[1]  # prices of identical servers are the same
-    for prices, titles in price_columns(allocation, resources):
+    for prices, titles in price_columns(allocation, resources, less="cost of less {}"):
         worth = np.abs(prices) * instance.total_capacities
         prices = np.where(worth > GAP * worth.max(initial=0.0), prices, 0.0)
         if prices.any():
@@ -261,11 +261,12 @@ def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
 
 
 def price_columns(
-    allocation: Allocation, names: Sequence[str]
+    allocation: Allocation, names: Sequence[str], less: str = "price of {}, one less"
 ) -> list[tuple[NDArray[np.floating[Any]], list[str]]]:
     """Prices by server row and the titles of their columns; also those for one unit less where they differ.
 
-    None, one or two. A title says that prices are in the objective's units per unit of the resource.
+    None, one or two. A title says that prices are in the objective's units per unit of the resource; ``less`` is that
+    of the latter.
     """
     prices, left, instance = allocation.prices, allocation.prices_left, allocation.instance
     if prices is None or left is None:
@@ -273,7 +274,7 @@ def price_columns(
     per = [f" (per {unit})" if unit else "" for unit in instance.units or ("",) * instance.n_resources]
     out = [(prices, [f"price of {name}{unit}" for name, unit in zip(names, per, strict=True)])]
     if not np.allclose(prices, left, rtol=SIDES, atol=SIDES * float(np.abs(prices).max(initial=0.0))):
-        out.append((left, [f"price of {name}{unit}, one less" for name, unit in zip(names, per, strict=True)]))
+        out.append((left, [less.format(f"{name}{unit}") for name, unit in zip(names, per, strict=True)]))
     return out
 
 

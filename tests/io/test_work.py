@@ -23,7 +23,16 @@ def made(*work, **more):
 def test_an_owner_with_one_kind_of_tasks_is_one_user_with_their_mean_request():
     instance = made(Work("a", (1, 0)), Work("a", (3, 0)), Work("a", (5, 0), None, 2))
     assert (instance.users, instance.demands.tolist(), instance.task_limits.tolist()) == (("a",), [[3.5, 0]], [4])
-    assert instance.weights.tolist() == [1] and instance.notes == ()
+    assert instance.weights.tolist() == [1]
+
+
+def test_owners_whose_different_requests_are_averaged_are_counted():
+    work = [Work("a", (1, 0)), Work("a", (3, 0)), Work("b", (1, 0), None, 7), Work("b", (1, 1)),
+            Work("c", (2, 0), FIRST), Work("c", (3, 0), FIRST, 2)]  # fmt: skip
+    how = "--tasks shapes (in Python tasks='shapes') keeps them apart"
+    assert f"the different requests of 2 owners are averaged; {how} (as a: 2 requests)" in made(*work).notes
+    assert not any("averaged" in note for note in made(*work, tasks="shapes").notes)
+    assert made(Work("a", (1, 0)), Work("a", (1, 0))).notes == ()
 
 
 def test_equal_requests_are_one_user_each_when_asked_for():
@@ -68,6 +77,13 @@ def test_tasks_that_fit_on_no_server_are_left_out_and_counted():
 
 def test_a_task_larger_than_any_server_stays():
     assert made(Work("a", (100, 0))).users == ("a",)
+
+
+def test_tasks_that_no_single_server_can_hold_are_counted():
+    work = Work("a", (17, 1), None, 2, "x"), Work("b", (5, 2), None, 3, "y")
+    assert made(*work).notes == ("2 tasks that no single server can hold count all the same (as x: 17 of cpu)",)
+    caps = [[16, 1], [4, 4], [0, 0]]  # each amount fits somewhere, but not both on one server
+    assert made(work[1], capacities=caps).notes == ("3 tasks that no single server can hold count all the same (as y)",)
 
 
 def test_a_resource_without_capacity_is_left_out_with_those_who_need_it():

@@ -166,6 +166,8 @@ def test_prices_that_are_all_zero_are_explained_in_cells_too() -> None:
         "all prices are zero: all tasks run"
     ]
     assert sentences(plots.prices(fo.NashWelfare().allocate(limited))) == []
+    bars = [plots.prices(p.allocate(limited)).images[0].colorbar for p in (fo.DRF(), fo.NashWelfare())]
+    assert bars[0] is None and bars[1] is not None
     both_full = fo.Instance([[1, 1], [2, 2]], [[4, 4], [6, 6], [4, 4]])
     for policy, why in ((fo.DRF(), "they are of the first level, and more of one resource alone does not raise it"),
                         (fo.NashWelfare(), "more of one resource alone raises nothing")):  # fmt: skip

@@ -112,6 +112,15 @@ def test_lines_that_are_not_in_the_picture_are_said_to_be_further_out() -> None:
     assert "bandwidth full" in words(plots.feasible_region(TWO))
 
 
+def test_a_line_that_is_in_some_panels_only_is_said_to_be_further_out_in_others() -> None:
+    result = fo.compare(["drf", "2df", "most-tasks"], fo.datasets.demo())
+    panels = result.plot(kind="region", users=("web", "api"))
+    told = [" ".join(t.get_text().split()) for t in panels[0].figure.legends[0].get_texts()]
+    assert "cpu full everywhere" in told
+    assert "memory full everywhere: in some panels further out" in told
+    assert "bandwidth full everywhere: further out" in told
+
+
 def test_of_more_users_the_others_keep_what_they_hold_on_each_server() -> None:
     result = fo.compare(["drf", "most-tasks"], WALLS)
     panels = result.plot(kind="region", users=("a", "b"))

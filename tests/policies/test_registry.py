@@ -165,6 +165,22 @@ def test_a_wrong_name_in_a_file_is_answered_with_the_nearest(tmp_path, name, mes
         fo.named_policy(f"{path}:{name}")
 
 
+def test_a_share_is_not_a_policy_and_is_told_to_be_put_in_one(tmp_path):
+    text = """
+        import fairopt as fo
+        class GeoShare(fo.Share):
+            def per_task(self, instance):
+                return instance.ratios.mean(axis=-1)
+        GEO = GeoShare()
+        SHIPPED = fo.DominantShare()
+    """
+    path = write(tmp_path, "my_share_file.py", text)
+    for name, kind in (("GeoShare", "GeoShare"), ("GEO", "GeoShare"), ("SHIPPED", "DominantShare")):
+        with pytest.raises(fo.InvalidBlock, match="a share is not a policy; put it in one") as error:
+            fo.named_policy(f"{path}:{name}")
+        assert str(error.value).endswith(f"Policy(AlphaFair(2, {kind}()))")
+
+
 @pytest.mark.parametrize("name", ["no_such_file.py", "folder/no_such_file.py"])
 def test_a_file_that_is_not_there_is_named(tmp_path, name):
     with pytest.raises(fo.InvalidBlock, match=r"no_such_file\.py"):

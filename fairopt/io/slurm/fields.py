@@ -125,9 +125,10 @@ class Amounts:
 
 
 def tres(value: object) -> Amounts:
-    """``cpu=4,mem=16G,node=1,gres/gpu=4,gres/gpu:a100=4``: cpus, MiB of memory and licences as ``plain``, and the GRES.
+    """``cpu=4,mem=16G,node=1,gres/gpu=4,gres/gpu:a100=4``: the GRES, and all else that is read as ``plain``.
 
-    The number without a type counts those with one too: the four of the example are the same four.
+    Plain are cpus, MiB of memory, servers and licences. The number without a type counts those with one too: the four
+    of the example are the same four.
     """
     loose: dict[str, Fraction] = {}
     out = Amounts()
@@ -137,7 +138,7 @@ def tres(value: object) -> Amounts:
             out.add(generic, _amount(name, amount or "1"))
         elif kind == "gres" and generic:
             loose[generic] = _amount(name, amount or "1")
-        elif name in ("cpu", "mem", "license") or kind == "license":
+        elif name in ("cpu", "mem", "node", "license") or kind == "license":
             out.plain[kind] = _amount(name, amount or "", mebibytes=kind == "mem")
     for generic, total in loose.items():
         out.total[generic] = max(total, out.total.get(generic, total))

@@ -152,6 +152,7 @@ class SlurmJob(_JobState):
     tasks: Whole = None
     array_task_string: ArrayTasks = (0, False)
     tres_req_str: Tres = Field(default_factory=Amounts)
+    tres_alloc_str: Tres = Field(default_factory=Amounts)
     cpus: Whole = None
     minimum_cpus_per_node: Whole16 = None
     memory_per_node: Whole = None
@@ -170,8 +171,9 @@ class SlurmJob(_JobState):
 
     @property
     def servers(self) -> int:
-        """Servers of one job."""
-        return max(1, self.node_count or 0)
+        """Servers of one job: ``node_count`` or, without it, the ``node=`` of what was requested or allocated."""
+        strings = (self.tres_req_str, self.tres_alloc_str)
+        return max(1, self.node_count or next((int(n) for s in strings if (n := s.plain.get("node"))), 1))
 
     @property
     def count(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
-from fairopt.io.json_text import Document, document_of, shown, shown_key
+from fairopt.io.json_text import Document, document_of, shown
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.slurm.fields import Key
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
@@ -41,7 +40,6 @@ def read_slurm(
         entries = _listed(jobs_data, jobs_name, "jobs", _JOBS, notes)
         owned = [(_owner(job, users, notes, name), name, job) for name, job in read_jobs(entries, jobs_name, notes)]
     found = [(name, job) for _, name, job in owned]
-    _remark_large(servers, found, notes)
     keys = _resources(servers, [job for _, job in found])
     work = [
         Work(owner, _amounts(keys, job), allowed, job.count, name)
@@ -79,21 +77,6 @@ def _types(servers: list[SlurmServer]) -> list[str] | None:
         none = "unnamed GPU" if server.generic.total.get("gpu") else "no GPU"
         out.append("|".join(kinds) or none)
     return out if any(name != "no GPU" for name in out) else None
-
-
-def _remark_large(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes: Notes) -> None:
-    """Count jobs that want more of a generic resource on one server than any has, as 4090 of ``gpu:4090``."""
-    most: dict[str, Fraction] = {}
-    for server in servers:
-        for generic, amount in server.generic.total.items():
-            most[generic] = max(amount, most.get(generic, amount))
-    for name, job in jobs:
-        for generic, amount in job.generic.total.items():
-            if amount > most.get(generic, amount):
-                notes.add(
-                    "{job} that {asks} for more of a generic resource on a server than any has {counts} all the same",
-                    f"{name}: {float(amount):g} of {shown_key(generic)}",
-                )  # fmt: skip
 
 
 def _owner(job: SlurmJob, users: str, notes: Notes, name: str) -> str:

@@ -40,6 +40,7 @@ from fairopt.proofs.pool import Bottlenecks, PoolProof, Worth, combined, proof_o
 log = logging.getLogger("fairopt")
 
 SAMPLE = 50_000  # users, from all shards, that the first guess is made from
+SLACK = 1e-6  # of a capacity left over, and of the dearest resource: where both hold, the price is zero
 PLAIN = (MinTasks, MaxTasks, MinShare, MaxShare, Reserve)  # constraints that can be the same for every user
 
 
@@ -306,6 +307,7 @@ def allocate_sharded(
             )
         load, prices = proof.found.feasible.load, proof.prices
         assert prices is not None
+        prices = np.where((load < 1 - SLACK) & (prices <= SLACK * prices.max(initial=0.0)), 0.0, prices)
         written = () if folder is None else _write(users, answer, proof, shards, folder)
         result = ShardedAllocation(
             policy, resources, values, users.n, load * values, proof.value, prices / values, certificate,

@@ -66,7 +66,7 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     path : str or Path
         What `AuditReport.save` wrote.
     mechanism : Policy or other mechanism, optional
-        The mechanism to check; needed where the file names one that is not made of fairopt's blocks.
+        The mechanism to check; needed where the file names one that is not made of fairopt's blocks only.
 
     Returns
     -------
@@ -106,8 +106,8 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
         ) from error
     if witnesses and policy is None:
         raise InvalidInstance(
-            f"{where}: its mechanism is {str(data['policy'])[:120]!r}, which is not made of fairopt's blocks; give it: "
-            "replay(path, mechanism=...)"
+            f"{where}: its mechanism is {str(data['policy'])[:120]!r}, which is not made of fairopt's blocks only; "
+            "give it: --policy file.py:NAME on the command line, replay(path, mechanism=...) in Python"
         )
     out: list[Replayed] = []
     for k, (name, witness) in enumerate(witnesses):

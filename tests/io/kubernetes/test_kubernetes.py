@@ -110,6 +110,8 @@ def test_everything_left_out_is_counted_in_notes(documents):
         "1 pod of DaemonSets or static, on no known server, was left out (as kube-system/agent-gone-01)",
         "40 pods without the label 'team': counted as those of '(no team)'",
         "4 pods that fit on no server were left out (as ml-serving/dream-0)",
+        "the different requests of 3 owners are averaged; --tasks shapes (in Python tasks='shapes') keeps them apart "
+        "(as frontend: 3 requests)",
         "3 of 5 owners have several kinds of pods: each kind is a user, and the kinds share their owner's entitlement "
         "by what they ask for",
     )

@@ -103,10 +103,24 @@ def test_jobs_that_are_not_over_count(state):
     assert cluster(job(job_state=state, hold=state == "RUNNING")).n_users == 1
 
 
-def test_a_job_of_two_servers_is_two_tasks_of_half_of_it():
-    made = cluster(job(tres_req_str="cpu=8,mem=33G,node=2", node_count=number(2)))
+@pytest.mark.parametrize(
+    "fields",
+    [{"tres_req_str": "cpu=8,mem=33G,node=2", "node_count": number(2)}, {"tres_req_str": "cpu=8,mem=33G,node=2"},
+     {"tres_req_str": "cpu=8,mem=33G", "tres_alloc_str": "cpu=9,mem=33G,node=2,billing=9"},
+     {"tres_req_str": "cpu=8,mem=33G,node=1", "node_count": 2}],
+)  # fmt: skip
+def test_a_job_of_two_servers_is_two_tasks_of_half_of_it(fields):
+    made = cluster(job(**fields))
     assert_array_equal(made.demands, [[4, 16.5]])
     assert_array_equal(made.task_limits, [2])
+
+
+def test_a_job_larger_than_each_server_that_it_may_use_is_noted():
+    nodes = [node("n1"), node("n2", cpus=400, partitions=["other"])]
+    one = cluster(job(tres_req_str="cpu=320,mem=64G", partition="all"), job(partition="all"), nodes=nodes)
+    assert said(one, "1 job that no single server can hold counts all the same (as 7: 320 of cpu)")
+    ten = cluster(job(tres_req_str="cpu=320,mem=64G,node=10", partition="all"), nodes=nodes)
+    assert ten.notes == () and ten.task_limits.tolist() == [10]
 
 
 def test_an_array_counts_the_tasks_that_wait():
@@ -297,10 +311,7 @@ def test_a_type_that_is_a_number_is_a_count_as_in_slurm_and_told_if_no_server_ha
     nodes = [node("n1", gres="gpu:4090:8")]
     made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090"), nodes=nodes)
     assert_array_equal(made.demands, [[1, 4090]])
-    assert said(
-        made, "1 job that asks for more of a generic resource on a server than any has counts all the same "
-        "(as 7: 4090 of gpu)"
-    )  # fmt: skip
+    assert said(made, "1 job that no single server can hold counts all the same (as 7: 4090 of gpu)")
     made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090:1"), nodes=nodes)
     assert_array_equal(made.demands, [[1, 1]])
     assert made.notes == ()

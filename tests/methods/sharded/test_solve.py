@@ -365,6 +365,13 @@ def test_lower_bounds_that_do_not_fit_are_infeasible(tmp_path: Path) -> None:
             )  # fmt: skip
 
 
+@pytest.mark.parametrize("policy", [fo.FDS(2), fo.NashWelfare(), fo.DRF()], ids=lambda p: p.name)
+def test_prices_of_resources_with_units_left_over_are_zero(policy: fo.Policy) -> None:
+    parts = [np.random.default_rng(k).uniform(1, 10, (500, 3)) for k in range(2)]
+    a = fo.allocate_sharded(policy, parts, capacities={"cpu": 900, "memory": 800, "gpu": 7000})
+    assert a.leftover[2] > 1000 and a.prices[2] == 0 == a.summary()["prices"][2] and a.prices.max() > 0
+
+
 def test_a_resource_that_is_all_reserved_is_refused_for_prices() -> None:
     policy = fo.Policy(fo.AlphaFair(2), [fo.Reserve(0, 1.0)])
     with pytest.raises(fo.OutOfDomain, match="reserved"):

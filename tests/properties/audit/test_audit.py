@@ -611,7 +611,7 @@ def test_a_change_that_does_not_follow_is_refused(name: str, demands: list[list[
 def test_mechanisms_of_ones_own_are_given_again(tmp_path: Path) -> None:
     mine = Changed("mine", scaled(0.5))
     path = audit(mine, ["pe"], max_examples=8).save(tmp_path / "x.json")
-    with pytest.raises(fo.InvalidInstance, match="replay\\(path, mechanism="):
+    with pytest.raises(fo.InvalidInstance, match=r"--policy file\.py:NAME .*replay\(path, mechanism="):
         replay(path)
     assert replay(path, mine)[0].refutes
     path = audit(fo.BottleneckFairness(), ["rm"], max_examples=24).save(tmp_path / "y.json")

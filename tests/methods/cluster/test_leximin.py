@@ -70,7 +70,7 @@ def several(instance: fo.Instance) -> fo.Instance:
 
 
 @given(clusters())
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_agrees_with_one_program_per_user(instance: fo.Instance) -> None:
     several(instance)
     for share in SHARES:
@@ -81,7 +81,7 @@ def test_agrees_with_one_program_per_user(instance: fo.Instance) -> None:
 
 
 @given(clusters(max_users=4), st.sampled_from([0.25, 0.5, 1.0]))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_under_lower_bounds_it_agrees_or_finds_none_as_the_oracle(instance: fo.Instance, part: float) -> None:
     several(instance)
     share = fo.Tasks()

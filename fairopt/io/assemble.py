@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.notes import closed_servers
-from fairopt.io.tables import Table, short
+from fairopt.io.tables import InputTable, short
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -32,7 +32,7 @@ _MOST_ENTRIES = 1 << 30  # of an array of users x servers x resources: 8 GiB
 _AMOUNT = "give a finite number >= 0"
 
 
-def arguments_of_tables(users: Table, servers: Table, demands: Table | None = None) -> Arguments:
+def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTable | None = None) -> Arguments:
     """The instance in two or three tables, which `fairopt.datasets.read` describes."""
     headers, resources, units = _resources(users, servers, demands)
     server_labels = servers.labels("server")
@@ -85,7 +85,9 @@ def _bare(header: str) -> str:
     return found[1] if found else header
 
 
-def _resources(users: Table, servers: Table, demands: Table | None) -> tuple[list[str], list[str], list[str]]:
+def _resources(
+    users: InputTable, servers: InputTable, demands: InputTable | None
+) -> tuple[list[str], list[str], list[str]]:
     """Headers, names and units of the resources, which are the same in the tables of servers and of demands."""
     headers = [column for column in servers.columns if column not in _ABOUT_SERVERS]
     if not headers:
@@ -131,16 +133,16 @@ def _resources(users: Table, servers: Table, demands: Table | None) -> tuple[lis
     return headers, [name for name, _ in pairs], [unit for _, unit in pairs]
 
 
-def _matrix(table: Table, headers: list[str]) -> NDArray[np.floating[Any]]:
+def _matrix(table: InputTable, headers: list[str]) -> NDArray[np.floating[Any]]:
     return np.column_stack([table.numbers(name, _AMOUNT) for name in headers])
 
 
-def _refuse_nothing(table: Table, row: int, what: str) -> NoReturn:
+def _refuse_nothing(table: InputTable, row: int, what: str) -> NoReturn:
     fix = "give it a positive demand or remove the line"
     table.refuse(row, "user", f"{what}, so its tasks would be unlimited; {fix}")
 
 
-def _eligibility(users: Table, servers_path: str, labels: list[str], notes: list[str]) -> NDArray[np.bool_] | None:
+def _eligibility(users: InputTable, servers_path: str, labels: list[str], notes: list[str]) -> NDArray[np.bool_] | None:
     cells = users.lists("servers") if "servers" in users.columns else []
     if all(cell is None for cell in cells):
         return None
@@ -165,8 +167,8 @@ def _eligibility(users: Table, servers_path: str, labels: list[str], notes: list
 
 
 def _by_server(
-    demands: Table, headers: list[str], users: list[str], servers: list[str], allowed: NDArray[np.bool_] | None,
-    tables: tuple[Table, Table], notes: list[str],
+    demands: InputTable, headers: list[str], users: list[str], servers: list[str], allowed: NDArray[np.bool_] | None,
+    tables: tuple[InputTable, InputTable], notes: list[str],
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]:  # fmt: skip
     """Demands of shape (n_users, n_servers, n_resources), and who may run where."""
     at = []

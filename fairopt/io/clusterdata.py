@@ -37,7 +37,7 @@ _PAIR = re.compile(r"""['"]?(\w+)['"]?\s*:\s*['"]?([^,'"{}\s]+)""")  # of a stru
 
 
 @dataclass(frozen=True)
-class _Column:
+class _Field:
     """A column of a table, of whole numbers, amounts, text, or lists of which only ``"filled"`` or not is read.
 
     ``names`` stand for consecutive whole numbers; a column that is not required may be missing.
@@ -75,17 +75,17 @@ _SERVER_EVENTS = {"EVENT_TYPE_UNKNOWN": 0, "ADD": 1, "REMOVE": 2, "UPDATE": 3}
 _SERVER_RANK = np.array([-1, 2, 1, 3])  # a server that is removed and added at one time was restarted; -1 never counts
 _ALLOC_SET, _DEDICATED = 1, -1
 _INSTANCES = (
-    _Column("time"), _Column("type", names=_EVENTS), _Column("collection_id"), _Column("instance_index"),
-    _Column("resource_request.cpus", "amount"), _Column("resource_request.memory", "amount"),
-    _Column("priority", required=False), _Column("collection_type", names={"JOB": 0, "ALLOC_SET": 1}, required=False),
-    _Column("alloc_collection_id", required=False), _Column("machine_id", required=False),
-    _Column("constraint", "filled", required=False),
+    _Field("time"), _Field("type", names=_EVENTS), _Field("collection_id"), _Field("instance_index"),
+    _Field("resource_request.cpus", "amount"), _Field("resource_request.memory", "amount"),
+    _Field("priority", required=False), _Field("collection_type", names={"JOB": 0, "ALLOC_SET": 1}, required=False),
+    _Field("alloc_collection_id", required=False), _Field("machine_id", required=False),
+    _Field("constraint", "filled", required=False),
 )  # fmt: skip
 _SERVERS = (
-    _Column("time"), _Column("type", names=_SERVER_EVENTS), _Column("machine_id"), _Column("capacity.cpus", "amount"),
-    _Column("capacity.memory", "amount"), _Column("platform_id", "text", required=False),
+    _Field("time"), _Field("type", names=_SERVER_EVENTS), _Field("machine_id"), _Field("capacity.cpus", "amount"),
+    _Field("capacity.memory", "amount"), _Field("platform_id", "text", required=False),
 )  # fmt: skip
-_COLLECTIONS = (_Column("collection_id"), _Column("user", "text"))
+_COLLECTIONS = (_Field("collection_id"), _Field("user", "text"))
 _OWNERS = ("collection", "user", "priority", "tier")
 _TIERS = {"free": 99, "best-effort batch": 115, "mid": 119, "production": 359, "monitoring": 2**63}  # largest priority
 _INCOMPLETE = "{row} of {file} without time, type or identity did not count"
@@ -105,7 +105,7 @@ def _libraries() -> tuple[Any, Any]:
     return pa, pd
 
 
-def _frames(path: _Path, columns: Sequence[_Column], table: str) -> Iterator[pd.DataFrame]:
+def _frames(path: _Path, columns: Sequence[_Field], table: str) -> Iterator[pd.DataFrame]:
     """The columns of a table in data frames of some 10 MB, from CSV (gzipped or not), Parquet, or a folder of such."""
     pa, pd = _libraries()
     names = ", ".join(column.name for column in columns if column.required)
@@ -132,7 +132,7 @@ def _frames(path: _Path, columns: Sequence[_Column], table: str) -> Iterator[pd.
         raise InvalidInstance(f"{file} cannot be read ({reason}); {expected}") from error
 
 
-def _batches(pa: Any, file: Path, columns: Sequence[_Column], table: str) -> Iterator[Any]:
+def _batches(pa: Any, file: Path, columns: Sequence[_Field], table: str) -> Iterator[Any]:
     """Batches of rows with the wanted columns under their own names, as far as the file has them."""
     with file.open("rb") as raw:
         start = raw.read(4)
@@ -153,7 +153,7 @@ def _batches(pa: Any, file: Path, columns: Sequence[_Column], table: str) -> Ite
             yield pa.RecordBatch.from_pydict({name: batch.column(source) for name, source in found.items()})
 
 
-def _values(pa: Any, batch: Any, column: _Column, file: Path, first: int) -> NDArray[Any]:
+def _values(pa: Any, batch: Any, column: _Field, file: Path, first: int) -> NDArray[Any]:
     """A column as whole numbers (``_ABSENT`` where not given), amounts (NaN), text (``""``) or truth values."""
     pc, types = pa.compute, pa.types
     array = batch.column(column.name) if column.name in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
@@ -198,7 +198,7 @@ def _values(pa: Any, batch: Any, column: _Column, file: Path, first: int) -> NDA
     return values
 
 
-def _number(text: str, column: _Column) -> float | None:
+def _number(text: str, column: _Field) -> float | None:
     """The number that a text stands for, `_ABSENT` or NaN if it gives none, None if it cannot be right."""
     whole = column.kind == "whole"
     if text.startswith("{"):  # a struct as text, as {"cpus": 0.5}
@@ -218,7 +218,7 @@ def _number(text: str, column: _Column) -> float | None:
     return value if exact and _ABSENT < value <= _AFTER else None
 
 
-def _refuse(file: Path, row: int, column: _Column, value: object) -> NoReturn:
+def _refuse(file: Path, row: int, column: _Field, value: object) -> NoReturn:
     text = str(value)
     fix = "give a whole number" if column.kind == "whole" else f"give 0, or a number from {_SMALLEST:g} to {_LARGEST:g}"
     if column.names:
@@ -231,7 +231,7 @@ def _refuse(file: Path, row: int, column: _Column, value: object) -> NoReturn:
 
 
 def _state(
-    path: _Path, columns: Sequence[_Column], table: str, key: list[str], rank: NDArray[Any], at: int | None, hint: str,
+    path: _Path, columns: Sequence[_Field], table: str, key: list[str], rank: NDArray[Any], at: int | None, hint: str,
     notes: Notes,
 ) -> pd.DataFrame:  # fmt: skip
     """The last event of each thing up to a time (None: all but those after the trace), from rows in any order.

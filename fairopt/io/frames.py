@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, tables_of
-from fairopt.io.tables import Table, check_columns
+from fairopt.io.tables import InputTable, check_columns
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -29,7 +29,7 @@ def read_frames(users: Any, servers: Any, demands: Any = None) -> Arguments:
     )  # fmt: skip
 
 
-def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> Table:
+def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> InputTable:
     """A data frame as a table with the ``required`` columns; ``extra`` is the extra of fairopt that reads it.
 
     Lazy frames are collected. Of a pandas frame, levels of the index that have a name count as columns.
@@ -54,7 +54,8 @@ def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frame
         if not isinstance(column, str):
             raise InvalidInstance(f"{name}: the column {column!r} has a name that is not text; rename it")
     check_columns(columns, name, required)
-    return Table(name, {column: _cells(eager[column], f"{name}, column {column!r}") for column in columns}, len(eager))
+    cells = {column: _cells(eager[column], f"{name}, column {column!r}") for column in columns}
+    return InputTable(name, cells, len(eager))
 
 
 def _collected(frame: Any, name: str) -> Any:

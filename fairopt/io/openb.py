@@ -11,7 +11,7 @@ import numpy as np
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
-from fairopt.io.tables import Table, read_table
+from fairopt.io.tables import InputTable, read_table
 
 __all__ = ["SERVERS_FILE", "read_openb"]
 
@@ -59,7 +59,7 @@ def _pods_file(folder: Path, pods: str) -> Path:
     return folder / f"{_PODS}{pods}.csv"
 
 
-def _requests(tasks: Table) -> dict[_Request, int]:
+def _requests(tasks: InputTable) -> dict[_Request, int]:
     """Number of tasks by request, sorted by request."""
     cpu, memory = tasks.numbers("cpu_milli", _FIX), tasks.numbers("memory_mib", _FIX)
     gpu = tasks.numbers("num_gpu", _FIX) * tasks.numbers("gpu_milli", _FIX)

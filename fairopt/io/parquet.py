@@ -14,7 +14,7 @@ from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import ABOUT_DEMANDS, TableColumns, arguments_of_tables, tables_of
 from fairopt.io.frames import table_of
 from fairopt.io.saving import replacing
-from fairopt.io.tables import Table
+from fairopt.io.tables import InputTable
 from fairopt.io.text_files import check_file
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def read_parquet(
     return arguments_of_tables(users, servers, None if demands_path is None else _table(demands_path, ABOUT_DEMANDS))
 
 
-def _table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
+def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
     name = os.fspath(path)
     expected = f"expected a Parquet file with the columns {', '.join(required)}, ..."
     check_file(path, expected)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, read_text
 
-__all__ = ["LONGEST_CELL", "Table", "check_columns", "read_table", "short"]
+__all__ = ["LONGEST_CELL", "InputTable", "check_columns", "read_table", "short"]
 
 LONGEST_CELL = 131_072  # characters: the limit of the csv module
 _BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")
@@ -27,7 +27,7 @@ _LARGEST_WHOLE = 2.0**53  # beyond it floats skip whole numbers
 
 
 @dataclass(frozen=True)
-class Table:
+class InputTable:
     """A table from a CSV file, whose cells are text and whose rows start on ``lines``, or from a frame.
 
     Columns of a frame are arrays of numbers, NaN where nothing is given, or lists of any cells, None where nothing is.
@@ -146,7 +146,7 @@ class Table:
         return blank
 
 
-def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
+def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
     """Read a CSV file in UTF-8, with or without a byte order mark; lines without any content are left out."""
     name = os.fspath(path)
     text = read_text(path, f"expected a CSV file with the columns {', '.join(required)}, ...")
@@ -179,7 +179,7 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> Table:
         ) from error
     if not header:
         raise InvalidInstance(f"{name} is empty; expected a header line with the columns {', '.join(required)}, ...")
-    return Table(name, {column: [row[k] for row in rows] for k, column in enumerate(header)}, len(rows), lines)
+    return InputTable(name, {column: [row[k] for row in rows] for k, column in enumerate(header)}, len(rows), lines)
 
 
 def _header(row: list[str], place: str, required: Sequence[str]) -> list[str]:

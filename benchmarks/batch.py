@@ -1,4 +1,4 @@
-"""Many small instances at once: Table 1 of Jiang and Wu, and random ones, against the cone route one by one.
+"""Many small instances at once: Table 1 of Jiang and Wu, and random ones, against the cone method one by one.
 
 Table 1 asks every combination of three users' requests of 1 to C units of three resources with C units each:
 C^9 instances. Averages are compared with the constants below (at C = 5 the paper prints 1.81 and 1.56 for the first and
@@ -47,7 +47,7 @@ def random_batch(size: int, n: int, m: int, decades: float = 2.0) -> dict[str, A
 
 
 def against_the_cone_route(found: Allocations, policy: fo.Policy, sample: int) -> dict[str, Any]:
-    """Milliseconds apiece of the cone route on some of the instances, and how far values and tasks differ.
+    """Milliseconds apiece of the cone method on some of the instances, and how far values and tasks differ.
 
     At large alpha the value hardly depends on the rich, so tasks may differ; the largest sum is reached in many ways.
     """

@@ -59,7 +59,7 @@ def beside_solvers(n_users: int, repeats: int) -> list[dict[str, Any]]:
     answers, seconds = answered(sides, repeats)
     exact = answers["closed"]
     return [
-        {"route": name, "users x servers": f"{n_users} x {n_users}", "seconds": median(seconds[name]),
+        {"method": name, "users x servers": f"{n_users} x {n_users}", "seconds": median(seconds[name]),
          "times slower": median(seconds[name]) / median(seconds["closed"]), "gap": answer.certificate.gap,
          "bundles agree to": float(np.abs(answer.bundles / exact.bundles - 1).max())}
         for name, answer in answers.items()

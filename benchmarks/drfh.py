@@ -1,7 +1,7 @@
 """Max-min DRFH on many servers: HiGHS's default on the model as DRFH's paper writes it, beside fairopt, in one run.
 
 First the openb trace, 151 request shapes on 1,523 servers of 27 kinds: the plain model has a row for every server,
-fairopt merges those alike by itself. Then users on servers that all differ, where nothing merges: the route by prices,
+fairopt merges those alike by itself. Then users on servers that all differ, where nothing merges: the method by prices,
 and HiGHS's interior point and PDLP as ``solver_options`` ask for them, judged by fairopt's certificate. The loads of
 every single server are worked out from the demands and capacities as read. A run of the plain model that reaches
 --seconds is written down as such: what fairopt is faster by is then at least the ratio shown.

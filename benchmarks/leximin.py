@@ -3,7 +3,7 @@
 The unit is the plain max-min model, min over users of share per weight under capacities, eligibility and task limits,
 solved by HiGHS as it comes: handed over as matrices (highspy), and written in CVXPY. With task limits that program is
 easy, since the smallest limit holds the level, so it is also solved without them; a leximin with limits has to go
-beyond both. ``by programs`` is fairopt's general route. Answers are compared; the levels of one are those of the other.
+beyond both. ``by programs`` is the general method. Answers are compared; the levels of one are those of the other.
 
 ``cvxpy-leximin``: leximin as a CVXPY objective, on dominant shares, tolerances as they come. What it answers is made to
 fit and compared with the certified answer: in the order of leximin it may not be better. It is skipped where it is not

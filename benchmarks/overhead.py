@@ -1,4 +1,4 @@
-"""What the cone route costs beyond the same model written by hand in CVXPY, with the same solver and tolerances.
+"""What the cone method costs beyond the same model written by hand in CVXPY, with the same solver and tolerances.
 
 Both sides build, compile and solve; fairopt also repairs the answer and proves it. Run: python benchmarks/overhead.py
 """
@@ -68,7 +68,7 @@ def main() -> None:
                 "ratio": median(ratios), "least": min(ratios), "most": max(ratios),
                 "worst gap": max(gaps), "sums agree to": max(differences),
             })  # fmt: skip
-    show("The cone route against the same model by hand (medians over instances)", rows, "overhead")
+    show("The cone method against the same model by hand (medians over instances)", rows, "overhead")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Prices on several different servers against the cone route (CLARABEL) and, for max-min, HiGHS's interior point.
+"""Prices on several different servers against the cone method (CLARABEL) and, for max-min, HiGHS's interior point.
 
-Both sides certify their answers; the objectives and the gaps are compared. The cone route takes a minute or two for
-20,000 users, so it runs on fewer unless asked. The first table is about the price route alone, at sizes where nothing
+Both sides certify their answers; the objectives and the gaps are compared. The cone method takes a minute or two for
+20,000 users, so it runs on fewer unless asked. The first table is about the price method alone, at sizes where nothing
 else is at hand: its time in units of one evaluation of all users' responses to given prices, and the process's memory.
 
 Run: python benchmarks/servers.py [--reference-users 20000 --reference-repeats 0] [--users 20000,100000]
@@ -40,7 +40,7 @@ def instance_of(n_users: int) -> fo.Instance:
 
 
 def by_prices(instance: fo.Instance, objective: fo.Objective) -> Answer:
-    """The route, with everything that a policy's call does before and after it left out on purpose but the proof."""
+    """The method, with everything that a policy's call does before and after it left out on purpose but the proof."""
     program = Program(instance, objective, ())
     return best(program, alpha_fair.solve_alpha_fair_on_servers(program, Settings()))
 
@@ -95,7 +95,7 @@ def against_cones(n_users: int, repeats: int) -> list[dict[str, Any]]:
 
 
 def alone(n_users: int, repeats: int) -> list[dict[str, Any]]:
-    """The price route in units of response evaluations."""
+    """The price method in units of response evaluations."""
     instance = instance_of(n_users)
     rows = []
     for objective, _ in SIDES:
@@ -120,7 +120,7 @@ def main() -> None:
         "Prices on several servers", [row for n in options.users for row in alone(n, options.repeats)], "servers_alone"
     )
     rows = against_cones(options.reference_users, options.reference_repeats)
-    show("Prices on several servers against the cone route", rows, "servers")
+    show("Prices on several servers against the cone method", rows, "servers")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `method="auto"` takes and how fast, against the cone route with each solver, on the same policy and instance.
+"""What `method="auto"` takes and how fast, against the cone method with each solver, on the same policy and instance.
 
 Both sides return certificates, and certified answers must agree. A solver that is refused on some users (no certified
 answer, or none in time) is not tried on more, nor is one that would run out of time if its time grew in proportion to
@@ -32,7 +32,7 @@ WANTED, AIM = 50, 200  # times faster than the fastest cone solver on 10,000 use
 
 
 def by_solver(policy: fo.Policy, instance: fo.Instance, solver: str, limit: float) -> fo.Allocation | fo.NotCertified:
-    """The cone route's answer, or why there is none: that is a finding, not an error."""
+    """The cone method's answer, or why there is none: that is a finding, not an error."""
     try:
         return policy.allocate(instance, solver=solver, time_limit=limit)
     except fo.NotCertified as refusal:
@@ -118,7 +118,7 @@ def main() -> None:
                 fit = installed() if isinstance(POLICIES[name].objective, LINEAR) else set(installed()) - LINEAR_ONLY
                 solvers = [s for s in options.solvers if s in fit and still_able(rows, limit, name, n, s)]
                 rows += compare(name, instance, solvers if n <= options.cone_users else [], options.repeats, limit)
-        show(f"auto against the cone route ({kind} instances)", rows, f"speed-{kind}")
+        show(f"auto against the cone method ({kind} instances)", rows, f"speed-{kind}")
         best = fastest(rows)
         if best:
             show(f"auto against the fastest certified solver ({kind} instances)", best, f"speed-{kind}-fastest")

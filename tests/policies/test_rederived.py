@@ -1,4 +1,4 @@
-"""Numbers that were derived again by hand, by default and through the cone route with every solver."""
+"""Numbers that were derived again by hand, by default and through the cone method with every solver."""
 
 import dataclasses
 import math

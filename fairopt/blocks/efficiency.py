@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.base import parameter
+from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant, PowerTerm, ratio_gap
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
@@ -16,16 +17,16 @@ from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.instance import Instance
 
-__all__ = ["FairnessEfficiency", "single_term"]
+__all__ = ["FairnessEfficiency", "PowerSpread", "TotalIs", "single_term"]
 
 
 @dataclass(frozen=True, repr=False)
 class FairnessEfficiency(Objective):
     """The measure of fairness and efficiency of Joe-Wong et al. (2013, eqs. 3, 7 and 19; after Lan et al. 2010).
 
-    ``f = sgn(1-beta) (sum_j w_j (s_j/(w_j S))^(1-beta))^(1/beta) S^lam`` with ``S = sum_j s_j``. Solved where it is
-    concave after an increasing transform: beta > 0 and ``lam * sgn(1-beta) >= |1-beta|/beta``; elsewhere solving raises
-    `NotConcave`.
+    ``f = sgn(1-beta) (sum_j w_j (s_j/(w_j S))^(1-beta))^(1/beta) S^lam`` with ``S = sum_j s_j``. It is concave after an
+    increasing transform where beta > 0 and ``lam * sgn(1-beta) >= |1-beta|/beta``; elsewhere the optimum is found by a
+    certified search along S, it may be dominated, and neither a sum, nor a level, nor `Policy.problem` takes it.
 
     Parameters
     ----------
@@ -80,24 +81,43 @@ class FairnessEfficiency(Objective):
         """``a = |1 - beta| / |beta|``: the emphasis from which on it is concave (beta > 0)."""
         return abs(1 - self.beta) / abs(self.beta)
 
-    def check(self, instance: Instance) -> None:
-        super().check(instance)
-        if self.beta < 0 or self.emphasis < self.threshold * (1 - 1e-12):
-            sign = ">=" if self.beta < 1 else "<="
-            edge = (1 - self.beta) / self.beta
+    @property
+    def concave(self) -> bool:
+        """Whether an increasing transform of the measure is concave."""
+        return self.beta > 0 and self.emphasis >= self.threshold * (1 - 1e-12)
+
+    def require_concave(self) -> None:
+        """Raise `NotConcave` outside the concave region."""
+        if not self.concave:
+            sign, edge = ">=" if self.beta < 1 else "<=", (1 - self.beta) / self.beta
             where = f"lam {sign} {edge:.6g} at beta = {self.beta:g}" if self.beta > 0 else "beta > 0"
             raise NotConcave(
-                f"FairnessEfficiency(beta={self.beta:g}, lam={self.lam:g}) is not concave; give {where} "
-                "(beta > 0 and lam * sgn(1-beta) >= |1-beta|/beta)"
+                f"FairnessEfficiency(beta={self.beta:g}, lam={self.lam:g}) is not concave, so it can only stand alone, "
+                f"for allocate; give {where} (beta > 0 and lam * sgn(1-beta) >= |1-beta|/beta)"
             )
 
     def natural_is_concave(self) -> None:
         """Raise `NotConcave` unless the measure itself, not only its logarithm, is known to be concave."""
+        self.require_concave()
         if self.beta < 1:
             raise NotConcave(
                 f"FairnessEfficiency(beta={self.beta:g}, ...) below beta = 1 is concave only after a transform, "
                 "so it cannot stand in a sum or a level; use AlphaFair, or let it stand alone"
             )
+
+    @property
+    def exponents(self) -> tuple[float, float]:
+        """The logarithm of the measure is, but for a constant, ``first * log M + second * log m``.
+
+        M is the power mean of exponent 1 - beta, and m the mean, of the shares per weight, both weighted.
+        """
+        first = self.threshold if self.beta > 0 else -self.threshold
+        return first, self.emphasis - first
+
+    @property
+    def evenness(self) -> Objective:
+        """What is best for the measure among shares of one sum, and concave: M above, or -M for beta < 0."""
+        return AlphaFair(self.beta, self.share) if self.beta > 0 else PowerSpread(1 - self.beta, self.share)
 
     def alpha_fair(self) -> AlphaFair | None:
         """The `AlphaFair` with the same optimum, on the edge of the region."""
@@ -120,6 +140,7 @@ class FairnessEfficiency(Objective):
 
     def _log_measure(self, model: Model) -> cp.Expression:
         """``a log M_q + (l - a) log S`` with relative shares: logarithm of the measure, an increasing transform."""
+        self.require_concave()
         w, q, a = model.weights, 1 - self.beta, self.threshold
         u, factor = model.split_share(self.share)
         parts = []
@@ -184,6 +205,51 @@ class FairnessEfficiency(Objective):
         if self.beta == 1:
             return ratio_gap(bound, value)
         return (bound - value) / self.emphasis
+
+
+@dataclass(frozen=True, repr=False)
+class PowerSpread(Objective):
+    """``-sum_j w_j ((s_j/w_j)^power - 1) / power`` with power > 1, in units of the max-min level: the more even the better.
+
+    Internal: what `FairnessEfficiency` below beta = 0 prefers among shares of one sum.
+    """
+
+    power: float
+    share: Share = field(default_factory=DominantShare)
+
+    def expression(self, model: Model) -> cp.Expression:
+        u, factor = model.split_share(self.share)
+        w = model.weights / model.weights.sum()
+        return (1.0 - (w * factor**self.power) @ cp.power(u, self.power, approx=not model.exact_powers)) / self.power
+
+    def solver_form(self, model: Model) -> cp.Expression:
+        """The norm: powers of shares that differ by decades are too much for solvers."""
+        u, factor = model.split_share(self.share)
+        relative = (model.weights / model.weights.sum()) ** (1 / self.power) * factor
+        return -cp.pnorm(cp.multiply(relative, u), self.power, approx=not model.exact_powers)
+
+    def value(self, point: Point) -> float:
+        return self.majorant(point).value(point)
+
+    def majorant(self, point: Point) -> Majorant:
+        """The objective itself, a sum of one concave function per user."""
+        c, w = self.share.coefficients(point.instance), point.weights
+        per_level = w * point.level(self.share)
+        relative = c / per_level if c.ndim == 1 else c / per_level[:, None]
+        return Majorant(powers=(PowerTerm(relative, -w / w.sum(), 1.0 - self.power),))
+
+
+@dataclass(frozen=True, repr=False)
+class TotalIs(Constraint):
+    """Require a sum of shares; internal, for the search along that sum."""
+
+    added: ClassVar[bool] = True
+
+    level: float
+    share: Share = field(default_factory=DominantShare)
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        return {"sum of shares": cp.sum(model.share(self.share)) / self.level == 1}
 
 
 def single_term(objective: Objective) -> Objective:

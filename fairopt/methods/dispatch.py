@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, NoReturn
 
@@ -35,7 +36,7 @@ from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, so
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import newton_applies, solve_by_newton
-from fairopt.methods.cone.parametric import parametric_applies, solve_fairness_efficiency
+from fairopt.methods.cone.parametric import parametric_applies, search_sums
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.settings import Proposals, Settings
@@ -174,11 +175,13 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     if isinstance(program.objective, Leximin):
         return best(program, solve_leximin(program, settings))
     solve, search = settings.general or solve_number, parametric_applies(program)
+    if search and not program.objective.concave:  # type: ignore[attr-defined]
+        return best(program, search_sums(program, settings, partial(_solve_tier, settings=settings, method="auto")))
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
         return _hand_out_leftover(program, answer, settings)
     if search and not settings.late:
-        second = best(program, solve_fairness_efficiency(program, settings))
+        second = best(program, search_sums(program, settings, partial(_solve_tier, settings=settings, method="auto")))
     elif settings.solver is None and not settings.late and newton_applies(program):
         second = best(program, solve_by_newton(program, settings))
     else:

@@ -53,7 +53,7 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
         if factor is not None:
             multipliers = multipliers.times(factor)
         natural = factor is not None
-        per_form = _slope(majorant, form, point, cone, tasks) if factor is None else factor / majorant.unit
+        per_form = slope(majorant, form, point, cone, tasks) if factor is None else factor / majorant.unit
         start = None if natural else per_form
         found = lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=natural, start=start)
         gap, prices = found.gap, multipliers.prices * found.factor * majorant.unit
@@ -104,7 +104,7 @@ def judge_solved_bundles(evidence: Solved, bundles: Float, tasks: Float) -> Boun
     return Bounded(gap, blocks, prices, assumed)
 
 
-def _slope(majorant: Majorant, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
+def slope(majorant: Majorant, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
     """Derivative of the majorant by the transform that was solved, along the ray through the tasks."""
     if any(v.id != cone.unknowns.id for v in form.variables()):
         return None  # the values of other variables elsewhere on the ray are not known

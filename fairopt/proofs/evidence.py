@@ -115,7 +115,19 @@ class Solved:
         return cp.sum(self.model.program.objective.expression(self.model.model)) / self.unit, self.unit
 
 
-Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | HeldLevels | Solved | Division
+@dataclass(frozen=True)
+class Tangents:
+    """`FairnessEfficiency` by a search along the sum of shares.
+
+    ``largest`` is evidence of the largest sum, and ``cuts`` are optima of the evenness at fixed sums: each a program of
+    the same blocks with `TotalIs`, tasks by pair, and what a solver left.
+    """
+
+    largest: tuple[Program, Proposal]
+    cuts: Sequence[tuple[Program, Float, Solved]]
+
+
+Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | HeldLevels | Solved | Tangents | Division
 
 
 @dataclass(frozen=True)

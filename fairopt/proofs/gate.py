@@ -23,7 +23,7 @@ from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.division import Division
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.instance import Instance
-from fairopt.proofs import conditions, cone_programs, levels, servers
+from fairopt.proofs import conditions, cone_programs, levels, plane, servers
 from fairopt.proofs.cone_programs import Bounded
 from fairopt.proofs.evidence import (
     Bottlenecked,
@@ -33,6 +33,7 @@ from fairopt.proofs.evidence import (
     Proposal,
     RowPrices,
     Solved,
+    Tangents,
     TotalPrices,
     plain,
 )
@@ -120,6 +121,11 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     tasks = conditions.repair(program, tasks)
     if isinstance(evidence, Solved):
         return _measured(program, method, tasks, cone_programs.judge_solved(program, evidence, tasks))
+    if isinstance(evidence, Tangents):
+        most = judge(*evidence.largest)
+        largest = most.value / (1.0 - most.gap) if most.gap < 1.0 else np.inf
+        gap = plane.gap_of(program, evidence, tasks, largest)
+        return _measured(program, method, tasks, Bounded(gap, conditions.block_violation(ConeModel(program), tasks), None))
     gap, gaps = levels.judge_levels(program, evidence, tasks)
     if evidence.model is None:
         of_blocks = conditions.bounds_violation(program, tasks)
@@ -157,6 +163,8 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
     if isinstance(evidence, HeldLevels):
         of_model = not program.rest if evidence.model is None else evidence.model.program is program
         return of_model and isinstance(objective, Leximin)
+    if isinstance(evidence, Tangents):
+        return plane.belongs(program, evidence)
     if isinstance(evidence, RowPrices):
         free = not program.rest and not (program.low > 0).any()
         return evidence.units.program is program and free and (fair is not None or isinstance(objective, MaxMin))

@@ -220,7 +220,7 @@ class _Lagrangian:
             return self._linear_factor(worth)
         spend = float((self.at * self.cost)[inside].sum())
         earn = float(np.nan_to_num(self.at[inside] * worth[inside], posinf=0.0).sum())
-        return earn / spend if spend > 0 and earn > 0 else None
+        return earn / spend if spend * earn > 0 else None
 
     def _linear_factor(self, worth: Float) -> float | None:
         """The factor with the least bound where every user's worth is linear: where the bound's slope changes sign."""
@@ -285,8 +285,8 @@ def _best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low
 
     if len(curved) == 1:
         c, factor, alpha = curved[0]
-        x = np.where(factor > 0, (factor * c / cost) ** (1.0 / alpha) / c, 0.0)
-        return gain(np.clip(np.where(cost > 0, x, high), low, high))
+        x = np.where(factor * cost > 0, (factor * c / cost) ** (1.0 / alpha) / c, 0.0)  # both negative where alpha < 0
+        return gain(np.clip(np.where((cost > 0) | (factor < 0), x, high), low, high))
 
     def slope(x: Float) -> Float:
         out = -cost

@@ -1,111 +1,159 @@
-"""`FairnessEfficiency` in its concave region, as a sequence of simpler programs along one parameter.
+"""`FairnessEfficiency` by a certified search along the sum of shares.
 
-Solvers often fail on ``h = a log M_q + (l - a) log S``, where S is the sum and M_q the power mean of the shares (Jiang
-and Wu 2021). Its optimum also maximises ``core + mu S`` for the one mu at which both have parallel gradients, where
-``core`` is ``a log M_q`` for q < 0 and the plain sum of powers for 0 < q < 1. ``mu S`` grows with mu, so mu is found as
-a root, and the certificate is computed from h itself. A relative error e in mu costs about e^2 in the gap.
+At a fixed sum of shares the measure grows with the evenness of the shares (a power mean of them), which is concave: a
+cone program, whose dual values bound the evenness at every other sum by a line. The measure along these lines bounds it
+from above (`fairopt.proofs.plane`). The search solves the program at the sum where the bound is highest, until the bound
+and the best point agree. Outside the concave region the measure may have several local optima (with two users and beta =
+1/2 or -1, for example), which such a bound cannot miss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 
 import cvxpy as cp
 import numpy as np
-from scipy.optimize import brentq
 
-from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.model import Model
-from fairopt.certificate import Try
+from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
+from fairopt.blocks.objectives import MaxMin, Objective, Total
+from fairopt.certificate import GAP_TOLERANCE, Try
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.methods.cone.solve import _SolverFailed, by_chain, solve_problem
+from fairopt.methods.arrays import Float
+from fairopt.methods.cone.solve import by_chain, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs.evidence import Proposal, Solved
+from fairopt.proofs import conditions, plane
+from fairopt.proofs.evidence import Proposal, Solved, Tangents
+from fairopt.proofs.gate import Answer
 
-NEAR = 1e-6  # error of log mu; the gap is about its square
+FINE = 1e-9  # a gap that is asked for, as long as programs still reduce it: optima are flat
+MOST = 60  # programs of a search; 10 to 20 are usual
+CLOSE = 1e-7  # of a mean: neighbours that leave it where it is
+NEAR_END = 1e-7  # of the largest sum: at the end itself only one point is feasible, and solvers fail
+
+Solve = Callable[[Program], Answer]
 
 
 def parametric_applies(program: Program) -> bool:
-    """Whether the objective is a sum of two logarithms with one of the simpler forms."""
+    """Whether the objective is a `FairnessEfficiency` that is not one of the simpler objectives."""
     objective = program.objective
     return isinstance(objective, FairnessEfficiency) and objective.beta != 1 and objective.alpha_fair() is None
 
 
-def solve_fairness_efficiency(program: Program, settings: Settings) -> Proposals:
-    """Find the weight mu at which the simpler form has the same optimum, by solvers in turn.
+def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals:
+    """Propose the best allocation along the sum of shares; ``solve`` solves another program by the method for it."""
+    objective = program.objective
+    assert isinstance(objective, FairnessEfficiency)
 
-    Each solver proposes its answer at the weight nearest to the right one.
-    """
+    def part(other: Objective) -> tuple[Program, Answer]:
+        asked = Program(program.given, other, program.constraints)
+        return asked, solve(asked)
+
+    total, largest = part(Total(objective.share))
+    if not largest.ok:
+        yield Proposal("parametric", attempt=Try("sum of shares", "not certified", 0.0, gap=largest.gap))
+        return
+    starts = [largest.tasks]
+    level, poorest = part(MaxMin(objective.share))
+    if poorest.ok:
+        starts += [poorest.tasks, _levelled(level, poorest.tasks, objective)]
+    known = Proposal(largest.method, largest.tasks, largest.evidence, largest.solver)
 
     def propose(name: str) -> Iterator[Proposal]:
-        search = _WeightSearch(program, name, settings)
+        search = _Search(program, name, settings, (total, known), starts)
         status = search.run()
-        yield replace(search.nearest, attempt=Try(name, f"{status} ({search.solves} programs)", 0.0))
+        attempt = Try(name, f"{status} ({len(search.cuts)} programs)", 0.0)
+        yield Proposal("parametric", search.tasks, Tangents((total, known), tuple(search.cuts)), attempt=attempt)
 
-    return by_chain(settings, propose, "parametric", linear=False)
+    yield from by_chain(settings, propose, "parametric", linear=False)
 
 
-class _WeightSearch:
-    def __init__(self, program: Program, solver: str, settings: Settings) -> None:
-        objective = program.objective
-        assert isinstance(objective, FairnessEfficiency)
-        self.program, self.solver, self.settings, self.objective = program, solver, settings, objective
-        self.nearest = Proposal("parametric")
-        self.missed = np.inf  # error of log mu at the nearest proposal
-        self.solves = 0
+def _levelled(program: Program, tasks: Float, objective: FairnessEfficiency) -> Float:
+    """Tasks cut down to equal shares per weight: the fairest point, where all constraints are upper bounds."""
+    point = program.point(tasks)
+    levels = point.share(objective.share) / point.weights
+    return tasks * (levels.min() / np.where(levels > 0, levels, 1.0))[program.pairs.user]
+
+
+class _Search:
+    """The best point and the lines so far, by one solver."""
+
+    def __init__(
+        self, program: Program, solver: str, settings: Settings, largest: tuple[Program, Proposal], starts: list[Float]
+    ) -> None:
+        assert isinstance(program.objective, FairnessEfficiency)
+        self.program, self.solver, self.settings = program, solver, settings
+        self.objective = program.objective
+        self.cuts: list[tuple[Program, Float, Solved]] = []
+        self.lines: list[plane.Line] = []
+        self.slopes: dict[float, float] = {}  # of the logarithm of the measure along the mean, where it was solved
+        self.model = ConeModel(program)  # of the policy's conditions
+        self.value, self.tasks = -np.inf, starts[0]
+        for tasks in starts:
+            self.consider(tasks)
+        point = program.point(starts[0])
+        self.unit = point.weights.sum() * point.level(self.objective.share)
+        self.most = plane.mean_of(self.objective, point)
+
+    def consider(self, tasks: Float) -> None:
+        """Keep tasks by pair that are better, and feasible."""
+        tasks = conditions.repair(self.program, tasks)
+        value = plane.log_measure(self.objective, self.program.point(tasks))
+        if value > self.value and conditions.block_violation(self.model, tasks) <= GAP_TOLERANCE / 10:
+            self.value, self.tasks = value, tasks
 
     def run(self) -> str:
-        """Bracket the root of `_excess` in log mu, and find it; the status."""
-        objective = self.objective
-        middle = float(np.log(objective.emphasis - objective.threshold))
-        try:
-            low, high, step = middle, middle, 2.0
-            at_low = at_high = self._excess(middle)
-            while at_low > 0 and step < 1e3:
-                low, step = low - step, 2 * step
-                at_low = self._excess(low)
-            while at_high < 0 and step < 1e3:
-                high, step = high + step, 2 * step
-                at_high = self._excess(high)
-            brentq(self._excess, low, high, xtol=NEAR, rtol=1e-12, maxiter=60)
-        except _SolverFailed as failure:
-            return str(failure)
-        return "optimal"
+        """Solve where the bound is highest, until it is reached or programs no longer lower it."""
+        before, status = np.inf, "optimal"
+        for _ in range(MOST):
+            top, mean = plane.ceiling(self.objective, self.lines, self.value, self.most).highest()
+            gap = top - self.value
+            if gap <= GAP_TOLERANCE and (gap <= FINE or gap > 0.7 * before):
+                between = self.bracket()
+                if between is None:
+                    break
+                mean = between
+            before = gap
+            if self.settings.late:
+                return "time limit reached"
+            status = self.solve(min(mean, self.most * (1 - NEAR_END)), gap)
+            if status != "optimal":
+                break
+        return status
 
-    def _excess(self, log_mu: float) -> float:
-        """log of (mu S) over its value at the optimum of h; the unit of S cancels."""
-        if self.settings.late:
-            raise _SolverFailed("time limit reached")
-        mu, objective = float(np.exp(log_mu)), self.objective
-        model = ConeModel(self.program, self.solver)
-        core, total = _forms(objective, model.model)
-        problem = cp.Problem(cp.Maximize((core + mu * total) / max(1.0, mu)), model.all_constraints)
-        self.solves += 1
-        tell(f"search along a parameter by {self.solver}, program {self.solves}")
-        attempt, found = solve_problem(problem, model.unknowns, self.solver, self.settings)
+    def bracket(self) -> float | None:
+        """A mean between the best one's neighbours where the slope changes sign; None once they are close.
+
+        The value is flat there, and gaps say little of where the best mean is.
+        """
+        best = plane.mean_of(self.objective, self.program.point(self.tasks))
+        rising = [m for m, slope in self.slopes.items() if slope > 0 and m <= best * (1 + CLOSE)]
+        falling = [m for m, slope in self.slopes.items() if slope < 0 and m >= best * (1 - CLOSE)]
+        if not rising or not falling or min(falling) - max(rising) <= CLOSE * best:
+            return None
+        low, high = max(rising), min(falling)
+        part = self.slopes[low] / (self.slopes[low] - self.slopes[high])
+        return low + (high - low) * min(max(part, 0.05), 0.95)
+
+    def solve(self, mean: float, gap: float) -> str:
+        """The most even shares of one mean: a candidate, and a line."""
+        asked = Program(
+            self.program.given, self.objective.evenness,
+            (*self.program.constraints, TotalIs(mean * self.unit, self.objective.share)),
+        )  # fmt: skip
+        cone = ConeModel(asked, self.solver)
+        problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
+        tell(f"search along the sum of shares by {self.solver}, gap {gap:.1e}")
+        attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
         if not found:
-            raise _SolverFailed(f"{attempt.status} {attempt.message}".strip())
-        if not (float(total.value) > 0 and np.isfinite(float(core.value))):
-            raise _SolverFailed("no tasks at all")
-        wanted = objective.emphasis - objective.threshold
-        if objective.beta < 1:
-            wanted *= (1 - objective.beta) * float(core.value) / objective.threshold
-        excess = float(np.log(mu * float(total.value) / wanted))
-        if abs(excess) < self.missed:
-            self.missed = abs(excess)
-            evidence = Solved(model, problem.objective.expr)
-            self.nearest = Proposal("parametric", model.tasks(), evidence)
-        return excess if abs(excess) > NEAR else 0.0
-
-
-def _forms(objective: FairnessEfficiency, model: Model) -> tuple[cp.Expression, cp.Expression]:
-    """``core`` in relative shares, and S in units of its value where all unknowns are one."""
-    w, q = model.weights, 1 - objective.beta
-    u, factor = model.split_share(objective.share)
-    total = (w * factor / (w @ factor)) @ u
-    if q < 0:
-        logs = q * cp.log(u) + q * np.log(factor) + np.log(w)
-        return objective.threshold / q * cp.log_sum_exp(logs), total
-    return (w * factor**q) @ cp.power(u, q, approx=not model.exact_powers), total
+            return f"{attempt.status} {attempt.message}".strip()
+        tasks, solved = cone.tasks(), Solved(cone)
+        line = plane.line_of(asked, solved, tasks)
+        self.cuts.append((asked, tasks, solved))
+        if line is not None:
+            self.lines.append(line)
+            first, second = self.objective.exponents
+            kappa = first / (1 - self.objective.beta)
+            self.slopes[mean] = kappa * line.slope / (line.at + line.slope * mean) + second / mean
+        self.consider(tasks)
+        return "optimal"

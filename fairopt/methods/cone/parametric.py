@@ -28,6 +28,7 @@ from fairopt.proofs.gate import Answer
 
 FINE = 1e-9  # a gap that is asked for, as long as programs still reduce it: optima are flat
 MOST = 60  # programs of a search; 10 to 20 are usual
+POLISH = 8  # programs that only make the tasks more exact
 CLOSE = 1e-7  # of a mean: neighbours that leave it where it is
 NEAR_END = 1e-7  # of the largest sum: at the end itself only one point is feasible, and solvers fail
 
@@ -104,15 +105,17 @@ class _Search:
 
     def run(self) -> str:
         """Solve where the bound is highest, until it is reached or programs no longer lower it."""
-        before, status = np.inf, "optimal"
+        before, status, polished = np.inf, "optimal", 0
         for _ in range(MOST):
             top, mean = plane.ceiling(self.objective, self.lines, self.value, self.most).highest()
             gap = top - self.value
             if gap <= GAP_TOLERANCE and (gap <= FINE or gap > 0.7 * before):
                 between = self.bracket()
-                if between is None:
+                if between is None or polished == POLISH:
                     break
-                mean = between
+                mean, polished = between, polished + 1
+            elif gap > GAP_TOLERANCE:
+                mean = self.apart(mean)
             before = gap
             if self.settings.late:
                 return "time limit reached"
@@ -120,6 +123,13 @@ class _Search:
             if status != "optimal":
                 break
         return status
+
+    def apart(self, mean: float) -> float:
+        """A mean at some distance from those that were solved: a steep line bounds hardly more than its own mean."""
+        low = plane.ceiling(self.objective, self.lines, self.value, self.most).low
+        below = max((m for m in self.slopes if m <= mean), default=low)
+        above = min((m for m in self.slopes if m > mean), default=self.most)
+        return float(np.clip(mean, below + 0.1 * (above - below), above - 0.1 * (above - below)))
 
     def bracket(self) -> float | None:
         """A mean between the best one's neighbours where the slope changes sign; None once they are close.

@@ -23,6 +23,7 @@ ORDER = (
     ("policy",),
     ("policies",),
     ("metrics", "server_sums", "properties"),
+    ("tradeoff",),
     ("testing", "plots", "reading"),
     ("report",),
     ("cli", "__main__"),

@@ -4,7 +4,7 @@ On the instance of their section V and on random instances of three users. A poi
 must be refused; every other one must be certified, and agree with `tests/oracle/plane.py`, which shares no code with
 fairopt. Run:
 
-    python benchmarks/plane.py [--points 41 --points-of-three 13 --instances 4] [--coarse] [--failures FILE]
+    python benchmarks/plane.py [--points 41 --points-of-three 13 --instances 4 --decades 1.5] [--coarse]
 
 Table and map (`plane.png`) go to benchmarks/out; `--failures` appends a line for each point that is not as it must be.
 """
@@ -163,7 +163,9 @@ def draw(maps: dict[str, list[Cell]], path: Path) -> None:
 
 def main() -> None:
     """Sweep, print, draw."""
-    options = arguments(str(__doc__), points=41, points_of_three=13, instances=4, coarse=False, failures="")
+    options = arguments(
+        str(__doc__), points=41, points_of_three=13, instances=4, decades=1.5, coarse=False, failures=""
+    )
     points, of_three, instances = options.points, options.points_of_three, options.instances
     if options.coarse:
         points, of_three, instances = 11, 7, 2
@@ -171,7 +173,7 @@ def main() -> None:
     for k in range(instances):  # optima can be dominated where demands have zeros
         m, zeros = 3 + k % 2, 0.3 if k % 4 > 1 else 0.0
         name = f"3 users, {m} resources{', zeros' if zeros else ''}, seed {k}"
-        asked[name] = fo.datasets.log_uniform(3, m, decades=1.5, zeros=zeros, seed=k)
+        asked[name] = fo.datasets.log_uniform(3, m, decades=options.decades, zeros=zeros, seed=k)
     maps = {}
     for name, instance in asked.items():
         for family in FAMILIES:

@@ -59,7 +59,7 @@ def best_of_plane(loads: Float, beta: float, lam: float) -> Best:
     values = log_measure(shares, beta, lam)
     peaks = values >= maximum_filter(values, size=(1, *[3] * (n - 1)), mode="nearest")
     where = np.argwhere(peaks & (values > -np.inf))
-    _, first = np.unique(shares[tuple(where.T)].round(9), axis=0, return_index=True)  # a corner is many points of a grid
+    _, first = np.unique(shares[tuple(where.T)].round(9), axis=0, return_index=True)  # corners are many points
     where = where[first]
     where = where[np.argsort(-values[tuple(where.T)], kind="stable")][:STARTS]
     centre, step = axis[where[:, 1:]], axis[1]

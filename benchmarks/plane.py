@@ -82,8 +82,7 @@ def cell(family: Any, instance: fo.Instance, worth: Any, beta: float, lam: float
         "no optimum, but answered" if not optimum else "",
         f"gap {proof.gap:.1e}" if not proof.ok else "",
         f"a resource is exceeded by {-slack.min():.1e}" if slack.min() < -2e-9 else "",
-        f"f is {better:.1e} below the best" if better > AGREE else "",
-        f"f is {-better:.1e} above the best" if better < -AGREE else "",
+        f"the best f is {better:+.1e} away" if not abs(better) <= AGREE else "",
         f"tasks are {apart:.1e} from the largest equal shares" if levelled and apart > AGREE else "",
     )
     programs = sum(int(k) for t in proof.tried for k in re.findall(r"(\d+) programs", t.status))

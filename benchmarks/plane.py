@@ -145,9 +145,9 @@ def draw(maps: dict[str, list[Cell]], path: Path) -> None:
         ax.pcolormesh(betas, lams, table, cmap=colours, vmin=-0.5, vmax=len(kinds) - 0.5, edgecolors="white",
                       lw=0.1)  # fmt: skip
         ax.plot(beta, (1 - beta) / beta, color="black", lw=1)
-        ax.set(title=title, xlim=(betas[0], betas[-1]), ylim=(lams[0], lams[-1]))
-        bad = [c for c in cells if c.fault]
-        ax.plot([c.beta for c in bad], [c.lam for c in bad], "kx", ms=4)
+        ax.set(title=title, xlim=ax.get_xlim(), ylim=(1.5 * lams[0] - 0.5 * lams[1], 1.5 * lams[-1] - 0.5 * lams[-2]))
+        for marked, mark in (([c for c in cells if c.dominated], "w."), ([c for c in cells if c.fault], "kx")):
+            ax.plot([c.beta for c in marked], [c.lam for c in marked], mark, ms=4)
     for ax in axes[-1]:
         ax.set_xlabel("beta")
     for ax in axes[:, 0]:
@@ -155,6 +155,9 @@ def draw(maps: dict[str, list[Cell]], path: Path) -> None:
     present = [m for m in COLOURS if any(c.method == m for cells in maps.values() for c in cells)]
     handles: list[Any] = [matplotlib.patches.Patch(color=COLOURS[m], label=m) for m in present]
     handles.append(matplotlib.lines.Line2D([], [], color="black", lw=1, label="lambda = (1 - beta) / beta"))
+    for mark, word in ((".", "optimum is dominated"), ("x", "fault")):
+        ink = {"mfc": "white" if mark == "." else "black", "mec": "black"}
+        handles.append(matplotlib.lines.Line2D([], [], ls="", marker=mark, label=word, **ink))
     fig.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     fig.savefig(path, dpi=130)
     plt.close(fig)

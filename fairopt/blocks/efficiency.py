@@ -209,9 +209,10 @@ class FairnessEfficiency(Objective):
 
 @dataclass(frozen=True, repr=False)
 class PowerSpread(Objective):
-    """``-sum_j w_j ((s_j/w_j)^power - 1) / power`` with power > 1, in units of the max-min level: the more even the better.
+    """``-sum_j w_j ((s_j/w_j)^power - 1) / power`` with power >= 1, in units of the max-min level and of all weight.
 
-    Internal: what `FairnessEfficiency` below beta = 0 prefers among shares of one sum.
+    Internal: what `FairnessEfficiency` below beta = 0 prefers among shares of one sum, the more even the better, and at
+    power 1 the smallest sum.
     """
 
     power: float
@@ -237,6 +238,10 @@ class PowerSpread(Objective):
         per_level = w * point.level(self.share)
         relative = c / per_level if c.ndim == 1 else c / per_level[:, None]
         return Majorant(powers=(PowerTerm(relative, -w / w.sum(), 1.0 - self.power),))
+
+    def relative_gap(self, bound: float, value: float, point: Point) -> float:
+        """Relative to the sum of powers."""
+        return ratio_gap(1.0 - self.power * value, 1.0 - self.power * bound) / self.power
 
 
 @dataclass(frozen=True, repr=False)

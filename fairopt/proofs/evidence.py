@@ -119,11 +119,13 @@ class Solved:
 class Tangents:
     """`FairnessEfficiency` by a search along the sum of shares.
 
-    ``largest`` is evidence of the largest sum, and ``cuts`` are optima of the evenness at fixed sums: each a program of
-    the same blocks with `TotalIs`, tasks by pair, and what a solver left.
+    ``largest`` is evidence of the largest sum, ``smallest`` of the smallest where that is not zero, and ``cuts`` are
+    optima of the evenness at fixed sums: each a program of the same blocks with `TotalIs`, tasks by pair, and what a
+    solver left.
     """
 
     largest: tuple[Program, Proposal]
+    smallest: tuple[Program, Proposal] | None
     cuts: Sequence[tuple[Program, Float, Solved]]
 
 

@@ -122,9 +122,9 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     if isinstance(evidence, Solved):
         return _measured(program, method, tasks, cone_programs.judge_solved(program, evidence, tasks))
     if isinstance(evidence, Tangents):
-        most = judge(*evidence.largest)
-        largest = most.value / (1.0 - most.gap) if most.gap < 1.0 else np.inf
-        gap = plane.gap_of(program, evidence, tasks, largest)
+        gap = plane.gap_of(program, evidence, tasks, *(
+            None if part is None else judge(*part) for part in (evidence.largest, evidence.smallest)
+        ))  # fmt: skip
         return _measured(program, method, tasks, Bounded(gap, conditions.block_violation(ConeModel(program), tasks), None))
     gap, gaps = levels.judge_levels(program, evidence, tasks)
     if evidence.model is None:

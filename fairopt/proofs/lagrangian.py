@@ -100,7 +100,7 @@ def lagrangian_bound(
     """
     point = program.point(tasks)
     value = majorant.value(point)
-    lagrangian = _Lagrangian(program, majorant, multipliers, point)
+    lagrangian = Lagrangian(program, majorant, multipliers, point)
     candidates = [1.0] if natural else [start] if start else []
     if majorant.ranked:
         candidates.append(0.0)  # no resource is scarce: limits alone hold the poorest back
@@ -134,7 +134,7 @@ def _relative_gap(objective: Objective, top: float, value: float, point: Point) 
     return gap if np.isfinite(gap) else np.inf
 
 
-class _Lagrangian:
+class Lagrangian:
     """The Lagrangian bound as a function of a common factor on all multipliers."""
 
     def __init__(self, program: Program, majorant: Majorant, multipliers: Multipliers, point: Point) -> None:
@@ -231,6 +231,12 @@ class _Lagrangian:
         k = int(np.searchsorted(demand, self.back))
         return float(kinks[order][k]) if k < len(kinks) else None
 
+    def levels(self, factor: float) -> Float:
+        """Values ``c_j x_j`` of the majorant's only term at which users' parts are largest, shape (n_users,)."""
+        (term,) = self.majorant.powers
+        c = self._per_unit(term.c)
+        return c * _of_one_term(factor * self.cost, c, term.factor, term.alpha, self.low, self.high)
+
     def __call__(self, factor: float) -> float:
         powers, ranked, constant = self._parts(factor)
         if self.reference is None:
@@ -263,6 +269,12 @@ def _added(parts: Float, constant: float) -> float:
     return float(parts.sum() + constant + EPS * (np.abs(parts).sum() + abs(constant)))
 
 
+def _of_one_term(cost: Float, c: Float, factor: Float, alpha: float, low: Float, high: Float) -> Float:
+    """Where ``factor boxcox(c x; 1 - alpha) - cost x`` is largest over low <= x <= high, per user."""
+    x = np.where(factor * cost > 0, (factor * c / cost) ** (1.0 / alpha) / c, 0.0)  # both negative where alpha < 0
+    return np.clip(np.where((cost > 0) | (factor < 0), x, high), low, high)
+
+
 def _best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float) -> Float:
     """``max over low <= x <= high of sum_t factor_t boxcox(c_t x; 1 - alpha_t) - cost x`` per user, from above."""
     constant = np.zeros(len(cost))
@@ -284,9 +296,7 @@ def _best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low
         return out
 
     if len(curved) == 1:
-        c, factor, alpha = curved[0]
-        x = np.where(factor * cost > 0, (factor * c / cost) ** (1.0 / alpha) / c, 0.0)  # both negative where alpha < 0
-        return gain(np.clip(np.where((cost > 0) | (factor < 0), x, high), low, high))
+        return gain(_of_one_term(cost, *curved[0], low, high))
 
     def slope(x: Float) -> Float:
         out = -cost

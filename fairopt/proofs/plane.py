@@ -2,38 +2,52 @@
 
 Let m be the mean and M the power mean of exponent ``q = 1 - beta`` of the shares per weight, weighted and in units of
 the max-min level. The logarithm of the measure (Joe-Wong et al. 2013) is ``first * log M + second * log m`` but for a
-constant, with ``first`` of the sign of beta. Among allocations of mean m, the best power sum ``G = M^q`` lies on the
-side of a line ``g + e m`` that weak duality gives at any prices, whatever m; and M is at most m (at least m where
-``q > 1``). So the logarithm is at most ``(first / q) log(g + e m) + second * log m`` for each line, and at most
-``(first + second) log m``. The largest value of the least of these over m, up to the largest mean that is possible, is
-at a crossing of lines, at an end, or where one of them has slope zero, all in closed form.
+constant, with ``first`` of the sign of beta. M is concave where q < 1 and convex where q > 1, and of degree 1, so it
+lies on one side of its gradient at any shares; weak duality bounds that linear function by a line ``at + slope * m``
+over all allocations of mean m, whatever m. And M is at most m (at least, where q > 1). So the logarithm is at most
+``first * log(at + slope * m) + second * log m`` for each line. The largest value of the least of these, between the
+smallest and the largest mean that are possible, is at a crossing of lines, at an end, or where one of these functions
+has slope zero, all in closed form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
-from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
+from fairopt.blocks.constraints import EnvyFree, EqualShares
+from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
+from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Total
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.cone_programs import slope
 from fairopt.proofs.evidence import Solved, Tangents
-from fairopt.proofs.lagrangian import EPS, lagrangian_bound
+from fairopt.proofs.lagrangian import EPS, Lagrangian
 
-GRID = 40  # at most so many lines that hold whatever the data, from the mean inequality
+LEAST = 1e-12  # of the largest level: where the gradient is taken no level is below
 
 
 class Line(NamedTuple):
-    """``G <= at + slope * mean`` (or >= where G is to be small), from one optimum at a fixed sum of shares."""
+    """``M <= at + slope * mean`` (or >= where q > 1)."""
 
     at: float
     slope: float
+
+
+EVEN = Line(0.0, 1.0)  # the mean inequality
+
+
+class Measured(Protocol):
+    """What the gate says of an answer."""
+
+    value: float
+    gap: float
 
 
 def mean_of(objective: FairnessEfficiency, point: Point) -> float:
@@ -44,38 +58,55 @@ def mean_of(objective: FairnessEfficiency, point: Point) -> float:
 def log_measure(objective: FairnessEfficiency, point: Point) -> float:
     """The logarithm of the measure, but for a constant: ``first * log M + second * log m``."""
     first, second = objective.exponents
-    q, w = 1 - objective.beta, point.weights / point.weights.sum()
+    w = point.weights / point.weights.sum()
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(point.share(objective.share) / (point.weights * point.level(objective.share)))
-        powers = q * logs + np.log(w)
+        levels = point.share(objective.share) / (point.weights * point.level(objective.share))
+        value = first * _log_mean(levels, w, 1 - objective.beta) + second * np.log(levels @ w)
+    return float(value) if value == value else -np.inf
+
+
+def _log_mean(levels: Float, w: Float, q: float) -> float:
+    """The logarithm of the power mean of exponent q; NaN or minus infinity where a level of zero decides it."""
+    powers = q * np.log(levels) + np.log(w)
     top = powers.max()
-    if not np.isfinite(top):  # no shares at all, or a share of zero where that counts most
-        return -np.inf
-    mean = np.exp(logs) @ w
-    return float(first / q * (top + np.log(np.exp(powers - top).sum())) + second * np.log(mean))
+    return float((top + np.log(np.exp(powers - top).sum())) / q)
 
 
+@np.errstate(all="ignore")
 def line_of(program: Program, evidence: Solved, tasks: Float) -> Line | None:
-    """The line that the dual values of an optimum at a fixed sum of shares prove; None where they prove nothing."""
+    """The line that the dual values of an optimum prove, at a fixed sum of shares or at any; None if they prove none."""
     cone, objective = evidence.model, program.objective
-    total = next(block for block in program.constraints if isinstance(block, TotalIs))
     point = program.point(tasks)
+    levels = point.share(objective.share) / (point.weights * point.level(objective.share))
+    total = next((block.level for block in program.constraints if isinstance(block, TotalIs)), None)
+    mean = levels.max() if total is None else total / (point.weights.sum() * point.level(objective.share))
     majorant = objective.majorant(point)
-    if majorant is None:
-        return None
-    per_form = slope(majorant, evidence.maximand[0], point, cone, tasks)
+    assert majorant is not None
+    (term,) = majorant.powers
+    term = replace(term, c=term.c / mean)  # near 1, as powers may be large
+    powers = Majorant(powers=(term,))
     multipliers = conditions.relaxed_multipliers(cone, tasks)
-    found = lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=False, start=per_form)
-    dual = next(conditions.dual_values(c)[0] for block, _, c in cone.rest if block is total)
-    # the Lagrangian's value changes with the right-hand side of the condition, at its multiplier
-    power = objective.power if hasattr(objective, "power") else 1 - objective.alpha
-    sign = -1.0 if hasattr(objective, "power") else 1.0
-    level = total.level / (point.weights.sum() * point.level(objective.share))
-    rise = found.factor * float(dual) / level
-    at = 1.0 + sign * power * (found.value - rise * level)
-    slack = EPS * (abs(found.value) + 2 * abs(rise * level)) * abs(power)
-    toward = 1.0 if power * sign > 0 else -1.0
-    line = Line(at + toward * slack, sign * power * rise)
+    lagrangian = Lagrangian(program, powers, multipliers, point)
+    dual = sum(float(conditions.dual_values(c)[0]) for block, _, c in cone.rest if isinstance(block, TotalIs))
+    q, best = 1.0 - term.alpha, None
+    for factor in (slope(powers, evidence.maximand[0], point, cone, tasks), lagrangian.fitted_factor(), 0.0):
+        if factor is None:
+            continue
+        # the gradient of M where the Lagrangian of its powers is largest: there no user gains by the multipliers' errors
+        at = levels / mean if multipliers.extra else lagrangian.levels(factor)
+        at = np.maximum(at, LEAST * at.max())
+        scale = np.exp((1.0 - q) * _log_mean(at, np.abs(term.factor), q))
+        gradient = scale * term.slopes(at)
+        linear = Majorant(powers=(replace(term, factor=gradient, alpha=0.0),), constant=float(gradient.sum()))
+        top = Lagrangian(program, linear, multipliers, point)(factor * scale)
+        if top == top and (best is None or top < best[0]):
+            best = top, factor * scale * dual, EPS * float(np.abs(gradient).sum())
+    if best is None:
+        return None
+    top, rise, slack = best  # the bound changes with the right-hand side of the condition, at its multiplier
+    slack += EPS * (abs(top) + 2 * abs(rise))
+    sign = -1.0 if isinstance(objective, PowerSpread) else 1.0
+    line = Line(sign * mean * (top - rise + slack), sign * rise)
     return line if np.isfinite(line).all() else None
 
 
@@ -88,65 +119,95 @@ class Ceiling:
     low: float
     high: float
 
+    @np.errstate(all="ignore")
     def highest(self) -> tuple[float, float]:
         """The largest value of the ceiling, and the mean at which it is."""
         first, second = self.objective.exponents
-        q = 1 - self.objective.beta
-        kappa = first / q
-        means = np.geomspace(max(self.low, 1e-12 * self.high), self.high, GRID)
-        at = np.concatenate([[line.at for line in self.lines], (1 - q) * means**q])
-        rise = np.concatenate([[line.slope for line in self.lines], q * means ** (q - 1)])
-        with np.errstate(all="ignore"):
-            crossings = -(at[:, None] - at) / (rise[:, None] - rise)
-            turns = -second * at / (rise * (kappa + second))
-            tried = np.concatenate([[self.low, self.high], crossings.ravel(), turns])
-            tried = np.unique(np.clip(tried[np.isfinite(tried)], self.low, self.high))
-            sums = at[:, None] + np.outer(rise, tried)
-            best = sums.min(axis=0) if kappa > 0 else sums.max(axis=0)
-            none = -np.inf if kappa > 0 else np.inf  # no such mean, or nothing proved of it
-            top = np.where(best > 0, kappa * np.log(np.where(best > 0, best, 1.0)), none) + second * np.log(tried)
-            even = self.objective.emphasis * np.log(tried)
-        # between neighbours the lines' bound is monotone, and the mean inequality's grows
-        left, right = slice(None, -1) if len(tried) > 1 else slice(None), slice(-len(tried) + 1, None)
-        between = np.minimum(np.maximum(top[left], top[right]), even[right])
-        k = int(np.argmax(between))
-        ends = tried[left][k], tried[right][k]
-        higher = ends[int(top[right][k] > top[left][k])]
-        return float(between[k]), float(higher if np.isfinite(top[right][k] + top[left][k]) else np.sqrt(ends[0] * ends[1]))
+        at, rise = np.array([EVEN, *self.lines]).T
+        crossings = -(at[:, None] - at) / (rise[:, None] - rise)
+        turns = -second * at / (rise * (first + second))
+        tried = np.concatenate([[self.low, self.high], crossings.ravel(), turns])
+        tried = np.unique(np.clip(tried[np.isfinite(tried)], self.low, self.high))
+        means = at[:, None] + np.outer(rise, tried)
+        best = means.min(axis=0) if first > 0 else means.max(axis=0)
+        none = -np.inf  # no allocation has such a mean
+        top = np.where(best > 0, first * np.log(np.where(best > 0, best, 1.0)), none) + second * np.log(tried)
+        k = int(np.argmax(top))
+        return float(top[k]), float(tried[k])
 
 
-def ceiling(objective: FairnessEfficiency, lines: Sequence[Line], value: float, largest: float) -> Ceiling:
-    """The ceiling above the means at which the mean inequality allows more than a value."""
-    emphasis = objective.emphasis
-    low = float(np.exp(min(value / emphasis, np.log(largest)))) if emphasis > 0 and value > -np.inf else 0.0
-    if emphasis == 0 and value >= -1e-12:
-        low = largest
-    return Ceiling(objective, lines, low, largest)
+def ceiling(
+    objective: FairnessEfficiency, lines: Sequence[Line], value: float, largest: float, smallest: float = 0.0
+) -> Ceiling:
+    """The ceiling above the possible means at which the mean inequality allows more than a value."""
+    low = smallest
+    if value > -np.inf:
+        if objective.emphasis > 0:
+            low = max(low, float(np.exp(min(value / objective.emphasis, np.log(largest)))))
+        elif value >= -EPS:  # no shares are more even than equal ones
+            low = largest
+    return Ceiling(objective, lines, min(max(low, LEAST * largest), largest), largest)
 
 
 def belongs(program: Program, evidence: Tangents) -> bool:
-    """Whether evidence is of the same instance and blocks: the largest sum, and the evenness at fixed sums."""
+    """Whether evidence is of the same instance and blocks: the extreme sums, and the evenness at fixed sums."""
     objective = program.objective
     if not isinstance(objective, FairnessEfficiency) or objective.beta == 1:
         return False
-    largest, of_total = evidence.largest[0], Total(objective.share)
-    if largest.given is not program.given or largest.objective != of_total or largest.constraints != program.constraints:
-        return False
+    ends = [(evidence.largest[0], Total(objective.share))]
+    if evidence.smallest is not None:
+        ends.append((evidence.smallest[0], PowerSpread(1.0, objective.share)))
     return all(
+        end.given is program.given and end.objective == of_sum and end.constraints == program.constraints
+        for end, of_sum in ends
+    ) and all(
         solved.model.program is cut and cut.given is program.given and cut.objective == objective.evenness
-        and cut.constraints[:-1] == program.constraints and isinstance(cut.constraints[-1], TotalIs)
-        and cut.constraints[-1].share == objective.share
+        and cut.constraints[: len(program.constraints)] == program.constraints
+        and all(type(c) is TotalIs and c.share == objective.share for c in cut.constraints[len(program.constraints) :])
         for cut, _, solved in evidence.cuts
-    )
+    )  # fmt: skip
 
 
-def gap_of(program: Program, evidence: Tangents, tasks: Float, largest_sum: float) -> float:
-    """The gap of the logarithm of the measure at tasks by pair, given the proven largest sum of shares."""
+def gap_of(
+    program: Program, evidence: Tangents, tasks: Float, largest: Measured, smallest: Measured | None
+) -> float:
+    """The gap of the logarithm of the measure at tasks by pair, given the judged extreme sums of shares."""
     objective = program.objective
     assert isinstance(objective, FairnessEfficiency)
     point = program.point(tasks)
     value = log_measure(objective, point)
     found = [line_of(cut, solved, at) for cut, at, solved in evidence.cuts]
+    lines = [line for line in found if line]
+    low, high = extremes(program, point, largest, smallest)
+    if not np.isfinite(high) or not low <= high:
+        return np.inf
+    top, _ = ceiling(objective, lines, value, high, low).highest()
+    return max(top - value, 0.0) if np.isfinite(value) and top == top else np.inf
+
+
+def extremes(
+    program: Program, point: Point, largest: Measured, smallest: Measured | None
+) -> tuple[float, float]:
+    """Proven bounds on the means of shares per weight that matter, in units of the max-min level."""
+    objective = program.objective
+    assert isinstance(objective, FairnessEfficiency)
     unit = point.weights.sum() * point.level(objective.share)
-    top, _ = ceiling(objective, [line for line in found if line], value, largest_sum / unit).highest()
-    return max(top - value, 0.0) if np.isfinite(top - value) else np.inf
+    high = largest.value / (1.0 - largest.gap) / unit if largest.gap < 1.0 else np.inf
+    low = 0.0
+    if smallest is not None and smallest.gap < 1.0:
+        low = max((1.0 - smallest.value) * (1.0 - smallest.gap), 0.0)
+    if objective.emphasis == 0 and all(type(block) in (EnvyFree, EqualShares) for block in program.rest):
+        low = max(low, _of_full_use(program) / unit)  # the measure stays the same as all shares grow until one cannot
+    return low, high
+
+
+def _of_full_use(program: Program) -> float:
+    """A sum of shares that every allocation has where a capacity is full, or a user is at its limit."""
+    pairs, objective = program.pairs, program.objective
+    (share,) = objective.share_blocks()
+    c = share.coefficients(program.instance)
+    worth = pairs.of(c) if c.ndim == 2 else c[pairs.user]
+    loads = sp.coo_array(pairs.loads)
+    per_row = worth[loads.col] / loads.data * program.usable_rows[loads.row]
+    at_limit = pairs.min(worth) * program.high
+    return float(min(per_row[loads.data > 0].min(initial=np.inf), at_limit.min(initial=np.inf)) * (1 - EPS))

@@ -9,12 +9,12 @@ and the best point agree. Outside the concave region the measure may have severa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import cvxpy as cp
 import numpy as np
 
-from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
+from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
 from fairopt.blocks.objectives import MaxMin, Objective, Total
 from fairopt.certificate import GAP_TOLERANCE, Try
 from fairopt.formulation.program import ConeModel, Program
@@ -30,7 +30,8 @@ FINE = 1e-9  # a gap that is asked for, as long as programs still reduce it: opt
 MOST = 60  # programs of a search; 10 to 20 are usual
 POLISH = 8  # programs that only make the tasks more exact
 CLOSE = 1e-7  # of a mean: neighbours that leave it where it is
-NEAR_END = 1e-7  # of the largest sum: at the end itself only one point is feasible, and solvers fail
+NARROW = 1e-6  # of the largest sum: sums that differ by less need no search
+NEAR_END = 1e-7  # relative to the measure at an extreme sum: at the end itself solvers may find no feasible point
 
 Solve = Callable[[Program], Answer]
 
@@ -51,22 +52,32 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
         return asked, solve(asked)
 
     total, largest = part(Total(objective.share))
-    if not largest.ok:
-        yield Proposal("parametric", attempt=Try("sum of shares", "not certified", 0.0, gap=largest.gap))
-        return
+    ends: list[tuple[Program, Answer] | None] = [(total, largest), None]
     starts = [largest.tasks]
+    if program.low.any() or conditions.block_violation(ConeModel(program), program.zero_point()[0]) > 0:
+        ends[1] = part(PowerSpread(1.0, objective.share))
+    for end in ends:
+        if end is not None and not end[1].ok:
+            yield Proposal("parametric", attempt=Try("sum of shares", "not certified", 0.0, gap=end[1].gap))
+            return
     level, poorest = part(MaxMin(objective.share))
     if poorest.ok:
         starts += [poorest.tasks, _levelled(level, poorest.tasks, objective)]
-    known = Proposal(largest.method, largest.tasks, largest.evidence, largest.solver)
 
     def propose(name: str) -> Iterator[Proposal]:
-        search = _Search(program, name, settings, (total, known), starts)
+        search = _Search(program, name, settings, ends, starts)
         status = search.run()
         attempt = Try(name, f"{status} ({len(search.cuts)} programs)", 0.0)
-        yield Proposal("parametric", search.tasks, Tangents((total, known), tuple(search.cuts)), attempt=attempt)
+        largest, smallest = (end and (end[0], _proposal(end[1])) for end in ends)
+        assert largest is not None
+        yield Proposal("parametric", search.tasks, Tangents(largest, smallest, tuple(search.cuts)), attempt=attempt)
 
     yield from by_chain(settings, propose, "parametric", linear=False)
+
+
+def _proposal(answer: Answer) -> Proposal:
+    """What an answer was judged by."""
+    return Proposal(answer.method, answer.tasks, answer.evidence, answer.solver)
 
 
 def _levelled(program: Program, tasks: Float, objective: FairnessEfficiency) -> Float:
@@ -80,8 +91,9 @@ class _Search:
     """The best point and the lines so far, by one solver."""
 
     def __init__(
-        self, program: Program, solver: str, settings: Settings, largest: tuple[Program, Proposal], starts: list[Float]
-    ) -> None:
+        self, program: Program, solver: str, settings: Settings, ends: Sequence[tuple[Program, Answer] | None],
+        starts: Sequence[Float],
+    ) -> None:  # fmt: skip
         assert isinstance(program.objective, FairnessEfficiency)
         self.program, self.solver, self.settings = program, solver, settings
         self.objective = program.objective
@@ -94,20 +106,29 @@ class _Search:
             self.consider(tasks)
         point = program.point(starts[0])
         self.unit = point.weights.sum() * point.level(self.objective.share)
-        self.most = plane.mean_of(self.objective, point)
+        largest, smallest = (end and end[1] for end in ends)
+        assert largest is not None
+        self.least, self.most = plane.extremes(program, point, largest, smallest)
 
     def consider(self, tasks: Float) -> None:
-        """Keep tasks by pair that are better, and feasible."""
-        tasks = conditions.repair(self.program, tasks)
-        value = plane.log_measure(self.objective, self.program.point(tasks))
-        if value > self.value and conditions.block_violation(self.model, tasks) <= GAP_TOLERANCE / 10:
-            self.value, self.tasks = value, tasks
+        """Keep tasks by pair that are better, and feasible; first as many as fit, since the measure never falls then."""
+        program = self.program
+        used = np.concatenate([program.pairs.loads @ tasks / program.usable_rows, program.pairs.sum(tasks) / program.high])
+        most = float(np.nan_to_num(used).max())
+        for candidate in (tasks / most if most > 0 else tasks, tasks):
+            candidate = conditions.repair(program, candidate)
+            value = plane.log_measure(self.objective, program.point(candidate))
+            if value > self.value and conditions.block_violation(self.model, candidate) <= GAP_TOLERANCE / 10:
+                self.value, self.tasks = value, candidate
 
     def run(self) -> str:
         """Solve where the bound is highest, until it is reached or programs no longer lower it."""
         before, status, polished = np.inf, "optimal", 0
+        if self.most - self.least <= NARROW * self.most:
+            status = self.solve(None, np.inf)
+        end = NEAR_END / max(1.0, *map(abs, self.objective.exponents))
         for _ in range(MOST):
-            top, mean = plane.ceiling(self.objective, self.lines, self.value, self.most).highest()
+            top, mean = self.ceiling().highest()
             gap = top - self.value
             if gap <= GAP_TOLERANCE and (gap <= FINE or gap > 0.7 * before):
                 between = self.bracket()
@@ -119,14 +140,18 @@ class _Search:
             before = gap
             if self.settings.late:
                 return "time limit reached"
-            status = self.solve(min(mean, self.most * (1 - NEAR_END)), gap)
+            status = self.solve(float(np.clip(mean, self.least * (1 + end), self.most * (1 - end))), gap)
             if status != "optimal":
                 break
         return status
 
+    def ceiling(self) -> plane.Ceiling:
+        """The bound that the lines so far prove."""
+        return plane.ceiling(self.objective, self.lines, self.value, self.most, self.least)
+
     def apart(self, mean: float) -> float:
         """A mean at some distance from those that were solved: a steep line bounds hardly more than its own mean."""
-        low = plane.ceiling(self.objective, self.lines, self.value, self.most).low
+        low = self.ceiling().low
         below = max((m for m in self.slopes if m <= mean), default=low)
         above = min((m for m in self.slopes if m > mean), default=self.most)
         return float(np.clip(mean, below + 0.1 * (above - below), above - 0.1 * (above - below)))
@@ -145,12 +170,10 @@ class _Search:
         part = self.slopes[low] / (self.slopes[low] - self.slopes[high])
         return low + (high - low) * min(max(part, 0.05), 0.95)
 
-    def solve(self, mean: float, gap: float) -> str:
-        """The most even shares of one mean: a candidate, and a line."""
-        asked = Program(
-            self.program.given, self.objective.evenness,
-            (*self.program.constraints, TotalIs(mean * self.unit, self.objective.share)),
-        )  # fmt: skip
+    def solve(self, mean: float | None, gap: float) -> str:
+        """The most even shares of one mean, or of all: a candidate, and a line."""
+        fixed = () if mean is None else (TotalIs(mean * self.unit, self.objective.share),)
+        asked = Program(self.program.given, self.objective.evenness, (*self.program.constraints, *fixed))
         cone = ConeModel(asked, self.solver)
         problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
         tell(f"search along the sum of shares by {self.solver}, gap {gap:.1e}")
@@ -162,8 +185,8 @@ class _Search:
         self.cuts.append((asked, tasks, solved))
         if line is not None:
             self.lines.append(line)
+        if line is not None and mean is not None:
             first, second = self.objective.exponents
-            kappa = first / (1 - self.objective.beta)
-            self.slopes[mean] = kappa * line.slope / (line.at + line.slope * mean) + second / mean
+            self.slopes[mean] = first * line.slope / (line.at + line.slope * mean) + second / mean
         self.consider(tasks)
         return "optimal"

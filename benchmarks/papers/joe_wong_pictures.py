@@ -18,23 +18,21 @@ STYLES = {"FDS": "-", "GFJ": "--", "DRF": "-."}
 LEFT = "left over (CPUs + GB)"
 
 
-def heterogeneity(m: dict[str, Any], names: Sequence[str], path: Path) -> None:
+def heterogeneity(m: Any, names: Sequence[str], path: Path) -> None:
     """Figs. 7 to 10: leftover and efficiency by the variances of tau and sigma."""
     fig, axes = plt.subplots(2, 2, figsize=(10, 6.4), sharex="col", sharey="row", layout="constrained")
-    for column, (of, at) in enumerate((("tau", 0.5), ("sigma", 4.5))):
-        for row, (what, values) in enumerate(((LEFT, m["left"].sum(axis=2)), ("efficiency (%)", m["efficiency"]))):
+    for column, (of, spread, at_3) in enumerate((("tau", m.tau, 0.5), ("sigma", m.sigma, 4.5))):
+        for row, (what, values) in enumerate(((LEFT, m.left.sum(axis=2)), ("efficiency (%)", m.efficiency))):
             ax = axes[row, column]
             for k, name in enumerate(names):
-                ax.plot(m[of], values[:, k], STYLES[name], color=COLOURS[name], label=name)
-            ax.axvline(at, color="#808080", lw=0.8, ls=":")
+                ax.plot(spread, values[:, k], STYLES[name], color=COLOURS[name], label=name)
+            ax.axvline(at_3, color="#808080", lw=0.8, ls=":")
             ax.set_title(f"Fig. {7 + 2 * row + column}")
             _tidy(ax)
             if column == 0:
                 ax.set_ylabel(what)
         axes[1, column].set_xlabel(f"sample variance of {of}")
-    axes[0, 0].annotate("user 2 needs 3 GB", (0.5, axes[0, 0].get_ylim()[1]), xytext=(4, -4), va="top",
-                        textcoords="offset points", fontsize=8, color="#606060")  # fmt: skip
-    fig.suptitle("User 2 needs 1 to 13 GB per task; beta = 2, lambda = -0.5")
+    fig.suptitle("User 2 needs 1 to 13 GB per task (dotted: 3 GB); beta = 2, lambda = -0.5")
     _legend(fig, axes[0, 0])
     _save(fig, path)
 
@@ -55,30 +53,35 @@ def users(numbers: Sequence[int], left: Any, names: Sequence[str], path: Path) -
     _save(fig, path)
 
 
-def ranges(rams: Any, found: dict[str, Any], drf: dict[str, Any], path: Path) -> None:
+def ranges(rams: Any, found: dict[str, Any], path: Path) -> None:
     """Fig. 12: efficiency attained over beta and lambda, by RAM capacity."""
     fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
     for name, hatch in (("GFJ", None), ("FDS", "////")):
-        low, high = np.transpose([(m["efficiency"].min(), m["efficiency"].max()) for m in found[name]])
+        low, high = np.transpose([(f["efficiency"].min(), f["efficiency"].max()) for f in found[name]])
         ax.fill_between(rams, low, high, facecolor="none" if hatch else COLOURS[name], alpha=1 if hatch else 0.35,
                         edgecolor=COLOURS[name], hatch=hatch, lw=1, label=name)  # fmt: skip
-    ax.plot(rams, drf["efficiency"], color=COLOURS["DRF"], lw=2, label="DRF")
+    ax.plot(rams, [f.references["DRF"][1] for f in found["FDS"]], color=COLOURS["DRF"], lw=2, label="DRF")
     ax.set(xlabel="RAM capacity (GB)", ylabel="efficiency (%)", title="Fig. 12: attained efficiency")
     _tidy(ax)
     _legend(fig, ax)
     _save(fig, path)
 
 
-def along_alpha(alphas: Any, m: dict[str, Any], drf: dict[str, Any], path: Path) -> None:
+def along_alpha(found: dict[str, Any], crossing: float, path: Path) -> None:
     """Figs. 13 and 14: tasks, fairness and efficiency by beta."""
-    fig, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
-    for name, values in (*m.items(), ("DRF", {k: np.repeat(v, len(alphas), axis=0) for k, v in drf.items()})):
+    fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
+    curves = {name: (f["alpha"], f["fairness"], f["efficiency"], f.tasks_by_user.T) for name, f in found.items()}
+    f = found["FDS"]
+    fairness, efficiency, tasks = f.references["DRF"]
+    level = np.ones(len(f))
+    curves["DRF"] = f["alpha"], fairness * level, efficiency * level, np.outer(tasks, level)
+    for name, (alphas, fair, efficient, by_user) in curves.items():
         for j, style in enumerate(("-", "--")):
-            axes[0].plot(alphas, values["tasks"][:, j], style, color=COLOURS[name], label=f"{name}, user {j + 1}")
-        for of, style in (("fairness", "-"), ("efficiency", "--")):
-            axes[1].plot(alphas, values[of], style, color=COLOURS[name], label=f"{name}, {of}")
+            axes[0].plot(alphas, by_user[j], style, color=COLOURS[name], label=f"{name}, user {j + 1}")
+        for of, values, style in (("fairness", fair, "-"), ("efficiency", efficient, "--")):
+            axes[1].plot(alphas, values, style, color=COLOURS[name], label=f"{name}, {of}")
     for ax, what, title in zip(axes, ("tasks", "%"), ("Fig. 13", "Fig. 14"), strict=True):
-        ax.axvline(np.log(3) / np.log(1.5), color="#808080", lw=0.8, ls=":")
+        ax.axvline(crossing, color="#808080", lw=0.8, ls=":")
         ax.set(xlabel="beta, lambda = (1 - beta) / beta", ylabel=what, title=title)
         _tidy(ax)
         ax.legend(frameon=False, fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.15))
@@ -89,11 +92,11 @@ def contours(rams: Any, found: dict[str, Any], path: Path) -> None:
     """Figs. 15 and 16: efficiency against fairness, in colours of the RAM capacity."""
     fig, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True, layout="constrained")
     norm = matplotlib.colors.Normalize(rams[0], rams[-1])
-    for ax, (name, ms), figure in zip(axes, found.items(), (15, 16), strict=True):
-        for ram, m in zip(rams, ms, strict=True):
-            order = np.argsort(m["tasks"][:, 0] / m["tasks"].sum(axis=1))
+    for ax, (name, frontiers), figure in zip(axes, found.items(), (15, 16), strict=True):
+        for ram, f in zip(rams, frontiers, strict=True):
+            order = np.argsort(f.tasks_by_user[:, 0] / f.tasks_by_user.sum(axis=1))
             colour = matplotlib.colormaps["viridis"](norm(ram))
-            ax.plot(m["fairness"][order], m["efficiency"][order], ".-", ms=3, lw=0.8, color=colour)
+            ax.plot(f["fairness"][order], f["efficiency"][order], ".-", ms=3, lw=0.8, color=colour)
         ax.set(title=f"Fig. {figure}: {name}", xlabel="fairness (% of DRF's)")
         _tidy(ax)
     axes[0].set_ylabel("efficiency (%)")

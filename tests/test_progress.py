@@ -136,8 +136,7 @@ WORK: dict[str, tuple[Any, str]] = {
     "levels on servers": (lambda: fo.DRFH().allocate(SERVERS), "levels, users settled"),
     "levels by programs": (lambda: fo.DRF().allocate(SERVERS, method="cone"), "levels by HIGHS, users settled"),
     "a parameter": (
-        lambda: best(SEARCHED, parametric.solve_fairness_efficiency(SEARCHED, Settings(solver="CLARABEL"))),
-        "search along a parameter by CLARABEL, program 1",
+        lambda: fo.FDS(beta=2, lam=-0.25).allocate(POOL), "search along the sum of shares by CLARABEL, gap",
     ),
     "kept programs": (lambda: READY.allocate(), "kept cone program by CLARABEL"),
     "conflicts": (lambda: conflicting(), "looking for what conflicts, conditions"),

@@ -179,7 +179,8 @@ class Allocation:
 
         Computed from the blocks, the instance and the tasks. For blocks of your own, and for a problem that was changed
         before `Policy.read`, these are the dual values of the method if they satisfy the conditions of an optimum (then
-        they lie between the derivatives from the right and from the left), and None otherwise. Policies that decide
+        they lie between the derivatives from the right and from the left), and None otherwise, as for
+        `FairnessEfficiency` where it is not concave. Policies that decide
         bundles give the dual values of their proof; mechanisms without an objective have no prices.
 
         Examples

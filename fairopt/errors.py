@@ -121,10 +121,11 @@ class NotConcave(NoAnswer):
     Examples
     --------
     >>> import fairopt as fo
-    >>> fo.FDS(beta=2, lam=-0.1).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
+    >>> uneven = fo.FairnessEfficiency(beta=2, lam=-0.1)
+    >>> fo.Policy(uneven + fo.Total()).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
     Traceback (most recent call last):
         ...
-    fairopt.errors.NotConcave: FairnessEfficiency(beta=2, lam=-0.1) is not concave; give lam <= -0.5 at beta ...
+    fairopt.errors.NotConcave: FairnessEfficiency(beta=2, lam=-0.1) is not concave, so it can only stand alone, for ...
     """
 
 

@@ -100,7 +100,7 @@ def load(path: Path) -> Allocation:
             "the file was changed after it was saved"
         )
     loaded = _judged_again(loaded, data.get("evidence"), claim)
-    return gate.as_saved(loaded, claim.method, claim.solver, claim.seconds, claim.tried)
+    return gate.as_saved(loaded, claim)
 
 
 def _judged_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allocation:

@@ -17,10 +17,6 @@ from rich.console import Console
 
 import fairopt as fo
 from fairopt.cli import progress as shown
-from fairopt.formulation.program import Program
-from fairopt.methods.cone import parametric
-from fairopt.methods.dispatch import best
-from fairopt.methods.settings import Settings
 from fairopt.progress import by_itself, progress, tell, within
 from fairopt.report import compare
 
@@ -28,7 +24,6 @@ POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "we
 SERVERS = fo.Instance(
     [[1, 2], [2, 1], [1, 1]], [[4, 8], [8, 4], [3, 3]], task_limits=[2, None, None], servers=["a", "b", "c"]
 )  # fmt: skip
-SEARCHED = Program(POOL, fo.FairnessEfficiency(2, -2), ())
 Said = tuple[str, int | None, int | None]
 
 
@@ -136,8 +131,7 @@ WORK: dict[str, tuple[Any, str]] = {
     "levels on servers": (lambda: fo.DRFH().allocate(SERVERS), "levels, users settled"),
     "levels by programs": (lambda: fo.DRF().allocate(SERVERS, method="cone"), "levels by HIGHS, users settled"),
     "a parameter": (
-        lambda: best(SEARCHED, parametric.solve_fairness_efficiency(SEARCHED, Settings(solver="CLARABEL"))),
-        "search along a parameter by CLARABEL, program 1",
+        lambda: fo.GFJ(beta=-1, lam=1).allocate(POOL), "search along the sum of shares by CLARABEL, gap",
     ),
     "kept programs": (lambda: READY.allocate(), "kept cone program by CLARABEL"),
     "conflicts": (lambda: conflicting(), "looking for what conflicts, conditions"),

@@ -15,7 +15,6 @@ from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, NotConcave
-from fairopt.instance import Instance
 
 __all__ = ["FairnessEfficiency", "PowerSpread", "TotalIs", "single_term"]
 
@@ -227,6 +226,8 @@ class PowerSpread(Objective):
         """The norm: powers of shares that differ by decades are too much for solvers."""
         u, factor = model.split_share(self.share)
         relative = (model.weights / model.weights.sum()) ** (1 / self.power) * factor
+        if self.power - 1 <= (0 if model.exact_powers else 1e-3):  # CVXPY approximates powers by fractions
+            return -(relative @ u)
         return -cp.pnorm(cp.multiply(relative, u), self.power, approx=not model.exact_powers)
 
     def value(self, point: Point) -> float:

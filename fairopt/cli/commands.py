@@ -174,6 +174,8 @@ def solve(
         for table in report.allocation_tables(allocation):
             console_for().print(table)
         _say(f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
+        if allocation.certificate.note:
+            _say(f"note: {allocation.certificate.note}")
         for attempt in allocation.certificate.tried if verbose else ():
             _say(f"  tried {attempt}")
     if out is not None:  # after it is shown, in case it cannot be written

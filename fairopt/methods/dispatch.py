@@ -60,9 +60,12 @@ EXACT_FOR = {
     "AlphaFair with alpha from 0.05 to 5 and for MaxMin",
     "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
     "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
+    "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
 }
-METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST), "closed")
+METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST), "parametric", "closed")
+SAME = 1e-9  # of a share: what a user may lose when it is asked whether others could have more
+DOMINATED = 1e-4  # of a user's tasks: answers within the tolerated gap may leave less than that to be had
 TIER_LOSS = 1e-7  # relative part of an earlier tier's best value that a later tier may give up
 
 
@@ -88,7 +91,7 @@ def allocate(
     deadline = None if time_limit is None else begun + time_limit
     named = solvers.named(solver) if solver is not None else None
     settings = Settings(named, dict(solver_options or {}), deadline, verbose, general, start)
-    if named and method not in ("auto", "cone"):
+    if named and method not in ("auto", "cone", "parametric"):
         raise InvalidBlock(f"solver {named} solves by the method cone; give method='cone' or leave method out")
     allocation = gate.allocation(policy, solve_tiers(policy, instance, settings, method), begun)
     if not allocation.certificate.ok:
@@ -124,6 +127,8 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
         return best(program, solve_bundles(program, settings, method))
     program.refuse_hopeless()
     tried: tuple[Try, ...] = ()
+    if method == "parametric" and parametric_applies(program):
+        return _search(program, settings)
     if settings.solver is None and method != "cone":
         for name, applies, solve in FAST:
             if method in ("auto", name) and applies(program):
@@ -174,19 +179,43 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     """Solve one objective by cone programs."""
     if isinstance(program.objective, Leximin):
         return best(program, solve_leximin(program, settings))
-    solve, search = settings.general or solve_number, parametric_applies(program)
+    search = parametric_applies(program)
     if search and not program.objective.concave:  # type: ignore[attr-defined]
-        return best(program, search_sums(program, settings, partial(_solve_tier, settings=settings, method="auto")))
+        return _search(program, settings)
+    solve = settings.general or solve_number
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
         return _hand_out_leftover(program, answer, settings)
     if search and not settings.late:
-        second = best(program, search_sums(program, settings, partial(_solve_tier, settings=settings, method="auto")))
+        second = _search(program, settings)
     elif settings.solver is None and not settings.late and newton_applies(program):
         second = best(program, solve_by_newton(program, settings))
     else:
         return answer
     return replace(min(second, answer, key=_missing), tried=answer.tried + second.tried)
+
+
+def _search(program: Program, settings: Settings) -> Answer:
+    """Solve `FairnessEfficiency` along the sum of shares, with a note if users could have more at no one's cost."""
+    settings = replace(settings, general=None, start=None)  # which are of this program, not of those that it solves
+    solve = partial(_solve_tier, settings=settings, method="auto")
+    answer = best(program, search_sums(program, settings, solve))
+    if not answer.ok or program.objective.concave:  # type: ignore[attr-defined]
+        return answer
+    (share,) = program.objective.share_blocks()
+    kept = _keep_shares(program.point(answer.tasks), share, SAME)
+    try:
+        more = solve(Program(program.given, Total(share), (*program.constraints, kept)))
+    except Infeasible:  # to a solver's tolerance, nothing more fits
+        return answer
+    held, could = program.pairs.sum(answer.tasks), program.pairs.sum(more.tasks)
+    gain = (could - held) / np.maximum(held, DOMINATED * program.size)
+    user = int(np.argmax(gain))
+    if not more.ok or gain[user] <= DOMINATED:
+        return answer
+    label = program.instance.users[user]
+    note = f"user {label!r} could run {could[user]:.6g} tasks, not {held[user]:.6g}, while no other user runs fewer"
+    return replace(answer, note=f"Pareto-dominated, as optima with little emphasis on efficiency can be: {note}")
 
 
 def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:

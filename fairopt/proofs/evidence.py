@@ -14,6 +14,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
+from fairopt.blocks.objectives import Objective, Total
 from fairopt.certificate import Try
 from fairopt.formulation.division import Division
 from fairopt.formulation.pool_users import Chunk, Pool
@@ -165,6 +167,11 @@ def plain(evidence: Evidence | None) -> dict[str, Any] | None:
             for h in evidence.holdings
         ]
         return {"kind": "levels", "holdings": holdings, "prices": _list(evidence.prices)}
+    if isinstance(evidence, Tangents):
+        sums = [end and end[1] for end in (evidence.largest, evidence.smallest)]
+        ends = [end and {"tasks": _list(end.tasks), "found": plain(end.evidence)} for end in sums]
+        cuts = [{"sum": fixed_sum(cut), "tasks": _list(at), "found": plain(found)} for cut, at, found in evidence.cuts]
+        return {"kind": "tangents", "ends": ends, "cuts": cuts}
     if isinstance(evidence, Solved):
         duals = [dual_values(condition).tolist() for condition in _conditions(evidence.model)]
         return {"kind": "duals", "duals": duals, "stands_in": evidence.stands_in is not None}
@@ -181,6 +188,8 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
         return _solved(program, held, solver)
     if kind == "levels":
         return _levels(program, held, solver)
+    if kind == "tangents":
+        return _tangents(program, held, solver)
     if kind == "row prices":
         instance = program.instance
         return RowPrices(LevelUnits(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
@@ -210,6 +219,31 @@ def _levels(program: Program, held: Mapping[str, Any], solver: str | None) -> He
         duals = () if at is None else [_numbers(d, shape) for d, shape in zip(h["duals"], shapes, strict=True)]
         holdings.append(Holding(_indices(h["users"], n), _numbers(h["prices"], (rows,)), duals, at))
     return HeldLevels(holdings, model, _numbers(held["prices"], (rows,)))
+
+
+def fixed_sum(program: Program) -> float | None:
+    """The sum of shares that a program of `Tangents` requires, if any."""
+    return next((block.level for block in program.constraints if isinstance(block, TotalIs)), None)
+
+
+def _tangents(program: Program, held: Mapping[str, Any], solver: str | None) -> Tangents:
+    """`Tangents`, with new programs for the extreme sums and for the sums at which the evenness was solved."""
+    objective, pairs = program.objective, (len(program.pairs),)
+    if not isinstance(objective, FairnessEfficiency):
+        raise ValueError("tangents for another objective")
+
+    def end(of: Objective, kept: Mapping[str, Any]) -> tuple[Program, Proposal]:
+        asked = Program(program.given, of, program.constraints)
+        return asked, Proposal("saved", _numbers(kept["tasks"], pairs), restored(asked, kept["found"], solver))
+
+    def cut(kept: Mapping[str, Any]) -> tuple[Program, Float, Solved]:
+        fixed = () if kept["sum"] is None else (TotalIs(float(kept["sum"]), objective.share),)
+        asked = Program(program.given, objective.evenness, (*program.constraints, *fixed))
+        return asked, _numbers(kept["tasks"], pairs), _solved(asked, kept["found"], solver)
+
+    largest, smallest = held["ends"]
+    least = None if smallest is None else end(PowerSpread(1.0, objective.share), smallest)
+    return Tangents(end(Total(objective.share), largest), least, tuple(map(cut, held["cuts"])))
 
 
 def _solved(program: Program, held: Mapping[str, Any], solver: str | None) -> Solved:

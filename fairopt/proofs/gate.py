@@ -122,10 +122,10 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     if isinstance(evidence, Solved):
         return _measured(program, method, tasks, cone_programs.judge_solved(program, evidence, tasks))
     if isinstance(evidence, Tangents):
-        gap = plane.gap_of(program, evidence, tasks, *(
-            None if part is None else judge(*part) for part in (evidence.largest, evidence.smallest)
-        ))  # fmt: skip
-        return _measured(program, method, tasks, Bounded(gap, conditions.block_violation(ConeModel(program), tasks), None))
+        least = None if evidence.smallest is None else judge(*evidence.smallest)
+        gap = plane.gap_of(program, evidence, tasks, judge(*evidence.largest), least)
+        of_blocks = conditions.block_violation(ConeModel(program), tasks)
+        return _measured(program, method, tasks, Bounded(gap, of_blocks, None))
     gap, gaps = levels.judge_levels(program, evidence, tasks)
     if evidence.model is None:
         of_blocks = conditions.bounds_violation(program, tasks)
@@ -348,11 +348,13 @@ def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: An
     return Allocation(instance, policy, tasks, certificate, value, prices, bundles)
 
 
-def as_saved(
-    allocation: Allocation, method: str, solver: str | None, seconds: float, tried: tuple[Try, ...]
-) -> Allocation:
-    """An allocation that was judged again, with the history that its file records."""
-    history = replace(allocation.certificate, method=method, solver=solver, seconds=seconds, tried=tried)
+def as_saved(allocation: Allocation, claim: Certificate) -> Allocation:
+    """An allocation that was judged again, with the history and the note that its file records."""
+    made = allocation.certificate
+    history = replace(
+        made, method=claim.method, solver=claim.solver, seconds=claim.seconds, tried=claim.tried,
+        note=made.note or claim.note,
+    )  # fmt: skip
     return replace(allocation, certificate=history)
 
 

@@ -238,6 +238,7 @@ class Lagrangian:
         return c * _of_one_term(factor * self.cost, c, term.factor, term.alpha, self.low, self.high)
 
     def __call__(self, factor: float) -> float:
+        """The bound with all multipliers times a factor, in the units of the majorant."""
         powers, ranked, constant = self._parts(factor)
         if self.reference is None:
             cost = factor * self.cost

@@ -21,13 +21,13 @@ import scipy.sparse as sp
 
 from fairopt.blocks.constraints import EnvyFree, EqualShares
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.majorant import Majorant, weigh
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import Total
+from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.cone_programs import slope
-from fairopt.proofs.evidence import Solved, Tangents
+from fairopt.proofs.evidence import Solved, Tangents, fixed_sum
 from fairopt.proofs.lagrangian import EPS, Lagrangian
 
 LEAST = 1e-12  # of the largest level: where the gradient is taken no level is below
@@ -74,39 +74,43 @@ def _log_mean(levels: Float, w: Float, q: float) -> float:
 
 @np.errstate(all="ignore")
 def line_of(program: Program, evidence: Solved, tasks: Float) -> Line | None:
-    """The line that the dual values of an optimum prove, at a fixed sum of shares or at any; None if they prove none."""
+    """The line that the dual values of an optimum prove, at a fixed sum of shares or at any; None if there is none."""
     cone, objective = evidence.model, program.objective
+    assert isinstance(objective, (AlphaFair, PowerSpread))
     point = program.point(tasks)
-    levels = point.share(objective.share) / (point.weights * point.level(objective.share))
-    total = next((block.level for block in program.constraints if isinstance(block, TotalIs)), None)
-    mean = levels.max() if total is None else total / (point.weights.sum() * point.level(objective.share))
+    total = fixed_sum(program)
     majorant = objective.majorant(point)
     assert majorant is not None
     (term,) = majorant.powers
-    term = replace(term, c=term.c / mean)  # near 1, as powers may be large
+    q, w = 1.0 - term.alpha, np.abs(term.factor)
+    levels = weigh(term.c, point)
+    unit = np.exp(_log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # high powers of other levels overflow
+    term = replace(term, c=term.c / unit)
     powers = Majorant(powers=(term,))
     multipliers = conditions.relaxed_multipliers(cone, tasks)
     lagrangian = Lagrangian(program, powers, multipliers, point)
     dual = sum(float(conditions.dual_values(c)[0]) for block, _, c in cone.rest if isinstance(block, TotalIs))
-    q, best = 1.0 - term.alpha, None
+    best = None
     for factor in (slope(powers, evidence.maximand[0], point, cone, tasks), lagrangian.fitted_factor(), 0.0):
         if factor is None:
             continue
-        # the gradient of M where the Lagrangian of its powers is largest: there no user gains by the multipliers' errors
-        at = levels / mean if multipliers.extra else lagrangian.levels(factor)
+        # the gradient of M where the Lagrangian of its powers is largest: there no error of a multiplier is a gain
+        at = levels / unit if multipliers.extra else lagrangian.levels(factor)
         at = np.maximum(at, LEAST * at.max())
-        scale = np.exp((1.0 - q) * _log_mean(at, np.abs(term.factor), q))
-        gradient = scale * term.slopes(at)
+        log_mean = _log_mean(at, w, q)
+        gradient = term.factor * np.exp((q - 1.0) * (np.log(at) - log_mean))
         linear = Majorant(powers=(replace(term, factor=gradient, alpha=0.0),), constant=float(gradient.sum()))
-        top = Lagrangian(program, linear, multipliers, point)(factor * scale)
+        factor *= np.exp((1.0 - q) * log_mean)
+        top = Lagrangian(program, linear, multipliers, point)(factor)
         if top == top and (best is None or top < best[0]):
-            best = top, factor * scale * dual, EPS * float(np.abs(gradient).sum())
+            best = top, factor * dual, EPS * float(np.abs(gradient).sum())
     if best is None:
         return None
     top, rise, slack = best  # the bound changes with the right-hand side of the condition, at its multiplier
     slack += EPS * (abs(top) + 2 * abs(rise))
     sign = -1.0 if isinstance(objective, PowerSpread) else 1.0
-    line = Line(sign * mean * (top - rise + slack), sign * rise)
+    mean = 1.0 if total is None else total / (point.weights.sum() * point.level(objective.share) * unit)
+    line = Line(sign * unit * (top - rise + slack), sign * rise / mean)
     return line if np.isfinite(line).all() else None
 
 
@@ -154,7 +158,7 @@ def belongs(program: Program, evidence: Tangents) -> bool:
     objective = program.objective
     if not isinstance(objective, FairnessEfficiency) or objective.beta == 1:
         return False
-    ends = [(evidence.largest[0], Total(objective.share))]
+    ends: list[tuple[Program, Objective]] = [(evidence.largest[0], Total(objective.share))]
     if evidence.smallest is not None:
         ends.append((evidence.smallest[0], PowerSpread(1.0, objective.share)))
     return all(

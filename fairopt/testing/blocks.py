@@ -81,7 +81,7 @@ def objectives(instance: Instance | None = None) -> st.SearchStrategy[Objective]
         st.builds(MaxMin, share),
         st.builds(OrderedWeighted, st.sampled_from([(1, 0.5), (3, 2, 1)]), share),
     )
-    plane = st.sampled_from([(0.5, 1), (0.5, 2), (1, 1), (2, -0.5), (2, -1)])  # (beta, lam) where it is concave
+    plane = st.sampled_from([(0.5, 1), (0.5, 2), (1, 1), (2, -0.5), (2, -1), (2, -0.25), (-1, 1)])  # (beta, lam)
     return st.one_of(
         st.builds(Leximin, share),
         natural,

@@ -426,10 +426,11 @@ def test_beta_1_maximises_the_sum_of_shares():
         (0.5, 0, "lam >= 1"), (-1, 1, "beta > 0"), (-1, 0, "beta > 0"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("verb", ["allocate", "problem"])
-def test_outside_its_concave_region_the_measure_is_refused_by_the_name_of_the_region(beta, lam, region, verb):
+def test_outside_its_concave_region_the_measure_cannot_be_written_as_a_problem(beta, lam, region):
     with pytest.raises(fo.NotConcave, match=region):
-        getattr(fo.GFJ(beta=beta, lam=lam), verb)(POOL)
+        fo.GFJ(beta=beta, lam=lam).problem(POOL)
+    with pytest.raises(fo.NotConcave, match=region):
+        fo.Policy(fo.FairnessEfficiency(beta, lam) + fo.Total()).allocate(POOL)
 
 
 @pytest.mark.parametrize(

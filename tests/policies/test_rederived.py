@@ -142,15 +142,21 @@ def test_row_4_only_products_matter_so_entitlements_say_the_same():
     assert_allclose(fo.KDF(2).allocate(TWO.with_weights([1 / 2, 2])).tasks, [25 / 37, 800 / 37], rtol=1e-12)
 
 
-@pytest.mark.parametrize(("beta", "lam", "row"), [(2, -0.25, 8), (-1, 1, 9)])
-def test_rows_8_and_9_are_not_concave_and_say_so(beta, lam, row):
-    with pytest.raises(fo.NotConcave, match="not concave"):
-        fo.GFJ(beta=beta, lam=lam).allocate(FIFTH)
+@pytest.mark.parametrize(
+    ("beta", "lam", "tasks", "measure"),
+    [
+        (2, -0.25, [(9 * 13**0.5 - 27) / 2, (15 - 3 * 13**0.5) / 2], -1.3618537),  # row 8
+        (-1, 1, [18 / 5, 9 / 5], 243 / 25),  # row 9
+    ],
+)  # fmt: skip
+def test_rows_8_and_9_are_not_concave_and_solved(beta, lam, tasks, measure):
+    a = fo.GFJ(beta=beta, lam=lam).allocate(FIFTH)
+    assert_allclose(a.tasks, tasks, rtol=1e-5)
+    assert a.objective == pytest.approx(measure, rel=1e-7)
 
 
-def test_row_10_outside_the_concave_region_says_so():
-    with pytest.raises(fo.NotConcave, match=r"lam <= -0\.5"):
-        fo.GFJ(beta=2, lam=-0.25).allocate(APART)
+def test_row_10_outside_the_concave_region_a_user_is_held_back():
+    assert_allclose(fo.GFJ(beta=2, lam=-0.25).allocate(APART).tasks, [1, 2], rtol=1e-5)
 
 
 @pytest.mark.parametrize("lam", [-0.5, -0.75, -1, -5])

@@ -2,8 +2,8 @@
 
 At a fixed sum of shares the measure grows with the evenness of the shares (a power mean of them), which is concave: a
 cone program, whose dual values bound the evenness at every other sum by a line. The measure along these lines bounds it
-from above (`fairopt.proofs.plane`). The search solves the program at the sum where the bound is highest, until the bound
-and the best point agree. Outside the concave region the measure may have several local optima (with two users and beta =
+from above (`fairopt.proofs.plane`). The search solves the program at the sum where the bound is highest, until bound
+and best point agree. Outside the concave region the measure may have several local optima (with two users and beta =
 1/2 or -1, for example), which such a bound cannot miss.
 """
 
@@ -28,6 +28,7 @@ from fairopt.proofs.gate import Answer
 
 FINE = 1e-9  # a gap that is asked for, as long as programs still reduce it: optima are flat
 MOST = 60  # programs of a search; 10 to 20 are usual
+STALLED = 12  # programs that hardly lower the gap, after which no other will
 POLISH = 8  # programs that only make the tasks more exact
 CLOSE = 1e-7  # of a mean: neighbours that leave it where it is
 NARROW = 1e-6  # of the largest sum: sums that differ by less need no search
@@ -111,10 +112,10 @@ class _Search:
         self.least, self.most = plane.extremes(program, point, largest, smallest)
 
     def consider(self, tasks: Float) -> None:
-        """Keep tasks by pair that are better, and feasible; first as many as fit, since the measure never falls then."""
+        """Keep tasks by pair that are better, and feasible; first as many as fit, as the measure never falls then."""
         program = self.program
-        used = np.concatenate([program.pairs.loads @ tasks / program.usable_rows, program.pairs.sum(tasks) / program.high])
-        most = float(np.nan_to_num(used).max())
+        rows, users = program.pairs.loads @ tasks / program.usable_rows, program.pairs.sum(tasks) / program.high
+        most = float(np.nan_to_num([*rows, *users]).max())
         for candidate in (tasks / most if most > 0 else tasks, tasks):
             candidate = conditions.repair(program, candidate)
             value = plane.log_measure(self.objective, program.point(candidate))
@@ -123,7 +124,7 @@ class _Search:
 
     def run(self) -> str:
         """Solve where the bound is highest, until it is reached or programs no longer lower it."""
-        before, status, polished = np.inf, "optimal", 0
+        before, status, polished, stalled = np.inf, "optimal", 0, 0
         if self.most - self.least <= NARROW * self.most:
             status = self.solve(None, np.inf)
         end = NEAR_END / max(1.0, *map(abs, self.objective.exponents))
@@ -137,7 +138,10 @@ class _Search:
                 mean, polished = between, polished + 1
             elif gap > GAP_TOLERANCE:
                 mean = self.apart(mean)
-            before = gap
+            stalled = stalled + 1 if gap > 0.9 * before else 0
+            if stalled == STALLED:
+                break
+            before = min(gap, before)
             if self.settings.late:
                 return "time limit reached"
             status = self.solve(float(np.clip(mean, self.least * (1 + end), self.most * (1 - end))), gap)

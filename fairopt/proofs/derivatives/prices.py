@@ -18,6 +18,7 @@ import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.base import is_ours
+from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.blocks.shares import asked_once
 from fairopt.errors import InvalidBlock
@@ -81,11 +82,15 @@ def prices(allocation: Allocation) -> Prices | None:
     """Derivatives of the objective (of its first level, or first tier) by each capacity.
 
     None where the tasks do not satisfy the optimality conditions of the policy, and for blocks of the user's own
-    without evidence that satisfies them. For a policy that does not decide tasks, the evidence itself, if any.
+    without evidence that satisfies them, and for `FairnessEfficiency` where it is not concave, as multipliers are no
+    derivatives there. For a policy that does not decide tasks, the evidence itself, if any.
     """
     if not _decides_tasks(allocation):
         evidence = allocation.evidence_prices
         return None if evidence is None else Prices(evidence, evidence)
+    objective = first_tier(allocation)
+    if isinstance(objective, FairnessEfficiency) and objective.beta != 1 and not objective.concave:
+        return None
     for tie in TIES:
         optimum = Optimum(allocation, tie)
         if optimum.program.empty:

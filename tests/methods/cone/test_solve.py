@@ -387,7 +387,7 @@ def test_what_is_not_concave_is_refused_by_name() -> None:
     with pytest.raises(fo.NotConcave, match="Squares"):
         fo.Policy(fo.Total() + Squares()).allocate(CLUSTER)
     with pytest.raises(fo.NotConcave, match="beta"):
-        fo.Policy(fo.FairnessEfficiency(2, -0.25)).allocate(CLUSTER)
+        fo.Policy(fo.FairnessEfficiency(2, -0.25) + fo.Total()).allocate(CLUSTER)
 
 
 def test_a_user_with_limit_zero_does_not_shift_whom_a_condition_is_about() -> None:

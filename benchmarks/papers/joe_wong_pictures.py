@@ -88,19 +88,19 @@ def along_alpha(found: dict[str, Any], crossing: float, path: Path) -> None:
     _save(fig, path)
 
 
-def contours(rams: Any, found: dict[str, Any], path: Path) -> None:
-    """Figs. 15 and 16: efficiency against fairness, in colours of the RAM capacity."""
-    fig, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True, layout="constrained")
-    norm = matplotlib.colors.Normalize(rams[0], rams[-1])
+def contours(rams: Any, found: dict[str, Any], shown: Sequence[float], path: Path) -> None:
+    """Figs. 15 and 16: efficiency against fairness, a line per RAM capacity."""
+    fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True, layout="constrained")
     for ax, (name, frontiers), figure in zip(axes, found.items(), (15, 16), strict=True):
-        for ram, f in zip(rams, frontiers, strict=True):
+        for k, ram in enumerate(shown):
+            f = frontiers[int(np.argmin(abs(rams - ram)))]
             order = np.argsort(f.tasks_by_user[:, 0] / f.tasks_by_user.sum(axis=1))
-            colour = matplotlib.colormaps["viridis"](norm(ram))
-            ax.plot(f["fairness"][order], f["efficiency"][order], ".-", ms=3, lw=0.8, color=colour)
+            ax.plot(f["fairness"][order], f["efficiency"][order], ".-", ms=4, lw=1,
+                    color=matplotlib.colormaps["viridis"](k / len(shown)), label=f"{ram:.4g} GB")  # fmt: skip
         ax.set(title=f"Fig. {figure}: {name}", xlabel="fairness (% of DRF's)")
         _tidy(ax)
     axes[0].set_ylabel("efficiency (%)")
-    fig.colorbar(matplotlib.cm.ScalarMappable(norm, "viridis"), ax=axes, label="RAM capacity (GB)")
+    _legend(fig, axes[0], columns=len(shown))
     _save(fig, path)
 
 
@@ -110,9 +110,9 @@ def _tidy(ax: Any) -> None:
     ax.set_axisbelow(True)
 
 
-def _legend(fig: Any, ax: Any) -> None:
+def _legend(fig: Any, ax: Any, columns: int = 4) -> None:
     handles, labels = ax.get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4), frameon=False)
+    fig.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), columns), frameon=False)
 
 
 def _save(fig: Any, path: Path) -> None:

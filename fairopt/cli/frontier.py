@@ -15,6 +15,7 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
 from fairopt.errors import InvalidBlock
 from fairopt.plots.common import matplotlib_or_missing
+from fairopt.plots.tradeoff import check
 from fairopt.policies.registry import named_family
 from fairopt.report import files
 from fairopt.report.frames import csv_text
@@ -81,9 +82,10 @@ def sweep(
     """Sweep over parameters of a family."""
     files.check(out, (".csv", ".json"))
     files.check(plot, files.PICTURES)
+    axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
     if plot is not None:
         matplotlib_or_missing()
-    axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
+        check(kind, len(axes), of)
     make = named_family(family)
     if constraint:
         made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), constraint))

@@ -160,8 +160,9 @@ class _Neighbours:
         return self._prices(last + (last - before) * ((point.at - v1) / (v1 - v0)))
 
     def learn(self, point: Point, allocation: Allocation) -> None:
-        if allocation.certificate.method == "prices" and allocation.evidence_prices is not None:
-            logs = np.log(np.maximum(allocation.evidence_prices, 1e-300))
+        prices = allocation.evidence_prices
+        if allocation.certificate.method == "prices" and prices is not None and np.isfinite(prices).all():
+            logs = np.log(np.maximum(prices, 1e-300))
             self.first = logs if self.first is None else self.first
             self.near = [*self.near[-1:], (point.at, logs)]
 

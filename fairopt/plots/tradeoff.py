@@ -75,10 +75,10 @@ def _tradeoff(frontier: Frontier, ax: Any, how: dict[str, Any]) -> None:
     for line in np.arange(len(x)).reshape(-1, len(list(frontier.grid.values())[-1])):
         held = line[np.isfinite(x[line])]
         ax.plot(x[held], y[held], color="#B4B4B4" if how["alone"] else mine, linewidth=0.8, zorder=2)
-    best = frontier.pareto()
-    ax.plot(x[best], y[best], "o", markersize=8, markerfacecolor="none", markeredgecolor="#8C8C8C", markeredgewidth=0.8,
-            label="not dominated" if how["alone"] else None, zorder=2.5)  # fmt: skip
     if how["alone"]:
+        best = frontier.pareto()
+        ring = {"markerfacecolor": "none", "markeredgecolor": "#8C8C8C", "markeredgewidth": 0.8, "zorder": 2.5}
+        ax.plot(x[best], y[best], "o", markersize=8, label="not dominated", **ring)
         at = _numbers(frontier, name)
         dots = ax.scatter(x, y, c=at, cmap=SHADES, s=16, zorder=3)
         bar = ax.figure.colorbar(dots, ax=ax, aspect=30)

@@ -64,8 +64,10 @@ class Frontier:
         The instance as given; users' labels are ``instance.users``.
     grid : dict of str to tuple
         The values of each parameter. Points are in the order of their product, the last parameter fastest.
+    columns : dict of str to ndarray of shape (n_points,)
+        The measures.
     tasks_by_user : ndarray of shape (n_points, n_users)
-        Tasks of each user.
+        Tasks of each user, NaN without an answer.
     method, error : tuple of str or None
         Method that answered, and the reason why there is no answer.
     asked : ndarray of bool of shape (n_points,)
@@ -80,7 +82,7 @@ class Frontier:
     >>> import fairopt as fo
     >>> f = fo.frontier(fo.FDS, fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [0, 1, 4]})
     >>> f["fairness"].round(1), f["efficiency"].round(1)
-    (array([ 50. ,  75. , 97.9]), array([100. , 100. ,  94.9]))
+    (array([81.8, 81.8, 94.1]), array([100. , 100. ,  91.4]))
     """
 
     family: str
@@ -128,9 +130,9 @@ class Frontier:
         Examples
         --------
         >>> import fairopt as fo
-        >>> f = fo.frontier(fo.FDS, fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [0, 1, 4]})
+        >>> f = fo.frontier(fo.GFJ, fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [8, 3, 1]})
         >>> f.pareto()
-        array([1, 2])
+        array([2, 1])
         """
         both = np.column_stack([self.columns["fairness"], self.columns["efficiency"]])
         places = np.flatnonzero(np.isfinite(both).all(axis=1))
@@ -185,11 +187,11 @@ class Frontier:
         --------
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], users=["batch", "web"])
-        >>> fo.frontier("fds", cluster, {"alpha": [0.5, 1]}).to_frame("user").round(3)
-               batch    web
+        >>> fo.frontier("fds", cluster, {"alpha": [1, 2]}).to_frame("user").round(4)
+                batch     web
         alpha
-        0.5    3.273  1.909
-        1.0    3.273  1.909
+        1      4.0909  1.6364
+        2      3.7279  1.7574
         """
         if by not in ("point", "user"):
             raise InvalidBlock(f"no table by {by!r}; {nearest(by, ('point', 'user'))}")

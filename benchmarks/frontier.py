@@ -2,7 +2,7 @@
 
 `fo.frontier` starts each point from the prices of its neighbours. Measured are the sweep of alpha for FDS on one pool,
 the same points solved cold by ``allocate``, and alpha = 2 by ``allocate(method="cone")``. Every answer of the sweep is
-compared with the cold one: sums of powers of shares agree to the certificates, and tasks as far as these determine them.
+compared with the cold one: power means of shares agree to the certificates.
 Run: python benchmarks/frontier.py
 """
 

@@ -36,6 +36,7 @@ def test_the_table_fits_80_columns_and_marks_what_is_not_dominated(run: Any) -> 
 
 
 def test_values_are_ranges_lists_single_numbers_and_words(run: Any) -> None:
+    Path("mine.py").write_text("import fairopt as fo\n\ndef gar(on):\n    return fo.HFFMRA() if on else fo.MLFDRS()\n")
     for words, expected in (
         (["--alpha", "0:10:5"], {"alpha": [0, 2.5, 5, 7.5, 10]}),
         (["--alpha", "0.5,1, 2"], {"alpha": [0.5, 1, 2]}),
@@ -45,7 +46,6 @@ def test_values_are_ranges_lists_single_numbers_and_words(run: Any) -> None:
         (["--family", "h-ffmra", "--grid", "units=raw,share"], {"units": ["raw", "share"]}),
         (["--family", "mine.py:gar", "--grid", "on=on,off"], {"on": [True, False]}),
     ):
-        Path("mine.py").write_text("import fairopt as fo\ndef gar(on):\n    return fo.HFFMRA() if on else fo.MLFDRS()\n")
         done = run(*(["--family", "fds"] if "--family" not in words else []), *words, "--json")
         assert done.exit_code in (0, 1), done.output
         assert json.loads(done.stdout)["grid"] == expected

@@ -125,7 +125,7 @@ class Frontier:
         Returns
         -------
         ndarray of int
-            Positions, by rising fairness. Differences below 1e-4 percentage points do not count.
+            Positions, by rising fairness. Both are rounded to 1e-4 percentage points first.
 
         Examples
         --------
@@ -136,11 +136,11 @@ class Frontier:
         """
         both = np.column_stack([self.columns["fairness"], self.columns["efficiency"]])
         places = np.flatnonzero(np.isfinite(both).all(axis=1))
-        both, beaten = both[places], np.zeros(len(places), dtype=bool)
+        both, beaten = np.round(both[places] / SAME), np.zeros(len(places), dtype=bool)
         for one, other in ((0, 1), (1, 0)):  # most of the other measure among points with at least as much of the one
             order = np.lexsort((-both[:, other], -both[:, one]))
             best = np.maximum.accumulate(both[order, other])
-            beaten[order] |= best > both[order, other] + SAME
+            beaten[order] |= best > both[order, other]
         kept = places[~beaten]
         return kept[np.argsort(self.columns["fairness"][kept], kind="stable")]
 

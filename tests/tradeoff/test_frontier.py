@@ -69,10 +69,16 @@ def test_gfj_reaches_drf_where_joe_wong_et_al_see_it_cross() -> None:
 
 def test_pareto_keeps_what_no_other_point_beats() -> None:
     found = fo.frontier(fo.GFJ, SECTION_V, {"alpha": np.linspace(0, 8, 33)})
-    x, y = found["fairness"], found["efficiency"]
-    dominated = [((x >= x[k]) & (y >= y[k]) & ((x > x[k] + 1e-4) | (y > y[k] + 1e-4))).any() for k in range(33)]
+    x, y = found["fairness"].round(4), found["efficiency"].round(4)
+    dominated = [((x >= x[k]) & (y >= y[k]) & ((x > x[k]) | (y > y[k]))).any() for k in range(33)]
     assert sorted(found.pareto()) == np.flatnonzero(~np.array(dominated)).tolist() and 0 < sum(dominated) < 33
     assert (np.diff(x[found.pareto()]) >= 0).all()
+
+
+def test_rounding_in_fairness_does_not_keep_a_less_efficient_point() -> None:
+    found = fo.frontier(fo.FDS, SECTION_V, {"alpha": [1, 2, 3]})
+    found["fairness"][:], found["efficiency"][:] = [100, 100 - 1e-9, 50], [80, 90, np.nan]
+    assert found.pareto().tolist() == [1]
 
 
 def test_weights_count_in_fairness() -> None:

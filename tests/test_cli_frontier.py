@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,12 @@ def test_pictures_are_drawn(run: Any) -> None:
         done = run("-f", "gfj", *words, "--kind", kind, "--plot", f"{kind}.png")
         assert done.exit_code == 0 and f"written: {kind}.png" in done.stdout, done.output
         assert Path(f"{kind}.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_missing_matplotlib_is_said_before_anything_is_solved(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    done = run("-f", "fds", "--alpha", "1", "--plot", "f.png")
+    assert done.exit_code == 2 and done.stdout == "" and "pip install 'fairopt[plots]'" in done.stderr
 
 
 def test_no_answer_at_all_is_exit_code_1_and_one_line_for_errors_alike(run: Any) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -382,4 +383,20 @@ def test_not_certified_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sweep.dispatch, "allocate", refuse)
     found = fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]})
-    assert found.error == ("NotCertified: no proof",)
+    assert found.error == ("NotCertified: no proof",) and found.references == {}
+
+
+def test_an_answer_without_a_standard_to_measure_it_by_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> fo.Policy:
+        raise NotCertified("no proof")
+
+    monkeypatch.setattr(sweep, "DRF", refuse)
+    found = fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]})
+    np.testing.assert_allclose(found.tasks_by_user, [[45 / 11, 18 / 11]])
+    assert np.isnan(found["fairness"][0]) and found["efficiency"][0] > 99 and found.error == (None,)
+
+
+def test_missing_pandas_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
+        fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}).to_frame()

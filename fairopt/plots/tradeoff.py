@@ -69,11 +69,11 @@ def check(kind: str, parameters: int, of: str) -> None:
 
 
 def _tradeoff(frontier: Frontier, ax: Any, how: dict[str, Any]) -> None:
-    """Points coloured by the first parameter, lines along the last, DRF, and a ring around points of the frontier."""
+    """Points coloured by the first parameter, a line along it if there is no other, DRF, and rings around the best."""
     x, y, (name, values) = frontier["fairness"], frontier["efficiency"], next(iter(frontier.grid.items()))
     mine = colour(sum(line.get_gid() == "frontier" for line in ax.lines))
-    for line in np.arange(len(x)).reshape(-1, len(list(frontier.grid.values())[-1])):
-        held = line[np.isfinite(x[line])]
+    if len(frontier.grid) == 1:
+        held = np.isfinite(x)
         ax.plot(x[held], y[held], color="#B4B4B4" if how["alone"] else mine, linewidth=0.8, zorder=2)
     if how["alone"]:
         best = frontier.pareto()

@@ -15,6 +15,7 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
 from fairopt.errors import InvalidBlock
 from fairopt.plots.common import matplotlib_or_missing
+from fairopt.plots.tradeoff import check
 from fairopt.policies.registry import named_family
 from fairopt.report import files
 from fairopt.report.frames import csv_text
@@ -33,7 +34,7 @@ marked * are not dominated: no other is better in both.
   fds, gfj     --alpha, or --beta and --lam
   pnorm        --p and --alpha, or fixed as pnorm:p=2
   kdf          --k
-  file.py:NAME a function from parameters to a policy; any by --grid name=VALUES
+  file.py:NAME a function that makes a policy; --grid name=VALUES
 
 [bold]Values[/]: 0:10:41 (from 0 to 10, 41 values), 0.5,1,2 or one number; for --grid also on,off and words.
 
@@ -42,12 +43,13 @@ answer.
 
 \b
 [bold]Examples[/]
-  fairopt frontier cluster/ --family fds --alpha 0:10:41 --plot tradeoff.png
-  fairopt frontier cluster/ --family gfj --alpha 0:6:25 --kind tasks --plot tasks.pdf
-  fairopt frontier cluster/ --family fds --beta -5:5:41 --lam -2:2:41 --kind map --plot map.png
-  fairopt frontier cluster/ --family fds --alpha 0.5,1,2 -c "SharingIncentive()" --out table.csv
-  fairopt frontier cluster/ --family gfj --alpha 0:10:1001 --resume sweep.json --processes 4
-  fairopt frontier cluster/ --family mine.py:GAR --grid gar=on,off"""
+  fairopt frontier cluster/ --family fds --alpha 0:10:41 --plot fds.png
+  fairopt frontier cluster/ -f gfj --alpha 0:6:25 --kind tasks --plot t.pdf
+  fairopt frontier cluster/ -f fds --beta -5:5:41 --lam -2:2:41 --out f.csv
+  fairopt frontier cluster/ -f fds --beta -5:5:41 --lam -2:2:41 \\
+      --kind map --of method --plot map.png --resume kept.json --processes 4
+  fairopt frontier cluster/ -f fds --alpha 0.5,1,2 -c "SharingIncentive()"
+  fairopt frontier cluster/ -f mine.py:GAR --grid gar=on,off"""
 
 
 def _values(name: str, usual: str) -> Any:
@@ -81,9 +83,10 @@ def sweep(
     """Sweep over parameters of a family."""
     files.check(out, (".csv", ".json"))
     files.check(plot, files.PICTURES)
+    axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
     if plot is not None:
         matplotlib_or_missing()
-    axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
+        check(kind, len(axes), of)
     make = named_family(family)
     if constraint:
         made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), constraint))

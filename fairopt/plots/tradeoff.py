@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.plots.common import COLOURS, amount, colour, cut, lettering, measured, new_figure, plain
+from fairopt.plots.common import COLOURS, colour, cut, lettering, measured, new_figure, plain
 from fairopt.plots.panels import LEGEND
 from fairopt.tradeoff.frontier import Frontier
 
-__all__ = ["draw_frontier"]
+__all__ = ["check", "draw_frontier"]
 
 SIZE = (6.4, 3.6)  # inches
 SHADES = "viridis"  # from dark to light, for any colour vision
@@ -39,14 +39,7 @@ def draw_frontier(
     >>> draw_frontier(f).get_xlabel()
     'fairness (smallest dominant share, % of DRF)'
     """
-    kinds: dict[str, Callable[..., None]] = {"tradeoff": _tradeoff, "tasks": _tasks, "map": _map}
-    if kind not in kinds:
-        raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, kinds)}")
-    if (kind == "map") != (len(frontier.grid) == 2) and kind != "tradeoff":
-        raise InvalidBlock(f"kind={kind!r} is of {'two parameters' if kind == 'map' else 'one parameter'}, and the "
-                           f"frontier has {len(frontier.grid)}")  # fmt: skip
-    if of not in WORDS:
-        raise InvalidBlock(f"of is {of!r}; {nearest(of, WORDS)}")
+    check(kind, len(frontier.grid), of)
     for name in users or ():
         if name not in frontier.instance.users:
             raise InvalidBlock(f"no user {name!r}; {nearest(name, frontier.instance.users)}")
@@ -57,23 +50,35 @@ def draw_frontier(
         ax = new_figure(*SIZE).add_subplot()
     measured(ax)
     with lettering([*(users or frontier.instance.users[:50]), frontier.family, *frontier.grid], [ax]):
-        kinds[kind](frontier, ax, {"of": of, "users": users, "alone": alone})
+        KINDS[kind](frontier, ax, {"of": of, "users": users, "alone": alone})
         if alone:
             ax.set_title(cut(f"{frontier.family} on {frontier.instance.n_users:,} users", 60), fontsize=9, loc="left")
     return ax
 
 
+def check(kind: str, parameters: int, of: str) -> None:
+    """Refuse a picture that a frontier of so many parameters does not have."""
+    if kind not in KINDS:
+        raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, KINDS)}")
+    needed = {"tasks": 1, "map": 2}.get(kind, parameters)
+    if needed != parameters:
+        words = "one parameter" if needed == 1 else "two parameters"
+        raise InvalidBlock(f"kind={kind!r} is of {words}, and the frontier has {parameters}; give 'tradeoff', say")
+    if of not in WORDS:
+        raise InvalidBlock(f"of is {of!r}; {nearest(of, WORDS)}")
+
+
 def _tradeoff(frontier: Frontier, ax: Any, how: dict[str, Any]) -> None:
-    """Points coloured by the first parameter, lines along the last, DRF, and a ring around points of the frontier."""
+    """Points coloured by the first parameter, a line along it if there is no other, DRF, and rings around the best."""
     x, y, (name, values) = frontier["fairness"], frontier["efficiency"], next(iter(frontier.grid.items()))
     mine = colour(sum(line.get_gid() == "frontier" for line in ax.lines))
-    for line in np.arange(len(x)).reshape(-1, len(list(frontier.grid.values())[-1])):
-        held = line[np.isfinite(x[line])]
+    if len(frontier.grid) == 1:
+        held = np.isfinite(x)
         ax.plot(x[held], y[held], color="#B4B4B4" if how["alone"] else mine, linewidth=0.8, zorder=2)
-    best = frontier.pareto()
-    ax.plot(x[best], y[best], "o", markersize=8, markerfacecolor="none", markeredgecolor="#8C8C8C", markeredgewidth=0.8,
-            label="not dominated" if how["alone"] else None, zorder=2.5)  # fmt: skip
     if how["alone"]:
+        best = frontier.pareto()
+        ring = {"markerfacecolor": "none", "markeredgecolor": "#8C8C8C", "markeredgewidth": 0.8, "zorder": 2.5}
+        ax.plot(x[best], y[best], "o", markersize=8, label="not dominated", **ring)
         at = _numbers(frontier, name)
         dots = ax.scatter(x, y, c=at, cmap=SHADES, s=16, zorder=3)
         bar = ax.figure.colorbar(dots, ax=ax, aspect=30)
@@ -159,7 +164,7 @@ def _map(frontier: Frontier, ax: Any, how: dict[str, Any]) -> None:
         ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, **LEGEND)
     for axis, values in ((ax.xaxis, x), (ax.yaxis, y)):
         shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), 9)).round().astype(int))
-        words = [cut(str(v), 12) if isinstance(v, (bool, str)) else amount(v) for v in values]
+        words = [cut(str(v), 12) if isinstance(v, (bool, str)) else f"{v:.3g}" for v in values]
         axis.set_ticks(shown, [words[k] for k in shown])
     ax.set_xlabel(cut(below, 40), fontsize=8)
     ax.set_ylabel(cut(beside, 40), fontsize=8)
@@ -178,3 +183,6 @@ def _ticks(axis: Any, values: Sequence[Any]) -> None:
     """Names at the places of values that are not finite numbers."""
     if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and np.isfinite(v) for v in values):
         axis.set_ticks(range(len(values)), [cut(str(v), 14) for v in values])
+
+
+KINDS: dict[str, Callable[..., None]] = {"tradeoff": _tradeoff, "tasks": _tasks, "map": _map}

@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from fairopt.accessor import later
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, MissingExtra, nearest
 from fairopt.instance import Instance
-from fairopt.io.json_text import checked, read_json_text
+from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import replacing
 from fairopt.policies.registry import named_family
 from fairopt.policy import label
@@ -64,8 +63,10 @@ class Frontier:
         The instance as given; users' labels are ``instance.users``.
     grid : dict of str to tuple
         The values of each parameter. Points are in the order of their product, the last parameter fastest.
+    columns : dict of str to ndarray of shape (n_points,)
+        The measures.
     tasks_by_user : ndarray of shape (n_points, n_users)
-        Tasks of each user.
+        Tasks of each user, NaN without an answer.
     method, error : tuple of str or None
         Method that answered, and the reason why there is no answer.
     asked : ndarray of bool of shape (n_points,)
@@ -80,7 +81,7 @@ class Frontier:
     >>> import fairopt as fo
     >>> f = fo.frontier(fo.FDS, fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [0, 1, 4]})
     >>> f["fairness"].round(1), f["efficiency"].round(1)
-    (array([ 50. ,  75. , 97.9]), array([100. , 100. ,  94.9]))
+    (array([81.8, 81.8, 94.1]), array([100. , 100. ,  91.4]))
     """
 
     family: str
@@ -93,7 +94,8 @@ class Frontier:
     asked: NDArray[np.bool_]
     notes: tuple[str, ...]
     references: dict[str, tuple[float, float, Float]]
-    _marks: dict[str, Any]
+    _note: tuple[str, ...]
+    _policies: str
 
     def __len__(self) -> int:
         return len(self.asked)
@@ -123,22 +125,22 @@ class Frontier:
         Returns
         -------
         ndarray of int
-            Positions, by rising fairness. Differences below 1e-4 percentage points do not count.
+            Positions, by rising fairness. Both are rounded to 1e-4 percentage points first.
 
         Examples
         --------
         >>> import fairopt as fo
-        >>> f = fo.frontier(fo.FDS, fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [0, 1, 4]})
+        >>> f = fo.frontier(fo.GFJ, fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [8, 3, 1]})
         >>> f.pareto()
-        array([1, 2])
+        array([2, 1])
         """
         both = np.column_stack([self.columns["fairness"], self.columns["efficiency"]])
         places = np.flatnonzero(np.isfinite(both).all(axis=1))
-        both, beaten = both[places], np.zeros(len(places), dtype=bool)
+        both, beaten = np.round(both[places] / SAME), np.zeros(len(places), dtype=bool)
         for one, other in ((0, 1), (1, 0)):  # most of the other measure among points with at least as much of the one
             order = np.lexsort((-both[:, other], -both[:, one]))
             best = np.maximum.accumulate(both[order, other])
-            beaten[order] |= best > both[order, other] + SAME
+            beaten[order] |= best > both[order, other]
         kept = places[~beaten]
         return kept[np.argsort(self.columns["fairness"][kept], kind="stable")]
 
@@ -185,11 +187,11 @@ class Frontier:
         --------
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], users=["batch", "web"])
-        >>> fo.frontier("fds", cluster, {"alpha": [0.5, 1]}).to_frame("user").round(3)
-               batch    web
+        >>> fo.frontier("fds", cluster, {"alpha": [1, 2]}).to_frame("user").round(4)
+                batch     web
         alpha
-        0.5    3.273  1.909
-        1.0    3.273  1.909
+        1      4.0909  1.6364
+        2      3.7279  1.7574
         """
         if by not in ("point", "user"):
             raise InvalidBlock(f"no table by {by!r}; {nearest(by, ('point', 'user'))}")
@@ -241,10 +243,10 @@ class Frontier:
             int(k): Row(
                 tuple(float(c[k]) for c in self.columns.values()),
                 self.tasks_by_user[k, : 0 if self.error[k] else None], self.method[k] or "", self.error[k],
-                self._marks["notes"].get(k, ""),
+                self._note[k],
             ) for k in np.flatnonzero(self.asked)
         }  # fmt: skip
-        return _write(Path(path), self._marks["file"], rows)
+        return _write(Path(path), _marks(self.instance, self.grid, self._policies), rows)
 
     def __repr__(self) -> str:
         axes = " x ".join(f"{len(values)} {name}" for name, values in self.grid.items())
@@ -311,16 +313,14 @@ def frontier(
     make, name = _family(family)
     axes = _checked_grid(grid, make, name)
     made = [_made(make, name, dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
-    marks = {"instance": _digest(instance.to_dict()), "grid": {k: list(v) for k, v in axes.items()},
-             "family": _digest([m.error if isinstance(m, Row) else _text(m) for m in made])}  # fmt: skip
+    policies = _digest([m.error if isinstance(m, Row) else _text(m) for m in made])
     path = None if resume is None else Path(resume)
-    rows = {} if path is None else _read(path, marks, len(made), instance.n_users)
+    marks = {} if path is None else _marks(instance, axes, policies)
+    rows = {} if path is None else _read(path, marks)
     rows |= {k: m for k, m in enumerate(made) if isinstance(m, Row)}
     *_, last = axes.values()
     at = [float(v) if isinstance(v, (int, float)) else None for v in last]
-    points = [
-        Point(k, k // len(last), at[k % len(last)], m) for k, m in enumerate(made) if k not in rows
-    ]  # fmt: skip
+    points = [Point(k, k // len(last), at[k % len(last)], m) for k, m in enumerate(made) if k not in rows]
     if processes > 1:
         _check_picklable([p.mechanism for p in points], name)
     standard = Standard(instance)
@@ -343,27 +343,24 @@ def frontier(
         finally:
             if path is not None:
                 _write(path, marks, rows)
-    return _frontier(name, instance, axes, rows, standard, marks)
+    return _frontier(name, axes, [rows.get(k) for k in range(len(made))], standard, policies)
 
 
 def _frontier(
-    name: str, instance: Instance, axes: dict[str, tuple[Any, ...]], rows: dict[int, Row], standard: Standard,
-    marks: dict[str, Any],
-) -> Frontier:  # fmt: skip
+    name: str, axes: dict[str, tuple[Any, ...]], rows: list[Row | None], standard: Standard, policies: str
+) -> Frontier:
     """The rows as columns."""
-    count = int(np.prod([len(v) for v in axes.values()]))
-    numbers, tasks = np.full((count, len(MEASURES)), np.nan), np.full((count, instance.n_users), np.nan)
-    for k, row in rows.items():
-        numbers[k] = row.numbers
-        if row.error is None:
+    tasks = np.full((len(rows), standard.instance.n_users), np.nan)
+    for k, row in enumerate(rows):
+        if row is not None and row.error is None:
             tasks[k] = row.tasks
-    ordered = [rows.get(k) for k in range(count)]
+    numbers = np.array([(np.nan,) * len(MEASURES) if r is None else r.numbers for r in rows])
+    note = tuple("" if r is None else r.note for r in rows)
     return Frontier(
-        name, instance, axes, dict(zip(MEASURES, numbers.T, strict=True)), tasks,
-        tuple(None if r is None or r.error else r.method for r in ordered),
-        tuple(None if r is None else r.error for r in ordered),
-        np.array([r is not None for r in ordered]), tuple(dict.fromkeys(r.note for r in ordered if r and r.note)),
-        standard.references(), {"file": marks, "notes": {k: r.note for k, r in rows.items()}},
+        name, standard.instance, axes, dict(zip(MEASURES, numbers.T, strict=True)), tasks,
+        tuple(None if r is None or r.error else r.method for r in rows), tuple(r and r.error for r in rows),
+        np.array([r is not None for r in rows]), tuple(dict.fromkeys(filter(None, note))), standard.references(),
+        note, policies,
     )  # fmt: skip
 
 
@@ -401,9 +398,10 @@ def _checked_grid(grid: Any, make: Callable[..., Any], name: str) -> dict[str, t
             raise InvalidBlock(f"{name} takes no parameter {key!r}; {words}")
         if key in (*MEASURES, "method", "error"):
             raise InvalidBlock(f"{key!r} is the name of a column, so a parameter cannot have it; give it another name")
-        if isinstance(values, str) or not hasattr(values, "__iter__") or not (out := {**out, key: tuple(values)})[key]:
+        listed = () if isinstance(values, str) or not hasattr(values, "__iter__") else tuple(values)
+        if not listed:
             raise InvalidBlock(f"grid[{key!r}] is {values!r}; give some values, {example}")
-        out[key] = tuple(v.item() if isinstance(v, np.generic) else v for v in out[key])
+        out[key] = tuple(v.item() if isinstance(v, np.generic) else v for v in listed)
         for value in out[key]:
             if not isinstance(value, (bool, int, float, str)) or value != value:
                 raise InvalidBlock(f"grid[{key!r}] has {value!r}; give numbers, True and False, or texts")
@@ -436,37 +434,21 @@ def _check_picklable(mechanisms: list[Any], name: str) -> None:
 # -- the file ---------------------------------------------------------------------------------------------------------
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    point: int
-    numbers: list[float]
-    tasks: list[float]
-    method: str
-    error: str | None
-    note: str
-
-
-class _File(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    format: str
-    instance: str
-    family: str
-    grid: dict[str, list[Any]]
-    rows: list[_Row]
+def _marks(instance: Instance, grid: Mapping[str, Sequence[Any]], policies: str) -> dict[str, Any]:
+    """What a file is of."""
+    listed = {name: list(values) for name, values in grid.items()}
+    return {"format": FORMAT, "instance": _digest(instance.to_dict()), "grid": listed, "family": policies}
 
 
 def _write(path: Path, marks: dict[str, Any], rows: dict[int, Row]) -> Path:
-    data = {"format": FORMAT, **marks, "rows": [
-        {"point": k, **r._asdict(), "tasks": r.tasks.tolist()} for k, r in sorted(rows.items())
-    ]}  # fmt: skip
+    listed = [{"point": k, **r._asdict(), "tasks": r.tasks.tolist()} for k, r in sorted(rows.items())]
+    data = {**marks, "rows": listed, "digest": _digest(listed)}
     with replacing([path]) as (part,):
         part.write_text(json.dumps(data) + "\n", encoding="utf-8")
     return path
 
 
-def _read(path: Path, marks: dict[str, Any], count: int, n_users: int) -> dict[int, Row]:
+def _read(path: Path, marks: dict[str, Any]) -> dict[int, Row]:
     """The rows in a file of the same sweep; none if there is no file yet, which is then made."""
     if not path.exists():
         _write(path, marks, {})  # before anything is solved, in case it cannot be written
@@ -475,17 +457,15 @@ def _read(path: Path, marks: dict[str, Any], count: int, n_users: int) -> dict[i
     data = read_json_text(path, expected)
     if data.get("format") != FORMAT:
         raise InvalidInstance(f"{path}: not a frontier (no format {FORMAT!r}); {expected}")
-    file = checked(_File, data, str(path))
     for key, wrong in (("instance", InvalidInstance), ("grid", InvalidBlock), ("family", InvalidBlock)):
-        if getattr(file, key) != marks[key]:
+        if data.get(key) != marks[key]:
             raise wrong(f"{path} is of another {key}; give what it was made with, or the name of a new file")
-    rows = {}
-    for r in file.rows:
-        whole = len(r.numbers) == len(MEASURES) and len(r.tasks) == (0 if r.error else n_users)
-        if not (0 <= r.point < count and whole):
-            raise InvalidInstance(f"{path}: the row of point {r.point} is not whole; remove the file, and start again")
-        rows[r.point] = Row(tuple(r.numbers), np.array(r.tasks), r.method, r.error, r.note)
-    return rows
+    if data.get("digest") != _digest(data.get("rows")):
+        raise InvalidInstance(f"{path}: its rows were changed after they were written; give the name of a new file")
+    return {
+        row.pop("point"): Row(**{**row, "numbers": tuple(row["numbers"]), "tasks": np.array(row["tasks"])})
+        for row in data["rows"]
+    }
 
 
 def _digest(data: Any) -> str:

@@ -49,7 +49,7 @@ def largest_price(alpha: float, n: int) -> float:
     Examples
     --------
     >>> largest_price(1, 4), round(largest_price(2, 4), 6), largest_price(float("inf"), 3)
-    (0.25, 0.299166, 0.25)
+    (0.25, 0.29917, 0.25)
     """
     if not alpha >= 0:
         raise InvalidBlock(f"alpha is {alpha!r}; give a number >= 0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ Float = NDArray[np.floating[Any]]
 MEASURES = (
     "fairness", "efficiency", "tasks", "leftover", "jain", "f_beta", "price_of_fairness", "price_bound", "gap",
 )  # fmt: skip
+NO_BOUND = "no bound on the price of fairness"
 MOST_POINTS = 16  # that a process solves between two reports; the first of them has no neighbour
 FAR = 4.0  # steps of the grid beyond which prices are not continued
 
@@ -99,7 +100,10 @@ class Standard:
     @cached_property
     def _best(self) -> tuple[float, float]:
         """The largest smallest dominant share, and the largest number of tasks."""
-        return self.fairest.metrics()["smallest_dominant_share"], float(self.most.tasks.sum())
+        return (
+            _or_nan(lambda: self.fairest.metrics()["smallest_dominant_share"]),
+            _or_nan(lambda: float(self.most.tasks.sum())),
+        )
 
     def place(self, metrics: dict[str, Any]) -> tuple[float, float]:
         """Percent fairness and percent efficiency."""
@@ -115,7 +119,8 @@ class Standard:
 
     def _largest_sum(self, share: Share) -> float:
         if share not in self._largest:
-            self._largest[share] = float(Policy(Total(share)).allocate(self.instance).shares.sum())
+            most = Policy(Total(share))
+            self._largest[share] = _or_nan(lambda: float(most.allocate(self.instance).shares.sum()))
         return self._largest[share]
 
     def _bound(self, mechanism: Any) -> float | str:
@@ -123,17 +128,15 @@ class Standard:
         found, instance = alpha_on_one_share(mechanism), self.instance
         part = np.flatnonzero(instance.task_limits > 0)
         if found is None:
-            return (
-                "no bound on the price of fairness: it is known for alpha-fair and leximin policies of one share alone"
-            )
+            return f"{NO_BOUND}: it is known for alpha-fair and leximin policies of one share alone"
         if (instance.weights != instance.weights[:1]).any():
-            return "no bound on the price of fairness: it is known for equal weights"
+            return f"{NO_BOUND}: it is known for equal weights"
         alpha, share = found
         if share not in self._equal:
             self._equal[share] = equal_alone(instance.taking_part(part), share) if len(part) else True
         if self._equal[share]:
             return largest_price(alpha, len(part))
-        return f"no bound on the price of fairness: users alone have different largest {share!r}, and it assumes equal"
+        return f"{NO_BOUND}: users alone have different largest {share!r}, and it assumes equal"
 
 
 class _Neighbours:
@@ -160,8 +163,9 @@ class _Neighbours:
         return self._prices(last + (last - before) * ((point.at - v1) / (v1 - v0)))
 
     def learn(self, point: Point, allocation: Allocation) -> None:
-        if allocation.certificate.method == "prices" and allocation.evidence_prices is not None:
-            logs = np.log(np.maximum(allocation.evidence_prices, 1e-300))
+        prices = allocation.evidence_prices
+        if allocation.certificate.method == "prices" and prices is not None and np.isfinite(prices).all():
+            logs = np.log(np.maximum(prices, 1e-300))
             self.first = logs if self.first is None else self.first
             self.near = [*self.near[-1:], (point.at, logs)]
 
@@ -217,4 +221,12 @@ def _in_process(points: Sequence[Point]) -> list[tuple[int, Row]]:
 
 def _ratio(value: float, most: float) -> float:
     """A part of the most; of nothing, all where there is nothing and NaN otherwise."""
-    return value / most if most > 0 else 1.0 if value == 0 else np.nan
+    return value / most if most > 0 else 1.0 if value == most else np.nan
+
+
+def _or_nan(find: Callable[[], float]) -> float:
+    """A number to measure against, or NaN without one: the answers of points are kept."""
+    try:
+        return find()
+    except FairoptError:
+        return np.nan

@@ -142,8 +142,7 @@ def draw(maps: dict[str, list[Cell]], path: Path) -> None:
         kinds = list(COLOURS)
         table = np.array([kinds.index(c.method) for c in cells]).reshape(len(betas), len(lams)).T
         colours = matplotlib.colors.ListedColormap(list(COLOURS.values()))
-        ax.pcolormesh(betas, lams, table, cmap=colours, vmin=-0.5, vmax=len(kinds) - 0.5, edgecolors="white",
-                      lw=0.1)  # fmt: skip
+        ax.pcolormesh(betas, lams, table, cmap=colours, vmin=-0.5, vmax=len(kinds) - 0.5)
         ax.plot(beta, (1 - beta) / beta, color="black", lw=1)
         ax.set(title=title, xlim=ax.get_xlim(), ylim=(1.5 * lams[0] - 0.5 * lams[1], 1.5 * lams[-1] - 0.5 * lams[-2]))
         for marked, mark in (([c for c in cells if c.dominated], "w."), ([c for c in cells if c.fault], "kx")):

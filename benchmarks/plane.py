@@ -11,6 +11,7 @@ Table and map (`plane.png`) go to benchmarks/out; `--failures` appends a line fo
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import Counter
@@ -120,7 +121,7 @@ def differences(name: str, cells: list[Cell]) -> dict[str, Any]:
     apart = [c.tasks for c in solved if c.tasks >= 0]
     return {
         "family, instance": name, "gap": max(c.gap for c in solved), "f below": max(c.better for c in solved),
-        "f above": max(-c.better for c in solved), "unique": len(apart), "tasks apart": max(apart),
+        "f above": max(-c.better for c in solved), "unique": len(apart), "tasks apart": max(apart, default=math.nan),
         "programs, mean": sum(c.programs for c in searched) / max(len(searched), 1),
         "most": max((c.programs for c in searched), default=0),
         "s per search": sum(c.seconds for c in searched) / max(len(searched), 1),
@@ -143,8 +144,10 @@ def draw(maps: dict[str, list[Cell]], path: Path) -> None:
         table = np.array([kinds.index(c.method) for c in cells]).reshape(len(betas), len(lams)).T
         colours = matplotlib.colors.ListedColormap(list(COLOURS.values()))
         ax.pcolormesh(betas, lams, table, cmap=colours, vmin=-0.5, vmax=len(kinds) - 0.5)
+        limits = ax.axis()
         ax.plot(beta, (1 - beta) / beta, color="black", lw=1)
-        ax.set(title=title, xlim=ax.get_xlim(), ylim=(1.5 * lams[0] - 0.5 * lams[1], 1.5 * lams[-1] - 0.5 * lams[-2]))
+        ax.axis(limits)
+        ax.set_title(title)
         for marked, mark in (([c for c in cells if c.dominated], "w."), ([c for c in cells if c.fault], "kx")):
             ax.plot([c.beta for c in marked], [c.lam for c in marked], mark, ms=4)
     for ax in axes[-1]:

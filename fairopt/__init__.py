@@ -87,6 +87,7 @@ from fairopt.properties.misreports.best import Misreport, best_misreport
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.report import Comparison, compare
+from fairopt.tradeoff.frontier import Frontier, frontier
 
 __version__ = "0.1.0"
 
@@ -94,14 +95,14 @@ __all__ = [
     "DRF", "DRFH", "FDS", "FFMRA", "GFJ", "HFFMRA", "KDF", "MLFDRS", "PSDSF", "TSF", "Allocation", "Allocations",
     "AlphaFair", "AtMostRequested", "AuditReport", "BottleneckFairness", "BundleBase", "Certificate", "Comparison",
     "Constraint", "DominantShare", "EnvyFree", "EqualShares", "FairShareBase", "FairnessEfficiency", "FairoptError",
-    "Finding", "GlobalAggregateResource", "Infeasible", "Instance", "InvalidBlock", "InvalidInstance", "KDominantShare",
-    "Leximin", "MaxMin", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra", "Model",
-    "NaivePerServer", "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective", "OrderedWeighted",
-    "OutOfDomain", "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Reserve", "ResourceShare",
-    "ShardedAllocation", "Share", "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Tasks", "Total", "Try",
-    "Unbounded", "Verdict", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit", "best_misreport",
-    "bottleneck_fairness", "check", "compare", "datasets", "known_policies", "metrics", "named_policy",
-    "population_monotone", "progress", "read", "replay", "resource_monotone",
+    "Finding", "Frontier", "GlobalAggregateResource", "Infeasible", "Instance", "InvalidBlock", "InvalidInstance",
+    "KDominantShare", "Leximin", "MaxMin", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra",
+    "Model", "NaivePerServer", "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective",
+    "OrderedWeighted", "OutOfDomain", "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Reserve",
+    "ResourceShare", "ShardedAllocation", "Share", "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Tasks",
+    "Total", "Try", "Unbounded", "Verdict", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit",
+    "best_misreport", "bottleneck_fairness", "check", "compare", "datasets", "frontier", "known_policies", "metrics",
+    "named_policy", "population_monotone", "progress", "read", "replay", "resource_monotone",
 ]  # fmt: skip
 
 

@@ -27,6 +27,8 @@ FUNCTIONS = {
     "Allocation.save": "fairopt.reading:save",
     "Allocation.load": "fairopt.reading:load",
     "Verdict.plot": "fairopt.plots:envy_matrix",
+    "Frontier.plot": "fairopt.plots.tradeoff:draw_frontier",
+    "Frontier._repr_html_": "fairopt.report.frontiers:frontier_page",
 }
 
 

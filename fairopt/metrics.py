@@ -1,4 +1,4 @@
-"""Measures of allocations: evenness over servers and within groups, and utilisation.
+"""Measures of allocations: evenness of values, over servers and within groups, and utilisation.
 
 The groups are those of Hamzeh et al. (2021): on each server a user belongs to the dominant group of the resource of
 which its task takes the largest share of that server's capacity, and to the non-dominant groups of the other resources
@@ -22,7 +22,8 @@ from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 
 __all__ = [
-    "BetaFairness", "ByGroup", "Utilisation", "beta_fairness", "group_jain", "group_shares", "jain", "utilisation",
+    "BetaFairness", "ByGroup", "Utilisation", "beta_fairness", "f_beta", "group_jain", "group_shares", "jain",
+    "utilisation",
 ]  # fmt: skip
 
 Float = NDArray[np.floating[Any]]
@@ -259,6 +260,54 @@ def jain(values: ArrayLike) -> float:
     if wrong.any():
         raise OutOfDomain(f"Jain's index is of finite numbers >= 0, and one of them is {u[wrong][0]}; leave it out")
     return float(_jain(u[:, None], np.ones((len(u), 1), dtype=np.bool_))[0]) if u.any() else 1.0
+
+
+def f_beta(values: ArrayLike, beta: float, weights: ArrayLike | None = None) -> float:
+    """The fairness measure of type beta: 1 where all values per weight are equal, in units of its largest size.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Numbers from 0, as shares.
+    beta : float
+        The type, not 0; -1 gives Jain's index, and for beta > 1 the measure is negative: -1 at best, towards minus
+        infinity the less even the values are.
+    weights : array-like of shape (n,), optional
+        Entitlements > 0, by default equal.
+
+    Returns
+    -------
+    float
+        ``sgn(1-beta) (sum_j w_j (u_j / (w_j U))^(1-beta))^(1/beta) / W`` with the sums U of the values and W of the
+        weights, scaled to mean 1; 1 at beta = 1, where the measure does not tell values apart.
+
+    Raises
+    ------
+    OutOfDomain
+        If beta is 0, infinite or NaN, if all values are 0, or one is negative, infinite or NaN.
+
+    Notes
+    -----
+    Source: Lan et al. (2010); the part of the measure of Joe-Wong et al. (2013, eq. 3) without efficiency, divided by
+    the number of users. It is another measure than `beta_fairness`.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> [round(fo.metrics.f_beta([1, 3], beta), 4) for beta in (-1, 0.5, 1, 2)]
+    [0.8, 0.933, 1.0, -1.1547]
+    """
+    u = np.asarray(values, dtype=np.float64).ravel()
+    if not (np.isfinite(u).all() and (u >= 0).all() and (u > 0).any()) or beta == 0 or not np.isfinite(beta):
+        raise OutOfDomain(f"f_beta is of finite numbers >= 0, some > 0, and a finite beta other than 0; got {beta=}")
+    w = np.ones(len(u)) if weights is None else np.asarray(weights, dtype=np.float64)
+    w = w / w.mean()
+    if beta == 1:
+        return 1.0
+    with np.errstate(divide="ignore"):
+        logs = (1 - beta) * (np.log(u) - np.log(w) - np.log(u.mean()))
+    size = np.exp(np.logaddexp.reduce(logs + np.log(w / len(u))) / beta)  # logarithms: powers overflow
+    return float(size if beta < 1 else -size)
 
 
 def group_jain(allocation: Allocation, of: str = "bundles") -> ByGroup:

@@ -4,7 +4,7 @@
 * `shares`: stacked shares by resource. `dominant`: dominant shares, sorted. `envy`: the envy matrix.
 * `use_bars`: utilisation by class of servers. `price_bars`: prices of resources. `servers`: tasks and use by type.
 * `demands`: demands in the plane of two resources. `region`: what two users can run, and where policies put them.
-* `frontier`: the corners of that region.
+* `frontier`: the corners of that region. `tradeoff`: pictures of a `Frontier`.
 * `panels`: one axes, or a panel for each policy: sizes, titles, legends, and names that fit.
 * `cells`: tables of coloured cells by class of servers. `layers`: which users have a colour of their own.
 * `common`: colours, numbers, shortened names, fonts. `legible`: whether labels overlap or are cut off.

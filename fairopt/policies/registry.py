@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -24,7 +25,7 @@ from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 
-__all__ = ["Notion", "known_policies", "named_constraint", "named_policy"]
+__all__ = ["Notion", "known_policies", "named_constraint", "named_family", "named_policy"]
 
 GROUP = "fairopt.policies"
 
@@ -105,6 +106,29 @@ def named_policy(text: str) -> Any:
     raise InvalidBlock(f"no policy {text!r}; {nearest(key, known)} (see `fairopt policies`)")
 
 
+def named_family(text: str) -> Callable[..., Any]:
+    """A function from parameters to mechanisms, from ``fds``, ``pnorm:p=2`` (one parameter fixed) or ``file.py:NAME``.
+
+    Examples
+    --------
+    >>> named_family("pnorm:p=2")(alpha=1)
+    Policy(AlphaFair(1, PNormShare(2)), name='p-norm(2)(alpha=1)')
+    """
+    text = str(text).strip()
+    known = known_policies()
+    name, _, rest = text.partition(":")
+    key = name.strip() if name.strip() in known else name.strip().lower()
+    if key in known:
+        fixed = _parameters(known[key], rest, text)
+        return functools.partial(known[key].make, **fixed) if fixed else known[key].make
+    if rest and _is_module(name):
+        found = _imported(name, rest.strip(), text, known)
+        if callable(found):
+            return found
+        raise InvalidBlock(f"{text!r} is {type(found).__name__}; give a function from parameters to a policy")
+    raise InvalidBlock(f"no family {text!r}; {nearest(key, known)} (see `fairopt policies`)")
+
+
 def named_constraint(text: str) -> Constraint:
     """A constraint from blocks as text, or from a ``module:NAME`` or ``file.py:NAME``.
 
@@ -157,6 +181,15 @@ def _loader(point: Any) -> Callable[..., Any]:
 
 
 def _made(notion: Notion, rest: str, text: str) -> Any:
+    try:
+        return notion.make(**_parameters(notion, rest, text))
+    except TypeError as error:
+        takes = f"it takes {notion.parameters}" if notion.parameters else "it takes no parameters"
+        raise InvalidBlock(f"{text!r}: {error}; {takes}") from error
+
+
+def _parameters(notion: Notion, rest: str, text: str) -> dict[str, Any]:
+    """The parameters of ``name=value,name=value``."""
     parameters: dict[str, Any] = {}
     for word in filter(None, (w.strip() for w in _split(rest))):
         key, equals, value = word.partition("=")
@@ -165,11 +198,7 @@ def _made(notion: Notion, rest: str, text: str) -> Any:
         if not value.strip():
             raise InvalidBlock(f"{text!r}: {key.strip()} has no value; write {notion.name}:{key.strip()}=2, say")
         parameters[key.strip()] = _number(value.strip())
-    try:
-        return notion.make(**parameters)
-    except TypeError as error:
-        takes = f"it takes {notion.parameters}" if notion.parameters else "it takes no parameters"
-        raise InvalidBlock(f"{text!r}: {error}; {takes}") from error
+    return parameters
 
 
 def _split(rest: str) -> list[str]:

@@ -1,0 +1,86 @@
+"""Pictures of frontiers: what they show, and that their words can be read."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.errors import InvalidBlock
+from fairopt.plots import unreadable
+
+pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+
+SECTION_V = fo.Instance([[1, 4], [3, 1]], [9, 18], users=["a name that is long enough to be cut somewhere", "$w_b$"])
+MANY = fo.Instance(10 ** np.random.default_rng(0).uniform(-1, 2, (40, 2)), [50, 60])
+
+
+@pytest.mark.parametrize(
+    ("family", "instance", "grid"),
+    [
+        (fo.FDS, SECTION_V, {"alpha": [2]}),
+        (fo.FDS, SECTION_V, {"alpha": np.linspace(0, 8, 30)}),
+        (fo.FDS, MANY, {"alpha": np.linspace(0, 3, 60)}),
+        (lambda gar: fo.HFFMRA() if gar else fo.MLFDRS(), SECTION_V, {"gar": [True, False]}),
+        (fo.PNormFairness, SECTION_V, {"p": [0, 1, np.inf], "alpha": [0, 1, 2]}),
+        (fo.GFJ, SECTION_V, {"beta": [0.5, 1, 2, 3, 0], "lam": [-1, 0.1, 0.2, 0.5, 1, 2]}),
+    ],
+)
+def test_words_can_be_read(family: Any, instance: fo.Instance, grid: dict[str, Any]) -> None:
+    found = fo.frontier(family, instance, grid)
+    pictures = [found.plot()]
+    pictures += [found.plot(kind="map", of=of) for of in ("efficiency", "method")] if len(grid) == 2 else []
+    pictures += [found.plot(kind="tasks")] if len(grid) == 1 else []
+    assert [unreadable(ax.figure) for ax in pictures] == [[]] * len(pictures)
+
+
+def test_families_on_one_axes_have_a_line_each_and_drf_once() -> None:
+    from matplotlib.figure import Figure
+
+    ax = Figure(layout="constrained").add_subplot()
+    for family in (fo.FDS, fo.GFJ):
+        assert fo.frontier(family, SECTION_V, {"alpha": [0, 1, 2, 4]}).plot(ax) is ax
+    assert sorted(text.get_text() for text in ax.get_legend().get_texts()) == ["DRF", "FDS", "GFJ"]
+    dots = [line for line in ax.lines if line.get_gid() == "frontier"]
+    assert dots[0].get_color() != dots[1].get_color() and unreadable(ax.figure) == []
+
+
+def test_tasks_are_those_of_users_beside_drf() -> None:
+    found = fo.frontier(fo.GFJ, SECTION_V, {"alpha": [2, 0, 1]})
+    ax = found.plot(kind="tasks", users=[SECTION_V.users[1]])
+    line, drf = ax.lines[:2]
+    np.testing.assert_array_equal(line.get_xdata(), [0, 1, 2])
+    np.testing.assert_array_equal(line.get_ydata(), found.tasks_by_user[[1, 2, 0], 1])
+    assert drf.get_ydata()[0] == pytest.approx(2)
+
+
+def test_a_map_has_a_cell_for_each_point_with_the_first_parameter_below() -> None:
+    found = fo.frontier(fo.GFJ, SECTION_V, {"beta": [0, 2], "lam": [-2, -1, -0.5]})
+    ax = found.plot(kind="map", of="efficiency")
+    cells = ax.images[0].get_array()
+    assert cells.shape == (3, 2) and cells.mask[:, 0].all() and ax.get_xlabel() == "beta"
+    np.testing.assert_allclose(cells[:, 1], found["efficiency"][3:])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kind": "taks"}, "did you mean 'tasks'"),
+        ({"kind": "map"}, "two parameters"),
+        ({"kind": "tasks", "users": ["nobody"]}, "no user 'nobody'"),
+        ({"of": "fairnes"}, "did you mean 'fairness'"),
+        ({"ax": 3}, "given as axes"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidBlock, match=words):
+        fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}).plot(**options)
+
+
+def test_without_an_answer_only_a_map_is_drawn() -> None:
+    found = fo.frontier(fo.FDS, SECTION_V, {"beta": [0], "lam": [1, 2]})
+    assert unreadable(found.plot(kind="map").figure) == unreadable(found.plot(kind="map", of="method").figure) == []
+    with pytest.raises(InvalidBlock, match="no point has an answer"):
+        found.plot()
+    with pytest.raises(InvalidBlock, match="of one parameter"):
+        found.plot(kind="tasks")

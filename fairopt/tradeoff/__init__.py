@@ -3,5 +3,5 @@
 * `frontier`: sweeps over parameters of a family of policies: fairness, efficiency and the price of fairness.
 * `sensitivity`: derivatives of an allocation by capacities, demands, weights and alpha; which resource to buy next.
 * `agreement`: whether the most efficient allocation is also the fairest, and measures of heterogeneity.
-* `preferences`: which (beta, lam) rank given allocations as people did.
+* `preferences`: which (beta, lam) rank given allocations as people did. `answers`: their rankings from files.
 """

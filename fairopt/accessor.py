@@ -27,6 +27,7 @@ FUNCTIONS = {
     "Allocation.save": "fairopt.reading:save",
     "Allocation.load": "fairopt.reading:load",
     "Verdict.plot": "fairopt.plots:envy_matrix",
+    "Survey.plot": "fairopt.plots:preferences",
 }
 
 

@@ -30,8 +30,7 @@ def log_fairness(shares: Float, weights: Float, beta: float) -> tuple[Float, Flo
     # the sum is that of part * level^-beta, where the parts sum to 1
     powers = -beta * log_level
     near = np.abs(beta) * largest <= 1  # as beta tends to 0 the logarithm divided by beta tends to the entropy
-    with np.errstate(over="ignore", invalid="ignore"):
-        close = np.log1p((part * np.expm1(powers)).sum(axis=1))
+    close = np.log1p((part * np.expm1(np.where(near[:, None], powers, 0.0))).sum(axis=1))
     terms = log_part + powers
     top = terms.max(axis=1, keepdims=True)
     far = top[:, 0] + np.log(np.exp(terms - top).sum(axis=1))

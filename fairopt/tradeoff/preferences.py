@@ -49,7 +49,7 @@ def compatible(
         Tasks of each user under each option; a dict by label of tasks, in order or by user; a frame with a row per
         option. Options without labels are called 0, 1, ...
     ranking : iterable of labels
-        All options, the best first. An index stands for an option whose labels are no numbers.
+        All options, the best first. An index stands for an option where labels are words.
     family : str or callable
         ``"fds"``, ``"gfj"``, ``"pnorm:p=2"``; or a function of beta and lam that makes a `FairnessEfficiency`, or a
         policy of one, as `FDS`. Its share is measured, also where the measure has no maximum.

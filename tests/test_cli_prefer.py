@@ -89,7 +89,7 @@ def test_files_and_pictures_are_written(run: Any) -> None:
     (["--instance", "small.json"], "question '1': option '1' needs 108 of 'CPU', 54 more than the capacity 54"),
     (["--instance", "3=big.json"], "there is no question '3'"),
     (["--instance", "nothing/"], "nothing does not exist"),
-    (["--family", "fds"], "give instance="),
+    (["--family", "fds"], "give an Instance"),
     (["--family", "fdz"], "did you mean"),
     (["--beta", "0"], "betas hold 0"),
     (["--beta", "-5:5"], "--beta -5:5: give low:high:number"),

@@ -107,10 +107,10 @@ def _clusters(survey: Survey, ax: Any) -> None:
 def _ranks(survey: Survey, ax: Any) -> None:
     """A bubble for each option and rank, its area the number of people."""
     number, counts = len(survey.options), survey.ranks
-    at = np.argwhere(counts)
-    _bubbles(ax, at + np.array([0, 1]), counts[counts > 0], counts.max(), colour(0))
+    at, largest = np.argwhere(counts), min(LARGEST, (60 * min(measured(ax)) / number) ** 2)
+    _bubbles(ax, at + np.array([0, 1]), counts[counts > 0], counts.max(), colour(0), largest=largest)
     for (option, rank), people in zip(at, counts[counts > 0].tolist(), strict=True) if number <= 8 else ():
-        below = 0, -7 - np.sqrt(LARGEST * people / counts.max() / np.pi)
+        below = 0, -7 - np.sqrt(largest * people / counts.max() / np.pi)
         ax.annotate(f"{people:,}", (option, rank + 1), below, textcoords="offset points", ha="center", fontsize=6)
     ax.set_xlim(-0.7, number - 0.3)
     ax.set_ylim(number + 0.7, 0.3)
@@ -121,8 +121,11 @@ def _ranks(survey: Survey, ax: Any) -> None:
     ticks_below(ax, [shorter(name) for name in survey.options], measured(ax)[0], most=1.0)
 
 
-def _bubbles(ax: Any, at: NDArray[Any], people: NDArray[Any], most: int, shade: str, label: str | None = None) -> None:
-    ax.scatter(*at.T, s=LARGEST * people / most, color=shade, alpha=0.6, linewidth=0.5, edgecolor="white", label=label)
+def _bubbles(
+    ax: Any, at: NDArray[Any], people: NDArray[Any], most: int, shade: str, label: str | None = None,
+    largest: float = LARGEST,
+) -> None:  # fmt: skip
+    ax.scatter(*at.T, s=largest * people / most, color=shade, alpha=0.6, linewidth=0.5, edgecolor="white", label=label)
 
 
 def _edges(middles: NDArray[Any]) -> NDArray[Any]:

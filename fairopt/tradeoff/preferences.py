@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -134,13 +133,9 @@ class Survey:
     Attributes
     ----------
     options, users, people : tuple of str
-        Labels.
-    tasks : ndarray of shape (n_options, n_users)
-        The options.
+        Labels; ``tasks`` is of shape (n_options, n_users).
     rankings : ndarray of int of shape (n_rankings, n_options)
-        The different rankings, as indices of options, the best first.
-    ranking_of : ndarray of int of shape (n_people,)
-        The ranking of each person.
+        The different rankings, as indices of options, the best first; ``ranking_of`` is that of each person.
     wrong : ndarray of int of shape (n_rankings, n_betas, n_lams)
         Pairs of options that a point does not put in the order of the ranking (Kendall's distance; ties count).
 
@@ -163,9 +158,9 @@ class Survey:
     ) -> None:  # fmt: skip
         checked, self.betas, self.lams = _options(options, family, instance), _grid(betas, "betas"), _grid(lams, "lams")
         self.options, self.users, self.tasks = checked.labels, checked.users, checked.tasks
-        if not isinstance(rankings, Mapping) or not rankings:
-            raise InvalidInstance("there are no rankings; give a dict by person, as {'ann': ['2', '1']}")
         self.people = tuple(map(str, rankings))
+        if not isinstance(rankings, Mapping) or not rankings or len(set(self.people)) < len(rankings):
+            raise InvalidInstance("rankings are empty, or not by person; give a dict, as {'ann': ['2', '1']}")
         orders = [_order(self.options, r, f"person {str(person)!r}") for person, r in rankings.items()]
         self.rankings, ranking_of = np.unique(np.array(orders), axis=0, return_inverse=True)
         self.ranking_of = ranking_of.ravel()
@@ -225,7 +220,9 @@ class Survey:
 
     def select(self, chosen: ArrayLike) -> Survey:
         """The survey of some people, as those of one cluster, given as booleans or indices."""
-        out, index = copy(self), np.arange(len(self.people))[np.asarray(chosen)]
+        out, index = copy(self), np.arange(len(self.people))[np.asarray(chosen, dtype=None if np.size(chosen) else int)]
+        if not index.size:
+            raise InvalidInstance("none of the people is chosen; choose at least one")
         out.people, out.ranking_of = tuple(self.people[p] for p in index), self.ranking_of[index]
         return out
 
@@ -371,8 +368,7 @@ def respondents(
 # -- the measure of options -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Options:
+class _Options(NamedTuple):
     """Checked options: tasks and shares by option and user, and weights of users."""
 
     labels: tuple[str, ...]
@@ -450,8 +446,10 @@ def _grid(values: ArrayLike, name: str) -> Float:
 
 def _options(options: Any, family: Family, instance: Instance | None) -> _Options:
     share = _share(family)
-    if instance is None and share != Tasks():
-        raise InvalidBlock(f"{share!r} depends on demands and capacities; give instance=, or measure tasks (gfj)")
+    if not isinstance(instance, Instance) and (instance is not None or share != Tasks()):
+        raise InvalidBlock(
+            f"instance is {instance!r}, and {share!r} depends on it; give an Instance, or measure tasks (gfj)"
+        )
     labels, users, tasks = _tasks(options)
     for i, j in np.argwhere(~(np.isfinite(tasks) & (tasks >= 0))):
         raise InvalidInstance(f"option {labels[i]!r} gives user {j + 1} {tasks[i, j]} tasks; give a number >= 0")
@@ -470,8 +468,10 @@ def _options(options: Any, family: Family, instance: Instance | None) -> _Option
         if per_task.ndim == 2:
             raise InvalidInstance(f"{share!r} differs by server, and options are tasks in total; pool the servers")
         weights, shares = instance.weights[part], (tasks * per_task)[:, part]
-    for i in np.flatnonzero(~(shares.sum(axis=1) > 0)):
-        raise InvalidInstance(f"option {labels[i]!r} gives no tasks to any user, so it has no measure; leave it out")
+    with np.errstate(over="ignore"):
+        sums = shares.sum(axis=1)
+    for i in np.flatnonzero(~((sums > 0) & (sums < np.inf))):
+        raise InvalidInstance(f"the shares of option {labels[i]!r} add up to {sums[i]:g}; leave it out")
     return _Options(tuple(labels), tuple(users), tasks, shares, weights)
 
 

@@ -329,7 +329,8 @@ def test_answers_to_questions_of_another_scale_are_compared_option_by_option() -
     ({"family": fo.DRF}, fo.InvalidBlock, "takes no beta and lam"),
     ({"family": lambda beta, lam: fo.DRF()}, fo.InvalidBlock, "give one that makes FairnessEfficiency"),
     ({"family": lambda beta, lam: fo.FairnessEfficiency(beta, lam, fo.PNormShare(beta))}, fo.InvalidBlock, "depends"),
-    ({"family": "fds", "instance": None}, fo.InvalidBlock, "give instance="),
+    ({"family": "fds", "instance": None}, fo.InvalidBlock, "instance is None, and DominantShare"),
+    ({"instance": "cluster/"}, fo.InvalidBlock, "instance is 'cluster/'"),
     ({"ranking": ["even", ["more", "starved"]]}, fo.InvalidInstance, "'more' and 'starved' alike"),
     ({"ranking": ["even", "more"]}, fo.InvalidInstance, "leaves out option 'starved'"),
     ({"ranking": ["even", "more", "even"]}, fo.InvalidInstance, "'even' twice"),
@@ -338,7 +339,7 @@ def test_answers_to_questions_of_another_scale_are_compared_option_by_option() -
     ({"ranking": "even"}, fo.InvalidInstance, "is not a ranking"),
     ({"ranking": 3}, fo.InvalidInstance, "is not a ranking"),
     ({"options": {**ABC, "most": (12, 6)}}, fo.InvalidInstance, "option 'most' needs 30 of 'CPU', 6 more than the cap"),
-    ({"options": {**ABC, "none": (0, 0)}}, fo.InvalidInstance, "option 'none' gives no tasks to any user"),
+    ({"options": {**ABC, "none": (0, 0)}}, fo.InvalidInstance, "the shares of option 'none' add up to 0"),
     ({"options": {**ABC, "odd": (np.nan, 1)}}, fo.InvalidInstance, "option 'odd' gives user 1 nan tasks"),
     ({"options": {**ABC, "odd": (1, -1)}}, fo.InvalidInstance, "option 'odd' gives user 2 -1.0 tasks"),
     ({"options": {"even": (1, 2, 3)}}, fo.InvalidInstance, "3 users, the instance for 'A', 'B'"),
@@ -362,14 +363,19 @@ def test_wrong_input_is_told_apart(changes: dict[str, Any], error: type[Exceptio
 def test_errors_of_a_survey_name_the_person() -> None:
     for people, words in (
         ({"ann": [0, 1, 2], "bob": [0, 1]}, "person 'bob' leaves out"),
-        ({}, "no rankings"),
-        ([], "no r"),
+        ({}, "rankings are empty"),
+        ([], "rankings are empty"),
+        ({"1": [0, 1, 2], 1: [0, 1, 2]}, "not by person"),
     ):
         with pytest.raises(fo.InvalidInstance, match=words):
             prefer.Survey(ABC, people, "gfj", betas=[2], lams=[0])  # type: ignore[arg-type]
     found = prefer.Survey(ABC, {"ann": [0, 1, 2]}, "gfj", betas=[2], lams=[0])
     with pytest.raises(fo.InvalidInstance, match="no person 'anne'; did you mean 'ann'"):
         found.best("anne")
+    with pytest.raises(fo.InvalidInstance, match="none of the people"):
+        found.select([])
+    with pytest.raises(fo.InvalidInstance, match="add up to inf"):
+        prefer.compatible([(1e308, 1e308)], [0], "gfj", betas=[2], lams=[0])
     with pytest.raises(fo.InvalidBlock, match="number of clusters is 0"):
         found.clusters(0)
     limited = fo.Instance([[1], [1]], [100], users=["a", "b"], task_limits=[4, 9])

@@ -32,6 +32,7 @@ grid of (beta, lambda); a point is compatible with people whose ranking it share
   fairopt prefer options.csv rankings.csv
   fairopt prefer options.csv rankings.csv --instance cluster/ --family fds --plot survey.png
   fairopt prefer options.csv rankings.csv --instance 1=small/ --instance 2=large/ --beta 0.5,2,5 --json"""
+MOST = 10_000  # numbers of a grid along each axis
 NOT_CHECKED = "no --instance given, so weights are equal, and capacities are not checked"
 
 
@@ -87,8 +88,8 @@ def prefer(
         out.write_text(text + "\n" if out.suffix.lower() == ".json" else csv_text(rows), encoding="utf-8", newline="")
     if plot is not None:
         plots.questions(surveys).savefig(plot, dpi=150)
-    for path in filter(None, (out, plot)):
-        aside.print(f"written: {path}", markup=False, soft_wrap=True)
+    for path in filter(None, (out, plot)) if not as_json else ():
+        console_for().print(f"written: {path}", markup=False, soft_wrap=True)
 
 
 def _grid(text: str, option: str) -> Any:
@@ -98,9 +99,11 @@ def _grid(text: str, option: str) -> Any:
         if not rest:
             return np.array([float(x) for x in text.split(",")])
         high, number = rest
+        if int(number) > MOST:
+            raise ValueError(number)
         out = np.linspace(float(low), float(high), int(number))
     except (ValueError, TypeError) as error:
-        raise InvalidBlock(f"{option} {text}: give low:high:number, as -5:5:41, or numbers, as 0.5,2") from error
+        raise InvalidBlock(f"{option} {text}: give low:high:number (at most {MOST:,}), or numbers, as 0.5,2") from error
     return np.where(np.abs(out) < 1e-12 * np.abs(out).max(initial=0.0), 0.0, out)
 
 

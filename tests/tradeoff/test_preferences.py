@@ -250,6 +250,26 @@ def test_the_parameters_of_generated_people_are_recovered(family: str) -> None:
     assert found.counts.sum() == sum((found.wrong[r] == 0).sum() for r in found.ranking_of)
 
 
+def test_six_questions_leave_less_of_the_grid_than_one_unless_they_differ_in_scale_only() -> None:
+    people = prefer.respondents(OPTIONS, "gfj", 100, **GRID)[0]
+    rng, cluster = np.random.default_rng(1), CLUSTER.demands / CLUSTER.total_capacities
+    scaled: dict[str, Any] = {}
+    different: dict[str, Any] = {}
+    for q, factor in enumerate((1, 0.5, 1 / 3, 2, 0.25, 1.5)):
+        options = rng.uniform(0, 1, (5, 2))
+        options /= (options @ cluster).max(axis=1)[:, None]  # each fills a resource
+        by_factor = {k: (a * factor, b * factor) for k, (a, b) in OPTIONS.items()}
+        for kept, shown in ((scaled, by_factor), (different, options)):
+            kept[str(q)] = prefer.Survey(shown, prefer.respondents(shown, "gfj", people)[1], "gfj", **GRID)
+    left = {}
+    for name, surveys in (("scaled", scaled), ("different", different)):
+        found = prefer.consistency(surveys)
+        left[name] = np.mean([points for _, points in found.values()]) / (len(BETAS) * len(LAMS))
+        assert all(points >= 1 for _, points in found.values())  # the person's own
+    assert {tau for tau, _ in prefer.consistency(scaled).values()} == {1.0}
+    assert left == pytest.approx({"scaled": 0.199, "different": 0.0224}, rel=0.01)  # as the guide says
+
+
 def test_errors_make_people_inconsistent_and_a_seed_repeats_them() -> None:
     exact = prefer.respondents(ABC, "gfj", [(2, -0.5)] * 50)[1]
     noisy = prefer.respondents(ABC, "gfj", [(2, -0.5)] * 50, noise=0.3)[1]

@@ -30,17 +30,18 @@ grid of (beta, lambda); a point is compatible with people whose ranking it share
 \b
 [bold]Examples[/]
   fairopt prefer options.csv rankings.csv
-  fairopt prefer options.csv rankings.csv --instance cluster/ --family fds --plot survey.png
-  fairopt prefer options.csv rankings.csv --instance 1=small/ --instance 2=large/ --beta 0.5,2,5 --json"""
+  fairopt prefer options.csv rankings.csv --lam -1,0,1 --plot survey.png
+  fairopt prefer options.csv rankings.csv --instance c/ --family fds
+  fairopt prefer options.csv rankings.csv --instance 1=c/ --instance 2=d/"""
 MOST = 10_000  # numbers of a grid along each axis
-NOT_CHECKED = "no --instance given, so weights are equal, and capacities are not checked"
+NOT_CHECKED = "questions without --instance: weights are equal, and capacities are not checked"
 
 
 @app.command(no_args_is_help=True, help=PREFER)
 @guarded
 def prefer(
-    options: Annotated[Path, typer.Argument(show_default=False, help="CSV: question, option, tasks of each user.")],
-    rankings: Annotated[Path, typer.Argument(show_default=False, help="CSV: person, question, option, rank.")],
+    options: Annotated[Path, typer.Argument(metavar="OPTIONS", help="CSV: question, option, tasks of each user.")],
+    rankings: Annotated[Path, typer.Argument(metavar="RANKINGS", help="CSV: person, question, option, rank.")],
     instance: Annotated[list[str] | None, typer.Option(
         metavar="[QUESTION=]INPUT", help="Demands and capacities of all questions, or of one; repeat it.")] = None,
     family: Annotated[str, typer.Option(help="gfj (tasks), fds (dominant shares) or pnorm:p=2.")] = "gfj",

@@ -87,6 +87,7 @@ from fairopt.properties.misreports.best import Misreport, best_misreport
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.report import Comparison, compare
+from fairopt.tradeoff import preferences
 from fairopt.tradeoff.frontier import Frontier, frontier
 
 __version__ = "0.1.0"
@@ -102,7 +103,7 @@ __all__ = [
     "ResourceShare", "ShardedAllocation", "Share", "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Tasks",
     "Total", "Try", "Unbounded", "Verdict", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit",
     "best_misreport", "bottleneck_fairness", "check", "compare", "datasets", "frontier", "known_policies", "metrics",
-    "named_policy", "population_monotone", "progress", "read", "replay", "resource_monotone",
+    "named_policy", "population_monotone", "preferences", "progress", "read", "replay", "resource_monotone",
 ]  # fmt: skip
 
 

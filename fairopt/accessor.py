@@ -29,6 +29,7 @@ FUNCTIONS = {
     "Verdict.plot": "fairopt.plots:envy_matrix",
     "Frontier.plot": "fairopt.plots.tradeoff:draw_frontier",
     "Frontier._repr_html_": "fairopt.report.frontiers:frontier_page",
+    "Survey.plot": "fairopt.plots:preferences",
 }
 
 

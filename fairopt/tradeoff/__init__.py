@@ -4,5 +4,5 @@
 * `sweep`: the points of a frontier, solved and measured. `price_of_fairness`: what that price can be at most.
 * `sensitivity`: derivatives of an allocation by capacities, demands, weights and alpha; which resource to buy next.
 * `agreement`: whether the most efficient allocation is also the fairest, and measures of heterogeneity.
-* `preferences`: which (beta, lam) rank given allocations as people did.
+* `preferences`: which (beta, lam) rank given allocations as people did. `answers`: their rankings from files.
 """

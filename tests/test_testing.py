@@ -139,14 +139,14 @@ def test_what_is_drawn_without_an_instance_is_defined_for_all(
     assert hasattr(notion, "allocate")
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_every_policy_that_is_drawn_for_an_instance_has_a_certified_answer(data: st.DataObject) -> None:
     instance = data.draw(ANY)
     assert data.draw(policies(instance)).allocate(instance).certificate.ok
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_every_notion_that_is_drawn_for_an_instance_has_a_certified_answer(data: st.DataObject) -> None:
     instance = data.draw(ANY)

@@ -1,5 +1,6 @@
 """Settings of all tests: examples that do not change between runs, pictures without a screen, oracles at hand."""
 
+import functools
 import gc
 import os
 import sys
@@ -15,6 +16,7 @@ TESTS = str(Path(__file__).parent)
 if TESTS not in sys.path:  # so that `oracle` can be imported: what the package computes, slow and obviously right
     sys.path.insert(0, TESTS)
 
+import typer.testing  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 # `ci` draws the same examples each time; HYPOTHESIS_PROFILE=thorough looks further, with new ones.
@@ -23,6 +25,9 @@ settings.register_profile(
 )
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# A runner makes the program's commands anew for each call, which takes longer than most calls.
+typer.testing._get_command = functools.cache(typer.main.get_command)
 
 
 def pytest_collection_finish() -> None:

@@ -135,7 +135,7 @@ def test_one_compiled_program_answers_for_all_capacities_weights_and_limits(poli
     assert model.problem.is_dpp()
     compiled = model.problem._cache.param_prog
     assert compiled is not None
-    for _ in range(4):
+    for _ in range(2):
         answer = same(
             policy, prepared, "CLARABEL",
             capacities=instance.capacities * rng.uniform(0.5, 2, instance.capacities.shape),

@@ -5,7 +5,8 @@ Each page by itself, from its top, in one namespace, in an empty folder:
 * Every ```python block runs. Every ```pycon block runs as a doctest: what it shows is what comes out.
 * Every ``.. plot::`` of an ```{eval-rst} block runs in a namespace of its own, as Sphinx runs it.
 * Every line ``fairopt ...`` of a ```console or ```bash block (after ``$`` in a console) is understood by the program.
-* Where ``<!-- run -->`` stands before such a block, its commands also run there, and must succeed.
+* Where ``<!-- run -->`` stands before such a block, its commands also run there, and must succeed (``fairopt demo``
+  once for all pages).
 * A block after ``<!-- file: NAME -->`` is also written to that file, so that later blocks can use it.
 """
 

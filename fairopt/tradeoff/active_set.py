@@ -1,0 +1,303 @@
+"""The optimality conditions of a smooth objective at its optimum, and their one-sided derivatives.
+
+With the worth ``omega_j`` of the last task of user j, prices ``p`` of full rows and multipliers ``nu`` of limits, an
+optimum satisfies ``omega_j = sum_i d_ji p_si + nu_j`` where j runs tasks. Differentiated, with what is full, reached
+and used kept, these are linear equations for the rates of tasks and multipliers (Joe-Wong et al. 2013, eqs. 12 and 13,
+are two of their solutions). Where a condition holds without a multiplier, it joins or leaves as the rates require.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import linprog, nnls
+from scipy.sparse.linalg import splu
+
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.objectives import AlphaFair, Objective
+from fairopt.instance import Instance
+
+__all__ = ["ActiveSet", "Change", "NoRate"]
+
+Float = NDArray[np.floating[Any]]
+Mask = NDArray[np.bool_]
+
+FULL, USED = 1e-6, 1e-6  # the rest of a capacity or limit, and the part of a user's tasks, that count as none
+WEAK = 1e-7  # multipliers below this part of the whole worth count as zero
+TRUST = 1e-3  # by how much conditions may fail before the tasks are polished
+ROUND = 1e-9  # of rates, and of conditions that must hold at a changed point
+SINGULAR = 1e-11  # the smallest pivot relative to the largest of equations that have one solution
+RANK, CONSISTENT, MOST = 1e-9, 1e-6, 1500  # of equations with several: singular values, rests, unknowns
+
+
+class NoRate(Exception):
+    """There is no derivative, for the reason given."""
+
+
+class Change(NamedTuple):
+    """Rates of the data: row capacities (S, m), demands (n, m), log c (n,), log w (n,), and alpha."""
+
+    capacity: Float
+    demand: Float
+    log_c: Float
+    log_w: Float
+    alpha: float
+
+
+class Held(NamedTuple):
+    """What is kept: pairs that are used, rows that are full, users at their limits."""
+
+    pairs: Mask
+    rows: Mask
+    limits: Mask
+
+
+class State(NamedTuple):
+    """Tasks by pair, prices by row, multipliers of limits by user."""
+
+    x: Float
+    p: Float
+    nu: Float
+
+
+class ActiveSet:
+    """`AlphaFair` or a concave `FairnessEfficiency` on one instance whose demands are the same on all servers.
+
+    ``c`` (n_users,) are the coefficients of its share. The worth is in units of ``exp(unit)``.
+    """
+
+    def __init__(self, instance: Instance, term: Objective, c: Float, unit: float | None = None) -> None:
+        self.instance, self.term, self.c, self.w = instance, term, c, instance.weights
+        n, m = instance.demands.shape
+        self.user, self.server = np.nonzero(instance.eligible)
+        pairs, d = np.arange(len(self.user)), instance.demands[self.user]
+        rows = (self.server[:, None] * m + np.arange(m)).ravel()
+        shape = (instance.n_servers * m, len(pairs))
+        self.loads = sp.csr_array((d.ravel(), (rows, np.repeat(pairs, m))), shape=shape)
+        self.of_user = sp.csr_array((np.ones(len(pairs)), (self.user, pairs)), shape=(n, len(pairs)))
+        self.room = (instance.capacities * instance.counts[:, None]).ravel()
+        self.limits, self.linear = instance.task_limits, isinstance(term, AlphaFair) and term.alpha == 0
+        self.unit = unit
+
+    def worth(self, x: Float) -> tuple[Float, Any, Float, Float]:
+        """Worth of the last task, its derivatives by log s and (s held) by log w, and its log-derivative by alpha."""
+        total = self.of_user @ x
+        with np.errstate(divide="ignore"):
+            log_z = np.log(self.c * total / self.w)
+        if isinstance(self.term, FairnessEfficiency):
+            beta, a, extra = self.term.beta, self.term.threshold, self.term.emphasis - self.term.threshold
+            in_sum = np.exp(log_z) * self.w
+            in_sum /= in_sum.sum()
+            in_power = np.log(self.w) + (1 - beta) * log_z
+            in_power = np.exp(in_power - in_power.max())
+            in_power /= in_power.sum()
+            even, sums = a * in_power / total, extra * in_sum / total  # w z^-b c / P = (part of P) / x
+            curve = -beta * np.diag(even) - (1 - beta) * np.outer(even, in_power) - np.outer(sums, in_sum)
+            by_w = -np.outer(even, in_power) - np.outer(sums, in_sum)
+            return even + sums, curve, by_w, np.zeros(len(total))
+        alpha = self.term.alpha  # type: ignore[attr-defined]
+        with np.errstate(invalid="ignore"):
+            log_worth = np.log(self.c) - (alpha * log_z if alpha else 0.0)
+        if self.unit is None:
+            self.unit = float(log_worth.max())
+        worth = np.exp(log_worth - self.unit)
+        return worth, sp.diags_array(-alpha * worth), np.zeros((len(total), 0)), -log_z
+
+    def start(self, tasks: Float) -> None:
+        """Find what is held at an answer, and its multipliers; tasks are (n_users, n_servers)."""
+        x = np.maximum(tasks[self.user, self.server], 0.0)
+        total = self.of_user @ x
+        alone = (self.instance.tasks_alone.sum(axis=1) if self.linear else total)[self.user]
+        x = np.where((x > USED * total[self.user]) & (x > FULL * alone * self.linear), x, 0.0)
+        used, rows = x > 0, (self.loads @ x >= self.room * (1 - FULL)) & (self.room > 0)
+        limits = (total >= self.limits * (1 - FULL)) & (total > 0)
+        worth = self.worth(x)[0]
+        free = used & ~limits[self.user]
+        self.costs = (self.loads[rows][:, free] / worth[self.user[free]]).toarray().T
+        units = np.maximum(self.costs.max(axis=0, initial=0.0), 1e-300)
+        found, rest = nnls(self.costs / units, np.ones(int(free.sum()))) if self.costs.size else (units * 0, 0.0)
+        if rest > TRUST * np.sqrt(len(self.costs) + 1):
+            raise NoRate("the tasks do not satisfy the conditions of an optimum")
+        self.unique = bool(np.linalg.matrix_rank(self.costs / units, tol=1e-7) == rows.sum()) if rows.any() else True
+        p = np.zeros(len(self.room))
+        p[rows] = found / units
+        self.tight, self.x = Held(used, rows, limits), x
+        state = self._with_limits(x, p)
+        polished = self.newton(self._strong(state), state)
+        self.base = state if polished is None else polished
+        self.x = self.base.x
+
+    def _with_limits(self, x: Float, p: Float) -> State:
+        cost = np.full(len(self.w), np.inf)
+        np.minimum.at(cost, self.user, self.loads.T @ p)
+        nu = np.where(self.tight.limits, np.maximum(self.worth(x)[0] - cost, 0.0), 0.0)
+        return State(x, p, nu)
+
+    def _strong(self, state: State) -> Held:
+        """Conditions with a multiplier."""
+        worth = self.worth(state.x)[0]
+        whole = worth @ (self.of_user @ state.x)
+        return Held(self.tight.pairs, state.p * self.room > WEAK * whole, state.nu > WEAK * worth)
+
+    def _equations(self, at: State, held: Held) -> tuple[Any, Float, Any]:
+        """The factorised equations of rates, the units of unknowns and the worths; `NoRate` if they are singular."""
+        q, r, k = (np.flatnonzero(part) for part in held)
+        worth, curve, _, _ = self.worth(at.x)
+        total = self.of_user @ at.x
+        user, safe = self.user[q], np.where(total > 0, total, 1.0)
+        unit_x = np.where(at.x[q] > 0, at.x[q], safe[user])
+        unit_p, unit_nu = (worth @ total) / self.room[r], worth[k]
+        pick = self.of_user[:, q]
+        bend = sp.diags_array(1.0 / worth[user]) @ (pick.T @ sp.csr_array(curve) @ sp.diags_array(1.0 / safe) @ pick)
+        load, own = self.loads[r][:, q], pick[k]
+        matrix = sp.block_array([
+            [bend @ sp.diags_array(unit_x), -(load.T @ sp.diags_array(unit_p)) / worth[user][:, None],
+             -(own.T @ sp.diags_array(unit_nu)) / worth[user][:, None]],
+            [load @ sp.diags_array(unit_x) / self.room[r][:, None], None, None],
+            [own @ sp.diags_array(unit_x) / total[k][:, None], None, None],
+        ], format="csc") if len(r) + len(k) else (bend @ sp.diags_array(unit_x)).tocsc()  # fmt: skip
+        if matrix.shape[0] == 0:
+            raise NoRate("nothing is held")
+        factors: Any
+        try:
+            factors = splu(matrix)
+            pivots = np.abs(factors.U.diagonal())
+            regular = bool(pivots.min() > SINGULAR * pivots.max())
+        except RuntimeError:  # exactly singular
+            regular = False
+        if not regular:  # users may be placed otherwise with as many tasks, as on servers in the same proportions
+            factors = _Several(matrix, pick @ sp.diags_array(unit_x / safe[user]))
+        return factors, np.concatenate([unit_x, unit_p, unit_nu]), worth
+
+    def _spread(self, held: Held, values: Float) -> State:
+        """Unknowns of the equations as a state."""
+        out = State(*(np.zeros(len(part)) for part in held))
+        ends = np.cumsum([part.sum() for part in held])
+        for whole, part, piece in zip(out, held, np.split(values, ends[:-1]), strict=True):
+            whole[part] = piece
+        return out
+
+    def newton(self, held: Held, state: State) -> State | None:
+        """The point that satisfies the conditions with the same parts held, near a state; None without."""
+        q, r, k = held
+        for _ in range(40):
+            try:
+                factors, units, worth = self._equations(state, held)
+            except NoRate:
+                return None
+            left = (worth[self.user] - self.loads.T @ state.p - state.nu[self.user]) / worth[self.user]
+            full = (self.room - self.loads @ state.x)[r] / self.room[r]
+            total = self.of_user @ state.x
+            rest = np.concatenate([-left[q], full, ((self.limits - total)[k] / total[k])])
+            step = factors.solve(rest)
+            move = self._spread(held, step * units)
+            back = np.max(np.where(q & (state.x > 0), -move.x / np.where(state.x > 0, state.x, 1.0), 0.0), initial=0.0)
+            part = 1.0 if back < 0.9 else 0.9 / back
+            state = State(*(a + part * b for a, b in zip(state, move, strict=True)))
+            if not np.isfinite(step).all():
+                return None
+            if np.abs(step).max() < 1e-11:
+                return state
+        return state if np.abs(step).max() < 1e-8 else None
+
+    def rates(self, change: Change, moves: bool) -> tuple[Float, Held, State]:
+        """Rates of users' tasks along a change, what stays held, and the multipliers.
+
+        ``moves`` says that the change enters the conditions on capacities, which decides among several multipliers.
+        """
+        base = self.base
+        if not self.unique and moves:
+            if change.demand.any():
+                raise NoRate("several prices are optimal here, since resources are full for the same users")
+            base = self._with_limits(base.x, self._prices(change.capacity.ravel()))
+        strong = self._strong(base)
+        worth, curve, by_w, by_alpha = self.worth(base.x)
+        reduced = (self.loads.T @ base.p + base.nu[self.user] - worth[self.user]) / worth[self.user]
+        idle = ~self.tight.pairs & (reduced < 10 * WEAK)
+        if self.linear and idle.any():
+            raise NoRate(SEVERAL)
+        # demands enter the cost of tasks, and the loads
+        m, d_p = self.instance.n_resources, base.p.reshape(-1, self.instance.n_resources)
+        dearer = np.einsum("pi,pi->p", change.demand[self.user], d_p[self.server])
+        gain = change.log_c * worth + curve @ (change.log_c - change.log_w) + change.alpha * by_alpha * worth
+        gain = gain + (by_w @ change.log_w if by_w.size else 0.0)
+        push = (gain[self.user] - dearer) / worth[self.user]
+        room = change.capacity.ravel().copy()
+        np.subtract.at(room.reshape(-1, m), self.server, change.demand[self.user] * base.x[:, None])
+        held = Held(strong.pairs.copy(), strong.rows.copy(), strong.limits.copy())
+        for _ in range(100):
+            q, r, k = held
+            factors, units, _ = self._equations(base, held)
+            side = np.concatenate([-push[q], room[r] / self.room[r], np.zeros(int(k.sum()))])
+            solution = factors.solve(side)
+            size = max(float(np.abs(solution).max()), float(np.abs(side).max()), 1e-300)
+            if isinstance(factors, _Several) and np.abs(factors.left.T[factors.rank :] @ side).max() > CONSISTENT * size:
+                raise NoRate("tasks can be placed in several ways, of which the change decides for one")
+            rate = self._spread(held, solution * units)
+            total = self.of_user @ base.x
+            moved = self.of_user @ rate.x
+            up = curve @ np.divide(moved, total, out=np.zeros_like(moved), where=total > 0)
+            cost = (self.loads.T @ rate.p + rate.nu[self.user] - up[self.user]) / worth[self.user] - push
+            unit = np.maximum(self.room, 1e-300)
+            wrong = (
+                np.where(r, -rate.p * self.room / (worth @ total), (self.loads @ rate.x - room) / unit),
+                np.where(k, -rate.nu / worth, moved / np.where(total > 0, total, 1.0)),
+                np.where(q, -rate.x / np.where(total > 0, total, 1.0)[self.user], -cost),
+            )  # fmt: skip
+            weak = (self.tight.rows & ~strong.rows, self.tight.limits & ~strong.limits, idle)
+            worst = [np.where(able, by, 0.0) for by, able in zip(wrong, weak, strict=True)]
+            which = int(np.argmax([w.max(initial=0.0) for w in worst]))
+            if not worst[which].max(initial=0.0) > ROUND * size:
+                return moved, held, base
+            part = (held.rows, held.limits, held.pairs)[which]
+            at = int(np.argmax(worst[which]))
+            part[at] = not part[at]
+        raise NoRate("which conditions stay held was not found")
+
+    def _prices(self, goal: Float) -> Float:
+        """The optimal prices at which a change of capacities is worth least."""
+        rows = self.tight.rows
+        unit = np.maximum(self.costs.max(axis=0), 1e-300)
+        sides = np.ones(len(self.costs))
+        found = linprog(goal[rows] / unit, A_eq=self.costs / unit, b_eq=sides, bounds=(0, None), method="highs")
+        if found.status != 0:
+            raise NoRate("several prices are optimal here, and the extreme ones were not found")
+        p = np.zeros(len(goal))
+        p[rows] = found.x / unit
+        return p
+
+    def stays(self, instance: Instance, term: Objective, c: Float, kept: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """What is held at the optimum of another instance, and its state, if the same is held there; else None."""
+        held, near = kept
+        other = ActiveSet(instance, term, c, self.unit)
+        found = other.newton(held, near)
+        if found is None or min(map(np.min, found)) < -ROUND * max(map(np.max, found)):
+            return None
+        worth, user = other.worth(np.maximum(found.x, 0.0))[0], other.user
+        cost = other.loads.T @ found.p + found.nu[user]
+        fits = (other.loads @ found.x <= other.room * (1 + ROUND)).all()
+        below = (other.of_user @ found.x <= other.limits * (1 + ROUND)).all()
+        return (held, found) if fits and below and (cost >= worth[user] * (1 - ROUND)).all() else None
+
+
+class _Several:
+    """Equations with several solutions, which agree in the users' tasks, the sums ``of_user`` of the first unknowns."""
+
+    def __init__(self, matrix: Any, of_user: Any) -> None:
+        if matrix.shape[0] > MOST:
+            raise NoRate(f"tasks can be placed in several ways, and among more than {MOST:,} unknowns")
+        self.left, self.values, right = np.linalg.svd(matrix.toarray())
+        self.rank = int((self.values > RANK * self.values[0]).sum())
+        self.right = right[: self.rank]
+        if np.abs(of_user @ right[self.rank :, : of_user.shape[1]].T).max(initial=0.0) > 1e-6:
+            raise NoRate(SEVERAL)
+
+    def solve(self, side: Float) -> Float:
+        """The smallest solution, of least squares where there is none."""
+        return np.asarray(self.right.T @ ((self.left.T @ side)[: self.rank] / self.values[: self.rank]))
+
+
+SEVERAL = "several allocations, or several prices, are optimal here"

@@ -30,7 +30,9 @@ WEAK = 1e-7  # multipliers below this part of the whole worth count as zero
 TRUST = 1e-3  # by how much conditions may fail before the tasks are polished
 ROUND = 1e-9  # of rates, and of conditions that must hold at a changed point
 SINGULAR = 1e-11  # the smallest pivot relative to the largest of equations that have one solution
-RANK, CONSISTENT, MOST = 1e-9, 1e-6, 1500  # of equations with several: singular values, rests, unknowns
+SMALL = 100  # pairs, rows and users up to which dense equations are faster
+RANK, CONSISTENT = 1e-9, 1e-6  # of equations with several solutions: singular values, and what is left
+REGULAR, REFINE = 1e-7, 4  # what is added to such equations, and steps that take it out again
 
 
 class NoRate(Exception):
@@ -76,11 +78,16 @@ class ActiveSet:
         pairs, d = np.arange(len(self.user)), instance.demands[self.user]
         rows = (self.server[:, None] * m + np.arange(m)).ravel()
         shape = (instance.n_servers * m, len(pairs))
-        self.loads = sp.csr_array((d.ravel(), (rows, np.repeat(pairs, m))), shape=shape)
-        self.of_user = sp.csr_array((np.ones(len(pairs)), (self.user, pairs)), shape=(n, len(pairs)))
+        self.loads: Any = sp.csr_array((d.ravel(), (rows, np.repeat(pairs, m))), shape=shape)
+        self.of_user: Any = sp.csr_array((np.ones(len(pairs)), (self.user, pairs)), shape=(n, len(pairs)))
+        self.small = sum(shape) + n <= SMALL
+        if self.small:
+            self.loads, self.of_user = self.loads.toarray(), self.of_user.toarray()
         self.room = (instance.capacities * instance.counts[:, None]).ravel()
         self.limits, self.linear = instance.task_limits, isinstance(term, AlphaFair) and term.alpha == 0
         self.unit = unit
+        self.key: tuple[bytes, ...] = ()
+        self.made: Any = None
 
     def worth(self, x: Float) -> tuple[Float, Any, Float, Float]:
         """Worth of the last task, its derivatives by log s and (s held) by log w, and its log-derivative by alpha."""
@@ -96,6 +103,7 @@ class ActiveSet:
             in_power /= in_power.sum()
             even, sums = a * in_power / total, extra * in_sum / total  # w z^-b c / P = (part of P) / x
             curve = -beta * np.diag(even) - (1 - beta) * np.outer(even, in_power) - np.outer(sums, in_sum)
+            curve = curve if self.small else sp.csr_array(curve)
             by_w = -np.outer(even, in_power) - np.outer(sums, in_sum)
             return even + sums, curve, by_w, np.zeros(len(total))
         alpha = self.term.alpha  # type: ignore[attr-defined]
@@ -104,7 +112,8 @@ class ActiveSet:
         if self.unit is None:
             self.unit = float(log_worth.max())
         worth = np.exp(log_worth - self.unit)
-        return worth, sp.diags_array(-alpha * worth), np.zeros((len(total), 0)), -log_z
+        curve = np.diag(-alpha * worth) if self.small else sp.diags_array(-alpha * worth).tocsr()
+        return worth, curve, np.zeros((len(total), 0)), -log_z
 
     def start(self, tasks: Float) -> None:
         """Find what is held at an answer, and its multipliers; tasks are (n_users, n_servers)."""
@@ -116,7 +125,7 @@ class ActiveSet:
         limits = (total >= self.limits * (1 - FULL)) & (total > 0)
         worth = self.worth(x)[0]
         free = used & ~limits[self.user]
-        self.costs = (self.loads[rows][:, free] / worth[self.user[free]]).toarray().T
+        self.costs = _dense(self.loads[rows][:, free] * (1.0 / worth[self.user[free]])).T
         units = np.maximum(self.costs.max(axis=0, initial=0.0), 1e-300)
         found, rest = nnls(self.costs / units, np.ones(int(free.sum()))) if self.costs.size else (units * 0, 0.0)
         if rest > TRUST * np.sqrt(len(self.costs) + 1):
@@ -151,26 +160,30 @@ class ActiveSet:
         unit_x = np.where(at.x[q] > 0, at.x[q], safe[user])
         unit_p, unit_nu = (worth @ total) / self.room[r], worth[k]
         pick = self.of_user[:, q]
-        bend = sp.diags_array(1.0 / worth[user]) @ (pick.T @ sp.csr_array(curve) @ sp.diags_array(1.0 / safe) @ pick)
-        load, own = self.loads[r][:, q], pick[k]
-        matrix = sp.block_array([
-            [bend @ sp.diags_array(unit_x), -(load.T @ sp.diags_array(unit_p)) / worth[user][:, None],
-             -(own.T @ sp.diags_array(unit_nu)) / worth[user][:, None]],
-            [load @ sp.diags_array(unit_x) / self.room[r][:, None], None, None],
-            [own @ sp.diags_array(unit_x) / total[k][:, None], None, None],
-        ], format="csc") if len(r) + len(k) else (bend @ sp.diags_array(unit_x)).tocsc()  # fmt: skip
-        if matrix.shape[0] == 0:
-            raise NoRate("nothing is held")
-        factors: Any
-        try:
-            factors = splu(matrix)
-            pivots = np.abs(factors.U.diagonal())
-            regular = bool(pivots.min() > SINGULAR * pivots.max())
-        except RuntimeError:  # exactly singular
-            regular = False
-        if not regular:  # users may be placed otherwise with as many tasks, as on servers in the same proportions
-            factors = _Several(matrix, pick @ sp.diags_array(unit_x / safe[user]))
-        return factors, np.concatenate([unit_x, unit_p, unit_nu]), worth
+        own, load, per = pick[k], self.loads[r][:, q], (1.0 / worth[user])[:, None]
+        b, c = len(r), len(k)
+        zero: Any = np.zeros if self.small else sp.csr_array
+        blocks = [
+            [curve[user][:, user] * (unit_x / safe[user]) * per, -load.T * unit_p * per, -own.T * unit_nu * per],
+            [load * unit_x * (1.0 / self.room[r])[:, None], zero((b, b)), zero((b, c))],
+            [own * unit_x * (1.0 / total[k])[:, None], zero((c, b)), zero((c, c))],
+        ]
+        units = np.concatenate([unit_x, unit_p, unit_nu])
+        if self.small:
+            return _Dense(np.block(blocks), _dense(pick * (unit_x / safe[user]))), units, worth
+        return _Sparse(sp.block_array(blocks, format="csc"), len(q), self.linear), units, worth
+
+    @property
+    def regular(self) -> bool:
+        """Whether the equations solved last have one solution."""
+        return bool(self.made[0].regular)
+
+    def _kept_equations(self, at: State, held: Held) -> tuple[Any, Float, Any]:
+        """`_equations`, the last ones kept for the next change."""
+        key = (at.p.tobytes(), *(part.tobytes() for part in held))
+        if key != self.key:
+            self.made, self.key = self._equations(at, held), key
+        return self.made
 
     def _spread(self, held: Held, values: Float) -> State:
         """Unknowns of the equations as a state."""
@@ -183,7 +196,7 @@ class ActiveSet:
     def newton(self, held: Held, state: State) -> State | None:
         """The point that satisfies the conditions with the same parts held, near a state; None without."""
         q, r, k = held
-        for _ in range(40):
+        for _ in range(25):
             try:
                 factors, units, worth = self._equations(state, held)
             except NoRate:
@@ -192,16 +205,16 @@ class ActiveSet:
             full = (self.room - self.loads @ state.x)[r] / self.room[r]
             total = self.of_user @ state.x
             rest = np.concatenate([-left[q], full, ((self.limits - total)[k] / total[k])])
-            step = factors.solve(rest)
+            step = factors.solve(rest)[0]
             move = self._spread(held, step * units)
             back = np.max(np.where(q & (state.x > 0), -move.x / np.where(state.x > 0, state.x, 1.0), 0.0), initial=0.0)
-            part = 1.0 if back < 0.9 else 0.9 / back
+            part = 1.0 if self.linear or back < 0.9 else 0.9 / back
             state = State(*(a + part * b for a, b in zip(state, move, strict=True)))
             if not np.isfinite(step).all():
                 return None
-            if np.abs(step).max() < 1e-11:
+            if np.abs(step).max(initial=0.0) < 1e-9:  # the error is about the square
                 return state
-        return state if np.abs(step).max() < 1e-8 else None
+        return None
 
     def rates(self, change: Change, moves: bool) -> tuple[Float, Held, State]:
         """Rates of users' tasks along a change, what stays held, and the multipliers.
@@ -230,11 +243,11 @@ class ActiveSet:
         held = Held(strong.pairs.copy(), strong.rows.copy(), strong.limits.copy())
         for _ in range(100):
             q, r, k = held
-            factors, units, _ = self._equations(base, held)
+            factors, units, _ = self._kept_equations(base, held)
             side = np.concatenate([-push[q], room[r] / self.room[r], np.zeros(int(k.sum()))])
-            solution = factors.solve(side)
+            solution, rest = factors.solve(side)
             size = max(float(np.abs(solution).max()), float(np.abs(side).max()), 1e-300)
-            if isinstance(factors, _Several) and np.abs(factors.left.T[factors.rank :] @ side).max() > CONSISTENT * size:
+            if rest > CONSISTENT * size:
                 raise NoRate("tasks can be placed in several ways, of which the change decides for one")
             rate = self._spread(held, solution * units)
             total = self.of_user @ base.x
@@ -283,21 +296,56 @@ class ActiveSet:
         return (held, found) if fits and below and (cost >= worth[user] * (1 - ROUND)).all() else None
 
 
-class _Several:
-    """Equations with several solutions, which agree in the users' tasks, the sums ``of_user`` of the first unknowns."""
+def _dense(matrix: Any) -> Float:
+    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)
 
-    def __init__(self, matrix: Any, of_user: Any) -> None:
-        if matrix.shape[0] > MOST:
-            raise NoRate(f"tasks can be placed in several ways, and among more than {MOST:,} unknowns")
-        self.left, self.values, right = np.linalg.svd(matrix.toarray())
+
+class _Dense:
+    """Equations whose solutions, if there are several, agree in the users' tasks: sums ``of_user`` of the first.
+
+    So it is on servers in the same proportions, where users can be placed otherwise with as many tasks.
+    """
+
+    def __init__(self, matrix: Float, of_user: Float) -> None:
+        if not np.isfinite(matrix).all():
+            raise NoRate("the worth of tasks is beyond the range of floats")
+        self.left, self.values, right = np.linalg.svd(matrix)
         self.rank = int((self.values > RANK * self.values[0]).sum())
-        self.right = right[: self.rank]
+        self.regular, self.right = self.rank == len(matrix), right[: self.rank]
         if np.abs(of_user @ right[self.rank :, : of_user.shape[1]].T).max(initial=0.0) > 1e-6:
             raise NoRate(SEVERAL)
 
-    def solve(self, side: Float) -> Float:
-        """The smallest solution, of least squares where there is none."""
-        return np.asarray(self.right.T @ ((self.left.T @ side)[: self.rank] / self.values[: self.rank]))
+    def solve(self, side: Float) -> tuple[Float, float]:
+        """The smallest solution, of least squares where there is none, and what it leaves."""
+        along = self.left.T @ side
+        solution = self.right.T @ (along[: self.rank] / self.values[: self.rank])
+        return np.asarray(solution), float(np.abs(along[self.rank :]).max(initial=0.0))
+
+
+class _Sparse:
+    """The same for many unknowns; where the objective bends, several solutions always agree in the users' tasks."""
+
+    def __init__(self, matrix: Any, n_pairs: int, linear: bool) -> None:
+        self.matrix, size = matrix, matrix.shape[0]
+        if not np.isfinite(matrix.data).all():
+            raise NoRate("the worth of tasks is beyond the range of floats")
+        try:
+            self.factors = splu(matrix)
+            pivots = np.abs(self.factors.U.diagonal())
+            self.regular = bool(pivots.min() > SINGULAR * pivots.max())
+        except RuntimeError:  # exactly singular
+            self.regular = False
+        if not self.regular:
+            if linear:
+                raise NoRate(SEVERAL)
+            self.factors = splu((matrix - REGULAR * sp.eye_array(size)).tocsc())  # quasi-definite, up to scales
+
+    def solve(self, side: Float) -> tuple[Float, float]:
+        """A solution by iterative refinement, and what it leaves."""
+        solution = self.factors.solve(side)
+        for _ in range(REFINE):
+            solution = solution + self.factors.solve(side - self.matrix @ solution)
+        return solution, float(np.abs(side - self.matrix @ solution).max(initial=0.0))
 
 
 SEVERAL = "several allocations, or several prices, are optimal here"

@@ -84,7 +84,8 @@ class Derivatives:
         Up to there the same equations give the allocation: its derivatives vary smoothly, and for leximin and totals
         it is a rational function of the number (linear in capacities if coefficients are held). Found by bisection to
         1e-9, with the conditions of the optimum satisfied at every number tried, not proved between them. Infinite
-        beyond a million times the number; NaN where there is no derivative, and for leximin on several servers.
+        beyond a million times the number; NaN where there is no derivative, on several servers for leximin, and where
+        tasks can be placed in several ways.
         """
         return self._ranges(1)
 
@@ -290,6 +291,8 @@ class Sensitivity:
         lowering = [name(row) for row in known if row.tasks < 0]
         if lowering:
             out.append(f"More {_some(tuple(lowering))} lowers the number of tasks.")
+        if costs is None and sum(row.tasks > 0 for row in known) > 1:
+            out.append("(Compared per 1 % more of each; give costs to compare by these.)")
         return " ".join(out)
 
     def to_frame(self, by: str = "capacity") -> Any:
@@ -588,20 +591,20 @@ class _Analysis:
             _, *kept = self.kernel.rates(change, kind in ("capacity", "demand"))
         except NoRate:
             return np.nan
-        if isinstance(self.kernel, _Levels):
+        if not self.kernel.regular:
             return np.nan
         size = {"capacity": lambda: self.instance.capacities[index] * self.instance.counts[index[0]],
                 "demand": lambda: self.instance.demands[index], "weight": lambda: self.instance.weights[index],
                 "alpha": lambda: max(self.term.alpha, 1.0)}[kind]()  # type: ignore[attr-defined]  # fmt: skip
         size = float(size)
-        good, kept, step, bad = 0.0, tuple(kept), 1e-3 * size, np.inf
-        while abs(good) < 1e6 * size and bad - abs(good) > 1e-10 * size:
+        good, kept, step, bad = 0.0, tuple(kept), 1e-2 * size, np.inf
+        while abs(good) < 1e6 * size and (np.isinf(bad) or bad - abs(good) > 1e-9 * size):
             new = abs(good) + step if np.isinf(bad) else (abs(good) + bad) / 2
             found = self._stays(kind, index, side * new, kept)
             if found is None:
                 bad = new
             else:
-                good, kept, step = side * new, found, 2 * step
+                good, kept, step = side * new, found, 3 * step
         return good if np.isfinite(bad) else side * np.inf
 
     def _stays(self, kind: str, index: tuple[int, ...], by: float, kept: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -629,6 +632,8 @@ class _Analysis:
 
 class _Pool:
     """Leximin on one pool, by water-filling with rates."""
+
+    regular = True
 
     def __init__(self, analysis: _Analysis, tasks: Float) -> None:
         instance = analysis.instance
@@ -658,6 +663,8 @@ class _Levels:
     A level rises by its prices times the capacity gained; a user whose tasks per level grow by a part gains as much as
     if its use of each row, by that part, were taken from the capacities.
     """
+
+    regular = False
 
     def __init__(self, analysis: _Analysis, tasks: Float) -> None:
         allocation, instance = analysis.allocation, analysis.instance

@@ -1,12 +1,12 @@
 """The command ``fairopt``, the only package that prints.
 
 * `commands`: the application, and ``solve``, ``compare``, ``policies``, ``solvers`` and ``demo``.
-* `plot`, `convert`, `shards`, `claims`: the commands of these names. `audit`: ``audit`` and ``replay``.
+* `plot`, `buy`, `convert`, `shards`, `claims`: the commands of these names. `audit`: ``audit`` and ``replay``.
 * `inputs`: the argument INPUT and its options.
 * `progress`: the progress bar, and what Ctrl-C does.
 """
 
-from fairopt.cli import audit, claims, convert, plot, shards
+from fairopt.cli import audit, buy, claims, convert, plot, shards
 from fairopt.cli.commands import app, main
 
-__all__ = ["app", "audit", "claims", "convert", "main", "plot", "shards"]
+__all__ = ["app", "audit", "buy", "claims", "convert", "main", "plot", "shards"]

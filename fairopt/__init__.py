@@ -88,7 +88,8 @@ from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.report import Comparison, compare
 from fairopt.tradeoff.agreement import Agreement, Heterogeneity, heterogeneity, no_tradeoff
-from fairopt.tradeoff.sensitivity import Derivatives, Purchase, Sensitivity, sensitivity
+from fairopt.tradeoff.derivatives import Derivatives
+from fairopt.tradeoff.sensitivity import Purchase, Sensitivity, sensitivity
 
 __version__ = "0.1.0"
 

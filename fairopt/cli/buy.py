@@ -63,12 +63,10 @@ def buy(
         typer.echo(files.as_json(found.to_dict(costs)))
     else:
         titles = shortened([r.resource + (f" on {r.server}" if instance.n_servers > 1 else "") for r in rows])
-        gains = [Column("tasks", numbers([r.tasks for r in rows])), Column("objective", numbers([r.welfare for r in rows])),
-                 Column("smallest share", numbers([r.smallest for r in rows]))]  # fmt: skip
-        about = [Column("up to", numbers([r.up_to for r in rows])), Column("left over", numbers([r.leftover for r in rows]))]
-        if costs is not None:
-            about.append(Column("tasks per cost", numbers([r.tasks_per_cost or 0.0 for r in rows])))
-        console_for().print(Table("Gain per unit", Column("resource", titles, right=False), [gains, about]))
+        named = {"tasks": "tasks", "welfare": "objective", "smallest": "smallest share", "up_to": "up to",
+                 "leftover": "left over"} | ({} if costs is None else {"tasks_per_cost": "tasks per cost"})  # fmt: skip
+        columns = [Column(name, numbers([getattr(r, key) for r in rows])) for key, name in named.items()]
+        console_for().print(Table("Gain per unit", Column("resource", titles, right=False), [columns[:3], columns[3:]]))
         console_for().print(found.advice(costs), markup=False)
     if plot is not None:
         found.plot(costs=costs).figure.savefig(plot, dpi=150)

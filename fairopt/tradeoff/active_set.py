@@ -89,11 +89,11 @@ class ActiveSet:
         self.key: tuple[bytes, ...] = ()
         self.made: Any = None
 
+    @np.errstate(all="ignore")
     def worth(self, x: Float) -> tuple[Float, Any, Float, Float]:
         """Worth of the last task, its derivatives by log s and (s held) by log w, and its log-derivative by alpha."""
         total = self.of_user @ x
-        with np.errstate(divide="ignore"):
-            log_z = np.log(self.c * total / self.w)
+        log_z = np.log(self.c * total / self.w)
         if isinstance(self.term, FairnessEfficiency):
             beta, a, extra = self.term.beta, self.term.threshold, self.term.emphasis - self.term.threshold
             in_sum = np.exp(log_z) * self.w
@@ -102,18 +102,16 @@ class ActiveSet:
             in_power = np.exp(in_power - in_power.max())
             in_power /= in_power.sum()
             even, sums = a * in_power / total, extra * in_sum / total  # w z^-b c / P = (part of P) / x
-            curve = -beta * np.diag(even) - (1 - beta) * np.outer(even, in_power) - np.outer(sums, in_sum)
-            curve = curve if self.small else sp.csr_array(curve)
             by_w = -np.outer(even, in_power) - np.outer(sums, in_sum)
-            return even + sums, curve, by_w, np.zeros(len(total))
+            curve = by_w - beta * np.diag(even) + beta * np.outer(even, in_power)
+            return even + sums, curve if self.small else sp.csr_array(curve), by_w, np.zeros(len(total))
         alpha = self.term.alpha  # type: ignore[attr-defined]
-        with np.errstate(invalid="ignore"):
-            log_worth = np.log(self.c) - (alpha * log_z if alpha else 0.0)
+        log_worth = np.log(self.c) - (alpha * log_z if alpha else 0.0)
         if self.unit is None:
             self.unit = float(log_worth.max())
         worth = np.exp(log_worth - self.unit)
-        curve = np.diag(-alpha * worth) if self.small else sp.diags_array(-alpha * worth).tocsr()
-        return worth, curve, np.zeros((len(total), 0)), -log_z
+        bends: Any = np.diag(-alpha * worth) if self.small else sp.diags_array(-alpha * worth).tocsr()
+        return worth, bends, np.zeros((len(total), 0)), -log_z
 
     def start(self, tasks: Float) -> None:
         """Find what is held at an answer, and its multipliers; tasks are (n_users, n_servers)."""
@@ -151,6 +149,7 @@ class ActiveSet:
         whole = worth @ (self.of_user @ state.x)
         return Held(self.tight.pairs, state.p * self.room > WEAK * whole, state.nu > WEAK * worth)
 
+    @np.errstate(all="ignore")
     def _equations(self, at: State, held: Held) -> tuple[Any, Float, Any]:
         """The factorised equations of rates, the units of unknowns and the worths; `NoRate` if they are singular."""
         q, r, k = (np.flatnonzero(part) for part in held)
@@ -216,13 +215,10 @@ class ActiveSet:
                 return state
         return None
 
-    def rates(self, change: Change, moves: bool) -> tuple[Float, Held, State]:
-        """Rates of users' tasks along a change, what stays held, and the multipliers.
-
-        ``moves`` says that the change enters the conditions on capacities, which decides among several multipliers.
-        """
+    def rates(self, change: Change) -> tuple[Float, Held, State]:
+        """Rates of users' tasks along a change, what stays held, and the multipliers."""
         base = self.base
-        if not self.unique and moves:
+        if not self.unique and (change.demand.any() or change.capacity.any()):  # decides among several multipliers
             if change.demand.any():
                 raise NoRate("several prices are optimal here, since resources are full for the same users")
             base = self._with_limits(base.x, self._prices(change.capacity.ravel()))
@@ -235,8 +231,9 @@ class ActiveSet:
         # demands enter the cost of tasks, and the loads
         m, d_p = self.instance.n_resources, base.p.reshape(-1, self.instance.n_resources)
         dearer = np.einsum("pi,pi->p", change.demand[self.user], d_p[self.server])
-        gain = change.log_c * worth + curve @ (change.log_c - change.log_w) + change.alpha * by_alpha * worth
+        gain = change.log_c * worth + curve @ (change.log_c - change.log_w)
         gain = gain + (by_w @ change.log_w if by_w.size else 0.0)
+        gain = gain + (change.alpha * by_alpha * worth if change.alpha else 0.0)
         push = (gain[self.user] - dearer) / worth[self.user]
         room = change.capacity.ravel().copy()
         np.subtract.at(room.reshape(-1, m), self.server, change.demand[self.user] * base.x[:, None])
@@ -297,7 +294,7 @@ class ActiveSet:
 
 
 def _dense(matrix: Any) -> Float:
-    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)
+    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
 
 
 class _Dense:

@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.shares import DominantShare, KDominantShare, PNormShare, ResourceShare, Share, StandAloneShare, Tasks
+from fairopt.blocks.shares import (
+    DominantShare,
+    KDominantShare,
+    PNormShare,
+    ResourceShare,
+    Share,
+    StandAloneShare,
+    Tasks,
+)
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 

@@ -110,24 +110,27 @@ def no_tradeoff(instance: Instance, share: Share | None = None) -> Agreement:
     -----
     After Joe-Wong et al. (2013, Propositions 7 and 8, Corollaries 5 and 6), which are special cases; on one pool of few
     users in exact fractions, elsewhere by two certified linear programs. Proposition 7 is false where tight capacities
-    are not independent, and Corollary 6 where several allocations are most efficient:
-
-    >>> import fairopt as fo
-    >>> found = fo.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [2, 2]))
-    >>> found.square, found.condition, found.holds
-    (True, True, False)
-    >>> found = fo.no_tradeoff(fo.Instance([[1], [1]], [2]))  # equal needs of one resource
-    >>> found.holds, found.always
-    (True, False)
+    are not independent, and Corollary 6 where several allocations are most efficient.
 
     Examples
     --------
     Memory of ``6 sqrt(3)`` makes dominant shares equal where most tasks run, and 11.25 numbers of tasks:
 
+    >>> import fairopt as fo
     >>> fo.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 6 * 3**0.5])).holds
     True
     >>> print(fo.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 11.25]), fo.Tasks()).reasons[0])
     Equal shares run 4.5 tasks, and no allocation runs more.
+
+    Counterexamples to Proposition 7, where two capacities are full for the same users, and to Corollary 6, where users
+    need the same of one resource:
+
+    >>> found = fo.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [2, 2]))
+    >>> found.square, found.condition, found.holds
+    (True, True, False)
+    >>> found = fo.no_tradeoff(fo.Instance([[1], [1]], [2]))
+    >>> found.holds, found.always
+    (True, False)
     """
     share = DominantShare() if share is None else share
     require_share(share, no_tradeoff)

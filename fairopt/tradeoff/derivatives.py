@@ -158,8 +158,9 @@ class Analysis:
 
         tasks, sums = tasks + 0.0, sums + 0.0  # no negative zeros
         (total, welfare, smallest), left = sums
+        why = reason.astype(str)
         return Derivatives(
-            kind, tasks[0], tasks[1], total, left[0], welfare, left[1], smallest, left[2], reason.astype(str), find_range
+            kind, tasks[0], tasks[1], total, left[0], welfare, left[1], smallest, left[2], why, find_range
         )
 
     def _own(self, kind: str, index: tuple[int, ...]) -> tuple[int, ...] | None:

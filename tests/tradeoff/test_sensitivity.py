@@ -195,7 +195,7 @@ def test_within_the_range_the_same_resources_are_full_and_beyond_it_others_are(s
 
 
 def test_the_sign_of_equation_14_is_wrong_and_equations_12_and_13_hold() -> None:
-    policy, a = fo.GFJ(2), fo.GFJ(2).allocate(RANDOM.with_weights(1))
+    a = fo.GFJ(2).allocate(RANDOM.with_weights(1))
     x, full = a.tasks, a.leftover[0] < 1e-6
     curve, b = np.diag(2 * x**-3.0), -(x**-2.0) * np.log(x)
     rows = RANDOM.demands.T[full]
@@ -210,7 +210,17 @@ def test_the_sign_of_equation_14_is_wrong_and_equations_12_and_13_hold() -> None
     flat = np.linalg.inv(curve)
     by_capacity = np.ones(4) @ flat @ rows.T @ np.linalg.inv(rows @ flat @ rows.T)  # eq. 13
     np.testing.assert_allclose(found.capacities.total[0][full], by_capacity, rtol=1e-6)
-    assert policy.objective == fo.AlphaFair(2, fo.Tasks())
+
+
+def test_equation_13_holds_for_dominant_shares_with_coefficients_held_only() -> None:
+    a = fo.FDS(2).allocate(RANDOM)
+    full = a.leftover[0] < 1e-6
+    c, rows = fo.DominantShare().per_task(RANDOM), RANDOM.demands.T[full]
+    flat = np.diag(a.tasks**3 * c / (2 * RANDOM.weights**2))  # of worth c (c x / w)^-2
+    printed = np.ones(4) @ flat @ rows.T @ np.linalg.inv(rows @ flat @ rows.T)
+    held, again = (fo.sensitivity(a, held=held).capacities.total[0][full] for held in (True, False))
+    np.testing.assert_allclose(held, printed, rtol=1e-6)
+    assert (np.abs(again - printed) > 0.01).any()
 
 
 def test_in_proportion_more_capacity_brings_tasks_in_proportion() -> None:

@@ -27,6 +27,7 @@ Mask = NDArray[np.bool_]
 
 FULL, USED = 1e-6, 1e-6  # the rest of a capacity or limit, and the part of a user's tasks, that count as none
 WEAK = 1e-7  # multipliers below this part of the whole worth count as zero
+AGAIN = 5  # times that tasks are polished
 TRUST = 1e-3  # by how much conditions may fail before the tasks are polished
 ROUND = 1e-9  # of rates, and of conditions that must hold at a changed point
 SINGULAR = 1e-11  # the smallest pivot relative to the largest of equations that have one solution
@@ -119,23 +120,61 @@ class ActiveSet:
         total = self.of_user @ x
         alone = (self.instance.tasks_alone.sum(axis=1) if self.linear else total)[self.user]
         x = np.where((x > USED * total[self.user]) & (x > FULL * alone * self.linear), x, 0.0)
-        used, rows = x > 0, (self.loads @ x >= self.room * (1 - FULL)) & (self.room > 0)
-        limits = (total >= self.limits * (1 - FULL)) & (total > 0)
-        worth = self.worth(x)[0]
-        free = used & ~limits[self.user]
-        self.costs = _dense(self.loads[rows][:, free] * (1.0 / worth[self.user[free]])).T
-        units = np.maximum(self.costs.max(axis=0, initial=0.0), 1e-300)
-        found, rest = nnls(self.costs / units, np.ones(int(free.sum()))) if self.costs.size else (units * 0, 0.0)
+        for _ in range(AGAIN):  # answers may be too inexact to tell what is held before they are polished
+            total = self.of_user @ x
+            rows = (self.loads @ x >= self.room * (1 - FULL)) & (self.room > 0)
+            self.tight = Held(x > 0, rows, (total >= self.limits * (1 - FULL)) & (total > 0))
+            state = self._with_limits(x, self._some_prices(x))
+            whole = self.worth(x)[0] @ total
+            polished = self.newton(self.tight, state)
+            if polished is None or (polished.p * self.room).min(initial=0.0) < -WEAK * whole:
+                polished = self.newton(self._strong(state), state)
+            self.base = state if polished is None else polished
+            x = np.maximum(self.base.x, 0.0)
+            beyond = (self.loads @ x > self.room * (1 - FULL)) & (self.room > 0) & ~rows
+            if not (beyond.any() or (self.of_user @ x > self.limits * (1 - FULL))[~self.tight.limits].any()):
+                break
+        used = self.tight.pairs
+        worth = self.worth(self.base.x)[0]
+        cost = (self.loads.T @ self.base.p + self.base.nu[self.user]) / worth[self.user]
+        if np.abs(cost[used] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
+            raise NoRate(NO_OPTIMUM)
+
+    def _some_prices(self, x: Float) -> Float:
+        """Optimal prices, and whether there are others."""
+        self.costs, self.sides, self.equal = self._costs(x)
+        rows, equal = self.tight.rows, self.equal
+        units = np.maximum(np.abs(self.costs).max(axis=0, initial=0.0), 1e-300)
+        found, rest, rank = np.zeros(int(rows.sum())), 0.0, 0
+        if equal.any() and rows.any():
+            found, rest = nnls(self.costs[equal] / units, self.sides[equal])
+            rank = int(np.linalg.matrix_rank(self.costs[equal] / units, tol=1e-7))
         if rest > TRUST * np.sqrt(len(self.costs) + 1):
-            raise NoRate("the tasks do not satisfy the conditions of an optimum")
-        self.unique = bool(np.linalg.matrix_rank(self.costs / units, tol=1e-7) == rows.sum()) if rows.any() else True
+            raise NoRate(NO_OPTIMUM)
+        self.unique = rank == rows.sum()
         p = np.zeros(len(self.room))
         p[rows] = found / units
-        self.tight, self.x = Held(used, rows, limits), x
-        state = self._with_limits(x, p)
-        polished = self.newton(self._strong(state), state)
-        self.base = state if polished is None else polished
-        self.x = self.base.x
+        return p if self.unique else self._prices(p * 0.0)
+
+    def _costs(self, x: Float) -> tuple[Float, Float, Mask]:
+        """Conditions on prices of full rows: costs (n_conditions, n_rows), sides, and which are equations.
+
+        Cost equals worth where users run tasks, and is no less elsewhere; for users at limits it is no more, and the same
+        wherever they run tasks.
+        """
+        used, rows, limits = self.tight
+        worth, at = self.worth(x)[0], np.arange(len(self.user))
+        order = np.argsort(x, kind="stable")
+        main = np.zeros(len(self.w), dtype=np.intp)  # the pair where a user runs most
+        main[self.user[order]] = order
+        part = _dense(self.loads[rows] * (1.0 / worth[self.user])).T
+        capped, first = limits[self.user], main[self.user] == at
+        costs = part - np.where((capped & ~first)[:, None], part[main[self.user]], 0.0)
+        sides = np.where(capped & ~first, 0.0, 1.0)
+        at_most = capped & first
+        sign = np.where(at_most, 1.0, -1.0)  # of conditions costs <= sides
+        equal = used & ~at_most
+        return np.where(equal, 1.0, sign)[:, None] * costs, np.where(equal, 1.0, sign) * sides, equal
 
     def _with_limits(self, x: Float, p: Float) -> State:
         cost = np.full(len(self.w), np.inf)
@@ -269,10 +308,11 @@ class ActiveSet:
 
     def _prices(self, goal: Float) -> Float:
         """The optimal prices at which a change of capacities is worth least."""
-        rows = self.tight.rows
-        unit = np.maximum(self.costs.max(axis=0), 1e-300)
-        sides = np.ones(len(self.costs))
-        found = linprog(goal[rows] / unit, A_eq=self.costs / unit, b_eq=sides, bounds=(0, None), method="highs")
+        rows, equal = self.tight.rows, self.equal
+        unit = np.maximum(np.abs(self.costs).max(axis=0), 1e-300)
+        costs, loose = self.costs / unit, self.sides + 1e-9
+        found = linprog(goal[rows] / unit, A_ub=costs[~equal], b_ub=loose[~equal], A_eq=costs[equal],
+                        b_eq=self.sides[equal], bounds=(0, None), method="highs")  # fmt: skip
         if found.status != 0:
             raise NoRate("several prices are optimal here, and the extreme ones were not found")
         p = np.zeros(len(goal))
@@ -345,4 +385,5 @@ class _Sparse:
         return solution, float(np.abs(side - self.matrix @ solution).max(initial=0.0))
 
 
+NO_OPTIMUM = "the tasks do not satisfy the conditions of an optimum"
 SEVERAL = "several allocations, or several prices, are optimal here"

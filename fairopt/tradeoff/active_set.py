@@ -159,8 +159,8 @@ class ActiveSet:
     def _costs(self, x: Float) -> tuple[Float, Float, Mask]:
         """Conditions on prices of full rows: costs (n_conditions, n_rows), sides, and which are equations.
 
-        Cost equals worth where users run tasks, and is no less elsewhere; for users at limits it is no more, and the same
-        wherever they run tasks.
+        Cost equals worth where users run tasks, and is no less elsewhere; for users at limits it is no more, and the
+        same wherever they run tasks.
         """
         used, rows, limits = self.tight
         worth, at = self.worth(x)[0], np.arange(len(self.user))
@@ -324,9 +324,12 @@ class ActiveSet:
         held, near = kept
         other = ActiveSet(instance, term, c, self.unit)
         found = other.newton(held, near)
-        if found is None or min(map(np.min, found)) < -ROUND * max(map(np.max, found)):
+        if found is None:
             return None
         worth, user = other.worth(np.maximum(found.x, 0.0))[0], other.user
+        for part in (found.x, found.p * other.room, found.nu / worth):
+            if part.min(initial=0.0) < -ROUND * max(np.abs(part).max(initial=0.0), 1e-300):
+                return None
         cost = other.loads.T @ found.p + found.nu[user]
         fits = (other.loads @ found.x <= other.room * (1 + ROUND)).all()
         below = (other.of_user @ found.x <= other.limits * (1 + ROUND)).all()

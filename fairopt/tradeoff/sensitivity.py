@@ -152,7 +152,7 @@ class Sensitivity:
                 continue
             gain = float(found.total[s, i])
             gain = 0.0 if abs(gain) * room[s, i] <= NOISE * size else gain
-            lose = found.tasks[:, s, i] < -NOISE * max(float(np.abs(found.tasks[:, s, i]).max()), 1e-300)
+            lose = found.tasks[:, s, i] < -NOISE * max(float(np.abs(found.tasks[:, s, i]).max(initial=0.0)), 1e-300)
             rows.append(Purchase(
                 instance.servers[s], resource, units[i] or "unit", float(room[s, i]),
                 float(self.allocation.leftover[s, i]), gain, float(found.welfare[s, i]), float(found.smallest[s, i]),
@@ -184,7 +184,7 @@ class Sensitivity:
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"], units={"memory": "GiB"})
         >>> print(fo.sensitivity(fo.GFJ(2).allocate(cluster)).advice())
-        Buy cpu: 0.5774 tasks more per unit, up to 1.744 units. memory: no tasks more (2.921 GiB are left over).
+        Buy cpu: 0.5774 tasks more per unit, up to 1.744 units. memory: no tasks more (2.921 GiB left over).
         """
         rows = self.purchases(costs)
         several = self.allocation.instance.n_servers > 1
@@ -205,7 +205,7 @@ class Sensitivity:
             out.append("No resource alone brings more tasks.")
         for row in () if several else known[best.tasks > 0 :]:
             rest = row.leftover if row.leftover > SAME * row.capacity else 0.0
-            left = f" ({_units(rest, row.unit)} are left over)" if rest else ""
+            left = f" ({_units(rest, row.unit)} left over)" if rest else ""
             fewer = f", fewer tasks for {_some(row.losers)}" if row.losers else ""
             gain = "no tasks more" if row.tasks == 0 else f"{row.tasks:.4g} tasks per {row.unit}"
             out.append(f"{name(row)}: {gain}{fewer}{left}.")

@@ -153,6 +153,24 @@ def test_more_of_one_of_two_resources_full_for_the_same_users_brings_nothing_and
     }
 
 
+def test_a_limit_that_an_inexact_answer_just_misses_is_a_kink() -> None:
+    instance = fo.Instance([[2], [1], [4], [4]], [[7], [3]], task_limits=[None, None, None, 0.5], weights=[1, 1, 2, 1])
+    found = fo.sensitivity(fo.NashWelfare().allocate(instance)).capacities  # the last user's own tasks are 1/2 as well
+    np.testing.assert_allclose(found.tasks[:, 0, 0], [1 / 8, 1 / 4, 1 / 8, 0], atol=1e-9)
+    np.testing.assert_allclose(found.tasks_left[:, 0, 0], [1 / 10, 1 / 5, 1 / 10, 1 / 20], atol=1e-9)
+
+
+def test_users_at_limits_on_several_servers_help_to_find_the_prices() -> None:
+    demands = [[3.4, 1.24, 2.82], [2.48, 3.62, 4.02], [1.2, 4.75, 3.97], [2.09, 4.94, 2.07]]
+    capacities = [[9.4, 4.37, 11.91], [11.75, 11.9, 10.03], [3.64, 5.72, 3.22]]
+    instance = fo.Instance(demands, capacities, task_limits=[None, 1, 0.5, None], weights=[1, 1, 2, 2])
+    found = fo.sensitivity(fo.NashWelfare().allocate(instance)).capacities
+    for at in ((2, 2), (0, 1)):
+        tasks, _ = differences(fo.NashWelfare(), instance, "capacity", at, 1e-3)
+        np.testing.assert_allclose(found.tasks[(slice(None), *at)], tasks, atol=1e-4)
+    assert np.abs(found.tasks[:, 2, 2]).max() > 0.1
+
+
 def test_where_several_allocations_have_the_most_tasks_there_is_no_derivative() -> None:
     found = fo.sensitivity(fo.NoFairness().allocate(fo.Instance([[1], [1]], [4]))).capacities
     assert np.isnan(found.total).all() and "several allocations" in found.reason[0, 0]
@@ -241,7 +259,7 @@ def test_purchases_are_by_cost_and_advice_names_the_rest() -> None:
     assert best.tasks_per_percent == pytest.approx(0.09 * best.tasks)
     priced = found.purchases({"cpu": 4})
     assert len(priced) == 1 and priced[0].tasks_per_cost == pytest.approx(best.tasks / 4)
-    assert "memory: no tasks more (2.921 GiB are left over)" in found.advice()
+    assert "memory: no tasks more (2.921 GiB left over)" in found.advice()
     assert "per unit of cost" in found.advice({"cpu": 4})
     assert found.to_dict()["purchases"][1]["up_to"] is None  # infinite
 

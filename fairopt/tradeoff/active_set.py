@@ -31,6 +31,7 @@ AGAIN = 5  # times that tasks are polished
 TRUST = 1e-3  # by how much conditions may fail before the tasks are polished
 ROUND = 1e-9  # of rates, and of conditions that must hold at a changed point
 SINGULAR = 1e-11  # the smallest pivot relative to the largest of equations that have one solution
+MOST = 3000  # users of a measure whose derivatives tie all of them
 SMALL = 100  # pairs, rows and users up to which dense equations are faster
 RANK, CONSISTENT = 1e-9, 1e-6  # of equations with several solutions: singular values, and what is left
 REGULAR, REFINE = 1e-7, 4  # what is added to such equations, and steps that take it out again
@@ -116,6 +117,8 @@ class ActiveSet:
 
     def start(self, tasks: Float) -> None:
         """Find what is held at an answer, and its multipliers; tasks are (n_users, n_servers)."""
+        if isinstance(self.term, FairnessEfficiency) and len(self.w) > MOST:
+            raise NoRate(f"equations of all users together, as of {self.term!r}, are solved for up to {MOST:,}")
         x = np.maximum(tasks[self.user, self.server], 0.0)
         total = self.of_user @ x
         alone = (self.instance.tasks_alone.sum(axis=1) if self.linear else total)[self.user]
@@ -141,7 +144,7 @@ class ActiveSet:
             raise NoRate(NO_OPTIMUM)
 
     def _some_prices(self, x: Float) -> Float:
-        """Optimal prices, and whether there are others."""
+        """Optimal prices at the tasks x; sets whether they are ``unique``."""
         self.costs, self.sides, self.equal = self._costs(x)
         rows, equal = self.tight.rows, self.equal
         units = np.maximum(np.abs(self.costs).max(axis=0, initial=0.0), 1e-300)
@@ -209,7 +212,7 @@ class ActiveSet:
         units = np.concatenate([unit_x, unit_p, unit_nu])
         if self.small:
             return _Dense(np.block(blocks), _dense(pick * (unit_x / safe[user]))), units, worth
-        return _Sparse(sp.block_array(blocks, format="csc"), len(q), self.linear), units, worth
+        return _Sparse(sp.block_array(blocks, format="csc"), self.linear), units, worth
 
     @property
     def regular(self) -> bool:
@@ -365,7 +368,7 @@ class _Dense:
 class _Sparse:
     """The same for many unknowns; where the objective bends, several solutions always agree in the users' tasks."""
 
-    def __init__(self, matrix: Any, n_pairs: int, linear: bool) -> None:
+    def __init__(self, matrix: Any, linear: bool) -> None:
         self.matrix, size = matrix, matrix.shape[0]
         if not np.isfinite(matrix.data).all():
             raise NoRate("the worth of tasks is beyond the range of floats")

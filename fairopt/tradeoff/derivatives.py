@@ -19,6 +19,7 @@ from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import label
+from fairopt.progress import tell
 from fairopt.tradeoff.active_set import ActiveSet, Change, NoRate
 from fairopt.tradeoff.coefficients import elasticities
 from fairopt.tradeoff.filling import Filled, Flow, fill
@@ -94,7 +95,8 @@ class Derivatives:
 
     def _ranges(self, side: int) -> Float:
         out = np.empty(self.total.shape)
-        for at in np.ndindex(out.shape):
+        for k, at in enumerate(np.ndindex(out.shape)):
+            tell(f"ranges by {self.kind}", k, out.size)
             out[at] = self._find_range(at, side)
         return out
 
@@ -127,7 +129,7 @@ class Analysis:
             try:
                 smooth.start(tasks)
             except NoRate as error:
-                raise OutOfDomain(f"{error}; solve the policy by another method") from error
+                raise OutOfDomain(f"no derivatives: {error}") from error
             return smooth
         if self.instance.n_servers == 1:
             return _Pool(self, tasks[:, 0])
@@ -142,7 +144,8 @@ class Analysis:
         tasks, sums = np.zeros((2, whole.n_users, *shape)), np.zeros((2, 3, *shape))
         reason = np.full(shape, "", dtype=object)
         made: dict[tuple[int, ...], Any] = {}
-        for index in np.ndindex(shape):
+        for at, index in enumerate(np.ndindex(shape)):
+            tell(f"derivatives by {kind}", at, reason.size)
             own = self._own(kind, index)
             if own is None:  # users who take no part change nothing
                 continue

@@ -3,6 +3,7 @@
 * `kinds`: the pictures by name, of an allocation, an instance, or several policies.
 * `shares`: stacked shares by resource. `dominant`: dominant shares, sorted. `envy`: the envy matrix.
 * `use_bars`: utilisation by class of servers. `price_bars`: prices of resources. `servers`: tasks and use by type.
+* `purchase_bars`: what more of each resource brings.
 * `demands`: demands in the plane of two resources. `region`: what two users can run, and where policies put them.
 * `frontier`: the corners of that region. `tradeoff`: pictures of a `Frontier`.
 * `preferences`: people who answered a survey: compatible points of the plane, tastes, rankings.

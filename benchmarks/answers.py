@@ -57,7 +57,8 @@ TIMED = ("seconds", "hits", "versions", "digest")  # of the clock or the machine
 CLEANED = (
     (r"\d+(\.\d+)?(e-?\d+)? ?(s|ms|seconds)\b", "SECONDS"), (r"0x[0-9a-f]+", "ADDRESS"),
     (r"(?<![\w.])(/[\w.+-]+)+/(?=[\w.+-]+)", ""),
-    (r"(?m)(\de[-+]\d\d|-|\$)( &)? +\d[\d.,e-]*( \\\\)?$", r"\1 SECONDS"),  # the last column of a comparison
+    (r"& +\d+\.\d{4} (?=& [^&]*\\\\)", "& SECONDS "),  # the last column but one of a comparison, in LaTeX and plain
+    (r"(?m)( 0| -| \d\.\de-\d\d) +\d+\.\d{4}(?=( +\S+)? *$)", r"\1 SECONDS"),
     (r"\b(fairopt|corner_draws)\.(\w+\.)*(?=[A-Z])", ""),
 )  # fmt: skip
 

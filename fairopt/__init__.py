@@ -87,22 +87,28 @@ from fairopt.properties.misreports.best import Misreport, best_misreport
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.report import Comparison, compare
+from fairopt.tradeoff import preferences
+from fairopt.tradeoff.agreement import Agreement, Heterogeneity, heterogeneity, no_tradeoff
+from fairopt.tradeoff.derivatives import Derivatives
 from fairopt.tradeoff.frontier import Frontier, frontier
+from fairopt.tradeoff.sensitivity import Purchase, Sensitivity, sensitivity
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "DRF", "DRFH", "FDS", "FFMRA", "GFJ", "HFFMRA", "KDF", "MLFDRS", "PSDSF", "TSF", "Allocation", "Allocations",
-    "AlphaFair", "AtMostRequested", "AuditReport", "BottleneckFairness", "BundleBase", "Certificate", "Comparison",
-    "Constraint", "DominantShare", "EnvyFree", "EqualShares", "FairShareBase", "FairnessEfficiency", "FairoptError",
-    "Finding", "Frontier", "GlobalAggregateResource", "Infeasible", "Instance", "InvalidBlock", "InvalidInstance",
-    "KDominantShare", "Leximin", "MaxMin", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra",
-    "Model", "NaivePerServer", "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective",
-    "OrderedWeighted", "OutOfDomain", "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Reserve",
-    "ResourceShare", "ShardedAllocation", "Share", "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Tasks",
-    "Total", "Try", "Unbounded", "Verdict", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit",
-    "best_misreport", "bottleneck_fairness", "check", "compare", "datasets", "frontier", "known_policies", "metrics",
-    "named_policy", "population_monotone", "progress", "read", "replay", "resource_monotone",
+    "DRF", "DRFH", "FDS", "FFMRA", "GFJ", "HFFMRA", "KDF", "MLFDRS", "PSDSF", "TSF", "Agreement", "Allocation",
+    "Allocations", "AlphaFair", "AtMostRequested", "AuditReport", "BottleneckFairness", "BundleBase", "Certificate",
+    "Comparison", "Constraint", "Derivatives", "DominantShare", "EnvyFree", "EqualShares", "FairShareBase",
+    "FairnessEfficiency", "FairoptError", "Finding", "Frontier", "GlobalAggregateResource", "Heterogeneity",
+    "Infeasible", "Instance", "InvalidBlock", "InvalidInstance", "KDominantShare", "Leximin", "MaxMin", "MaxShare",
+    "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra", "Model", "NaivePerServer", "NashWelfare",
+    "NoFairness", "NotCertified", "NotConcave", "Objective", "OrderedWeighted", "OutOfDomain", "PNormFairness",
+    "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve", "ResourceShare", "Sensitivity",
+    "ShardedAllocation", "Share", "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Tasks", "Total", "Try",
+    "Unbounded", "Verdict", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit", "best_misreport",
+    "bottleneck_fairness", "check", "compare", "datasets", "frontier", "heterogeneity", "known_policies", "metrics",
+    "named_policy", "no_tradeoff", "population_monotone", "preferences", "progress", "read", "replay",
+    "resource_monotone", "sensitivity",
 ]  # fmt: skip
 
 

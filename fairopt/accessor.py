@@ -26,9 +26,11 @@ FUNCTIONS = {
     "Allocation._repr_html_": "fairopt.report.layout:allocation_page",
     "Allocation.save": "fairopt.reading:save",
     "Allocation.load": "fairopt.reading:load",
+    "Sensitivity.plot": "fairopt.plots.purchase_bars:purchases",
     "Verdict.plot": "fairopt.plots:envy_matrix",
     "Frontier.plot": "fairopt.plots.tradeoff:draw_frontier",
     "Frontier._repr_html_": "fairopt.report.frontiers:frontier_page",
+    "Survey.plot": "fairopt.plots:preferences",
 }
 
 

@@ -1,5 +1,6 @@
 """Settings of all tests: examples that do not change between runs, pictures without a screen, oracles at hand."""
 
+import functools
 import gc
 import os
 import sys
@@ -15,14 +16,18 @@ TESTS = str(Path(__file__).parent)
 if TESTS not in sys.path:  # so that `oracle` can be imported: what the package computes, slow and obviously right
     sys.path.insert(0, TESTS)
 
+import typer.testing  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 # `ci` draws the same examples each time; HYPOTHESIS_PROFILE=thorough looks further, with new ones.
 settings.register_profile(
-    "ci", max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "ci", max_examples=30, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# A runner makes the program's commands anew for each call, which takes longer than most calls.
+typer.testing._get_command = functools.cache(typer.main.get_command)
 
 
 def pytest_collection_finish() -> None:

@@ -111,8 +111,8 @@ def test_weights_and_constraints_that_are_none_are_refused(run: Any, options: li
 
 
 def test_the_package_runs_as_a_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "fairopt", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == f"fairopt {fo.__version__}"
+    done = forked.run("-m", "fairopt", "--version")
+    assert (done.returncode, done.stdout.strip()) == (0, f"fairopt {fo.__version__}")
 
 
 @pytest.mark.parametrize("path", ["cluster", "cluster.json"])
@@ -520,8 +520,7 @@ def test_work_outside_the_main_thread_needs_no_signals() -> None:
 
 
 def test_the_program_runs_as_a_module_and_pipes_plain_text(tmp_path: Path, run: Any) -> None:
-    command = [sys.executable, "-m", "fairopt", "compare", "cluster", "-p", "drf", "-p", "fds:alpha=1"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = forked.run("-m", "fairopt", "compare", "cluster", "-p", "drf", "-p", "fds:alpha=1", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
     assert "FDS(alpha=1)" in done.stdout

@@ -5,14 +5,17 @@ Each page by itself, from its top, in one namespace, in an empty folder:
 * Every ```python block runs. Every ```pycon block runs as a doctest: what it shows is what comes out.
 * Every ``.. plot::`` of an ```{eval-rst} block runs in a namespace of its own, as Sphinx runs it.
 * Every line ``fairopt ...`` of a ```console or ```bash block (after ``$`` in a console) is understood by the program.
-* Where ``<!-- run -->`` stands before such a block, its commands also run there, and must succeed.
+* Where ``<!-- run -->`` stands before such a block, its commands also run there, and must succeed (``fairopt demo``
+  once for all pages).
 * A block after ``<!-- file: NAME -->`` is also written to that file, so that later blocks can use it.
 """
 
 import ast
+import contextlib
 import doctest
 import re
 import shlex
+import shutil
 import textwrap
 from dataclasses import dataclass
 from functools import cache
@@ -90,7 +93,16 @@ def run_session(block: Block, page: Path, namespace: dict[str, object]) -> None:
     namespace.update(test.globs)
 
 
-def run_page(page: Path) -> None:
+@pytest.fixture(scope="module")
+def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which ``fairopt demo`` has run, as it does on several pages."""
+    folder = tmp_path_factory.mktemp("demo")
+    with contextlib.chdir(folder):
+        assert CliRunner().invoke(app, ["demo"]).exit_code == 0
+    return folder
+
+
+def run_page(page: Path, demonstrated: Path) -> None:
     namespace: dict[str, Any] = {"__name__": page.stem}
     for block in blocks(text_of(page)):
         if block.file:
@@ -105,15 +117,20 @@ def run_page(page: Path) -> None:
             run_python(block, code, page, {"__name__": "plot"})
         elif block.run:
             for command in commands(block):
+                if command == ["demo"]:
+                    shutil.copytree(demonstrated, ".", dirs_exist_ok=True)
+                    continue
                 result = CliRunner().invoke(app, command)
                 assert result.exit_code == 0, f"line {block.line}: fairopt {shlex.join(command)}\n{result.output}"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(text_of(page))], ids=name_of)
-def test_a_page_runs_from_the_top(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_runs_from_the_top(
+    page: Path, demonstrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plt = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.chdir(tmp_path)
-    run_page(page)
+    run_page(page, demonstrated)
     plt.close("all")
 
 
@@ -125,16 +142,18 @@ COMMANDS = [
 ]
 
 
+GROUP = typer.main.get_command(app)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_understood(command: list[str]) -> None:
-    group = typer.main.get_command(app)
     name, *arguments = command
     if name.startswith("-"):
         assert CliRunner().invoke(app, command).exit_code == 0
         return
-    assert name in group.commands  # type: ignore[attr-defined]
+    assert name in GROUP.commands  # type: ignore[attr-defined]
     if not {"-h", "--help"} & set(arguments):
-        group.commands[name].make_context(name, list(arguments))  # type: ignore[attr-defined]
+        GROUP.commands[name].make_context(name, list(arguments))  # type: ignore[attr-defined]
 
 
 def test_blocks_marks_and_commands_are_found() -> None:
@@ -192,8 +211,8 @@ def test_the_api_lists_every_public_name_once() -> None:
             module = line.removeprefix(".. currentmodule:: ")
         elif re.fullmatch(r"   \w+", line):
             listed.setdefault(module, []).append(line.strip())
-    assert sorted(listed["fairopt"]) == sorted(set(fo.__all__) - {"datasets", "metrics"})
-    for room in (fo.metrics, fairopt.testing):
+    assert sorted(listed["fairopt"]) == sorted(set(fo.__all__) - {"datasets", "metrics", "preferences"})
+    for room in (fo.metrics, fo.preferences, fairopt.testing):
         assert sorted(listed[room.__name__]) == sorted(room.__all__)
     assert sorted([*listed["fairopt.datasets"], "read", "REQUEST_TYPES"]) == sorted(fo.datasets.__all__)
     assert set(listed["fairopt.plots"]) <= set(fo.plots.__all__)  # type: ignore[attr-defined]

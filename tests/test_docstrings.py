@@ -13,7 +13,7 @@ import fairopt as fo
 PUBLIC = {name: getattr(fo, name) for name in fo.__all__ if not inspect.ismodule(getattr(fo, name))}
 IN_MODULES = {
     f"{module}.{name}": getattr(getattr(fo, module), name)
-    for module in ("datasets", "metrics") for name in getattr(fo, module).__all__
+    for module in ("datasets", "metrics", "preferences") for name in getattr(fo, module).__all__
 }  # fmt: skip
 CALLED = {**PUBLIC, **{name: kind for name, kind in IN_MODULES.items() if callable(kind)}}
 ERRORS = {name for name, kind in PUBLIC.items() if inspect.isclass(kind) and issubclass(kind, BaseException)}
@@ -60,7 +60,7 @@ def of_method(name, key):
 def test_all_lists_exactly_the_public_names():
     assert sorted(fo.__all__) == sorted(set(fo.__all__))
     public = {name for name, value in vars(fo).items() if not name.startswith("_") and not inspect.ismodule(value)}
-    assert public == set(fo.__all__) - {"datasets", "metrics"}
+    assert public == set(fo.__all__) - {"datasets", "metrics", "preferences"}
 
 
 def test_every_public_name_that_the_design_names_is_there():

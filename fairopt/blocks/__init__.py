@@ -7,6 +7,7 @@
 * `efficiency`: the objective of the (beta, lambda) plane.
 * `constraints`: conditions on tasks, as sharing incentive, envy-freeness, bounds and reserves.
 * `bundles`: objectives and constraints on bundles: the bases of MLF-DRS (each user's weight for each resource), GAR.
+* `measure`: the same measure of given shares, in logarithms, wherever it exists.
 * `model`: tasks, shares and weights as blocks see them, as CVXPY expressions and as numbers.
 * `bundle_model`: the same with bundles.
 * `majorant`: concave functions above an objective that bounds can maximise exactly.

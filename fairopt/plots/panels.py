@@ -235,6 +235,8 @@ def _finish(
 
 def grow(figure: Any, ax: Any, wanted: Size, columns: int, rows: int) -> None:
     """Resize a figure so that its panels have the wanted size; None keeps a side."""
+    if wanted == (None, None):
+        return
     for _ in range(2):  # the width of a colour bar depends on that of the panels
         lay_out(figure)
         sides = zip(figure.get_size_inches(), measured(ax), wanted, (columns, rows), strict=True)

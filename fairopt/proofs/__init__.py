@@ -6,6 +6,7 @@
 * `pool`: bottlenecks and dual bounds on one pool. `servers`: the dual bound on several servers.
 * `levels`: leximin on several servers and under constraints.
 * `cone_programs`: answers of cone programs, over tasks and over bundles. `lagrangian`, `conic`: their bounds.
+* `plane`: the (beta, lambda) plane, by lines along the sum of shares.
 * `read`: answers of CVXPY problems that the user solved (`Policy.read`).
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF.
 * `derivatives`: prices as derivatives of the optimum.

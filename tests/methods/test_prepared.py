@@ -112,7 +112,7 @@ def changes_of(draw: st.DrawFn, instance: fo.Instance, zeros: bool) -> dict[str,
     return out
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.data())
 def test_changes_and_the_way_back_give_the_answers_of_the_changed_instance(data: st.DataObject) -> None:
     policy = data.draw(st.sampled_from([*KEPT, *OTHERS]))
@@ -135,7 +135,7 @@ def test_one_compiled_program_answers_for_all_capacities_weights_and_limits(poli
     assert model.problem.is_dpp()
     compiled = model.problem._cache.param_prog
     assert compiled is not None
-    for _ in range(4):
+    for _ in range(2):
         answer = same(
             policy, prepared, "CLARABEL",
             capacities=instance.capacities * rng.uniform(0.5, 2, instance.capacities.shape),

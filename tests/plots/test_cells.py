@@ -1,5 +1,6 @@
 """Utilisation and prices by class of servers: bars, cells, and the numbers in them."""
 
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -272,12 +273,16 @@ STRANGE = fo.Instance(
 )  # fmt: skip
 
 
+@cache
+def strange() -> fo.Comparison:
+    return fo.compare({"a $strange^$ name " * 5: fo.NashWelfare(), "_": fo.DRF()}, STRANGE)
+
+
 @pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices", "demands", "region", "envy"])
 @pytest.mark.filterwarnings("ignore:no installed font")
 def test_any_label_can_be_drawn_and_is_taken_literally(kind: str) -> None:
-    result = fo.compare({"a $strange^$ name " * 5: fo.NashWelfare(), "_": fo.DRF()}, STRANGE)
     options = {"users": STRANGE.users[:2]} if kind == "region" else {}
-    figure = result.plot(kind=kind, **options)[0].figure
+    figure = strange().plot(kind=kind, **options)[0].figure
     figure.draw_without_rendering()
     from matplotlib.text import Text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, permutations, product
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,7 @@ def test_it_agrees_with_one_by_one(policy: fo.Policy, given_: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5, 1, 2, 5, 20, 100])
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(batches())
 def test_alpha_fairness_is_where_the_optimality_conditions_hold(alpha: float, given_: dict[str, Any]) -> None:
     found = allocate_many(fo.FDS(alpha), **given_)
@@ -133,7 +133,7 @@ def test_alpha_fairness_is_where_the_optimality_conditions_hold(alpha: float, gi
         assert (abs(found.tasks[b][part] - right) <= atol).all()
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(batches(), st.sampled_from([fo.Tasks(), fo.DominantShare()]))
 def test_the_largest_sum_is_that_of_a_linear_program(given_: dict[str, Any], share: fo.Share) -> None:
     found = allocate_many(fo.Policy(fo.Total(share)), **given_)
@@ -152,13 +152,15 @@ def test_table_1_of_000_with_two_units_is_exact() -> None:
     for policy, k in ((fo.DRF(), 1), (fo.KDF(2), 2)):
         found = allocate_many(policy, demands, [2, 2, 2])
         assert_proved(found)
-        for tasks, instance in zip(found.tasks, demands.tolist(), strict=True):
-            right = exact.leximin(instance, [2, 2, 2], exact.dominant(instance, [2, 2, 2], k))
+        for chosen in combinations_with_replacement(rows, 3):  # in any order of users
+            right = exact.leximin(chosen, [2, 2, 2], exact.dominant(chosen, [2, 2, 2], k))
             assert right is not None
-            np.testing.assert_allclose(tasks, [float(x) for x in right], rtol=1e-14)
+            for order in set(permutations(zip(chosen, right, strict=True))):
+                (at,) = np.flatnonzero((demands == [row for row, _ in order]).all(axis=(1, 2)))
+                np.testing.assert_allclose(found.tasks[at], [float(x) for _, x in order], rtol=1e-14)
     found = allocate_many(fo.NoFairness(), demands, [2, 2, 2])
     assert_proved(found)
-    best = {tuple(sorted(chosen)): most_tasks(chosen) for chosen in map(sorted, product(rows, repeat=3))}
+    best = {chosen: most_tasks(chosen) for chosen in combinations_with_replacement(rows, 3)}
     right = [float(best[tuple(sorted(map(tuple, instance)))]) for instance in demands.astype(int).tolist()]
     np.testing.assert_allclose(found.tasks.sum(axis=1), right, rtol=1e-14)
 

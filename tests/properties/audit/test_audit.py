@@ -77,7 +77,7 @@ def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
             assert not check(answer, [finding.property])[finding.property].holds
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_drf_is_never_accused(seed: int) -> None:
     more = {"weights": seed % 2 == 1, "limits": seed % 3 == 0}
     report = audit(fo.DRF(), FOUR, max_examples=100, seed=seed, positive=seed % 5 == 0, **more)
@@ -326,7 +326,7 @@ def test_an_inefficiency_of_tied_optima_that_a_check_shows_is_shown_by_the_audit
     assert witness.margin == pytest.approx(verdict.margin, rel=1e-4)
     assert witness.verified.startswith("its own answer, run again") and "two methods differ by" in witness.verified
     assert replay(report.save(tmp_path / "found.json"), TIED)[0].refutes
-    monkeypatch.setattr(module, "SHRINKING", 0.5)
+    monkeypatch.setattr(module, "SHRINKING", 0.1)
     drawn = audit(TIED, ["pe"], max_examples=40)["pe"].witness
     assert drawn is not None and not check(TIED.allocate(drawn.instance), "pe")["pe"].holds
 
@@ -515,7 +515,7 @@ def test_a_file_that_was_changed_is_told_by_its_digest(saved: Any) -> None:
 
 
 def test_a_saved_lie_on_servers_is_the_one_that_is_checked(tmp_path: Path) -> None:
-    cluster = fo.Instance([[1, 3], [3, 1], [1, 1]], [[2, 4], [1, 1]])
+    cluster = fo.Instance([[1, 3], [3, 1]], [[2, 4], [1, 1]])
     path = audit(fo.FDS(1), ["sp"], [cluster]).save(tmp_path / "found.json")
     (again,) = replay(path)
     assert again.refutes and again.margin == pytest.approx(again.saved, rel=1e-9)
@@ -608,7 +608,8 @@ def test_a_change_that_does_not_follow_is_refused(name: str, demands: list[list[
         replay(path)
 
 
-def test_mechanisms_of_ones_own_are_given_again(tmp_path: Path) -> None:
+def test_mechanisms_of_ones_own_are_given_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHRINKING", 0.1)
     mine = Changed("mine", scaled(0.5))
     path = audit(mine, ["pe"], max_examples=8).save(tmp_path / "x.json")
     with pytest.raises(fo.InvalidInstance, match=r"--policy file\.py:NAME .*replay\(path, mechanism="):

@@ -38,7 +38,7 @@ def test_leximin_in_fractions_is_that_of_the_oracle(instance: fo.Instance) -> No
 
 @pytest.mark.parametrize("policy", EXACT, ids=lambda p: p.name or repr(p))
 @given(pools(max_users=4, max_resources=3))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_exact_answers_are_those_of_the_methods(policy: fo.Policy, instance: fo.Instance) -> None:
     if instance.n_resources < 2 or not instance.task_limits.any():  # 2-DF is not defined; no user takes part
         return
@@ -54,7 +54,7 @@ def test_exact_answers_are_those_of_the_methods(policy: fo.Policy, instance: fo.
 
 @pytest.mark.parametrize("policy", NUMERIC, ids=lambda p: p.name)
 @given(pools(max_users=4, max_resources=3))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_alpha_fair_answers_are_those_of_the_methods(policy: fo.Policy, instance: fo.Instance) -> None:
     again = recomputed(policy, instance)
     alone = np.minimum(instance.tasks_alone[:, 0], instance.task_limits)

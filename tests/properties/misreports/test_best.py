@@ -158,7 +158,7 @@ def test_boosting_does_not_pay_under_2df_on_positive_demands():
 # -- who is not accused -----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(pools(max_users=4, max_resources=3), st.integers(0, 2**31))
 def test_no_lie_pays_under_drf(instance, seed):
     """DRF is strategy-proof: with zeros, weights and limits."""

@@ -1,0 +1,45 @@
+"""The measure of fairness and efficiency of given shares, in logarithms, so that it exists all over the plane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["log_fairness", "log_total"]
+
+Float = NDArray[np.floating[Any]]
+EPS = float(np.finfo(np.float64).eps)
+
+
+def log_fairness(shares: Float, weights: Float, beta: float) -> tuple[Float, Float]:
+    """``log (sum_j w_j (s_j/(w_j S))^(1-beta)) / beta`` of each row of shares, and bounds of its rounding error.
+
+    Infinite above beta = 1 where a share is zero; at beta = 1 the logarithm of the sum of weights, as 0^0 = 1. Shares
+    are (k, n) with a positive sum in each row, and as exact as a few roundings.
+    """
+    k, n = shares.shape
+    if beta == 1:
+        return np.full(k, np.log(weights.sum())), np.zeros(k)
+    part = shares / shares.sum(axis=1, keepdims=True)
+    held = part > 0
+    with np.errstate(divide="ignore"):
+        log_part, log_level = np.log(part), np.where(held, np.log(part / weights), 0.0)
+    largest = np.abs(log_level).max(axis=1)
+    # the sum is that of part * level^-beta, where the parts sum to 1
+    powers = -beta * log_level
+    near = np.abs(beta) * largest <= 1  # as beta tends to 0 the logarithm divided by beta tends to the entropy
+    close = np.log1p((part * np.expm1(np.where(near[:, None], powers, 0.0))).sum(axis=1))
+    terms = log_part + powers
+    top = terms.max(axis=1, keepdims=True)
+    far = top[:, 0] + np.log(np.exp(terms - top).sum(axis=1))
+    value = np.where(near, close, far) / beta
+    error = 4 * (n + 8) * EPS * (1 + largest) * np.where(near, 1.0, 1 + 1 / abs(beta))
+    return (np.where(held.all(axis=1), value, np.inf) if beta > 1 else value), error
+
+
+def log_total(shares: Float) -> tuple[Float, Float]:
+    """Logarithm of the sum of each row of shares, and bounds of its rounding error."""
+    value = np.log(shares.sum(axis=1))
+    return value, 4 * (shares.shape[1] + 8) * EPS * (1 + np.abs(value))

@@ -1,0 +1,62 @@
+"""What more of each resource brings, as bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fairopt.errors import InvalidBlock
+from fairopt.plots.common import COLOURS, amount, cut, lettering, matplotlib_or_missing, new_figure, plain
+from fairopt.policy import label
+from fairopt.tradeoff.sensitivity import Purchase, Sensitivity
+
+__all__ = ["purchases"]
+
+MOST = 12  # bars
+
+
+def purchases(sensitivity: Sensitivity, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
+    """Bars of the tasks that more of each resource brings, per 1 % of its capacity or per cost; the best 12.
+
+    Beside each bar stand the tasks per unit, and up to how many units. See `Sensitivity.plot`.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> s = fo.sensitivity(fo.NoFairness().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "ram"])))
+    >>> [name.get_text() for name in purchases(s).get_yticklabels()]
+    ['ram', 'cpu']
+    """
+    matplotlib_or_missing()
+    rows = [row for row in sensitivity.purchases(costs) if not row.reason][:MOST]
+    if not rows:
+        raise InvalidBlock("there are no rates to draw; Sensitivity.capacities.reason says why")
+    several = sensitivity.allocation.instance.n_servers > 1
+    names = [row.resource + (f" on {row.server}" if several else "") for row in rows]
+    values = [row.tasks_per_percent if row.tasks_per_cost is None else row.tasks_per_cost for row in rows]
+    if ax is None:
+        ax = new_figure(5.6, 1.1 + 0.34 * len(rows)).subplots()
+    with lettering([*names, label(sensitivity.allocation.policy), *(row.unit for row in rows)], [ax]):
+        at = range(len(rows))
+        ax.barh(at, values, color=[COLOURS[0] if value >= 0 else COLOURS[5] for value in values], height=0.7)
+        low, high = min(0.0, *values), max(0.0, *values)
+        span = (high - low) or 1.0
+        for k, row in enumerate(rows):
+            ax.text(max(values[k], 0.0) + 0.02 * span, k, _rate(row), va="center", fontsize=7, color="#404040")
+        ax.set_xlim(low - 0.05 * span, high + 0.9 * span)
+        ax.set_yticks(at, [cut(name, 30) for name in names], fontsize=8)
+        ax.invert_yaxis()
+        ax.axvline(0.0, color="#404040", linewidth=0.8)
+        ax.set_xlabel("tasks per 1 % more capacity" if costs is None else "tasks per unit of cost", fontsize=9)
+        ax.set_title(cut(f"What more of each resource brings: {label(sensitivity.allocation.policy)}", 70), fontsize=9)
+        plain(ax)
+    return ax
+
+
+def _rate(row: Purchase) -> str:
+    """Tasks per unit, and up to how many units."""
+    if row.tasks == 0:
+        return "no tasks more"
+    end = f", up to {amount(row.up_to)}" if math.isfinite(row.up_to) else ""
+    return f"{amount(row.tasks)} per {cut(row.unit, 12)}{end}"

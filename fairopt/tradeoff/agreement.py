@@ -1,0 +1,314 @@
+"""Whether the most efficient allocation is also the fairest, why not, and how much users differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.constraints import EqualShares
+from fairopt.blocks.objectives import Total
+from fairopt.blocks.shares import DominantShare, Share, Tasks, require_share
+from fairopt.errors import OutOfDomain
+from fairopt.instance import Instance
+from fairopt.policy import Policy
+from fairopt.properties.exact.confirm import _coefficients
+from fairopt.properties.exact.pool import ExactPool, max_sum
+
+__all__ = ["Agreement", "Heterogeneity", "heterogeneity", "no_tradeoff"]
+
+Float = NDArray[np.floating[Any]]
+
+SAME = 1e-9  # relative difference of totals, sums and tasks that counts as none
+CORNERS = 2000  # combinations of conditions up to which all most efficient corners are computed in fractions
+SHOWN = 5  # pairs of users that reasons name
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Whether equal shares and the largest number of tasks go together; made by `no_tradeoff`.
+
+    Attributes
+    ----------
+    holds : bool
+        Whether some allocation with equal shares has the largest number of tasks (but for ``1e-9`` of it).
+    always : bool or None
+        Whether all allocations with the largest number of tasks have equal shares; None where only one is known.
+    shortfall : float
+        The part of the largest number of tasks that equal shares lose, from 0.
+    most_tasks : Allocation
+        An allocation with the largest number of tasks.
+    equal : Allocation
+        The largest allocation with equal shares per weight.
+    sums : ndarray of shape (n_servers, n_resources)
+        The part of each capacity that one unit of equal share takes, ``sum_j w_j d_ji / (c_j C_i)``, on one pool (15),
+        (16); NaN on several servers, where it depends on the placement.
+    tight : tuple of str
+        Capacities that ``most_tasks`` uses up.
+    square, condition : bool
+        The premise of Proposition 7, as many such capacities as users, and its condition, that their ``sums`` are
+        equal.
+    idle : tuple of (str, str)
+        Users who need more of every resource than another user, whom they are named with: they run no task in any
+        allocation with the most tasks unless a limit or a placement holds the other (Corollary 5).
+    exact : bool
+        Whether ``holds`` and ``always`` were decided in fractions.
+    reasons : tuple of str
+        Why it holds, or not.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> found = fo.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"]))
+    >>> found.holds, round(found.shortfall, 4)
+    (False, 0.127)
+    """
+
+    holds: bool
+    always: bool | None
+    shortfall: float
+    most_tasks: Allocation
+    equal: Allocation
+    sums: Float
+    tight: tuple[str, ...]
+    square: bool
+    condition: bool
+    idle: tuple[tuple[str, str], ...]
+    exact: bool
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.reasons)
+
+
+def no_tradeoff(instance: Instance, share: Share | None = None) -> Agreement:
+    """Test whether the most efficient allocation is also the fairest: equal shares with the largest number of tasks.
+
+    Parameters
+    ----------
+    instance : Instance
+        Users and servers.
+    share : Share, default DominantShare()
+        What is equal, per weight: dominant shares for FDS, `Tasks` for GFJ.
+
+    Returns
+    -------
+    Agreement
+
+    Raises
+    ------
+    OutOfDomain
+        Without users that may run tasks, or if a user has a zero share.
+
+    Notes
+    -----
+    After Joe-Wong et al. (2013, Propositions 7 and 8, Corollaries 5 and 6), which are special cases; on one pool of few
+    users in exact fractions, elsewhere by two certified linear programs. Proposition 7 is false where tight capacities
+    are not independent, and Corollary 6 where several allocations are most efficient.
+
+    Examples
+    --------
+    Memory of ``6 sqrt(3)`` makes dominant shares equal where most tasks run, and 11.25 numbers of tasks:
+
+    >>> import fairopt as fo
+    >>> fo.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 6 * 3**0.5])).holds
+    True
+    >>> print(fo.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 11.25]), fo.Tasks()).reasons[0])
+    Equal shares run 4.5 tasks, and no allocation runs more.
+
+    Counterexamples to Proposition 7, where two capacities are full for the same users, and to Corollary 6, where users
+    need the same of one resource:
+
+    >>> found = fo.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [2, 2]))
+    >>> found.square, found.condition, found.holds
+    (True, True, False)
+    >>> found = fo.no_tradeoff(fo.Instance([[1], [1]], [2]))
+    >>> found.holds, found.always
+    (True, False)
+    """
+    share = DominantShare() if share is None else share
+    require_share(share, no_tradeoff)
+    part = np.flatnonzero(instance.task_limits > 0)
+    if not len(part):
+        raise OutOfDomain("there are no users with a task limit above 0; add some")
+    most = Policy(Total(Tasks()), name="most tasks").allocate(instance)
+    equal = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share!r}").allocate(instance)
+    best, fair = float(most.tasks.sum()), float(equal.tasks.sum())
+    shortfall = max(0.0, 1 - fair / best)
+    always: bool | None = None if shortfall <= SAME else False
+    some = instance if len(part) == instance.n_users else instance.taking_part(part)
+    exact = False
+    if instance.n_servers == 1:
+        found = _exactly(some, share)
+        if found is not None:
+            exact, (shortfall, always) = True, found
+    holds = shortfall <= SAME
+    room = instance.capacities * instance.counts[:, None]
+    full = (most.leftover <= SAME * room) & (room > 0)
+    sums = np.full(instance.capacities.shape, np.nan)
+    if instance.n_servers == 1:
+        c = share.coefficients(some)
+        sums[0] = (some.weights / c) @ some.per_server_demands[:, 0] / np.where(room[0] > 0, room[0], np.nan)
+    tight = [(s, i) for s, i in np.argwhere(full).tolist()]
+    of_tight = sums[full]
+    square = len(tight) == len(part)
+    condition = bool(len(of_tight) and np.ptp(of_tight) <= SAME * of_tight.max())
+    idle = _idle(some)
+    names = tuple(instance.resources[i] + (f" on {instance.servers[s]}" if instance.n_servers > 1 else "")
+                  for s, i in tight)  # fmt: skip
+    reasons = _reasons(holds, always, best, fair, names, of_tight, square, idle, most)
+    return Agreement(holds, always, shortfall, most, equal, sums, names, square, condition, idle, exact, reasons)
+
+
+def _exactly(instance: Instance, share: Share) -> tuple[float, bool | None] | None:
+    """The shortfall, and whether all most efficient allocations have equal shares; None for too many users."""
+    n, m = instance.demands.shape[0], instance.n_resources
+    conditions = m + n + int(np.isfinite(instance.task_limits).sum())
+    if comb(conditions, n) > CORNERS:
+        return None
+    pool = ExactPool.of(instance)
+    speed = [w / c for w, c in zip(pool.weights, _coefficients(share, pool, instance)[0], strict=True)]
+    takes = [sum((v * d[i] for v, d in zip(speed, pool.demands, strict=True)), Fraction(0)) for i in range(m)]
+    steps = [cap / take for cap, take in zip(pool.capacities, takes, strict=True) if take > 0]
+    level = min(steps + [t / v for t, v in zip(pool.limits, speed, strict=True) if t is not None])
+    corners = max_sum(pool, [Fraction(1)] * n)
+    if not corners:
+        return None
+    best, fair = sum(corners[0]), level * sum(speed)
+    lost = float(1 - fair / best)
+    if lost > SAME:
+        return lost, False
+    near = [max(abs(x - level * v) for x, v in zip(corner, speed, strict=True)) <= SAME * best for corner in corners]
+    return lost, all(near)
+
+
+def _idle(instance: Instance) -> tuple[tuple[str, str], ...]:
+    """Users who need more of every resource everywhere than another user without a limit, and who that is."""
+    d = instance.per_server_demands
+    out = []
+    free = np.flatnonzero(np.isinf(instance.task_limits) & instance.eligible.all(axis=1))
+    for j in range(instance.n_users):
+        less = free[(d[free] < d[j]).all(axis=(1, 2))]
+        if len(less):
+            out.append((instance.users[j], instance.users[less[0]]))
+    return tuple(out)
+
+
+def _reasons(
+    holds: bool, always: bool | None, best: float, fair: float, tight: Sequence[str], sums: Float, square: bool,
+    idle: Sequence[tuple[str, str]], most: Allocation,
+) -> tuple[str, ...]:  # fmt: skip
+    if holds:
+        out = [f"Equal shares run {fair:.6g} tasks, and no allocation runs more."]
+        if always is False:
+            out.append("Other allocations, with unequal shares, run as many.")
+        return tuple(out)
+    out = [f"Equal shares run {fair:.6g} tasks, and another allocation runs {best:.6g}."]
+    out += [f"{j} needs more of everything than {k}, so {j} runs no tasks where most run." for j, k in idle[:SHOWN]]
+    if len(idle) > SHOWN:
+        out.append(f"So do {len(idle) - SHOWN} more users.")
+    without = [u for u, x in zip(most.instance.users, most.tasks, strict=True) if x <= SAME * best]
+    if without and not idle:
+        names = ", ".join(without[:SHOWN]) + (f" and {len(without) - SHOWN} more" if len(without) > SHOWN else "")
+        out.append(f"Most tasks run where {names} run{'s' if len(without) == 1 else ''} none.")
+    taken = ", ".join(f"{name} {x:.4g}" for name, x in zip(tight[:SHOWN], sums, strict=False))
+    if square and not np.isnan(sums).any():
+        out.append(f"Most tasks use up {', '.join(tight[:SHOWN])}, of which equal shares take unequal parts: {taken}.")
+    elif tight:
+        out.append(f"Most tasks use up {', '.join(tight[:SHOWN])} only, fewer than there are users.")
+    return tuple(out)
+
+
+@dataclass(frozen=True, eq=False)
+class Heterogeneity:
+    """How much users differ; made by `heterogeneity`.
+
+    Attributes
+    ----------
+    sigma : ndarray of shape (n_users,)
+        Slopes of users' lines in the plane of two resources: demand for the second over that for the first.
+    tau : ndarray of shape (n_resources,)
+        Slopes of resources' lines in the plane of two users: demand of the first over that of the second.
+    sigma_variance, tau_variance : float
+        Sample variances (over n - 1) of the finite slopes as they are; they depend on units and on sizes of tasks.
+    log_ratio_variance : float
+        Total variance of demands as compositions (Aitchison 1986): the sum over pairs of resources of the sample
+        variance over users of the logarithm of their ratio, divided by the number of resources. It does not depend on
+        units, sizes of tasks or capacities, is 0 where all users need the same proportions, and infinite where some
+        need resources that others do not.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> found = fo.heterogeneity(fo.Instance([[1, 4], [3, 3]], [9, 18]))
+    >>> found.sigma, round(found.sigma_variance, 4), round(found.tau_variance, 4)
+    (array([4., 1.]), 4.5, 0.5)
+    """
+
+    sigma: Float
+    tau: Float
+    sigma_variance: float
+    tau_variance: float
+    log_ratio_variance: float
+
+
+def heterogeneity(
+    instance: Instance, *, users: Sequence[str] | None = None, resources: Sequence[str] | None = None
+) -> Heterogeneity:
+    """Slopes of Joe-Wong et al. (2013, Fig. 2) with their variances, and a measure for any number of resources.
+
+    The paper's "variance of tau 0.5, of sigma 4.5 at 3 GB" are sample variances. ``instance.plot(kind="demands")`` and
+    ``kind="region"`` draw the lines.
+
+    Parameters
+    ----------
+    instance : Instance
+        Users and servers; demands must be the same on all servers.
+    users : (str, str), optional
+        The two users of ``tau``; by default the first two.
+    resources : (str, str), optional
+        The two resources of ``sigma``; by default the first two.
+
+    Returns
+    -------
+    Heterogeneity
+        Slopes of a zero over a zero are NaN, and so are variances of fewer than two slopes or of infinite ones, and
+        ``sigma`` or ``tau`` of fewer than two resources or users.
+
+    Raises
+    ------
+    OutOfDomain
+        If demands differ by server.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> round(fo.heterogeneity(fo.Instance([[1, 2, 4], [2, 4, 8]], [9, 18, 5])).log_ratio_variance, 12)
+    0.0
+    """
+    if instance.demands.ndim == 3:
+        raise OutOfDomain("demands differ by server, so users' proportions are not defined; give (n_users, m)")
+    d, n, m = instance.demands, *instance.demands.shape
+    columns = [instance.resource_index(r) for r in resources or instance.resources[:2]]
+    rows = [instance.user_index(u) for u in users or instance.users[:2]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sigma = d[:, columns[1]] / d[:, columns[0]] if len(columns) == 2 else np.full(n, np.nan)
+        tau = d[rows[0]] / d[rows[1]] if len(rows) == 2 else np.full(m, np.nan)
+    held = d > 0
+    alike = bool((held == held[:1]).all())
+    total = np.inf
+    if alike:
+        logs = np.log(d[:, held[0]]) if n else np.zeros((0, m))
+        centred = logs - logs.mean(axis=1, keepdims=True)
+        total = float(centred.var(axis=0, ddof=1).sum()) if n > 1 else 0.0
+    return Heterogeneity(sigma, tau, _variance(sigma), _variance(tau), total)
+
+
+def _variance(slopes: Float) -> float:
+    return float(slopes.var(ddof=1)) if len(slopes) > 1 and np.isfinite(slopes).all() else float("nan")

@@ -1,0 +1,382 @@
+"""Derivatives of an allocation by the data and by alpha, and which resource to buy next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fairopt.accessor import later
+from fairopt.allocation import Allocation
+from fairopt.errors import InvalidBlock, MissingExtra, nearest
+from fairopt.instance import Instance
+from fairopt.policy import label
+from fairopt.tradeoff.derivatives import KINDS, SAME, Analysis, Derivatives
+
+__all__ = ["Purchase", "Sensitivity", "sensitivity"]
+
+NOISE = 1e-9  # of the largest rate: shown as none
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """What more of one resource brings: a row of `Sensitivity.purchases`.
+
+    Attributes
+    ----------
+    server, resource, unit : str
+        What is bought; the unit is "unit" where the instance has none.
+    capacity, leftover : float
+        Units of the server row, and how many of them no user holds.
+    tasks, welfare, smallest : float
+        Gain per unit in the number of tasks, in the objective's value, and in the smallest dominant share per weight.
+    tasks_per_percent : float
+        Gain in tasks per 1 % of the row's capacity.
+    cost, tasks_per_cost : float or None
+        Cost of a unit, and gain in tasks per unit of cost; None without costs.
+    up_to : float
+        Units for which the same resources stay full; NaN where not known.
+    losers : tuple of str
+        Users whose tasks become fewer.
+    reason : str
+        Why there is no rate; empty where there is one.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> a = fo.NoFairness().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"]))
+    >>> best = fo.sensitivity(a).purchases()[0]
+    >>> best.resource, round(best.tasks, 4), round(best.up_to, 4)
+    ('memory', 0.1818, 18.0)
+    """
+
+    server: str
+    resource: str
+    unit: str
+    capacity: float
+    leftover: float
+    tasks: float
+    welfare: float
+    smallest: float
+    tasks_per_percent: float
+    cost: float | None
+    tasks_per_cost: float | None
+    up_to: float
+    losers: tuple[str, ...]
+    reason: str
+
+
+class Sensitivity:
+    """What a change of capacities, demands, weights or alpha brings; made by `sensitivity`.
+
+    Attributes
+    ----------
+    allocation : Allocation
+        The allocation that changes.
+    held : bool
+        Whether coefficients of shares are held.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"], units={"memory": "GiB"})
+    >>> s = fo.sensitivity(fo.GFJ(2).allocate(cluster))
+    >>> s.capacities.total.round(4), s.alpha.tasks.round(4)
+    (array([[0.5774, 0.    ]]), array([-0.5736,  0.1912]))
+    """
+
+    def __init__(self, allocation: Allocation, held: bool = False) -> None:
+        self.allocation, self.held = allocation, held
+        self._analysis = Analysis(allocation, held)
+
+    @cached_property
+    def capacities(self) -> Derivatives:
+        """Derivatives by each capacity; where server rows are alike, ranges are of a change spread over them."""
+        return self._analysis.derivatives("capacity")
+
+    @cached_property
+    def demands(self) -> Derivatives:
+        """Derivatives by each demand; NaN where it is 0."""
+        return self._analysis.derivatives("demand")
+
+    @cached_property
+    def weights(self) -> Derivatives:
+        """Derivatives by each weight, the other weights fixed."""
+        return self._analysis.derivatives("weight")
+
+    @cached_property
+    def alpha(self) -> Derivatives:
+        """Derivatives by alpha of `AlphaFair`; NaN for other objectives."""
+        return self._analysis.derivatives("alpha")
+
+    def purchases(self, costs: Mapping[str, float] | None = None) -> tuple[Purchase, ...]:
+        """What more of each resource on each server row brings, the best first.
+
+        Parameters
+        ----------
+        costs : dict of float by resource, optional
+            The cost of a unit. Then the order is by tasks per cost, of these resources only; otherwise by tasks per 1 %
+            of the capacity, since units of different resources cannot be compared.
+
+        Returns
+        -------
+        tuple of Purchase
+            A row for each server row and resource.
+
+        Raises
+        ------
+        InvalidBlock
+            If a resource is unknown, or a cost is not a positive number.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"])
+        >>> s = fo.sensitivity(fo.NoFairness().allocate(cluster))
+        >>> [(p.resource, round(p.tasks_per_cost, 3)) for p in s.purchases({"cpu": 10, "memory": 2})]
+        [('memory', 0.091), ('cpu', 0.027)]
+        """
+        instance, found = self.allocation.instance, self.capacities
+        checked = _checked_costs(costs, instance)
+        rows = []
+        room = instance.capacities * instance.counts[:, None]
+        units = instance.units or ("",) * instance.n_resources
+        size = float(np.nan_to_num(np.abs(found.total * room)).max(initial=0.0))
+        for s, i in np.ndindex(found.total.shape):
+            resource = instance.resources[i]
+            cost = None if checked is None else checked.get(resource)
+            if checked is not None and cost is None:
+                continue
+            gain = float(found.total[s, i])
+            gain = 0.0 if abs(gain) * room[s, i] <= NOISE * size else gain
+            lose = found.tasks[:, s, i] < -NOISE * max(float(np.abs(found.tasks[:, s, i]).max(initial=0.0)), 1e-300)
+            rows.append(Purchase(
+                instance.servers[s], resource, units[i] or "unit", float(room[s, i]),
+                float(self.allocation.leftover[s, i]), gain, float(found.welfare[s, i]), float(found.smallest[s, i]),
+                gain * float(room[s, i]) / 100, cost, None if cost is None else gain / cost,
+                float(found.upper[s, i]), tuple(instance.users[j] for j in np.flatnonzero(lose)),
+                str(found.reason[s, i]),
+            ))  # fmt: skip
+
+        def worth(row: Purchase) -> float:
+            rate = row.tasks_per_percent if row.tasks_per_cost is None else row.tasks_per_cost
+            return np.inf if np.isnan(rate) else -rate
+
+        return tuple(sorted(rows, key=worth))
+
+    def advice(self, costs: Mapping[str, float] | None = None) -> str:
+        """Which resource to buy next, in a sentence or two.
+
+        Parameters
+        ----------
+        costs : dict of float by resource, optional
+            As in `purchases`.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"], units={"memory": "GiB"})
+        >>> print(fo.sensitivity(fo.GFJ(2).allocate(cluster)).advice())
+        Buy cpu: 0.5774 tasks more per unit, up to 1.744 units. memory: no tasks more (2.921 GiB left over).
+        """
+        rows = self.purchases(costs)
+        several = self.allocation.instance.n_servers > 1
+        known = [row for row in rows if not row.reason]
+        if not known:
+            return f"No rate is known: {rows[0].reason}." if rows else "There is nothing to buy."
+        out, best = [], known[0]
+
+        def name(row: Purchase) -> str:
+            return row.resource + (f" on {row.server}" if several else "")
+
+        if best.tasks > 0:
+            end = f", up to {_units(best.up_to, best.unit)}" if np.isfinite(best.up_to) else ""
+            per = "" if best.tasks_per_cost is None else f" ({best.tasks_per_cost:.4g} per unit of cost)"
+            less = f", fewer tasks for {_some(best.losers)}" if best.losers else ""
+            out.append(f"Buy {name(best)}: {best.tasks:.4g} tasks more per {best.unit}{per}{end}{less}.")
+        else:
+            out.append("No resource alone brings more tasks.")
+        for row in () if several else known[best.tasks > 0 :]:
+            rest = row.leftover if row.leftover > SAME * row.capacity else 0.0
+            left = f" ({_units(rest, row.unit)} left over)" if rest else ""
+            fewer = f", fewer tasks for {_some(row.losers)}" if row.losers else ""
+            gain = "no tasks more" if row.tasks == 0 else f"{row.tasks:.4g} tasks per {row.unit}"
+            out.append(f"{name(row)}: {gain}{fewer}{left}.")
+        lowering = [name(row) for row in known if row.tasks < 0]
+        if lowering:
+            out.append(f"More {_some(tuple(lowering))} lowers the number of tasks.")
+        if costs is None and sum(row.tasks > 0 for row in known) > 1:
+            out.append("(Compared per 1 % more of each; give costs to compare by these.)")
+        return " ".join(out)
+
+    def to_frame(self, by: str = "capacity") -> Any:
+        """A pandas frame with a row per number, or per user.
+
+        Parameters
+        ----------
+        by : {"capacity", "demand", "weight", "alpha", "user"}, default "capacity"
+            Rows of the first four have the derivatives of `Derivatives` (``total``, ``welfare``, ``smallest``, those of
+            one unit less, ``lower``, ``upper``, ``reason``); those by ``user`` have the derivatives of the user's tasks
+            by each capacity, by its own weight, and by alpha.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        InvalidBlock
+            If ``by`` is none of these.
+        MissingExtra
+            Without pandas.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.DRF().allocate(fo.Instance([[40, 8], [8, 5]], [200, 200], resources=["cpu", "memory"]))
+        >>> fo.sensitivity(a).to_frame(by="user").round(4).to_dict("index")["user1"]
+        {'tasks': 2.5, 'by cpu': 0.0125, 'by memory': 0.0, 'by own weight': 1.25, 'by alpha': nan}
+        """
+        views = (*KINDS, "user")
+        if by not in views:
+            raise InvalidBlock(f"no table by {by!r}; {nearest(by, views)}")
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtra("pandas", "parquet", "to_frame()") from error
+        instance = self.allocation.instance
+        if by == "user":
+            columns = {"tasks": self.allocation.tasks}
+            for s, i in np.ndindex(instance.capacities.shape):
+                name = instance.resources[i] + (f" on {instance.servers[s]}" if instance.n_servers > 1 else "")
+                columns[f"by {name}"] = self.capacities.tasks[:, s, i]
+            columns["by own weight"] = np.diagonal(self.weights.tasks)
+            columns["by alpha"] = self.alpha.tasks
+            return pd.DataFrame(columns, index=pd.Index(instance.users, name="user"))
+        names = {"capacity": (instance.servers, instance.resources), "demand": (instance.users, instance.resources),
+                 "weight": (instance.users,), "alpha": (["alpha"],)}[by]  # fmt: skip
+        titles = {"capacity": ["server", "resource"], "demand": ["user", "resource"], "weight": ["user"]}
+        index = pd.MultiIndex.from_product(names, names=titles.get(by, ["parameter"]))
+        found = {"capacity": self.capacities, "demand": self.demands, "weight": self.weights, "alpha": self.alpha}
+        numbers = ("total", "welfare", "smallest", "total_left", "welfare_left", "smallest_left", "lower", "upper")
+        data = {name: np.ravel(getattr(found[by], name)) for name in (*numbers, "reason")}
+        return pd.DataFrame(data, index=index if len(names) > 1 else index.get_level_values(0))
+
+    def to_dict(self, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
+        """Advice and `purchases` as plain data, with None for what is not known or infinite.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.DRF().allocate(fo.Instance([[2, 1]], [8, 8]))
+        >>> fo.sensitivity(a).to_dict()["purchases"][0]["tasks"]
+        0.5
+        """
+        plain = [{k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in asdict(row).items()}
+                 for row in self.purchases(costs)]  # fmt: skip
+        return {"format": "fairopt.purchases/1", "policy": label(self.allocation.policy), "held": self.held,
+                "advice": self.advice(costs), "purchases": plain}  # fmt: skip
+
+    def plot(self, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
+        """Draw what more of each resource brings; needs the extra ``plots``.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            The axes to draw on. Default: a new figure.
+        costs : dict of float by resource, optional
+            As in `purchases`: then bars are tasks per unit of cost, else per 1 % of the capacity.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.DRF().allocate(fo.Instance([[40, 8], [8, 5]], [200, 200], resources=["cpu", "memory"]))
+        >>> fo.sensitivity(a).plot().get_xlabel()
+        'tasks per 1 % more capacity'
+        """
+        return later("Sensitivity.plot")(self, ax, costs)
+
+    def __repr__(self) -> str:
+        held = ", coefficients held" if self.held else ""
+        return f"<Sensitivity of {label(self.allocation.policy)}{held}: {self.allocation.instance!r}>"
+
+
+def sensitivity(allocation: Allocation, *, held: bool = False) -> Sensitivity:
+    """Derivatives of tasks, of their number and of welfare by capacities, demands, weights and alpha.
+
+    They are those of the policy applied again to the changed instance: of dominant shares, for example, the
+    coefficients ``max_i d_ji / C_i`` change too. With ``held`` these stay as they are, as in `Allocation.prices`, which
+    then are the derivatives of the welfare by capacities.
+
+    Parameters
+    ----------
+    allocation : Allocation
+        By a policy with one of the objectives `AlphaFair`, `FairnessEfficiency` where it is concave, `Total`, `Leximin`
+        or `MaxMin`, and no constraints of its own.
+    held : bool, default False
+        Hold the coefficients of shares.
+
+    Returns
+    -------
+    Sensitivity
+
+    Raises
+    ------
+    OutOfDomain
+        For other policies and mechanisms, demands that differ by server, shares of your own unless ``held``, and
+        allocations by `MaxMin` that are not the leximin one.
+
+    Notes
+    -----
+    From the optimality conditions (Joe-Wong et al. 2013, eqs. 12 and 13): what is full, used, or at a limit stays so.
+    Where a condition is about to change, derivatives from both sides differ; where there is none, it is NaN with a
+    reason. For leximin on several servers both sides must agree, and demands have no derivatives. More capacity may
+    lower the number of tasks, and with ``held=False`` the welfare too, since shares are of capacity.
+
+    Examples
+    --------
+    More memory takes tasks from user2, who shares the cpu with user1:
+
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"])
+    >>> a = fo.DRF().allocate(cluster)
+    >>> found = fo.sensitivity(a).capacities
+    >>> found.tasks[:, 0].round(4)
+    array([[ 0.1111,  0.1111],
+           [ 0.2963, -0.037 ]])
+    >>> fo.sensitivity(a, held=True).capacities.welfare.round(4), a.prices.round(4)
+    (array([[0.0741, 0.    ]]), array([[0.0741, 0.    ]]))
+    """
+    return Sensitivity(allocation, held)
+
+
+def _checked_costs(costs: Mapping[str, float] | None, instance: Instance) -> dict[str, float] | None:
+    if costs is None:
+        return None
+    out: dict[str, float] = {}
+    for resource, cost in costs.items():
+        if resource not in instance.resources:
+            raise InvalidBlock(f"costs name an unknown resource {resource!r}; {nearest(resource, instance.resources)}")
+        if not (isinstance(cost, (int, float, np.number)) and 0 < cost < np.inf):
+            raise InvalidBlock(f"the cost of {resource!r} is {cost!r}; give a positive number per unit")
+        out[resource] = float(cost)
+    return out
+
+
+def _units(amount: float, unit: str) -> str:
+    return f"{amount:.4g} {unit + 's' * (amount != 1) if unit == 'unit' else unit}"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

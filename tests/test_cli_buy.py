@@ -1,0 +1,72 @@
+"""``fairopt buy``: the table, the advice, JSON, the picture, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import fairopt as fo
+from fairopt.cli import app
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A terminal of 80 columns in a folder with a small cluster."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    small = fo.Instance([[1, 4], [3, 1]], [9, 18], users=["batch", "web"], resources=["cpu", "memory"])
+    fo.datasets.write(small, tmp_path / "cluster.json")
+    fo.datasets.write(fo.Instance([[1], [2]], [[4], [6]]), tmp_path / "two.json")
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["buy", *arguments])
+
+    return invoke
+
+
+def test_the_table_and_the_advice(run: Any) -> None:
+    result = run("cluster.json", "--policy", "gfj:alpha=2")
+    assert result.exit_code == 0
+    assert "Buy cpu: 0.5774 tasks more per unit, up to 1.744 units." in result.stdout
+    assert "up to  left over" in result.stdout
+
+
+def test_costs_decide_the_order(run: Any) -> None:
+    result = run("cluster.json", "-p", "most-tasks", "--cost", "cpu=1", "--cost", "memory=10", "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert [row["resource"] for row in found["purchases"]] == ["cpu", "memory"]
+    assert found["purchases"][0]["tasks_per_cost"] == pytest.approx(3 / 11)
+    assert found["advice"].startswith("Buy cpu: 0.2727 tasks more per unit (0.2727 per unit of cost)")
+
+
+def test_servers_are_named(run: Any) -> None:
+    result = run("two.json")
+    assert result.exit_code == 0 and "resource1 on server2" in result.stdout
+
+
+def test_a_picture(run: Any) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+    result = run("cluster.json", "--plot", "buy.png")
+    assert result.exit_code == 0 and Path("buy.png").stat().st_size > 5000 and "written: buy.png" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--cost", "memory"], 2, "give the resource, = and a number, as memory=3"),
+        (["--cost", "memry=3"], 2, "did you mean 'memory'"),
+        (["--cost", "memory=-3"], 2, "give a positive number"),
+        (["--plot", "buy.txt"], 2, "buy.txt"),
+        (["-p", "mlf-drs"], 1, "derivatives of"),
+    ],
+)
+def test_what_is_refused(run: Any, arguments: list[str], code: int, words: str) -> None:
+    result = run("cluster.json", *arguments)
+    assert result.exit_code == code and words in " ".join(result.stderr.split())
+
+
+def test_a_file_that_is_not_there(run: Any) -> None:
+    assert run("nothing.json").exit_code == 2

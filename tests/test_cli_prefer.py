@@ -1,0 +1,131 @@
+"""``fairopt prefer``: tables, files and pictures of a survey, and every way to ask wrongly."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import fairopt as fo
+from fairopt.cli import app
+
+OPTIONS = {"1": (24, 28), "2": (12, 32), "3": (36, 24), "4": (45, 0), "5": (27, 27)}
+PEOPLE = {"ann": "35124", "bob": "53124", "cy": "43512"}
+HEADER = "person,question,option,rank"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A terminal of 80 columns in a folder with two questions, the second of half the size."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [f"{q},{k},{a / q},{b / q}" for q in (1, 2) for k, (a, b) in OPTIONS.items()]
+    Path("options.csv").write_text("\n".join(["question,option,A,B", *rows]))
+    answers = [f"{p},{q},{k},{r + 1}" for q in (1, 2) for p, order in PEOPLE.items() for r, k in enumerate(order)]
+    Path("rankings.csv").write_text("\n".join([HEADER, *answers]))
+    for name, scale in (("big.json", 1), ("small.json", 2)):
+        made = fo.Instance([[1, 4], [3, 1]], [108 / scale, 180 / scale], users=["A", "B"], resources=["CPU", "storage"])
+        fo.datasets.write(made, name)
+
+    def invoke(*arguments: str, options: str = "options.csv", rankings: str = "rankings.csv") -> Result:
+        return CliRunner().invoke(app, ["prefer", options, rankings, *arguments])
+
+    return invoke
+
+
+def last_line(result: Result, code: int) -> str:
+    assert result.exit_code == code and "Traceback" not in result.stderr
+    return result.stderr.splitlines()[-1]
+
+
+def test_tables_show_each_question_and_its_clusters(run: Any) -> None:
+    result = run("--beta", "2", "--lam", "-0.25,-0.15,-0.1")
+    assert result.exit_code == 0, result.stderr
+    lines = [line.split() for line in result.stdout.splitlines()]
+    for question in ("1", "2"):  # of three people two have a point, one pair of the third's is wrong at -0.25
+        row = next(words for words in lines if words[:1] == [question] and len(words) > 4)
+        assert row[1:4] == ["3", "66.7%", "1"]
+    assert "differ in scale: 1.00" in " ".join(result.stdout.split())
+    assert "capacities are not checked" in result.stderr and "left out" not in result.stderr
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+
+
+def test_json_holds_what_the_survey_finds(run: Any) -> None:
+    result = run("--instance", "1=big.json", "--instance", "2=small.json", "--family", "fds", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.splitlines() == ["note: beta = 0 is left out, where the measure is undefined"]
+    data = json.loads(result.stdout)
+    betas = np.delete(np.linspace(-5, 5, 41), 20)
+    found = fo.preferences.Survey(
+        OPTIONS, {p: list(order) for p, order in PEOPLE.items()}, "fds", betas=betas, lams=np.linspace(-2, 2, 41),
+        instance=fo.read("big.json"),
+    )  # fmt: skip
+    one, two = data["questions"]["1"], data["questions"]["2"]
+    assert one["counts"] == found.counts.tolist() == two["counts"]
+    assert (one["wrong_pairs"], [tuple(p) for p in one["best"]]) == found.best()
+    assert one["explained"] == pytest.approx(found.explained.mean())
+    assert sum(c["people"] for c in one["clusters"]) == 3
+    assert data["all_questions"]["tau"] == pytest.approx(1)
+    assert len(data["answers"]) == 6
+
+
+def test_files_and_pictures_are_written(run: Any) -> None:
+    pytest.importorskip("matplotlib")
+    result = run("--out", "answers.csv", "--plot", "survey.png", "--instance", "big.json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "written: survey.png" and Path("survey.png").stat().st_size > 10_000
+    rows = list(csv.DictReader(Path("answers.csv").read_text().splitlines()))
+    assert [row["person"] for row in rows] == [*PEOPLE, *PEOPLE]
+    assert float(rows[0]["efficiency"]) == pytest.approx((5 * 60 + 4 * 54 + 3 * 52 + 2 * 44 + 45) / 15)
+    assert run("--out", "all.json", "--lam", "0").exit_code == 0
+    assert json.loads(Path("all.json").read_text())["questions"]["1"]["lams"] == [0]
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--instance", "small.json"], "question '1': option '1' needs 108 of 'CPU', 54 more than the capacity 54"),
+    (["--instance", "3=big.json"], "there is no question '3'"),
+    (["--instance", "nothing/"], "nothing does not exist"),
+    (["--family", "fds"], "give an Instance"),
+    (["--family", "fdz"], "did you mean"),
+    (["--beta", "0"], "betas hold 0"),
+    (["--beta", "-5:5"], "--beta -5:5: give low:high:number"),
+    (["--lam", "-5:5:0"], "at least one number"),
+    (["--lam", "-5:5:-1"], "--lam -5:5:-1: give"),
+    (["--lam", "-5:5:1000000000"], "(at most 10,000)"),
+    (["--lam", "nan"], "lams hold nan"),
+    (["--lam", "x"], "--lam x: give"),
+    (["--out", "a.xlsx"], "give a name that ends in .csv or .json"),
+    (["--plot", "a.gif"], "give a name that ends in .png"),
+])  # fmt: skip
+def test_wrong_options_are_one_line_and_code_2(arguments: list[str], words: str, run: Any) -> None:
+    result = run(*arguments)
+    assert result.stdout == "" and words in last_line(result, 2)
+
+
+@pytest.mark.parametrize(("name", "text", "words"), [
+    ("rankings", f"{HEADER}\nann,1,1,1\nann,1,2,1", "person 'ann' ranks options '1' and '2' alike"),
+    ("rankings", f"{HEADER}\nann,1,1,1", "person 'ann' leaves out option '2' of question '1'"),
+    ("rankings", f"{HEADER}\nann,1,6,1", "there is no option '6'"),
+    ("rankings", "", "rankings.csv is empty"),
+    ("options", "question,option,A,C\n1,1,2,3", "users"),
+    ("options", "\x89PNG\r\n\x1a\n", "is not UTF-8"),
+])  # fmt: skip
+def test_wrong_files_are_one_line_and_code_2(name: str, text: str, words: str, run: Any) -> None:
+    Path(f"{name}.csv").write_bytes(text.encode("latin-1"))
+    if words == "users":  # a file of another instance
+        Path("rankings.csv").write_text(f"{HEADER}\nann,1,1,1")
+        words = "question '1': the options are for 'A', 'C', the instance for 'A', 'B'"
+    assert words in last_line(run("--instance", "big.json"), 2)
+
+
+def test_without_matplotlib_a_picture_is_refused_before_anything_is_read(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install 'fairopt[plots]'" in last_line(run("--plot", "a.png", options="missing.csv"), 2)

@@ -78,10 +78,9 @@ def by_requirement(steps: int) -> Requirements:
     """User 2 needs 1 to 13 GB per task; sample variances of tau and sigma, as the paper's numbers are."""
     needs = np.unique(np.append(np.linspace(1, 13, steps), 3.0))
     found = [swept(lambda policy: AT_2[policy], datacenter(second=float(r)), policy=NAMES) for r in needs]
-    table = np.array([f.instance.demands for f in found])
-    tau, sigma = table[:, 0] / table[:, 1], table[..., 1] / table[..., 0]
+    spread = [fo.heterogeneity(f.instance) for f in found]
     return Requirements(
-        needs, tau.var(axis=1, ddof=1), sigma.var(axis=1, ddof=1),
+        needs, np.array([h.tau_variance for h in spread]), np.array([h.sigma_variance for h in spread]),
         np.array([left_over(f) for f in found]), np.array([f["efficiency"] for f in found]),
     )  # fmt: skip
 

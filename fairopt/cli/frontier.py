@@ -13,6 +13,7 @@ import typer
 from fairopt.cli.commands import NOT_CERTIFIED, AsJson, Constraints, app, constrained, guarded
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
+from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.plots.tradeoff import check
@@ -22,7 +23,6 @@ from fairopt.report.frames import csv_text
 from fairopt.report.frontiers import frontier_table, remarks
 from fairopt.tradeoff.frontier import Frontier, frontier
 
-MOST_VALUES = 1_000_000
 FRONTIER = """Sweep over one or two parameters of a family of notions: what does fairness cost in efficiency?
 
 For each point the table has the smallest dominant share in percent of that under DRF (fairness), the number of tasks \
@@ -53,7 +53,7 @@ answer.
 
 
 def _values(name: str, usual: str) -> Any:
-    return typer.Option(f"--{name}", metavar="VALUES", help=f"{usual}, as 0:10:41 or 0.5,1,2.")
+    return typer.Option(f"--{name}", metavar=VALUES, help=usual)
 
 
 @app.command("frontier", no_args_is_help=True, help=FRONTIER)
@@ -130,45 +130,14 @@ def _write(result: Frontier, path: Path) -> None:
 
 def _axes(named: dict[str, str | None], others: Sequence[str] | None) -> dict[str, list[Any]]:
     """The values of each parameter that was given."""
-    out = {name: _read(f"--{name} {text}", text) for name, text in named.items() if text is not None}
+    out = {name: typed_values(f"--{name}", text) for name, text in named.items() if text is not None}
     for word in others or ():
-        name, equals, text = word.partition("=")
-        if not equals or not name.strip().isidentifier():
+        name, equals, text = (part.strip() for part in word.partition("="))
+        if not equals or not name.isidentifier():
             raise InvalidBlock(f"--grid {word}: give a parameter, = and its values, as lam=0:1:5")
-        if name.strip() in out:
-            raise InvalidBlock(f"--grid {word}: {name.strip()} is given twice; give it once")
-        out[name.strip()] = _read(f"--grid {word}", text)
+        if name in out:
+            raise InvalidBlock(f"--grid {word}: {name} is given twice; give it once")
+        out[name] = typed_values(f"--grid {name}", text, words=True)
     if not out:
         raise InvalidBlock("no parameter to sweep; give one or two, as --alpha 0:10:41 or --grid name=0:1:5")
     return out
-
-
-def _read(option: str, text: str) -> list[Any]:
-    """The values of ``0:10:41`` (from, to, how many), or of a list with commas."""
-    if ":" not in text:
-        return [_value(word.strip(), option) for word in text.split(",")]
-    try:
-        start, stop, count = text.split(":")
-        first, last, many = float(start), float(stop), int(count)
-        if not (np.isfinite([first, last]).all() and 1 <= many <= MOST_VALUES):
-            raise ValueError
-    except ValueError:
-        raise InvalidBlock(f"{option}: give from:to:count with at least one value, as 0:10:41") from None
-    values = np.linspace(first, last, many).tolist()
-    return [int(v) for v in values] if all(v.is_integer() for v in values) else values
-
-
-def _value(word: str, option: str) -> Any:
-    """A number, on or off, or a word."""
-    if not word:
-        raise InvalidBlock(f"{option}: a value is missing; give values with commas between them, as 0.5,1,2")
-    if word.lower() in ("on", "true", "yes", "off", "false", "no"):
-        return word.lower() in ("on", "true", "yes")
-    for kind in (int, float):
-        try:
-            return kind(word)
-        except ValueError:
-            continue
-    if option.startswith("--grid "):
-        return word
-    raise InvalidBlock(f"{option}: {word!r} is not a number; give values as 0:10:41 or 0.5,1,2")

@@ -25,7 +25,7 @@ from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 
-__all__ = ["Notion", "known_policies", "named_constraint", "named_family", "named_policy"]
+__all__ = ["Notion", "known_policies", "named_constraint", "named_family", "named_policy", "parsed_value"]
 
 GROUP = "fairopt.policies"
 
@@ -203,7 +203,7 @@ def _parameters(notion: Notion, rest: str, text: str) -> dict[str, Any]:
             raise InvalidBlock(f"{text!r}: {word!r} is not a parameter; write {notion.name}:name=value,name=value")
         if not value.strip():
             raise InvalidBlock(f"{text!r}: {key.strip()} has no value; write {notion.name}:{key.strip()}=2, say")
-        parameters[key.strip()] = _number(value.strip())
+        parameters[key.strip()] = parsed_value(value.strip())
     return parameters
 
 
@@ -220,9 +220,10 @@ def _split(rest: str) -> list[str]:
     return parts
 
 
-def _number(value: str) -> Any:
+def parsed_value(value: str) -> Any:
+    """A number, a tuple in brackets, or else the text itself."""
     if value[:1] in "([" and value[-1:] in ")]":
-        return tuple(_number(v.strip()) for v in value[1:-1].split(",") if v.strip())
+        return tuple(parsed_value(v.strip()) for v in value[1:-1].split(",") if v.strip())
     for kind in (int, float):
         try:
             return kind(value)

@@ -279,7 +279,7 @@ def f_beta(values: ArrayLike, beta: float, weights: ArrayLike | None = None) -> 
     Returns
     -------
     float
-        ``sgn(1-beta) (sum_j w_j (u_j / (w_j U))^(1-beta))^(1/beta)`` with the sum U of the values, and weights scaled to
+        ``sgn(1-beta) (sum_j w_j (u_j / (w_j U))^(1-beta))^(1/beta)`` with the sum U of the values and weights of
         sum 1; 1 at beta = 1, where the measure does not tell values apart.
 
     Raises

@@ -25,7 +25,8 @@ PREFER = """Find the fairness notions that rank allocations as people did.
 
 OPTIONS is a CSV file with the columns question, option and one for each user, with its tasks; RANKINGS one with the \
 columns person, question, option and rank (1 is the best). The measure of fairness and efficiency is evaluated on a \
-grid of (beta, lambda); a point is compatible with people whose ranking it shares.
+grid of (beta, lambda); a point is compatible with people whose ranking it shares. Without --instance weights are equal, \
+and capacities are not checked.
 
 \b
 [bold]Examples[/]
@@ -41,9 +42,10 @@ def prefer(
     options: Annotated[Path, typer.Argument(metavar="OPTIONS", help="CSV: question, option, tasks of each user.")],
     rankings: Annotated[Path, typer.Argument(metavar="RANKINGS", help="CSV: person, question, option, rank.")],
     instance: Annotated[list[str] | None, typer.Option(
-        metavar="[QUESTION=]INPUT", help="Demands and capacities of all questions, or of one; repeat it.")] = None,
+        metavar="[QUESTION=]INPUT", help="Demands and capacities of all questions or one; repeat it.")] = None,
     family: Annotated[str, typer.Option(help="gfj (tasks), fds (dominant shares) or pnorm:p=2.")] = "gfj",
-    beta: Annotated[str, typer.Option(metavar=VALUES, help="The grid, or numbers as 0.5,2.")] = "-5:5:41",
+    beta: Annotated[str, typer.Option(
+        metavar=VALUES, help="The grid, less 0 where there is no measure; or numbers as 0.5,2.")] = "-5:5:41",
     lam: Annotated[str, typer.Option(metavar=VALUES, help="The grid, or numbers as -1,0.")] = "-2:2:41",
     plot: Annotated[Path | None, typer.Option(
         help="Draw compatible people and clusters, as .png, .pdf or .svg.")] = None,
@@ -53,22 +55,14 @@ def prefer(
     files.check(plot, files.PICTURES)
     if plot is not None:
         matplotlib_or_missing()
-    betas, notes = typed_values("--beta", beta), []
-    if ":" in beta and 0 in betas:
-        betas.remove(0)
-        notes.append("beta = 0 is left out, where the measure is undefined")
+    grid = {"betas": typed_values("--beta", beta), "lams": typed_values("--lam", lam)}
+    grid["betas"] = [b for b in grid["betas"] if b != 0 or ":" not in beta]
     questions = read(options, rankings)
     instances = _instances(instance or [], questions)
-    if len(instances) < len(questions):
-        notes.append("questions without --instance: weights are equal, and capacities are not checked")
-    for note in notes:
-        console_for(stderr=True).print(f"note: {note}", style="dim", soft_wrap=True)
     surveys: dict[str, Survey] = {}
     for question, (choices, answers) in questions.items():
         with working(f"question {question}"), about(f"question {question!r}"):
-            surveys[question] = Survey(
-                choices, answers, family, betas=betas, lams=typed_values("--lam", lam), instance=instances.get(question)
-            )
+            surveys[question] = Survey(choices, answers, family, **grid, instance=instances.get(question))
     found = {question: _found(survey) for question, survey in surveys.items()}
     tau, points = np.array(list(consistency(surveys).values())).T
     together = {"explained": (points > 0).mean(), "tau": np.nanmean(tau) if np.isfinite(tau).any() else None}
@@ -132,20 +126,12 @@ def _table(found: Mapping[str, dict[str, Any]]) -> Table:
     for name, question in zip(shortened(list(found)), found.values(), strict=True):
         rows += [question, *question["clusters"]]
         names += [name, *(f"  cluster {c + 1}" for c in range(len(question["clusters"])))]
-    best = [np.array(row["best"]).T for row in rows]
+    told = {"people": "people", "efficiency": "efficiency", "fairness": "fairness", "most_compatible": "at one point"}
+    columns = [Column(title, numbers([row[key] for row in rows])) for key, title in told.items()]
+    columns.insert(3, Column("compatible", percents(row["explained"] for row in rows)))
+    best = [Column("best points", numbers([len(row["best"]) for row in rows]))]
+    for k, name in enumerate(("beta", "lam")):
+        ends = [(min(point[k] for point in row["best"]), max(point[k] for point in row["best"])) for row in rows]
+        best.append(Column(name, [f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in ends]))
     title = "People who are compatible with some point, and the points with the fewest pairs in the wrong order"
-    return Table(title, Column("question", names, right=False), [[
-        Column("people", numbers([row["people"] for row in rows])),
-        Column("efficiency", numbers([row["efficiency"] for row in rows])),
-        Column("fairness", numbers([row["fairness"] for row in rows])),
-        Column("compatible", percents(row["explained"] for row in rows)),
-        Column("at one point", numbers([row["most_compatible"] for row in rows])),
-    ], [
-        Column("best points", numbers([len(row["best"]) for row in rows])),
-        *(Column(name, [_span(points[k]) for points in best]) for k, name in enumerate(("beta", "lam"))),
-    ]])  # fmt: skip
-
-
-def _span(values: Any) -> str:
-    low, high = values.min(), values.max()
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return Table(title, Column("question", names, right=False), [columns, best])

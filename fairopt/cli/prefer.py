@@ -25,8 +25,8 @@ PREFER = """Find the fairness notions that rank allocations as people did.
 
 OPTIONS is a CSV file with the columns question, option and one for each user, with its tasks; RANKINGS one with the \
 columns person, question, option and rank (1 is the best). The measure of fairness and efficiency is evaluated on a \
-grid of (beta, lambda); a point is compatible with people whose ranking it shares. Without --instance weights are equal, \
-and capacities are not checked.
+grid of (beta, lambda); a point is compatible with people whose ranking it shares. Without --instance weights are \
+equal, and capacities are not checked.
 
 \b
 [bold]Examples[/]

@@ -47,7 +47,7 @@ def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Q
     ------
     InvalidInstance
         If a file cannot be read; if columns, options or ranks are missing, unknown, repeated or tied. The message names
-        the file, the line and the person.
+        the file, the person, and the line or the question.
 
     Examples
     --------
@@ -110,7 +110,9 @@ def checked_options(options: Any, share: Share, instance: Instance | None) -> Op
         raise InvalidBlock(
             f"instance is {instance!r}, and {share!r} depends on it; give an Instance, or measure tasks (gfj)"
         )
-    if not isinstance(options, Mapping):
+    if isinstance(options, (list, tuple)):
+        options = dict(enumerate(options))
+    elif not isinstance(options, Mapping):
         refuse_labels(options=options)
         options = dict(enumerate(np.atleast_1d(as_floats(options, "options"))))
     if not options:

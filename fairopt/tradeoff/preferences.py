@@ -224,8 +224,8 @@ class Survey:
         best = min(runs, key=lambda run: float(((people - run[0][run[1]]) ** 2).sum()))[1]
         found = np.unique(best, return_inverse=True)[1][np.argsort(order)]
         centres = np.array([tastes[found == c].mean(axis=0) for c in range(found.max() + 1)])
-        place = np.argsort(np.argsort(-centres[:, 1], kind="stable"))
-        return place[found], centres[np.argsort(place)]
+        first = np.argsort(-centres[:, 1], kind="stable")
+        return np.argsort(first)[found], centres[first]
 
     def plot(self, kind: str = "heat", ax: Any = None) -> Any:
         """Draw the number of compatible people over the grid, or by ``"clusters"`` their `tastes`.
@@ -376,7 +376,7 @@ def _share(family: Family) -> Share:
     try:
         one, other = (make(beta=beta, lam=lam) for beta, lam in ((2.0, -0.5), (0.5, 1.0)))
     except TypeError as error:
-        raise InvalidBlock(f"family {family!r} takes no beta and lam ({error}); give fds, gfj or FDS") from error
+        raise InvalidBlock(f"family {family!r} is not of beta and lam ({error}); give fds, gfj or pnorm:p=2") from error
     measure, second = (getattr(made, "objective", made) for made in (one, other))
     if not isinstance(measure, FairnessEfficiency) or second != replace(measure, beta=0.5, lam=1.0):
         made = f"makes {one!r} and {other!r}"

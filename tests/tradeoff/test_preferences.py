@@ -221,14 +221,15 @@ def test_options_are_arrays_or_dicts_and_users_are_joined_by_label() -> None:
     forms: list[tuple[Any, list[Any]]] = [
         (np.array([*OPTIONS.values()]), [2, 4, 0, 1, 3]),
         (pandas.DataFrame([*OPTIONS.values()]), [2, 4, 0, 1, 3]),
+        ([*by_user.values()], [2, 4, 0, 1, 3]),
+        ([frame.loc[f"option {k}"] for k in OPTIONS], [2, 4, 0, 1, 3]),
         (by_user, words),
         (dict(frame.iterrows()), words),
     ]
     for options, ranking in forms:
         assert (prefer.compatible(options, ranking, "fds", instance=CLUSTER, **GRID) == expected).all()
-    for options in (frame, [*by_user.values()], [frame.loc[word] for word in words]):
-        with pytest.raises(fo.InvalidInstance):  # rather than by position
-            prefer.compatible(options, words, "fds", instance=CLUSTER, **GRID)
+    with pytest.raises(fo.InvalidInstance, match="options is a DataFrame with labels"):
+        prefer.compatible(frame, words, "fds", instance=CLUSTER, **GRID)
     backwards = {"x": {"A": 1, "B": 2}, "y": {"B": 1, "A": 3}}
     assert prefer.Survey(backwards, {"ann": ["x", "y"]}, "gfj", **GRID).tasks.tolist() == [
         [1, 2], [3, 1]
@@ -346,10 +347,10 @@ def test_answers_to_questions_of_another_scale_are_compared_option_by_option() -
     ({"lams": []}, fo.InvalidBlock, "at least one number"),
     ({"betas": [[1, 2]]}, fo.InvalidBlock, "shape"),
     ({"family": "fsd"}, fo.InvalidBlock, "fds"),
-    ({"family": "drf"}, fo.InvalidBlock, "takes no beta and lam"),
-    ({"family": 3}, fo.InvalidBlock, "takes no beta and lam"),
+    ({"family": "drf"}, fo.InvalidBlock, "is not of beta and lam"),
+    ({"family": 3}, fo.InvalidBlock, "is not of beta and lam"),
     ({"family": lambda beta, lam: fo.FairnessEfficiency(2, -0.5)}, fo.InvalidBlock, "give one that makes"),
-    ({"family": fo.DRF}, fo.InvalidBlock, "takes no beta and lam"),
+    ({"family": fo.DRF}, fo.InvalidBlock, "is not of beta and lam"),
     ({"family": lambda beta, lam: fo.DRF()}, fo.InvalidBlock, "give one that makes FairnessEfficiency"),
     ({"family": lambda beta, lam: fo.PNormFairness(beta + 1, beta=beta, lam=lam)}, fo.InvalidBlock, "one share"),
     ({"family": "fds", "instance": None}, fo.InvalidBlock, "instance is None, and DominantShare"),
@@ -372,6 +373,7 @@ def test_answers_to_questions_of_another_scale_are_compared_option_by_option() -
     ({"options": []}, fo.InvalidInstance, "options are empty"),
     ({"options": 3}, fo.InvalidInstance, "unknown option 'even'"),
     ({"options": [[[1]]]}, fo.InvalidInstance, "option '0' has shape"),
+    ({"options": [(1, 2), (3,)]}, fo.InvalidInstance, "option '1' has shape"),
     ({"options": {"even": "no"}}, fo.InvalidInstance, "option 'even' cannot be read"),
     ({"options": "no"}, fo.InvalidInstance, "options cannot be read"),
     ({"options": {1: (1, 1), "1": (2, 2)}}, fo.InvalidInstance, "the option label '1' is given twice"),

@@ -9,7 +9,6 @@ import itertools
 import json
 import math
 import os
-import pickle
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -94,7 +93,7 @@ class Frontier:
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Whether each point was reached before Ctrl-C, shape (n_points,)."""
+        """Points that were reached before Ctrl-C: the others have neither a method nor an error, shape (n_points,)."""
         return np.array([m is not None or e is not None for m, e in zip(self["method"], self["error"], strict=True)])
 
     @property
@@ -130,65 +129,47 @@ class Frontier:
         return places[kept[np.argsort(pair_of[kept], kind="stable")]]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per point that was asked, with all columns; None for what is not finite."""
-        return [row for row in self._rows() if row is not None]
-
-    def _rows(self) -> list[dict[str, Any] | None]:
+        """One dict per point, with all columns; None for what is not finite."""
         columns = [[_plain(v) for v in values.tolist()] for values in self.columns.values()]
-        rows = (dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True))
-        return [row if asked else None for row, asked in zip(rows, self.asked, strict=True)]
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data for ``json.dumps``: a row for each point, with ``tasks_by_user``, or None."""
-        rows = self._rows()
+        """Everything as plain data for ``json.dumps``: the rows, each with ``tasks_by_user``, and the findings."""
+        rows = self.rows()
         for row, tasks in zip(rows, self.tasks_by_user.tolist(), strict=True):
-            if row is not None:
-                row["tasks_by_user"] = None if row["error"] else dict(zip(self.instance.users, tasks, strict=True))
+            row["tasks_by_user"] = dict(zip(self.instance.users, tasks, strict=True)) if row["method"] else None
         return {
             "format": FORMAT, "family": self.family, "grid": {k: list(map(_plain, v)) for k, v in self.grid.items()},
             "rows": rows, "pareto": self.pareto().tolist(), "notes": list(self.notes), "interrupted": self.interrupted,
         }  # fmt: skip
 
-    def to_frame(self, by: str = "point") -> Any:
-        """A pandas frame with a row per point that was asked.
-
-        Parameters
-        ----------
-        by : {"point", "user"}, default "point"
-            All columns; or the tasks of each user, by label.
+    def to_frame(self) -> Any:
+        """A pandas frame with a row per point and all columns, by the parameters.
 
         Returns
         -------
         pandas.DataFrame
-            By the parameters.
 
         Raises
         ------
-        InvalidBlock
-            If ``by`` is neither.
         MissingExtra
             Without pandas.
 
         Examples
         --------
         >>> import fairopt as fo
-        >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], users=["batch", "web"])
-        >>> fo.frontier("fds", cluster, {"alpha": [1, 2]}).to_frame("user").round(4)
-                batch     web
+        >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18])
+        >>> fo.frontier("fds", cluster, {"alpha": [1, 2]}).to_frame()[["tasks", "jain"]].round(3)
+               tasks   jain
         alpha
-        1      4.0909  1.6364
-        2      3.7279  1.7574
+        1      5.727  0.973
+        2      5.485  0.994
         """
-        if by not in ("point", "user"):
-            raise InvalidBlock(f"no table by {by!r}; {nearest(by, ('point', 'user'))}")
         try:
             import pandas as pd
         except ImportError as error:
             raise MissingExtra("pandas", "parquet", "to_frame()") from error
-        frame = pd.DataFrame(self.columns)[self.asked].set_index(list(self.grid))
-        if by == "point":
-            return frame
-        return pd.DataFrame(self.tasks_by_user[self.asked], frame.index, list(self.instance.users))
+        return pd.DataFrame(self.columns).set_index(list(self.grid))
 
     def plot(self, ax: Any = None, kind: str = "tradeoff", *, of: str = "fairness", users: Any = None) -> Any:
         """Draw the frontier; needs the extra ``plots``.
@@ -231,10 +212,10 @@ class Frontier:
 
     def __repr__(self) -> str:
         axes = " x ".join(f"{len(values)} {name}" for name, values in self.grid.items())
-        failed = sum(e is not None for e in self["error"])
-        words = [f"{failed} without an answer"] if failed else []
-        words += [f"interrupted after {int(self.asked.sum())}"] if self.interrupted else []
-        return f"<Frontier of {self.family} over {axes} on {self.instance!r}{''.join('; ' + w for w in words)}>"
+        failed, asked = sum(e is not None for e in self["error"]), int(self.asked.sum())
+        without = f"; {failed} without an answer" if failed else ""
+        stopped = f"; interrupted after {asked}" if self.interrupted else ""
+        return f"<Frontier of {self.family} over {axes} on {self.instance!r}{without}{stopped}>"
 
     def _repr_html_(self) -> str:
         return later("Frontier._repr_html_")(self)
@@ -296,20 +277,18 @@ def frontier(
     made = [_made(make, name, dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
     of = {"instance": _digest(instance.to_dict()), "grid": _digest(axes), "family": _digest(list(map(repr, made)))}
     path = None if resume is None else Path(resume)
-    rows = _read(path, of) if path is not None and path.exists() else [None] * len(made)
+    rows: list[Row] = _read(path, of) if path is not None and path.exists() else [{} for _ in made]
     rows = [mechanism if isinstance(mechanism, dict) else row for mechanism, row in zip(made, rows, strict=True)]
-    points = [(k, made[k]) for k, row in enumerate(rows) if row is None]
-    if processes > 1:
-        _check_picklable(points, name)
+    points = [(k, made[k]) for k, row in enumerate(rows) if not row.keys() & {"method", "error"}]
     standard = Standard(instance)
 
     def so_far() -> Frontier:
         points_of = zip(*itertools.product(*axes.values()), strict=True)
         columns = {key: np.array(values) for key, values in zip(axes, points_of, strict=True)}
-        columns |= {key: np.array([(r or {}).get(key, np.nan) for r in rows], dtype=float) for key in MEASURES}
-        columns |= {key: np.array([(r or {}).get(key) for r in rows], dtype=object) for key in TEXTS}
+        columns |= {key: np.array([row.get(key, np.nan) for row in rows], dtype=float) for key in MEASURES}
+        columns |= {key: np.array([row.get(key) for row in rows], dtype=object) for key in TEXTS}
         nothing = np.full(instance.n_users, np.nan)
-        tasks = np.array([(r or {}).get("tasks_by_user", nothing) for r in rows])
+        tasks = np.array([row.get("tasks_by_user", nothing) for row in rows])
         return Frontier(name, instance, axes, columns, tasks, standard.drf, of)
 
     with by_itself() as tell:
@@ -381,28 +360,18 @@ def _made(make: Callable[..., Any], name: str, point: dict[str, Any]) -> Any:
     return mechanism
 
 
-def _check_picklable(points: list[tuple[int, Any]], name: str) -> None:
-    try:
-        pickle.dumps(points)
-    except Exception as error:  # whatever a class of the user's raises
-        fix = "define their classes at the top of a module, or leave processes at 1"
-        raise InvalidBlock(f"the mechanisms of {name} cannot be sent to other processes ({error}); {fix}") from error
-
-
-def _read(path: Path, of: dict[str, str]) -> list[Row | None]:
+def _read(path: Path, of: dict[str, str]) -> list[Row]:
     """The rows in a file of the same sweep."""
     expected = "expected a file that frontier(..., resume=) or Frontier.save made"
     data = read_json_text(path, expected)
     if data.pop("digest", None) != _digest(data) or data["format"] != FORMAT:  # else `save` made all of it
         raise InvalidInstance(f"{path}: not a frontier, or changed after it was written; {expected}")
-    for key, digest in of.items():
-        if data["of"][key] != digest:
-            wrong = InvalidInstance if key == "instance" else InvalidBlock
+    for key, wrong in (("instance", InvalidInstance), ("grid", InvalidBlock), ("family", InvalidBlock)):
+        if data["of"][key] != of[key]:
             raise wrong(f"{path} is of another {key}; give what it was made with, or the name of a new file")
-    for row in filter(None, data["rows"]):
-        if row["tasks_by_user"] is not None:
-            row["tasks_by_user"] = list(row["tasks_by_user"].values())
-    return [row and {key: value for key, value in row.items() if value is not None} for row in data["rows"]]
+    for row in data["rows"]:
+        row["tasks_by_user"] = list((row["tasks_by_user"] or {}).values()) or None
+    return [{key: value for key, value in row.items() if value is not None} for row in data["rows"]]
 
 
 def _digest(data: Any) -> str:

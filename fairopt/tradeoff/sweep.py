@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -14,7 +15,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Total
 from fairopt.blocks.shares import DominantShare, Share
-from fairopt.errors import FairoptError
+from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.metrics import f_beta
@@ -117,6 +118,11 @@ def solve_in_processes(
     standard: Standard, points: Sequence[tuple[int, Any]], processes: int
 ) -> Iterator[tuple[int, Row]]:
     """The rows of points as they come, solved by several processes, some neighbours at a time."""
+    try:
+        pickle.dumps(points)
+    except Exception as error:  # whatever a class of the user's raises
+        fix = "define their classes at the top of a module, or leave processes at 1"
+        raise InvalidBlock(f"the mechanisms cannot be sent to other processes ({error}); {fix}") from error
     size = min(MOST_POINTS, len(points) // (4 * processes) + 1)
     with ProcessPoolExecutor(processes, initializer=_begin, initargs=(standard,)) as pool:
         try:

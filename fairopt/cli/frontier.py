@@ -21,7 +21,7 @@ from fairopt.policies.registry import named_family
 from fairopt.report import files
 from fairopt.report.frames import csv_text
 from fairopt.report.frontiers import frontier_table, remarks
-from fairopt.tradeoff.frontier import Frontier, frontier
+from fairopt.tradeoff.frontier import frontier
 
 FRONTIER = """Sweep over one or two parameters of a family of notions: what does fairness cost in efficiency?
 
@@ -52,21 +52,17 @@ answer.
   fairopt frontier cluster/ -f mine.py:GAR --grid gar=on,off"""
 
 
-def _values(name: str, usual: str) -> Any:
-    return typer.Option(f"--{name}", metavar=VALUES, help=usual)
-
-
 @app.command("frontier", no_args_is_help=True, help=FRONTIER)
 @guarded
 @reading
 def sweep(
     source: Source,
     family: Annotated[str, typer.Option("--family", "-f", metavar="NAME", help="The family, as listed above.")],
-    alpha: Annotated[str | None, _values("alpha", "alpha of alpha-fairness")] = None,
-    beta: Annotated[str | None, _values("beta", "Type of fairness")] = None,
-    lam: Annotated[str | None, _values("lam", "Emphasis on efficiency")] = None,
-    p: Annotated[str | None, _values("p", "The p of p-norms")] = None,
-    k: Annotated[str | None, _values("k", "The k of k-dominant shares")] = None,
+    alpha: Annotated[str | None, typer.Option(metavar=VALUES, help="alpha of alpha-fairness")] = None,
+    beta: Annotated[str | None, typer.Option(metavar=VALUES, help="Type of fairness")] = None,
+    lam: Annotated[str | None, typer.Option(metavar=VALUES, help="Emphasis on efficiency")] = None,
+    p: Annotated[str | None, typer.Option(metavar=VALUES, help="The p of p-norms")] = None,
+    k: Annotated[str | None, typer.Option(metavar=VALUES, help="The k of k-dominant shares")] = None,
     grid: Annotated[list[str] | None, typer.Option(
         metavar="NAME=VALUES", help="Values of any parameter; repeat it.")] = None,
     constraint: Constraints = None,
@@ -90,6 +86,7 @@ def sweep(
     make = named_family(family)
     if constraint:
         made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), constraint))
+        make.__name__ = f"{family} with {', '.join(constraint)}"
     instance = source.read()
 
     def last_words() -> None:  # where compiled code does not return to Python
@@ -97,35 +94,26 @@ def sweep(
 
     with working(family, last_words=last_words):
         result = frontier(make, instance, axes, processes=processes, resume=resume)
-    _show(result, as_json)
+    if as_json:
+        typer.echo(files.as_json(result.to_dict()))
+    else:
+        console_for().print(frontier_table(result))
+        for line in remarks(result):
+            console_for().print(line, markup=False, style="dim")
+    if out is not None and out.suffix.lower() == ".json":  # after it is shown, in case it cannot be written
+        result.save(out)
+    elif out is not None:
+        out.write_text(csv_text(result.rows(), list(result.columns)), encoding="utf-8", newline="")
     drawn = plot if np.isfinite(result["efficiency"]).any() else None
-    for path, write in (
-        (out, lambda path: _write(result, path)),
-        (drawn, lambda path: result.plot(kind=kind, of=of).figure.savefig(path, dpi=150)),
-    ):  # after it is shown, in case they cannot be written
-        if path is not None:
-            write(path)
-            if not as_json:
-                console_for().print(f"written: {path}", markup=False, soft_wrap=True)
+    if drawn is not None:
+        result.plot(kind=kind, of=of).figure.savefig(drawn, dpi=150)
+    for path in () if as_json else filter(None, (out, drawn)):
+        console_for().print(f"written: {path}", markup=False, soft_wrap=True)
     if result.interrupted:
         last_words()
         raise typer.Exit(STOPPED)
-    if all(result.error):
+    if all(result["error"]):
         raise typer.Exit(NOT_CERTIFIED)
-
-
-def _show(result: Frontier, as_json: bool) -> None:
-    if as_json:
-        typer.echo(files.as_json(result.to_dict()))
-        return
-    console_for().print(frontier_table(result))
-    for line in remarks(result):
-        console_for().print(line, markup=False, style="dim")
-
-
-def _write(result: Frontier, path: Path) -> None:
-    text = csv_text(result.rows()) if path.suffix.lower() == ".csv" else files.as_json(result.to_dict()) + "\n"
-    path.write_text(text, encoding="utf-8", newline="")
 
 
 def _axes(named: dict[str, str | None], others: Sequence[str] | None) -> dict[str, list[Any]]:

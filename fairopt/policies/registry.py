@@ -99,10 +99,7 @@ def named_policy(text: str) -> Any:
     """
     text = str(text).strip()
     name, _, rest = text.partition(":")
-    key, known = name.strip(), _own()
-    if key not in known:
-        known = known_policies()  # looks through all installed packages: 4 ms
-    key = key if key in known else key.lower()
+    key, known = _looked_up(name.strip())
     if key in known:
         return _made(known[key], rest, text)
     if "(" in text:
@@ -121,18 +118,24 @@ def named_family(text: str) -> Callable[..., Any]:
     Policy(AlphaFair(1, PNormShare(2)), name='p-norm(2)(alpha=1)')
     """
     text = str(text).strip()
-    known = known_policies()
     name, _, rest = text.partition(":")
-    key = name.strip() if name.strip() in known else name.strip().lower()
+    key, known = _looked_up(name.strip())
     if key in known:
-        fixed = _parameters(known[key], rest, text)
-        return functools.partial(known[key].make, **fixed) if fixed else known[key].make
+        return functools.partial(known[key].make, **_parameters(known[key], rest, text))
     if rest and _is_module(name):
         found = _imported(name, rest.strip(), text, known)
         if callable(found):
             return found
         raise InvalidBlock(f"{text!r} is {type(found).__name__}; give a function from parameters to a policy")
     raise InvalidBlock(f"no family {text!r}; {nearest(key, known)} (see `fairopt policies`)")
+
+
+def _looked_up(name: str) -> tuple[str, dict[str, Notion]]:
+    """The key of a short name, and the policies that may have it."""
+    known = _own()
+    if name not in known:
+        known = known_policies()  # looks through all installed packages: 4 ms
+    return name if name in known else name.lower(), known
 
 
 def named_constraint(text: str) -> Constraint:

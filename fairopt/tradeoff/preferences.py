@@ -184,9 +184,8 @@ class Survey:
         and so on; Joe-Wong et al. (2013) do not print their weights.
         """
         k, n = self.tasks.shape
-        pairs = [np.abs(self.tasks[:, i] - self.tasks[:, j]) for i, j in combinations(range(n), 2)]
-        fairness = -np.mean(pairs, axis=0) if pairs else np.zeros(k)
-        values = np.column_stack([fairness, self.tasks.sum(axis=1)])
+        apart = np.sort(self.tasks, axis=1) @ (2.0 * np.arange(n) - n + 1)  # summed over pairs
+        values = np.column_stack([0.0 - apart / max(n * (n - 1) / 2, 1), self.tasks.sum(axis=1)])
         return np.average(values[self.rankings], axis=1, weights=np.arange(k, 0, -1))
 
     def best(self, person: str | None = None) -> tuple[int, list[tuple[float, float]]]:
@@ -263,25 +262,21 @@ def consistency(surveys: Mapping[str, Survey]) -> dict[str, tuple[float, int]]:
     >>> fo.preferences.consistency({"1": one, "2": two})  # one point, as all is the same but twice as large
     {'ann': (1.0, 1)}
     """
-    answers: dict[str, list[tuple[Survey, int]]] = {}
+    fits: dict[str, Any] = {}
+    taus: dict[str, list[float]] = {}
     for question, one in surveys.items():
         first = next(iter(surveys.values()))
         if not (np.array_equal(one.betas, first.betas) and np.array_equal(one.lams, first.lams)):
             raise InvalidInstance(f"question {question!r} has another grid than the first; use the same for all")
-        for p, person in enumerate(one.people):
-            answers.setdefault(person, []).append((one, p))
-    partners = {(id(a), id(b)): _multiple(a, b) for a, b in combinations(surveys.values(), 2)}
-    out = {}
-    for person, answered in answers.items():
-        taus = []
-        for (a, p), (b, q) in combinations(answered, 2):
-            partner = partners[id(a), id(b)]
-            if partner is not None:
-                place = np.argsort(b.rankings[q])[partner[a.rankings[p]]]
-                taus.append(2 * np.mean(np.less(*_pairs(place))) - 1)
-        fit = np.logical_and.reduce([survey.wrong[p] == 0 for survey, p in answered])
-        out[person] = float(np.mean(taus)) if taus else np.nan, int(fit.sum())
-    return out
+        for person, wrong in zip(one.people, one.wrong, strict=True):
+            fits[person] = fits.get(person, True) & (wrong == 0)
+    for one, other in combinations(surveys.values(), 2):
+        partner, theirs = _multiple(one, other), dict(zip(other.people, other.rankings, strict=True))
+        for person, ranking in zip(one.people, one.rankings, strict=True):
+            if partner is not None and person in theirs:
+                place = np.argsort(theirs[person])[partner[ranking]]
+                taus.setdefault(person, []).append(2 * float(np.mean(np.less(*_pairs(place)))) - 1)
+    return {person: (float(np.mean(taus.get(person, np.nan))), int(fit.sum())) for person, fit in fits.items()}
 
 
 def respondents(

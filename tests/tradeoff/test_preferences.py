@@ -314,6 +314,8 @@ def test_tastes_ranks_and_clusters_by_hand() -> None:
     assert alike.clusters()[0].tolist() == [0, 0]
     three = prefer.Survey([(1, 2, 6)], {"a": [0]}, "gfj", betas=[2], lams=[0])
     assert three.tastes.tolist() == [[-(1 + 5 + 4) / 3, 9]]
+    many = prefer.Survey(np.ones((2, 5000)) * [[1], [2]], {"a": [1, 0]}, "gfj", betas=[2], lams=[1])  # 12 million pairs
+    assert many.tastes == pytest.approx(np.array([[0, 25000 / 3]]), abs=1e-9)
     alone = prefer.Survey([(1,), (2,)], {"a": [1, 0]}, "gfj", betas=[2], lams=[-1])
     assert alone.tastes[0] == pytest.approx([0, 5 / 3]) and alone.counts.tolist() == [[1]]
 

@@ -45,7 +45,6 @@ answer.
 [bold]Examples[/]
   fairopt frontier cluster/ --family fds --alpha 0:10:41 --plot fds.png
   fairopt frontier cluster/ -f gfj --alpha 0:6:25 --kind tasks --plot t.pdf
-  fairopt frontier cluster/ -f fds --beta -5:5:41 --lam -2:2:41 --out f.csv
   fairopt frontier cluster/ -f fds --beta -5:5:41 --lam -2:2:41 \\
       --kind map --of method --plot map.png --resume kept.json --processes 4
   fairopt frontier cluster/ -f fds --alpha 0.5,1,2 -c "SharingIncentive()"
@@ -126,6 +125,4 @@ def _axes(named: dict[str, str | None], others: Sequence[str] | None) -> dict[st
         if name in out:
             raise InvalidBlock(f"--grid {word}: {name} is given twice; give it once")
         out[name] = typed_values(f"--grid {name}", text, words=True)
-    if not out:
-        raise InvalidBlock("no parameter to sweep; give one or two, as --alpha 0:10:41 or --grid name=0:1:5")
     return out

@@ -19,7 +19,7 @@ SHADES = "viridis"  # from dark to light, for any colour vision
 KINDS = {"tradeoff": (1, 2), "tasks": (1,), "map": (2,)}  # numbers of parameters
 WORDS = {
     "fairness": "fairness (smallest dominant share, % of DRF)", "efficiency": "efficiency (tasks, % of the most)",
-    "tasks": "tasks", "leftover": "units left over", "jain": "Jain's index of dominant shares", "f_beta": "f_beta",
+    "tasks": "tasks", "jain": "Jain's index of dominant shares", "f_beta": "f_beta",
     "price_of_fairness": "price of fairness", "price_bound": "bound on the price of fairness", "gap": "gap",
     "method": "method",
 }  # fmt: skip

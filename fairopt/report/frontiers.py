@@ -27,8 +27,8 @@ def frontier_table(frontier: Frontier) -> Table:
     groups = [
         others,
         [Column("fairness", fairness), Column("efficiency", percents(column["efficiency"] / 100))],
-        [Column("tasks", numbers(column["tasks"])), Column("left over", numbers(column["leftover"]))],
-        [Column("Jain", numbers(column["jain"])), Column("f_beta", numbers(column["f_beta"]))],
+        [Column("tasks", numbers(column["tasks"])), Column("Jain", numbers(column["jain"]))],
+        [Column("f_beta", numbers(column["f_beta"]))],
         [Column("price", percents(column["price_of_fairness"])), Column("at most", percents(column["price_bound"]))],
     ]
     fewer = "" if len(shown) == len(frontier) else f" ({len(shown)} of {len(frontier):,} points)"

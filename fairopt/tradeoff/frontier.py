@@ -45,8 +45,7 @@ class Frontier:
     * ``fairness``: the smallest dominant share per weight, in percent of that under DRF; users with a task limit of 0
       do not count;
     * ``efficiency``: the number of tasks, in percent of the largest possible;
-    * ``tasks``, ``leftover``: number of tasks, and units left over, summed over all resources;
-    * ``jain``: Jain's index of dominant shares per weight;
+    * ``tasks``: the number of tasks; ``jain``: Jain's index of dominant shares per weight;
     * ``f_beta``: `metrics.f_beta` of the policy's own shares at its own beta (alpha, for `AlphaFair`);
     * ``price_of_fairness``: ``1 - sum of the policy's own shares / largest possible sum``, and ``price_bound``, what it
       can be at most, where that is known (else ``note`` says why not);
@@ -256,8 +255,8 @@ def frontier(
 
     Notes
     -----
-    Each answer is certified as that of ``Policy.allocate``. Points along the last parameter start from the prices of
-    their neighbours, which saves time and proves nothing. Errors of fairopt (no optimum, not certified, infeasible) are
+    Each answer is certified as that of ``Policy.allocate``. On one pool a point starts from the prices of the point
+    before, which saves time and proves nothing. Errors of fairopt (no optimum, not certified, infeasible) are
     rows; others end the sweep, and the file keeps what is done.
 
     Examples
@@ -280,7 +279,6 @@ def frontier(
     rows: list[Row] = _read(path, of) if path is not None and path.exists() else [{} for _ in made]
     rows = [mechanism if isinstance(mechanism, dict) else row for mechanism, row in zip(made, rows, strict=True)]
     points = [(k, made[k]) for k, row in enumerate(rows) if not row.keys() & {"method", "error"}]
-    standard = Standard(instance)
 
     def so_far() -> Frontier:
         points_of = zip(*itertools.product(*axes.values()), strict=True)
@@ -292,6 +290,7 @@ def frontier(
         return Frontier(name, instance, axes, columns, tasks, standard.drf, of)
 
     with by_itself() as tell:
+        standard = Standard(instance)
         if path is not None:
             so_far().save(path)  # before points are solved, in case it cannot be written
         try:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pickle
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,44 +27,28 @@ __all__ = ["MEASURES", "TEXTS", "Row", "Standard", "failed", "solve", "solve_in_
 
 Row: TypeAlias = dict[str, Any]  # `MEASURES`, `TEXTS` and "tasks_by_user" of a point, or its "error" alone
 
-MEASURES = (
-    "fairness", "efficiency", "tasks", "leftover", "jain", "f_beta", "price_of_fairness", "price_bound", "gap",
-)  # fmt: skip
+MEASURES = ("fairness", "efficiency", "tasks", "jain", "f_beta", "price_of_fairness", "price_bound", "gap")
 TEXTS = ("method", "error", "note")
-MOST_POINTS = 16  # that a process solves between two reports; the first of them has no neighbour
+MOST_POINTS = 16  # that a process solves between two reports; the first of them has no start
 
 
 class Standard:
-    """What the points on one instance are measured against; each number is found once."""
+    """What the points on one instance are measured against; NaN where that has no certified answer."""
 
     def __init__(self, instance: Instance) -> None:
-        self.instance = instance
-        self.part = instance.task_limits > 0
+        self.instance, self.part = instance, instance.task_limits > 0
+        self._taking_part = instance.taking_part(self.part)
         self._largest_sums: dict[Share, float] = {}
+        fairest, most = self._answer(DRF()), self._answer(NoFairness())
+        self._level = fairest.metrics()["smallest_dominant_share"] if fairest else np.nan
+        self._most = float(most.tasks.sum()) if most else np.nan
+        self.drf: Row = self.row(DRF(), fairest) if fairest else {}
 
-    @cached_property
-    def _fairest(self) -> Allocation:
-        return DRF().allocate(self.instance)
-
-    @cached_property
-    def _best(self) -> tuple[float, float]:
-        """The smallest dominant share under DRF, and the largest number of tasks."""
-        return (
-            _or_nan(lambda: self._fairest.metrics()["smallest_dominant_share"]),
-            _or_nan(lambda: NoFairness().allocate(self.instance).tasks.sum()),
-        )
-
-    @cached_property
-    def _taking_part(self) -> Instance:
-        return self.instance.taking_part(self.part)
-
-    @cached_property
-    def drf(self) -> Row:
-        """The row of DRF."""
+    def _answer(self, policy: Policy) -> Allocation | None:
         try:
-            return self.row(DRF(), self._fairest)
-        except FairoptError as error:
-            return failed(error)
+            return policy.allocate(self.instance)
+        except FairoptError:  # the answers of points are kept
+            return None
 
     def row(self, mechanism: Any, allocation: Allocation) -> Row:
         """The measures of an answer."""
@@ -75,11 +58,10 @@ class Standard:
         beta = getattr(objective, {FairnessEfficiency: "beta", AlphaFair: "alpha"}.get(type(objective), ""), 0)
         even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if beta and shares.any() else np.nan
         bound = price_bound(mechanism, self._taking_part)
-        level, most = self._best
         return {
-            "fairness": 100 * _ratio(found["smallest_dominant_share"], level),
-            "efficiency": 100 * _ratio(found["ntt"], most),
-            "tasks": found["ntt"], "leftover": found["aur"], "jain": found["jain"], "f_beta": even,
+            "fairness": 100 * _ratio(found["smallest_dominant_share"], self._level),
+            "efficiency": 100 * _ratio(found["ntt"], self._most),
+            "tasks": found["ntt"], "jain": found["jain"], "f_beta": even,
             "price_of_fairness": 1 - _ratio(shares.sum(), self._largest_sum(blocks[0] if blocks else DominantShare())),
             "price_bound": np.nan if isinstance(bound, str) else bound, "gap": allocation.certificate.gap,
             "method": allocation.certificate.method, "note": bound if isinstance(bound, str) else None,
@@ -88,8 +70,8 @@ class Standard:
 
     def _largest_sum(self, share: Share) -> float:
         if share not in self._largest_sums:
-            most = Policy(Total(share))
-            self._largest_sums[share] = _or_nan(lambda: most.allocate(self.instance).shares.sum())
+            most = self._answer(Policy(Total(share)))
+            self._largest_sums[share] = float(most.shares.sum()) if most else np.nan
         return self._largest_sums[share]
 
 
@@ -117,7 +99,7 @@ def solve(standard: Standard, points: Sequence[tuple[int, Any]]) -> Iterator[tup
 def solve_in_processes(
     standard: Standard, points: Sequence[tuple[int, Any]], processes: int
 ) -> Iterator[tuple[int, Row]]:
-    """The rows of points as they come, solved by several processes, some neighbours at a time."""
+    """The rows of points as they come, solved by several processes, some at a time."""
     try:
         pickle.dumps(points)
     except Exception as error:  # whatever a class of the user's raises
@@ -149,11 +131,3 @@ def _in_process(points: Sequence[tuple[int, Any]]) -> list[tuple[int, Row]]:
 def _ratio(value: float, most: float) -> float:
     """A part of the most; of nothing, all where there is nothing and NaN otherwise."""
     return value / most if most > 0 else 1.0 if value == most else np.nan
-
-
-def _or_nan(find: Callable[[], float]) -> float:
-    """A number to measure against, or NaN without one: the answers of points are kept."""
-    try:
-        return float(find())
-    except FairoptError:
-        return np.nan

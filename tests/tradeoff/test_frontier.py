@@ -398,14 +398,15 @@ def test_not_certified_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sweep.dispatch, "allocate", refuse)
     found = fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]})
-    assert found["error"].tolist() == [found.drf["error"]] == ["NotCertified: no proof"]
+    assert found["error"].tolist() == ["NotCertified: no proof"] and found.drf == {}
 
 
 def test_an_answer_without_a_standard_to_measure_it_by_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> fo.Policy:
-        raise NotCertified("no proof")
+    class Refused:
+        def allocate(self, instance: fo.Instance) -> fo.Allocation:
+            raise NotCertified("no proof")
 
-    monkeypatch.setattr(sweep, "DRF", refuse)
+    monkeypatch.setattr(sweep, "DRF", Refused)
     found = fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]})
     np.testing.assert_allclose(found.tasks_by_user, [[45 / 11, 18 / 11]])
     assert np.isnan(found["fairness"][0]) and found["efficiency"][0] > 99 and found["error"].tolist() == [None]

@@ -1,6 +1,6 @@
 """A frontier of many points against one cold solve by cone program, and its answers against cold solves.
 
-`fo.frontier` starts each point from the prices of its neighbours. Measured are the sweep of alpha for FDS on one pool,
+`fo.frontier` starts each point from the prices of the point before. Measured are the sweep of alpha for FDS on one pool,
 the same points solved cold by ``allocate``, and alpha = 2 by ``allocate(method="cone")``. Every answer of the sweep is
 compared with the cold one: power means of shares agree to the certificates.
 Run: python benchmarks/frontier.py
@@ -35,7 +35,7 @@ def measure(points: int, users: int, resources: int, processes: int, repeats: in
         start = time.perf_counter()
         found = fo.frontier(fo.FDS, instance, {"alpha": alphas}, processes=processes)
         seconds.append(time.perf_counter() - start)
-    assert found is not None and not any(found.error) and found["gap"].max() <= 1e-6, f"{found!r}"
+    assert found is not None and not any(found["error"]) and found["gap"].max() <= 1e-6, f"{found!r}"
     start = time.perf_counter()
     cold = [fo.FDS(alpha).allocate(instance) for alpha in alphas]
     one_by_one = time.perf_counter() - start

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity
+from fairopt.blocks.measure import log_fairness
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 
@@ -278,8 +279,8 @@ def f_beta(values: ArrayLike, beta: float, weights: ArrayLike | None = None) -> 
     Returns
     -------
     float
-        ``sgn(1-beta) (sum_j w_j (u_j / (w_j U))^(1-beta))^(1/beta) / W`` with the sums U of the values and W of the
-        weights, scaled to mean 1; 1 at beta = 1, where the measure does not tell values apart.
+        ``sgn(1-beta) (sum_j w_j (u_j / (w_j U))^(1-beta))^(1/beta)`` with the sum U of the values and weights of
+        sum 1; 1 at beta = 1, where the measure does not tell values apart.
 
     Raises
     ------
@@ -301,13 +302,8 @@ def f_beta(values: ArrayLike, beta: float, weights: ArrayLike | None = None) -> 
     if not (np.isfinite(u).all() and (u >= 0).all() and (u > 0).any()) or beta == 0 or not np.isfinite(beta):
         raise OutOfDomain(f"f_beta is of finite numbers >= 0, some > 0, and a finite beta other than 0; got {beta=}")
     w = np.ones(len(u)) if weights is None else np.asarray(weights, dtype=np.float64)
-    w = w / w.mean()
-    if beta == 1:
-        return 1.0
-    with np.errstate(divide="ignore"):
-        logs = (1 - beta) * (np.log(u) - np.log(w) - np.log(u.mean()))
-    size = np.exp(np.logaddexp.reduce(logs + np.log(w / len(u))) / beta)  # logarithms: powers overflow
-    return float(size if beta < 1 else -size)
+    size = np.exp(log_fairness(u[None], w / w.sum(), beta)[0][0])
+    return float(size if beta <= 1 else -size)
 
 
 def group_jain(allocation: Allocation, of: str = "bundles") -> ByGroup:

@@ -201,6 +201,22 @@ def test_jain_refuses_what_nobody_can_have(wrong):
         metrics.jain([1, wrong])
 
 
+def test_f_beta_is_the_measure_without_efficiency_per_weight():
+    values, weights = np.array([1.0, 2, 5]), np.array([1.0, 1, 2])
+    for beta in (-3, -1, 0.5, 2, 7):
+        fraction = values / weights / values.sum() * weights.sum()
+        size = (weights / weights.sum() @ fraction ** (1 - beta)) ** (1 / beta)
+        assert metrics.f_beta(values, beta, weights) == pytest.approx(size if beta < 1 else -size)
+    assert metrics.f_beta(values, -1) == pytest.approx(metrics.jain(values))
+    assert metrics.f_beta([1, 0], 2) == -math.inf and metrics.f_beta([1, 0], 1) == 1
+
+
+@pytest.mark.parametrize(("values", "beta"), [([1], 0), ([1], math.nan), ([0, 0], 2), ([], 2), ([-1, 1], 2)])
+def test_f_beta_refuses_what_has_no_measure(values, beta):
+    with pytest.raises(fo.OutOfDomain, match="f_beta is of"):
+        metrics.f_beta(values, beta)
+
+
 @pytest.mark.parametrize(
     "number", [metrics.beta_fairness, metrics.group_shares, metrics.group_jain, metrics.utilisation]
 )

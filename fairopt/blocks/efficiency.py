@@ -11,6 +11,7 @@ import numpy as np
 from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant, PowerTerm, ratio_gap
+from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import DominantShare, Share
@@ -159,11 +160,10 @@ class FairnessEfficiency(Objective):
         return Total(self.share).solver_form(model) if self.beta == 1 else self._log_measure(model)
 
     def value(self, point: Point) -> float:
-        s, w = point.share(self.share), point.weights
-        total = s.sum()
+        s = point.share(self.share)[None]
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            fairness = (w * (s / (w * total)) ** (1 - self.beta)).sum() ** (1 / self.beta)
-            return float((1 if self.beta <= 1 else -1) * fairness * total**self.lam)
+            logs = log_fairness(s, point.weights, self.beta)[0] + self.lam * log_total(s)[0]
+            return float((1 if self.beta <= 1 else -1) * np.exp(logs[0]))
 
     def majorant(self, point: Point) -> Majorant:
         """A bound on the logarithm of the measure; on the edge, that of `AlphaFair`."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 __all__ = ["log_fairness", "log_total"]
 
@@ -27,14 +28,10 @@ def log_fairness(shares: Float, weights: Float, beta: float) -> tuple[Float, Flo
     with np.errstate(divide="ignore"):
         log_part, log_level = np.log(part), np.where(held, np.log(part / weights), 0.0)
     largest = np.abs(log_level).max(axis=1)
-    # the sum is that of part * level^-beta, where the parts sum to 1
-    powers = -beta * log_level
+    powers = -beta * log_level  # the sum is that of part * level^-beta, where the parts sum to 1
     near = np.abs(beta) * largest <= 1  # as beta tends to 0 the logarithm divided by beta tends to the entropy
     close = np.log1p((part * np.expm1(np.where(near[:, None], powers, 0.0))).sum(axis=1))
-    terms = log_part + powers
-    top = terms.max(axis=1, keepdims=True)
-    far = top[:, 0] + np.log(np.exp(terms - top).sum(axis=1))
-    value = np.where(near, close, far) / beta
+    value = np.where(near, close, logsumexp(log_part + powers, axis=1)) / beta
     error = 4 * (n + 8) * EPS * (1 + largest) * np.where(near, 1.0, 1 + 1 / abs(beta))
     return (np.where(held.all(axis=1), value, np.inf) if beta > 1 else value), error
 

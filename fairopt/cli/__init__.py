@@ -4,7 +4,7 @@
 * `buy`, `claims`, `convert`, `frontier`, `plot`, `prefer`, `shards`: the commands of these names.
 * `audit`: ``audit`` and ``replay``.
 * `inputs`: the argument INPUT and its options.
-* `progress`: the progress bar, and what Ctrl-C does.
+* `values`: numbers typed for a parameter. `progress`: the progress bar, and what Ctrl-C does.
 """
 
 from fairopt.cli import audit, buy, claims, convert, frontier, plot, prefer, shards

@@ -13,6 +13,7 @@ import typer
 from fairopt.cli.commands import NOT_CERTIFIED, AsJson, Constraints, app, constrained, guarded
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
+from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.plots.tradeoff import check
@@ -20,9 +21,8 @@ from fairopt.policies.registry import named_family
 from fairopt.report import files
 from fairopt.report.frames import csv_text
 from fairopt.report.frontiers import frontier_table, remarks
-from fairopt.tradeoff.frontier import Frontier, frontier
+from fairopt.tradeoff.frontier import frontier
 
-MOST_VALUES = 1_000_000
 FRONTIER = """Sweep over one or two parameters of a family of notions: what does fairness cost in efficiency?
 
 For each point the table has the smallest dominant share in percent of that under DRF (fairness), the number of tasks \
@@ -45,15 +45,10 @@ answer.
 [bold]Examples[/]
   fairopt frontier cluster/ --family fds --alpha 0:10:41 --plot fds.png
   fairopt frontier cluster/ -f gfj --alpha 0:6:25 --kind tasks --plot t.pdf
-  fairopt frontier cluster/ -f fds --beta -5:5:41 --lam -2:2:41 --out f.csv
   fairopt frontier cluster/ -f fds --beta -5:5:41 --lam -2:2:41 \\
       --kind map --of method --plot map.png --resume kept.json --processes 4
   fairopt frontier cluster/ -f fds --alpha 0.5,1,2 -c "SharingIncentive()"
   fairopt frontier cluster/ -f mine.py:GAR --grid gar=on,off"""
-
-
-def _values(name: str, usual: str) -> Any:
-    return typer.Option(f"--{name}", metavar="VALUES", help=f"{usual}, as 0:10:41 or 0.5,1,2.")
 
 
 @app.command("frontier", no_args_is_help=True, help=FRONTIER)
@@ -62,11 +57,11 @@ def _values(name: str, usual: str) -> Any:
 def sweep(
     source: Source,
     family: Annotated[str, typer.Option("--family", "-f", metavar="NAME", help="The family, as listed above.")],
-    alpha: Annotated[str | None, _values("alpha", "alpha of alpha-fairness")] = None,
-    beta: Annotated[str | None, _values("beta", "Type of fairness")] = None,
-    lam: Annotated[str | None, _values("lam", "Emphasis on efficiency")] = None,
-    p: Annotated[str | None, _values("p", "The p of p-norms")] = None,
-    k: Annotated[str | None, _values("k", "The k of k-dominant shares")] = None,
+    alpha: Annotated[str | None, typer.Option(metavar=VALUES, help="alpha of alpha-fairness")] = None,
+    beta: Annotated[str | None, typer.Option(metavar=VALUES, help="Type of fairness")] = None,
+    lam: Annotated[str | None, typer.Option(metavar=VALUES, help="Emphasis on efficiency")] = None,
+    p: Annotated[str | None, typer.Option(metavar=VALUES, help="The p of p-norms")] = None,
+    k: Annotated[str | None, typer.Option(metavar=VALUES, help="The k of k-dominant shares")] = None,
     grid: Annotated[list[str] | None, typer.Option(
         metavar="NAME=VALUES", help="Values of any parameter; repeat it.")] = None,
     constraint: Constraints = None,
@@ -90,6 +85,7 @@ def sweep(
     make = named_family(family)
     if constraint:
         made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), constraint))
+        make.__name__ = f"{family} with {', '.join(constraint)}"
     instance = source.read()
 
     def last_words() -> None:  # where compiled code does not return to Python
@@ -97,78 +93,36 @@ def sweep(
 
     with working(family, last_words=last_words):
         result = frontier(make, instance, axes, processes=processes, resume=resume)
-    _show(result, as_json)
+    if as_json:
+        typer.echo(files.as_json(result.to_dict()))
+    else:
+        console_for().print(frontier_table(result))
+        for line in remarks(result):
+            console_for().print(line, markup=False, style="dim")
+    if out is not None and out.suffix.lower() == ".json":  # after it is shown, in case it cannot be written
+        result.save(out)
+    elif out is not None:
+        out.write_text(csv_text(result.rows(), list(result.columns)), encoding="utf-8", newline="")
     drawn = plot if np.isfinite(result["efficiency"]).any() else None
-    for path, write in (
-        (out, lambda path: _write(result, path)),
-        (drawn, lambda path: result.plot(kind=kind, of=of).figure.savefig(path, dpi=150)),
-    ):  # after it is shown, in case they cannot be written
-        if path is not None:
-            write(path)
-            if not as_json:
-                console_for().print(f"written: {path}", markup=False, soft_wrap=True)
+    if drawn is not None:
+        result.plot(kind=kind, of=of).figure.savefig(drawn, dpi=150)
+    for path in () if as_json else filter(None, (out, drawn)):
+        console_for().print(f"written: {path}", markup=False, soft_wrap=True)
     if result.interrupted:
         last_words()
         raise typer.Exit(STOPPED)
-    if all(result.error):
+    if all(result["error"]):
         raise typer.Exit(NOT_CERTIFIED)
-
-
-def _show(result: Frontier, as_json: bool) -> None:
-    if as_json:
-        typer.echo(files.as_json(result.to_dict()))
-        return
-    console_for().print(frontier_table(result))
-    for line in remarks(result):
-        console_for().print(line, markup=False, style="dim")
-
-
-def _write(result: Frontier, path: Path) -> None:
-    text = csv_text(result.rows()) if path.suffix.lower() == ".csv" else files.as_json(result.to_dict()) + "\n"
-    path.write_text(text, encoding="utf-8", newline="")
 
 
 def _axes(named: dict[str, str | None], others: Sequence[str] | None) -> dict[str, list[Any]]:
     """The values of each parameter that was given."""
-    out = {name: _read(f"--{name} {text}", text) for name, text in named.items() if text is not None}
+    out = {name: typed_values(f"--{name}", text) for name, text in named.items() if text is not None}
     for word in others or ():
-        name, equals, text = word.partition("=")
-        if not equals or not name.strip().isidentifier():
+        name, equals, text = (part.strip() for part in word.partition("="))
+        if not equals or not name.isidentifier():
             raise InvalidBlock(f"--grid {word}: give a parameter, = and its values, as lam=0:1:5")
-        if name.strip() in out:
-            raise InvalidBlock(f"--grid {word}: {name.strip()} is given twice; give it once")
-        out[name.strip()] = _read(f"--grid {word}", text)
-    if not out:
-        raise InvalidBlock("no parameter to sweep; give one or two, as --alpha 0:10:41 or --grid name=0:1:5")
+        if name in out:
+            raise InvalidBlock(f"--grid {word}: {name} is given twice; give it once")
+        out[name] = typed_values(f"--grid {name}", text, words=True)
     return out
-
-
-def _read(option: str, text: str) -> list[Any]:
-    """The values of ``0:10:41`` (from, to, how many), or of a list with commas."""
-    if ":" not in text:
-        return [_value(word.strip(), option) for word in text.split(",")]
-    try:
-        start, stop, count = text.split(":")
-        first, last, many = float(start), float(stop), int(count)
-        if not (np.isfinite([first, last]).all() and 1 <= many <= MOST_VALUES):
-            raise ValueError
-    except ValueError:
-        raise InvalidBlock(f"{option}: give from:to:count with at least one value, as 0:10:41") from None
-    values = np.linspace(first, last, many).tolist()
-    return [int(v) for v in values] if all(v.is_integer() for v in values) else values
-
-
-def _value(word: str, option: str) -> Any:
-    """A number, on or off, or a word."""
-    if not word:
-        raise InvalidBlock(f"{option}: a value is missing; give values with commas between them, as 0.5,1,2")
-    if word.lower() in ("on", "true", "yes", "off", "false", "no"):
-        return word.lower() in ("on", "true", "yes")
-    for kind in (int, float):
-        try:
-            return kind(word)
-        except ValueError:
-            continue
-    if option.startswith("--grid "):
-        return word
-    raise InvalidBlock(f"{option}: {word!r} is not a number; give values as 0:10:41 or 0.5,1,2")

@@ -6,7 +6,7 @@
 * `purchase_bars`: what more of each resource brings.
 * `demands`: demands in the plane of two resources. `region`: what two users can run, and where policies put them.
 * `frontier`: the corners of that region. `tradeoff`: pictures of a `Frontier`.
-* `preferences`: people who answered a survey: compatible points of the plane, tastes, rankings.
+* `preferences`: people who answered a survey: compatible points of the plane, and tastes.
 * `panels`: one axes, or a panel for each policy: sizes, titles, legends, and names that fit.
 * `cells`: tables of coloured cells by class of servers. `layers`: which users have a colour of their own.
 * `common`: colours, numbers, shortened names, fonts. `legible`: whether labels overlap or are cut off.

@@ -25,7 +25,7 @@ from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 
-__all__ = ["Notion", "known_policies", "named_constraint", "named_family", "named_policy"]
+__all__ = ["Notion", "known_policies", "named_constraint", "named_family", "named_policy", "parsed_value"]
 
 GROUP = "fairopt.policies"
 
@@ -99,10 +99,7 @@ def named_policy(text: str) -> Any:
     """
     text = str(text).strip()
     name, _, rest = text.partition(":")
-    key, known = name.strip(), _own()
-    if key not in known:
-        known = known_policies()  # looks through all installed packages: 4 ms
-    key = key if key in known else key.lower()
+    key, known = _looked_up(name.strip())
     if key in known:
         return _made(known[key], rest, text)
     if "(" in text:
@@ -121,18 +118,24 @@ def named_family(text: str) -> Callable[..., Any]:
     Policy(AlphaFair(1, PNormShare(2)), name='p-norm(2)(alpha=1)')
     """
     text = str(text).strip()
-    known = known_policies()
     name, _, rest = text.partition(":")
-    key = name.strip() if name.strip() in known else name.strip().lower()
+    key, known = _looked_up(name.strip())
     if key in known:
-        fixed = _parameters(known[key], rest, text)
-        return functools.partial(known[key].make, **fixed) if fixed else known[key].make
+        return functools.partial(known[key].make, **_parameters(known[key], rest, text))
     if rest and _is_module(name):
         found = _imported(name, rest.strip(), text, known)
         if callable(found):
             return found
         raise InvalidBlock(f"{text!r} is {type(found).__name__}; give a function from parameters to a policy")
     raise InvalidBlock(f"no family {text!r}; {nearest(key, known)} (see `fairopt policies`)")
+
+
+def _looked_up(name: str) -> tuple[str, dict[str, Notion]]:
+    """The key of a short name, and the policies that may have it."""
+    known = _own()
+    if name not in known:
+        known = known_policies()  # looks through all installed packages: 4 ms
+    return name if name in known else name.lower(), known
 
 
 def named_constraint(text: str) -> Constraint:
@@ -203,7 +206,7 @@ def _parameters(notion: Notion, rest: str, text: str) -> dict[str, Any]:
             raise InvalidBlock(f"{text!r}: {word!r} is not a parameter; write {notion.name}:name=value,name=value")
         if not value.strip():
             raise InvalidBlock(f"{text!r}: {key.strip()} has no value; write {notion.name}:{key.strip()}=2, say")
-        parameters[key.strip()] = _number(value.strip())
+        parameters[key.strip()] = parsed_value(value.strip())
     return parameters
 
 
@@ -220,9 +223,10 @@ def _split(rest: str) -> list[str]:
     return parts
 
 
-def _number(value: str) -> Any:
+def parsed_value(value: str) -> Any:
+    """A number, a tuple in brackets, or else the text itself."""
     if value[:1] in "([" and value[-1:] in ")]":
-        return tuple(_number(v.strip()) for v in value[1:-1].split(",") if v.strip())
+        return tuple(parsed_value(v.strip()) for v in value[1:-1].split(",") if v.strip())
     for kind in (int, float):
         try:
             return kind(value)

@@ -20,19 +20,19 @@ def frontier_table(frontier: Frontier) -> Table:
     asked = np.flatnonzero(frontier.asked)
     shown = asked[np.linspace(0, len(asked) - 1, min(len(asked), MOST)).round().astype(int)]
     best = set(frontier.pareto().tolist())
-    axes = [Column(name, list(map(_word, values[shown].tolist()))) for name, values in frontier.parameters.items()]
+    first, *others = (Column(name, list(map(_word, frontier[name][shown].tolist()))) for name in frontier.grid)
     column = {name: values[shown] for name, values in frontier.columns.items()}
     words = percents(column["fairness"] / 100)
     fairness = [word + " *" * (k in best) for k, word in zip(shown.tolist(), words, strict=True)]
     groups = [
-        axes[1:],
+        others,
         [Column("fairness", fairness), Column("efficiency", percents(column["efficiency"] / 100))],
-        [Column("tasks", numbers(column["tasks"])), Column("left over", numbers(column["leftover"]))],
-        [Column("Jain", numbers(column["jain"])), Column("f_beta", numbers(column["f_beta"]))],
+        [Column("tasks", numbers(column["tasks"])), Column("Jain", numbers(column["jain"]))],
+        [Column("f_beta", numbers(column["f_beta"]))],
         [Column("price", percents(column["price_of_fairness"])), Column("at most", percents(column["price_bound"]))],
     ]
     fewer = "" if len(shown) == len(frontier) else f" ({len(shown)} of {len(frontier):,} points)"
-    return Table(f"{frontier.family} on {frontier.instance!r}{fewer}", axes[0], groups)
+    return Table(f"{frontier.family} on {frontier.instance!r}{fewer}", first, groups)
 
 
 def remarks(frontier: Frontier) -> Iterator[str]:
@@ -42,18 +42,16 @@ def remarks(frontier: Frontier) -> Iterator[str]:
         "efficiency: tasks, of the most possible; price: of fairness, in the policy's own shares, and what it can be "
         "at most."
     )
-    counts = Counter(filter(None, frontier.method))
+    counts = Counter(filter(None, frontier["method"]))
     yield f"solved by: {', '.join(f'{name} ({count:,})' for name, count in counts.most_common()) or 'no method'}"
     yield from frontier.notes
-    parameters = frontier.parameters
     alike: dict[str, list[int]] = {}
-    for k, error in enumerate(frontier.error):
+    for k, error in enumerate(frontier["error"]):
         if error is not None:
             alike.setdefault(re.sub(r"-?\d[\d.e+-]*", "#", error.partition(";")[0]), []).append(k)
-    for places in alike.values():
-        at = ", ".join(f"{name} = {_word(values[places[0]].item())}" for name, values in parameters.items())
-        more = f" (and {len(places) - 1} more alike)" if len(places) > 1 else ""
-        yield f"{at}: {frontier.error[places[0]]}{more}"
+    for first, *others in alike.values():
+        at = ", ".join(f"{name} = {_word(frontier[name][first].item())}" for name in frontier.grid)
+        yield f"{at}: {frontier['error'][first]}" + (f" (and {len(others)} more alike)" if others else "")
     if frontier.interrupted:
         yield f"stopped after {int(frontier.asked.sum()):,} of {len(frontier):,} points"
 

@@ -6,5 +6,6 @@
   `derivatives` finds them by `active_set` (smooth objectives) and `filling` (leximin on one pool), with the
   `coefficients` of shares.
 * `agreement`: whether the most efficient allocation is also the fairest, and measures of heterogeneity.
-* `preferences`: which (beta, lam) rank given allocations as people did. `answers`: their rankings from files.
+* `preferences`: which (beta, lam) rank given allocations as people did. `answers`: options and
+  rankings, from files, and checked.
 """

@@ -1,16 +1,30 @@
-"""Options and people's rankings of them from CSV files."""
+"""Options and people's rankings of them: as given, checked, or from CSV files."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.tables import InputTable, read_table
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["read"]
+from fairopt.blocks.constraints import MinTasks
+from fairopt.blocks.objectives import Total
+from fairopt.blocks.shares import Share, Tasks
+from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, nearest
+from fairopt.instance import Instance
+from fairopt.io.tables import read_table
+from fairopt.labels import by_label, refuse_labels
+from fairopt.policy import Policy
+from fairopt.validation import as_floats, labels
 
+__all__ = ["Options", "checked_options", "order_of", "read"]
+
+Float = NDArray[np.floating[Any]]
 Questions = dict[str, tuple[dict[str, dict[str, float]], dict[str, list[str]]]]
+BEYOND = 1e-9  # relative excess over a capacity or a limit that counts as rounding
+ENOUGH = 1e300  # capacity where no instance is given
 
 
 def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Questions:
@@ -33,7 +47,7 @@ def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Q
     ------
     InvalidInstance
         If a file cannot be read; if columns, options or ranks are missing, unknown, repeated or tied. The message names
-        the file, the line and the person.
+        the file, the person, and the line or the question.
 
     Examples
     --------
@@ -48,45 +62,113 @@ def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Q
     table = read_table(options, ("question", "option"))
     users = [name for name in table.columns if name not in ("question", "option")]
     if not users or not len(table):
-        what, fix = ("options", "a line for each") if users else ("users", "a column with the tasks of each")
-        raise InvalidInstance(f"{table.path} has no {what}; give {fix}")
-    tasks = [table.numbers(user, "give tasks as a number >= 0").tolist() for user in users]
+        raise InvalidInstance(f"{table.path} has no {'options' if users else 'users'}; give a line for each option, "
+                              "and a column with the tasks of each user")  # fmt: skip
+    tasks = np.column_stack([table.numbers(user, "give tasks as a number >= 0") for user in users]).tolist()
     out: Questions = {}
-    for row, (question, option) in enumerate(_names(table, "question", "option")):
+    for row, (question, option) in enumerate(zip(*map(table.texts, ("question", "option")), strict=True)):
         held = out.setdefault(question, ({}, {}))[0]
         if option in held:
             table.refuse(row, "option", f"question {question!r} has option {option!r} twice; labels must differ")
-        held[option] = {user: of_user[row] for user, of_user in zip(users, tasks, strict=True)}
+        held[option] = dict(zip(users, tasks[row], strict=True))
+
     table = read_table(rankings, ("person", "question", "option", "rank"))
     at = table.numbers("rank", "give 1 for the best option, 2 for the next, ...", positive=True).tolist()
     ranks: dict[tuple[str, str], dict[float, str]] = {}
-    for row, (person, question, option) in enumerate(_names(table, "person", "question", "option")):
-        for column, name, known in (("question", question, out), ("option", option, out.get(question, [{}])[0])):
-            if name not in known:
-                there = f"there is no {column} {name!r} in {os.fspath(options)}"
-                table.refuse(row, column, f"{there}; {nearest(name, known)}")
+    columns = (table.texts(name) for name in ("person", "question", "option"))
+    for row, (person, question, option) in enumerate(zip(*columns, strict=True)):
+        if question not in out:
+            table.refuse(row, "question", f"no question {question!r} in {os.fspath(options)}; {nearest(question, out)}")
         given = ranks.setdefault((question, person), {})
-        if option in given.values():
-            table.refuse(row, "option", f"person {person!r} ranks option {option!r} twice; give each option once")
-        if given.setdefault(at[row], option) != option:
+        if at[row] in given:
             both = f"options {given[at[row]]!r} and {option!r} alike"
             table.refuse(row, "rank", f"person {person!r} ranks {both}; give a strict ranking, or leave the person out")
+        given[at[row]] = option
     for (question, person), given in ranks.items():
-        for option in out[question][0]:
-            if option not in given.values():
-                what = f"person {person!r} leaves out option {option!r} of question {question!r}"
-                raise InvalidInstance(f"{table.path}: {what}; rank all options, or leave the answer out")
-        out[question][1][person] = [given[rank] for rank in sorted(given)]
+        ranking = [given[rank] for rank in sorted(given)]
+        order_of([*out[question][0]], ranking, f"{table.path}, question {question!r}: person {person!r}")
+        out[question][1][person] = ranking
     for question, (_, answers) in out.items():
         if not answers:
             raise InvalidInstance(f"{table.path} has no answer to question {question!r}; leave the question out")
     return out
 
 
-def _names(table: InputTable, *columns: str) -> list[tuple[Any, ...]]:
-    """Columns of names, row by row; none empty."""
-    rows = list(zip(*map(table.texts, columns), strict=True))
-    for row, names in enumerate(rows):
-        if "" in names:
-            table.refuse(row, columns[names.index("")], "the cell is empty; give a name")
-    return rows
+class Options(NamedTuple):
+    """Checked options: tasks and shares by option and user, and weights of users."""
+
+    labels: tuple[str, ...]
+    users: tuple[str, ...]
+    tasks: Float
+    shares: Float
+    weights: Float
+
+
+def checked_options(options: Any, share: Share, instance: Instance | None) -> Options:
+    """Options in any form, with tasks in the order of the instance's users."""
+    if not isinstance(instance, Instance) and (instance is not None or share != Tasks()):
+        raise InvalidBlock(
+            f"instance is {instance!r}, and {share!r} depends on it; give an Instance, or measure tasks (gfj)"
+        )
+    if isinstance(options, (list, tuple)):
+        options = dict(enumerate(options))
+    elif not isinstance(options, Mapping):
+        refuse_labels(options=options)
+        options = dict(enumerate(np.atleast_1d(as_floats(options, "options"))))
+    if not options:
+        raise InvalidInstance("options are empty; give the tasks of each user under each of them")
+    if instance is None:
+        first = by_label(next(iter(options.values())))
+        users = list(first) if isinstance(first, Mapping) else None
+        instance = Instance(np.ones((len(users) if users else np.size(first), 1)), [ENOUGH], users=users)
+    names = labels(options, len(options), "option") or ()
+    tasks = np.array([instance.per_user(row, f"option {k!r}") for k, row in zip(names, options.values(), strict=True)])
+    for i, j in np.argwhere(~(np.isfinite(tasks) & (tasks >= 0))):
+        user = instance.users[j]
+        raise InvalidInstance(f"option {names[i]!r} gives user {user!r} {tasks[i, j]} tasks; give a number >= 0")
+    _check_fit(names, tasks, instance)
+    per_task, part = share.coefficients(instance), instance.task_limits > 0
+    if per_task.ndim == 2:
+        raise InvalidInstance(f"{share!r} differs by server, and options are tasks in total; pool the servers")
+    shares = (tasks * per_task)[:, part]
+    for i in np.flatnonzero(shares.sum(axis=1) == 0):
+        raise InvalidInstance(f"the shares of option {names[i]!r} add up to 0; leave it out")
+    return Options(names, instance.users, tasks, shares, instance.weights[part])
+
+
+def _check_fit(names: Sequence[str], tasks: Float, instance: Instance) -> None:
+    """`InvalidInstance` for options beyond task limits or capacities; on several servers by a linear program."""
+    for i, j in np.argwhere(tasks > instance.task_limits * (1 + BEYOND)):
+        limit = f"{tasks[i, j]:g} tasks, beyond its limit of {instance.task_limits[j]:g}"
+        raise InvalidInstance(f"option {names[i]!r} gives user {instance.users[j]!r} {limit}; give what it may run")
+    used, there = tasks @ instance.per_server_demands.min(axis=1), instance.total_capacities
+    for i, r in np.argwhere(used > there * (1 + BEYOND)):
+        raise InvalidInstance(
+            f"option {names[i]!r} needs {used[i, r]:g} of {instance.resources[r]!r}, {used[i, r] - there[r]:g} more "
+            f"than the capacity {there[r]:g}; give an option that fits, or the instance of this question"
+        )
+    for name, row in zip(names, tasks, strict=True) if instance.n_servers > 1 else ():
+        try:
+            Policy(Total(Tasks()), [MinTasks(row * (1 - BEYOND))]).allocate(instance)
+        except Infeasible as error:
+            raise InvalidInstance(f"option {name!r} does not fit on the servers: {error}") from error
+
+
+def order_of(names: Sequence[str], ranking: Any, who: str) -> list[int]:
+    """A strict ranking of all options as their indices; errors begin with ``who``."""
+    if isinstance(ranking, (Mapping, str)) or not isinstance(ranking, Iterable):
+        raise InvalidInstance(f"{who}: {ranking!r} is not a ranking; give a list of options, the best first")
+    out: list[int] = []
+    for entry in ranking:
+        if isinstance(entry, (list, tuple, set, frozenset)):
+            tied = " and ".join(repr(str(x)) for x in entry)
+            raise InvalidInstance(f"{who} ranks options {tied} alike; give a strict ranking, or leave the person out")
+        if str(entry) not in names:
+            raise InvalidInstance(f"{who} ranks an unknown option {str(entry)!r}; {nearest(str(entry), names)}")
+        out.append(names.index(str(entry)))
+        if out[-1] in out[:-1]:
+            raise InvalidInstance(f"{who} ranks option {str(entry)!r} twice; give each option once")
+    for k, name in enumerate(names):
+        if k not in out:
+            raise InvalidInstance(f"{who} leaves out option {name!r}; rank all {len(names)} options")
+    return out

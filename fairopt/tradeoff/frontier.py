@@ -7,10 +7,10 @@ import hashlib
 import inspect
 import itertools
 import json
+import math
 import os
-import pickle
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,8 @@ from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import replacing
 from fairopt.policies.registry import named_family
-from fairopt.policy import label
 from fairopt.progress import by_itself
-from fairopt.tradeoff.sweep import MEASURES, Point, Row, Standard, solve, solve_in_processes
+from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
 
 __all__ = ["Frontier", "frontier"]
 
@@ -46,14 +45,11 @@ class Frontier:
     * ``fairness``: the smallest dominant share per weight, in percent of that under DRF; users with a task limit of 0
       do not count;
     * ``efficiency``: the number of tasks, in percent of the largest possible;
-    * ``tasks``, ``leftover``: number of tasks, and units left over, summed over all resources;
-    * ``jain``: Jain's index of dominant shares per weight;
+    * ``tasks``: the number of tasks; ``jain``: Jain's index of dominant shares per weight;
     * ``f_beta``: `metrics.f_beta` of the policy's own shares at its own beta (alpha, for `AlphaFair`);
     * ``price_of_fairness``: ``1 - sum of the policy's own shares / largest possible sum``, and ``price_bound``, what it
-      can be at most, where that is known (see `notes`);
-    * ``gap``: that of the certificate; ``method`` and ``error`` are tuples of texts.
-
-    A point without an answer is a row of NaN with the error.
+      can be at most, where that is known (else ``note`` says why not);
+    * ``gap`` and ``method`` of the certificate, and ``error``: why there is no answer; then numbers are NaN.
 
     Attributes
     ----------
@@ -64,17 +60,11 @@ class Frontier:
     grid : dict of str to tuple
         The values of each parameter. Points are in the order of their product, the last parameter fastest.
     columns : dict of str to ndarray of shape (n_points,)
-        The measures.
+        Parameters and all of the above.
     tasks_by_user : ndarray of shape (n_points, n_users)
         Tasks of each user, NaN without an answer.
-    method, error : tuple of str or None
-        Method that answered, and the reason why there is no answer.
-    asked : ndarray of bool of shape (n_points,)
-        Points that were reached before Ctrl-C.
-    notes : tuple of str
-        Why points have no bound on the price of fairness.
-    references : dict of str to tuple
-        Percent fairness, percent efficiency and tasks by user of ``DRF`` and of ``most tasks``.
+    drf : dict
+        The measures of DRF by name, with ``tasks_by_user``, to compare with.
 
     Examples
     --------
@@ -87,37 +77,33 @@ class Frontier:
     family: str
     instance: Instance
     grid: dict[str, tuple[Any, ...]]
-    columns: dict[str, Float]
+    columns: dict[str, NDArray[Any]]
     tasks_by_user: Float
-    method: tuple[str | None, ...]
-    error: tuple[str | None, ...]
-    asked: NDArray[np.bool_]
-    notes: tuple[str, ...]
-    references: dict[str, tuple[float, float, Float]]
-    _note: tuple[str, ...]
-    _policies: str
+    drf: dict[str, Any]
+    _of: dict[str, str]
 
     def __len__(self) -> int:
-        return len(self.asked)
+        return len(self.tasks_by_user)
 
-    def __getitem__(self, name: str) -> Any:
-        found = self.parameters.get(name, self.columns.get(name))
-        if found is not None:
-            return found
-        if name in ("method", "error"):
-            return getattr(self, name)
-        raise KeyError(f"no column {name!r}; {nearest(name, [*self.grid, *self.columns, 'method', 'error'])}")
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self.columns:
+            raise KeyError(f"no column {name!r}; {nearest(name, self.columns)}")
+        return self.columns[name]
 
     @property
-    def parameters(self) -> dict[str, NDArray[Any]]:
-        """The value of each parameter at each point, shape (n_points,)."""
-        mesh = np.meshgrid(*(np.array(values) for values in self.grid.values()), indexing="ij")
-        return {name: axis.ravel() for name, axis in zip(self.grid, mesh, strict=True)}
+    def asked(self) -> NDArray[np.bool_]:
+        """Points that were reached before Ctrl-C: the others have neither a method nor an error, shape (n_points,)."""
+        return np.array([m is not None or e is not None for m, e in zip(self["method"], self["error"], strict=True)])
 
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C came before all points were reached."""
         return not bool(self.asked.all())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The different texts of the column ``note``."""
+        return tuple(dict.fromkeys(filter(None, self["note"])))
 
     def pareto(self) -> NDArray[np.int64]:
         """Points that no other beats in fairness or efficiency without losing in the other.
@@ -134,76 +120,55 @@ class Frontier:
         >>> f.pareto()
         array([2, 1])
         """
-        both = np.column_stack([self.columns["fairness"], self.columns["efficiency"]])
-        places = np.flatnonzero(np.isfinite(both).all(axis=1))
-        both, beaten = np.round(both[places] / SAME), np.zeros(len(places), dtype=bool)
-        for one, other in ((0, 1), (1, 0)):  # most of the other measure among points with at least as much of the one
-            order = np.lexsort((-both[:, other], -both[:, one]))
-            best = np.maximum.accumulate(both[order, other])
-            beaten[order] |= best > both[order, other]
-        kept = places[~beaten]
-        return kept[np.argsort(self.columns["fairness"][kept], kind="stable")]
+        both = np.round(self["fairness"] / SAME) + 1j * np.round(self["efficiency"] / SAME)
+        places = np.flatnonzero(np.isfinite(both))
+        pairs, pair_of = np.unique(both[places], return_inverse=True)  # sorted by fairness, then efficiency
+        beyond = np.append(np.maximum.accumulate(pairs.imag[::-1])[::-1], -np.inf)[1:]
+        kept = np.flatnonzero((pairs.imag > beyond)[pair_of])
+        return places[kept[np.argsort(pair_of[kept], kind="stable")]]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per point that was asked: parameters, measures (None for NaN), ``method`` and ``error``."""
-        columns = {name: values.tolist() for name, values in {**self.parameters, **self.columns}.items()}
-        return [
-            {name: None if v[k] != v[k] else v[k] for name, v in columns.items()}
-            | {"method": self.method[k], "error": self.error[k]}
-            for k in np.flatnonzero(self.asked)
-        ]  # fmt: skip
+        """One dict per point, with all columns; None for what is not finite."""
+        columns = [[_plain(v) for v in values.tolist()] for values in self.columns.values()]
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data: the rows, each with ``tasks_by_user``, and the notes; see `save` for going on."""
+        """Everything as plain data for ``json.dumps``: the rows, each with ``tasks_by_user``, and the findings."""
         rows = self.rows()
-        for row, tasks in zip(rows, self.tasks_by_user[self.asked].tolist(), strict=True):
-            row["tasks_by_user"] = None if row["error"] else dict(zip(self.instance.users, tasks, strict=True))
+        for row, tasks in zip(rows, self.tasks_by_user.tolist(), strict=True):
+            row["tasks_by_user"] = dict(zip(self.instance.users, tasks, strict=True)) if row["method"] else None
         return {
-            "family": self.family, "grid": {k: list(v) for k, v in self.grid.items()}, "rows": rows,
-            "pareto": self.pareto().tolist(), "notes": list(self.notes), "interrupted": self.interrupted,
+            "format": FORMAT, "family": self.family, "grid": {k: list(map(_plain, v)) for k, v in self.grid.items()},
+            "rows": rows, "pareto": self.pareto().tolist(), "notes": list(self.notes), "interrupted": self.interrupted,
         }  # fmt: skip
 
-    def to_frame(self, by: str = "point") -> Any:
-        """A pandas frame with a row per point that was asked.
-
-        Parameters
-        ----------
-        by : {"point", "user"}, default "point"
-            Columns: measures, ``method`` and ``error``; or the tasks of each user, by label.
+    def to_frame(self) -> Any:
+        """A pandas frame with a row per point and all columns, by the parameters.
 
         Returns
         -------
         pandas.DataFrame
-            By the parameters.
 
         Raises
         ------
-        InvalidBlock
-            If ``by`` is neither.
         MissingExtra
             Without pandas.
 
         Examples
         --------
         >>> import fairopt as fo
-        >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], users=["batch", "web"])
-        >>> fo.frontier("fds", cluster, {"alpha": [1, 2]}).to_frame("user").round(4)
-                batch     web
+        >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18])
+        >>> fo.frontier("fds", cluster, {"alpha": [1, 2]}).to_frame()[["tasks", "jain"]].round(3)
+               tasks   jain
         alpha
-        1      4.0909  1.6364
-        2      3.7279  1.7574
+        1      5.727  0.973
+        2      5.485  0.994
         """
-        if by not in ("point", "user"):
-            raise InvalidBlock(f"no table by {by!r}; {nearest(by, ('point', 'user'))}")
         try:
             import pandas as pd
         except ImportError as error:
             raise MissingExtra("pandas", "parquet", "to_frame()") from error
-        columns: dict[str, Any] = {**self.parameters, **self.columns, "method": self.method, "error": self.error}
-        frame = pd.DataFrame(columns)[self.asked].set_index(list(self.grid))
-        if by == "point":
-            return frame
-        return pd.DataFrame(self.tasks_by_user[self.asked], frame.index, list(self.instance.users))
+        return pd.DataFrame(self.columns).set_index(list(self.grid))
 
     def plot(self, ax: Any = None, kind: str = "tradeoff", *, of: str = "fairness", users: Any = None) -> Any:
         """Draw the frontier; needs the extra ``plots``.
@@ -232,28 +197,24 @@ class Frontier:
         return later("Frontier.plot")(self, ax, kind, of, users)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the rows as JSON, from where ``frontier(..., resume=path)`` goes on; return the path.
+        """Write `to_dict` as JSON, from where ``frontier(..., resume=path)`` goes on; return the path.
 
         Raises
         ------
         InvalidInstance
             If it cannot be written there.
         """
-        rows = {
-            int(k): Row(
-                tuple(float(c[k]) for c in self.columns.values()),
-                self.tasks_by_user[k, : 0 if self.error[k] else None], self.method[k] or "", self.error[k],
-                self._note[k],
-            ) for k in np.flatnonzero(self.asked)
-        }  # fmt: skip
-        return _write(Path(path), _marks(self.instance, self.grid, self._policies), rows)
+        data = {**self.to_dict(), "of": self._of}
+        with replacing([Path(path)]) as (part,):
+            part.write_text(json.dumps({**data, "digest": _digest(data)}) + "\n", encoding="utf-8")
+        return Path(path)
 
     def __repr__(self) -> str:
         axes = " x ".join(f"{len(values)} {name}" for name, values in self.grid.items())
-        failed = sum(e is not None for e in self.error)
-        words = [f"{failed} without an answer"] if failed else []
-        words += [f"interrupted after {int(self.asked.sum())}"] if self.interrupted else []
-        return f"<Frontier of {self.family} over {axes} on {self.instance!r}{''.join('; ' + w for w in words)}>"
+        failed, asked = sum(e is not None for e in self["error"]), int(self.asked.sum())
+        without = f"; {failed} without an answer" if failed else ""
+        stopped = f"; interrupted after {asked}" if self.interrupted else ""
+        return f"<Frontier of {self.family} over {axes} on {self.instance!r}{without}{stopped}>"
 
     def _repr_html_(self) -> str:
         return later("Frontier._repr_html_")(self)
@@ -294,8 +255,8 @@ def frontier(
 
     Notes
     -----
-    Each answer is certified as that of ``Policy.allocate``. Points along the last parameter start from the prices of
-    their neighbours, which saves time and proves nothing. Errors of fairopt (no optimum, not certified, infeasible) are
+    Each answer is certified as that of ``Policy.allocate``. On one pool a point starts from the prices of the point
+    before, which saves time and proves nothing. Errors of fairopt (no optimum, not certified, infeasible) are
     rows; others end the sweep, and the file keeps what is done.
 
     Examples
@@ -313,55 +274,42 @@ def frontier(
     make, name = _family(family)
     axes = _checked_grid(grid, make, name)
     made = [_made(make, name, dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
-    policies = _digest([m.error if isinstance(m, Row) else _text(m) for m in made])
+    of = {"instance": _digest(instance.to_dict()), "grid": _digest(axes), "family": _digest(list(map(repr, made)))}
     path = None if resume is None else Path(resume)
-    marks = {} if path is None else _marks(instance, axes, policies)
-    rows = {} if path is None else _read(path, marks)
-    rows |= {k: m for k, m in enumerate(made) if isinstance(m, Row)}
-    *_, last = axes.values()
-    at = [float(v) if isinstance(v, (int, float)) else None for v in last]
-    points = [Point(k, k // len(last), at[k % len(last)], m) for k, m in enumerate(made) if k not in rows]
-    if processes > 1:
-        _check_picklable([p.mechanism for p in points], name)
-    standard = Standard(instance)
+    rows: list[Row] = _read(path, of) if path is not None and path.exists() else [{} for _ in made]
+    rows = [mechanism if isinstance(mechanism, dict) else row for mechanism, row in zip(made, rows, strict=True)]
+    points = [(k, made[k]) for k, row in enumerate(rows) if not row.keys() & {"method", "error"}]
+
+    def so_far() -> Frontier:
+        points_of = zip(*itertools.product(*axes.values()), strict=True)
+        columns = {key: np.array(values) for key, values in zip(axes, points_of, strict=True)}
+        columns |= {key: np.array([row.get(key, np.nan) for row in rows], dtype=float) for key in MEASURES}
+        columns |= {key: np.array([row.get(key) for row in rows], dtype=object) for key in TEXTS}
+        nothing = np.full(instance.n_users, np.nan)
+        tasks = np.array([row.get("tasks_by_user", nothing) for row in rows])
+        return Frontier(name, instance, axes, columns, tasks, standard.drf, of)
+
     with by_itself() as tell:
+        standard = Standard(instance)
+        if path is not None:
+            so_far().save(path)  # before points are solved, in case it cannot be written
         try:
-            written = time.perf_counter()
-            patience = PATIENCE
             found = solve_in_processes(standard, points, processes) if processes > 1 else solve(standard, points)
-            tell(name, len(rows), len(made))
-            for place, row in found if points else ():
+            due = time.perf_counter() + PATIENCE
+            tell(name, len(made) - len(points), len(made))
+            for done, (place, row) in enumerate(found, len(made) - len(points) + 1):
                 rows[place] = row
-                tell(name, len(rows), len(made))
-                if path is not None and time.perf_counter() - written > patience:
-                    begun = time.perf_counter()
-                    _write(path, marks, rows)
-                    written = time.perf_counter()
-                    patience = max(PATIENCE, 10 * (written - begun))
+                tell(name, done, len(made))
+                if path is not None and (begun := time.perf_counter()) > due:
+                    so_far().save(path)
+                    due = time.perf_counter() + max(PATIENCE, 10 * (time.perf_counter() - begun))
         except KeyboardInterrupt:
             pass
         finally:
+            result = so_far()
             if path is not None:
-                _write(path, marks, rows)
-    return _frontier(name, axes, [rows.get(k) for k in range(len(made))], standard, policies)
-
-
-def _frontier(
-    name: str, axes: dict[str, tuple[Any, ...]], rows: list[Row | None], standard: Standard, policies: str
-) -> Frontier:
-    """The rows as columns."""
-    tasks = np.full((len(rows), standard.instance.n_users), np.nan)
-    for k, row in enumerate(rows):
-        if row is not None and row.error is None:
-            tasks[k] = row.tasks
-    numbers = np.array([(np.nan,) * len(MEASURES) if r is None else r.numbers for r in rows])
-    note = tuple("" if r is None else r.note for r in rows)
-    return Frontier(
-        name, standard.instance, axes, dict(zip(MEASURES, numbers.T, strict=True)), tasks,
-        tuple(None if r is None or r.error else r.method for r in rows), tuple(r and r.error for r in rows),
-        np.array([r is not None for r in rows]), tuple(dict.fromkeys(filter(None, note))), standard.references(),
-        note, policies,
-    )  # fmt: skip
+                result.save(path)
+    return result
 
 
 def _family(family: Any) -> tuple[Callable[..., Any], str]:
@@ -370,45 +318,33 @@ def _family(family: Any) -> tuple[Callable[..., Any], str]:
         return named_family(family), family
     if not callable(family) or (hasattr(family, "allocate") and not isinstance(family, type)):
         raise InvalidBlock(f"the family is {family!r}; give a function of parameters that makes a policy, as fo.FDS")
-    plain: Any = family
-    fixed: dict[str, Any] = {}
-    while isinstance(plain, functools.partial):
-        fixed, plain = {**plain.keywords, **fixed}, plain.func
-    name = getattr(plain, "__name__", type(plain).__name__).replace("<lambda>", "own family")
-    return family, name + (f"({', '.join(f'{k}={v!r}' for k, v in fixed.items())})" if fixed else "")
+    parts = functools.partial(family)  # a partial of a partial is one
+    fixed = ", ".join([*map(repr, parts.args), *(f"{k}={v!r}" for k, v in parts.keywords.items())])
+    return family, getattr(parts.func, "__name__", type(parts.func).__name__) + (f"({fixed})" if fixed else "")
 
 
 def _checked_grid(grid: Any, make: Callable[..., Any], name: str) -> dict[str, tuple[Any, ...]]:
     """The values of each parameter; `InvalidBlock` for what cannot be swept."""
-    example = 'as {"alpha": [0, 0.5, 1]}'
-    if not isinstance(grid, Mapping) or not grid:
-        raise InvalidBlock(f"grid is {grid!r}; give the values of one or two parameters, {example}")
-    if len(grid) > 2:
-        names = ", ".join(map(str, grid))
-        raise InvalidBlock(f"grid has {len(grid)} parameters ({names}); give one or two, and fix the others")
+    if not isinstance(grid, Mapping) or not 1 <= len(grid) <= 2:
+        raise InvalidBlock(f'grid is {grid!r}; give the values of one or two parameters, as {{"alpha": [0, 0.5, 1]}}')
+    signature = inspect.signature(make)
     try:
-        takes = inspect.signature(make).parameters.values()
-    except (TypeError, ValueError):  # of a function in C
-        takes = None
-    named = [p.name for p in takes or () if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        signature.bind(**grid)
+    except TypeError as error:
+        takes = ", ".join(signature.parameters) or "no parameter"
+        fix = "fix what is not in the grid by functools.partial, or in a name as 'pnorm:p=2'"
+        raise InvalidBlock(f"{name} over {', '.join(map(str, grid))}: {error}; it takes {takes}; {fix}") from None
     out: dict[str, tuple[Any, ...]] = {}
     for key, values in grid.items():
-        if takes is not None and key not in named and not any(p.kind is p.VAR_KEYWORD for p in takes):
-            words = nearest(key, named) if named else "it takes none"
-            raise InvalidBlock(f"{name} takes no parameter {key!r}; {words}")
-        if key in (*MEASURES, "method", "error"):
+        if key in (*MEASURES, *TEXTS):
             raise InvalidBlock(f"{key!r} is the name of a column, so a parameter cannot have it; give it another name")
-        listed = () if isinstance(values, str) or not hasattr(values, "__iter__") else tuple(values)
+        listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else ()
         if not listed:
-            raise InvalidBlock(f"grid[{key!r}] is {values!r}; give some values, {example}")
+            raise InvalidBlock(f"grid[{key!r}] is {values!r}; give some values, as [0, 0.5, 1]")
         out[key] = tuple(v.item() if isinstance(v, np.generic) else v for v in listed)
         for value in out[key]:
             if not isinstance(value, (bool, int, float, str)) or value != value:
                 raise InvalidBlock(f"grid[{key!r}] has {value!r}; give numbers, True and False, or texts")
-    missing = [p.name for p in takes or () if p.name in named and p.default is p.empty and p.name not in grid]
-    if missing:
-        how = f"functools.partial, or in a name as 'pnorm:{missing[0]}=2'"
-        raise InvalidBlock(f"{name} needs {missing[0]} too; give it in the grid, or fix it by {how}")
     return out
 
 
@@ -417,62 +353,29 @@ def _made(make: Callable[..., Any], name: str, point: dict[str, Any]) -> Any:
     try:
         mechanism = make(**point)
     except FairoptError as error:
-        return Row.failed(error)
+        return failed(error)
     if not hasattr(mechanism, "allocate") or isinstance(mechanism, type):
         raise InvalidBlock(f"{name} makes {mechanism!r} of {point}, which has no allocate(instance); return a policy")
     return mechanism
 
 
-def _check_picklable(mechanisms: list[Any], name: str) -> None:
-    try:
-        pickle.dumps(mechanisms)
-    except Exception as error:  # whatever a class of the user's raises
-        fix = "define their classes at the top of a module, or leave processes at 1"
-        raise InvalidBlock(f"the mechanisms of {name} cannot be sent to other processes ({error}); {fix}") from error
-
-
-# -- the file ---------------------------------------------------------------------------------------------------------
-
-
-def _marks(instance: Instance, grid: Mapping[str, Sequence[Any]], policies: str) -> dict[str, Any]:
-    """What a file is of."""
-    listed = {name: list(values) for name, values in grid.items()}
-    return {"format": FORMAT, "instance": _digest(instance.to_dict()), "grid": listed, "family": policies}
-
-
-def _write(path: Path, marks: dict[str, Any], rows: dict[int, Row]) -> Path:
-    listed = [{"point": k, **r._asdict(), "tasks": r.tasks.tolist()} for k, r in sorted(rows.items())]
-    data = {**marks, "rows": listed, "digest": _digest(listed)}
-    with replacing([path]) as (part,):
-        part.write_text(json.dumps(data) + "\n", encoding="utf-8")
-    return path
-
-
-def _read(path: Path, marks: dict[str, Any]) -> dict[int, Row]:
-    """The rows in a file of the same sweep; none if there is no file yet, which is then made."""
-    if not path.exists():
-        _write(path, marks, {})  # before anything is solved, in case it cannot be written
-        return {}
+def _read(path: Path, of: dict[str, str]) -> list[Row]:
+    """The rows in a file of the same sweep."""
     expected = "expected a file that frontier(..., resume=) or Frontier.save made"
     data = read_json_text(path, expected)
-    if data.get("format") != FORMAT:
-        raise InvalidInstance(f"{path}: not a frontier (no format {FORMAT!r}); {expected}")
+    if data.pop("digest", None) != _digest(data) or data["format"] != FORMAT:  # else `save` made all of it
+        raise InvalidInstance(f"{path}: not a frontier, or changed after it was written; {expected}")
     for key, wrong in (("instance", InvalidInstance), ("grid", InvalidBlock), ("family", InvalidBlock)):
-        if data.get(key) != marks[key]:
+        if data["of"][key] != of[key]:
             raise wrong(f"{path} is of another {key}; give what it was made with, or the name of a new file")
-    if data.get("digest") != _digest(data.get("rows")):
-        raise InvalidInstance(f"{path}: its rows were changed after they were written; give the name of a new file")
-    return {
-        row.pop("point"): Row(**{**row, "numbers": tuple(row["numbers"]), "tasks": np.array(row["tasks"])})
-        for row in data["rows"]
-    }
+    for row in data["rows"]:
+        row["tasks_by_user"] = list((row["tasks_by_user"] or {}).values()) or None
+    return [{key: value for key, value in row.items() if value is not None} for row in data["rows"]]
 
 
 def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
-def _text(mechanism: Any) -> str:
-    """The repr of a mechanism, or its class where the repr is an address."""
-    text = repr(mechanism)
-    return f"{type(mechanism).__module__}:{label(mechanism)}" if text == object.__repr__(mechanism) else text
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -15,79 +15,56 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policy import Policy
 
-__all__ = ["alpha_on_one_share", "equal_alone", "largest_price"]
+__all__ = ["largest_price", "price_bound"]
 
 EQUAL = 1e-9  # relative difference of shares alone that is rounding
 
 
 def largest_price(alpha: float, n: int) -> float:
-    """The bound on the price of alpha-fairness among n users whose largest shares are equal.
+    """The bound on the price of alpha-fairness (infinity: leximin) among n users whose largest shares are equal.
 
-    Parameters
-    ----------
-    alpha : float
-        At least 0; 1 is proportional fairness, infinity leximin.
-    n : int
-        Number of users.
-
-    Returns
-    -------
-    float
-        ``1 - min over x in [1, n] of (x^(1+1/alpha) + n - x) / (x^(1+1/alpha) + (n-x) x)``, reached by some instance
-        where the best x is whole.
-
-    Raises
-    ------
-    InvalidBlock
-        If alpha is negative or NaN.
-
-    Notes
-    -----
-    Source: Bertsimas, Farias and Trichakis (2011) for alpha = 1, where it is ``1 - (2 sqrt(n) - 1)/n``, and for
-    infinity, where it is ``1 - 4n/(n+1)^2``; (2012) for every alpha > 0.
+    ``1 - min over x in [1, n] of (x^(1+1/alpha) + n - x) / (x^(1+1/alpha) + (n-x) x)``, reached by some instance where
+    the best x is whole: Bertsimas, Farias and Trichakis (2011) for alpha = 1, where it is ``1 - (2 sqrt(n) - 1)/n``,
+    and infinity, where it is ``1 - 4n/(n+1)^2``; (2012) for every alpha > 0.
 
     Examples
     --------
-    >>> largest_price(1, 4), round(largest_price(2, 4), 6), largest_price(float("inf"), 3)
-    (0.25, 0.29917, 0.25)
+    >>> [round(largest_price(alpha, 4), 6) for alpha in (0, 1, 2, float("inf"))]
+    [0.0, 0.25, 0.29917, 0.36]
     """
     if not alpha >= 0:
         raise InvalidBlock(f"alpha is {alpha!r}; give a number >= 0")
     if n <= 1 or alpha == 0:
         return 0.0
-    if math.isinf(alpha):
-        return 1 - 4 * n / (n + 1) ** 2
-    if alpha == 1:
-        return 1 - (2 * math.sqrt(n) - 1) / n
-    power = 1 / alpha
+    power = min(1 / alpha, 1e100)
 
     def kept(log_x: Any) -> Any:
-        x = np.exp(log_x)
-        return (1 + (n - x) * x ** (-power - 1)) / (1 + (n - x) * x**-power)
+        others = (n - np.exp(log_x)) * np.exp(-power * log_x)
+        return (1 + others * np.exp(-log_x)) / (1 + others)
 
-    grid = np.linspace(0, math.log(n), 2001)
-    values = kept(grid)
-    k = int(np.argmin(values))
+    grid = np.linspace(0, math.log(n) * min(2 / (1 + power), 1), 2001)  # the best x^(1+power) is below n^2
+    k = int(np.argmin(kept(grid)))
     ends = grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)]
-    best = minimize_scalar(kept, bounds=ends, method="bounded", options={"xatol": 1e-10})
-    return 1 - min(float(best.fun), float(values[k]))
+    return 1 - float(minimize_scalar(kept, bounds=ends, method="bounded", options={"xatol": 1e-10 * ends[1]}).fun)
 
 
-def alpha_on_one_share(mechanism: object) -> tuple[float, Share] | None:
-    """Alpha and the share of a policy without further constraints that is alpha-fair on it, infinity for leximin."""
-    if not isinstance(mechanism, Policy) or mechanism.constraints:
-        return None
-    objective = mechanism.objective
-    if isinstance(objective, Leximin):
-        return math.inf, objective.share
-    term = single_term(objective)
-    if type(term) is AlphaFair:
-        return term.alpha, term.share
-    return (0.0, term.share) if type(term) is Total else None
+def price_bound(mechanism: object, instance: Instance) -> float | str:
+    """The bound on the price of fairness of a policy among users who all have a task limit above 0, or why none."""
+    why = "no bound on the price of fairness: "
+    term = single_term(mechanism.objective) if isinstance(mechanism, Policy) and not mechanism.constraints else None
+    alpha = {AlphaFair: getattr(term, "alpha", None), Leximin: math.inf, Total: 0.0}.get(type(term))
+    if term is None or alpha is None:
+        return why + "it is known for alpha-fair and leximin policies of one share alone"
+    if (instance.weights != instance.weights[:1]).any():
+        return why + "it is known for equal weights"
+    (share,) = term.share_blocks()
+    if not _equal_alone(instance, share):
+        return why + f"users alone have different largest {share!r}, and it assumes equal"
+    return largest_price(alpha, instance.n_users)
 
 
-def equal_alone(instance: Instance, share: Share) -> bool:
-    """Whether all users, with a task limit above 0, have the same share when they are alone."""
+def _equal_alone(instance: Instance, share: Share) -> bool:
+    """Whether all users have the same share when they are alone."""
     c, alone, limits = share.coefficients(instance), instance.tasks_alone, instance.task_limits
     total = alone.sum(axis=1)
     if c.ndim == 1:

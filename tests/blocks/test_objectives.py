@@ -507,3 +507,10 @@ class Endless(fo.Objective):
 def test_an_objective_that_grows_without_end_is_unbounded():
     with pytest.raises(fo.Unbounded, match="Endless"):
         fo.Policy(Endless()).allocate(POOL)
+
+
+def test_powers_that_overflow_do_not_make_the_measure_infinite() -> None:
+    cluster = fo.Instance([[1], [1]], [11], task_limits=[10, 1e-3])
+    found = fo.GFJ(beta=500, lam=-1).allocate(cluster)
+    by_hand = -((10.001 / 1e-3) ** (499 / 500)) / 10.001  # the power of the smaller share alone counts
+    assert found.objective == pytest.approx(by_hand, rel=1e-6)

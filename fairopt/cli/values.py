@@ -1,0 +1,44 @@
+"""Values typed for a parameter: ``0:10:41`` (from, to, how many), or with commas."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairopt.errors import InvalidBlock
+from fairopt.policies.registry import parsed_value
+
+__all__ = ["VALUES", "typed_values"]
+
+VALUES = "FROM:TO:COUNT"  # metavar
+MOST = 10_000  # of a range
+SWITCHES = {"on": True, "true": True, "off": False, "false": False}
+
+
+def typed_values(option: str, text: str, words: bool = False) -> list[bool | int | float | str]:
+    """The numbers of ``0:10:41`` or ``0.5,1,2``; with ``words`` a list may hold on, off and words too.
+
+    In a range, what rounding keeps from 0 is 0, and numbers that are all whole are int.
+    """
+    try:
+        if ":" not in text:
+            return [_value(word.strip(), words) for word in text.split(",")]
+        first, last, count = text.split(":")
+        start, stop, many = float(first), float(last), int(count)
+        if not (np.isfinite([start, stop]).all() and 1 <= many <= MOST):
+            raise ValueError
+    except ValueError:
+        or_words = ", on, off and words" if words else ""
+        raise InvalidBlock(
+            f"{option} {text}: give from:to:count with 1 to {MOST:,} numbers, as 0:10:41, or numbers{or_words} with "
+            "commas between them, as 0.5,1,2"
+        ) from None
+    found = np.linspace(start, stop, many)
+    found[np.abs(found) < 1e-12 * np.abs(found).max()] = 0.0
+    return [int(v) for v in found] if (found == np.round(found)).all() else found.tolist()
+
+
+def _value(word: str, words: bool) -> bool | int | float | str:
+    value = SWITCHES.get(word.lower(), parsed_value(word)) if words else parsed_value(word)
+    if not word or (not words and isinstance(value, str)):
+        raise ValueError
+    return value

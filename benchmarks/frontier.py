@@ -1,8 +1,8 @@
 """A frontier of many points against one cold solve by cone program, and its answers against cold solves.
 
-`fo.frontier` starts each point from the prices of the point before. Measured are the sweep of alpha for FDS on one
-pool, the same points solved cold by ``allocate``, and alpha = 2 by ``allocate(method="cone")``. Every answer of the
-sweep is compared with the cold one: power means of shares agree to the certificates.
+`fo.frontier` starts each point from the prices of the one before. Measured are the sweep of alpha for FDS on one pool,
+the same points solved cold by ``allocate``, and alpha = 2 by ``allocate(method="cone")``. Every answer of the sweep is
+compared with the cold one: power means of shares agree to the certificates.
 Run: python benchmarks/frontier.py
 """
 

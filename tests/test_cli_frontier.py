@@ -115,7 +115,7 @@ def test_resume_goes_on_after_ctrl_c(run: Any, monkeypatch: pytest.MonkeyPatch) 
     ("words", "message"),
     [
         (["-f", "fdz", "--alpha", "1"], "did you mean 'fds'"),
-        (["-f", "fds"], "give the values of one or two parameters"),
+        (["-f", "fds"], "no parameter to sweep"),
         (["-f", "fds", "--alpha", "0:1"], "--alpha 0:1: give from:to:count"),
         (["-f", "fds", "--alpha", "0:1:0"], "with 1 to 10,000 numbers"),
         (["-f", "fds", "--alpha", "0:inf:3"], "give from:to:count"),

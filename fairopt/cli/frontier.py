@@ -125,4 +125,6 @@ def _axes(named: dict[str, str | None], others: Sequence[str] | None) -> dict[st
         if name in out:
             raise InvalidBlock(f"--grid {word}: {name} is given twice; give it once")
         out[name] = typed_values(f"--grid {name}", text, words=True)
+    if not out:
+        raise InvalidBlock("no parameter to sweep; give one or two, as --alpha 0:10:41 or --grid name=0:1:5")
     return out

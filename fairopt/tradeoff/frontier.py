@@ -281,8 +281,8 @@ def frontier(
     points = [(k, made[k]) for k, row in enumerate(rows) if not row.keys() & {"method", "error"}]
 
     def so_far() -> Frontier:
-        points_of = zip(*itertools.product(*axes.values()), strict=True)
-        columns = {key: np.array(values) for key, values in zip(axes, points_of, strict=True)}
+        parameters = zip(*itertools.product(*axes.values()), strict=True)
+        columns = {key: np.array(values) for key, values in zip(axes, parameters, strict=True)}
         columns |= {key: np.array([row.get(key, np.nan) for row in rows], dtype=float) for key in MEASURES}
         columns |= {key: np.array([row.get(key) for row in rows], dtype=object) for key in TEXTS}
         nothing = np.full(instance.n_users, np.nan)
@@ -374,7 +374,7 @@ def _read(path: Path, of: dict[str, str]) -> list[Row]:
 
 
 def _digest(data: Any) -> str:
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:

@@ -314,6 +314,13 @@ def test_a_file_of_another_sweep_is_refused(
     assert path.read_bytes() == before
 
 
+def test_a_file_of_the_parameters_in_another_order_is_refused(tmp_path: Path) -> None:
+    grid = {"p": [0, 1], "alpha": [1, 2]}
+    path = fo.frontier(fo.PNormFairness, SECTION_V, grid).save(tmp_path / "f.json")
+    with pytest.raises(fo.InvalidBlock, match="another grid"):
+        fo.frontier(fo.PNormFairness, SECTION_V, dict(reversed(grid.items())), resume=path)
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "fairopt.frontier/1"}', '{"format": "x"}', "{", "\x00"])
 def test_a_file_that_is_not_a_frontier_is_refused_and_kept(tmp_path: Path, text: str) -> None:
     path = tmp_path / "f.json"

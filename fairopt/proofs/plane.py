@@ -30,7 +30,7 @@ from fairopt.proofs.cone_programs import slope
 from fairopt.proofs.evidence import Solved, Tangents, fixed_sum
 from fairopt.proofs.lagrangian import EPS, Lagrangian
 
-LEAST = 1e-12  # of the largest level: where the gradient is taken no level is below
+LEAST = 1e-100  # of the largest level: where the gradient is taken no level is below
 
 
 class Line(NamedTuple):

@@ -26,6 +26,7 @@ from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
 from fairopt.blocks.majorant import Majorant, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
+from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.cone_programs import slope
@@ -202,9 +203,10 @@ def extremes(
     objective = program.objective
     assert isinstance(objective, FairnessEfficiency)
     unit = point.weights.sum() * point.level(objective.share)
-    high = largest.value / (1.0 - largest.gap) / unit if largest.gap < 1.0 else np.inf
+    # gaps near 1 are no more than rounding
+    high = largest.value / (1.0 - largest.gap) / unit if largest.gap <= GAP_TOLERANCE else np.inf
     low = 0.0
-    if smallest is not None and smallest.gap < 1.0:
+    if smallest is not None and smallest.gap <= GAP_TOLERANCE:
         low = max((1.0 - smallest.value) * (1.0 - smallest.gap), 0.0)
     if all(_lets_grow(block) or type(block) is MaxShare for block in program.rest):
         low = max(low, _of_full_use(program) / unit)  # the measure never falls as all shares grow until one cannot

@@ -37,6 +37,19 @@ def test_no_mean_is_too_small_to_count() -> None:
     assert not other.ok
 
 
+def test_a_largest_sum_that_is_hardly_proved_is_no_bound() -> None:
+    a = fo.GFJ(beta=-1, lam=1).allocate(fo.Instance([[1], [1]], [1]))
+    program = Program(a.instance, a.policy.objective, ())
+    evidence = restored(program, a.evidence[0], None)
+    assert isinstance(evidence, Tangents)
+    total, proposal = evidence.largest
+    for size in np.linspace(1, 2, 41):  # 1 - gap is 1e-15 and a rounding of 1e-16
+        assert proposal.tasks is not None
+        tiny = replace(proposal, tasks=proposal.tasks * 1e-15 * size)
+        found = gate.judge(program, Proposal("made up", 0.96 * a.tasks, replace(evidence, largest=(total, tiny))))
+        assert not found.ok
+
+
 @pytest.mark.parametrize("beta", [-1e-17, 1e-17])
 def test_nothing_is_proved_where_one_minus_beta_rounds_to_one(beta: float) -> None:
     with pytest.raises(fo.NotCertified):  # equal shares and the largest sum look equally good

@@ -23,7 +23,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Total
-from fairopt.blocks.shares import Share, asked_once
+from fairopt.blocks.shares import Share, Tasks, asked_once
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.formulation import solvers
@@ -203,6 +203,8 @@ def _search(program: Program, settings: Settings) -> Answer:
     if not answer.ok or program.objective.concave:  # type: ignore[attr-defined]
         return answer
     (share,) = program.objective.share_blocks()
+    if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere
+        share = Tasks()
     kept = _keep_shares(program.point(answer.tasks), share, SAME)
     try:
         more = solve(Program(program.given, Total(share), (*program.constraints, kept)))

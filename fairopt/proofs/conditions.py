@@ -95,9 +95,10 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
         short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)
         worst = max(worst, short if short == short else np.inf)
     if conditions:
-        typical = {cone.unknowns.id: np.ones(len(tasks))}
+        at = tasks / cone.scale  # rows without a constant hold ever closer as all tasks shrink
+        typical = {cone.unknowns.id: np.full(len(tasks), min(1.0, float(at.max(initial=0.0))))}
         with values_kept([cone.unknowns]):
-            cone.unknowns.save_value(tasks / cone.scale)
+            cone.unknowns.save_value(at)
             worst = max(worst, *(relative_violation(condition, typical) for condition in conditions))
     return worst
 
@@ -231,6 +232,8 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
     constant that is added to both changes nothing but the rounding of the row. ``typical`` are typical sizes of the
     entries of variables, by the variable's id: a row is measured in no less than `TYPICAL` of its terms there.
     """
+    if any(variable.value is None for variable in condition.variables()):  # one of a block's own, not solved for
+        return np.inf
     violation = np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel(order="F")
     if not np.isfinite(violation).all():
         return np.inf

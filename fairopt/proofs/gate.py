@@ -122,10 +122,12 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     if isinstance(evidence, Solved):
         return _measured(program, method, tasks, cone_programs.judge_solved(program, evidence, tasks))
     if isinstance(evidence, Tangents):
-        least = None if evidence.smallest is None else judge(*evidence.smallest)
-        gap = plane.gap_of(program, evidence, tasks, judge(*evidence.largest), least)
+        largest, least = (end and judge(*end) for end in (evidence.largest, evidence.smallest))
+        assert largest is not None
+        gap = plane.gap_of(program, evidence, tasks, largest, least)
         of_blocks = conditions.block_violation(ConeModel(program), tasks)
-        return _measured(program, method, tasks, Bounded(gap, of_blocks, None))
+        assumed = _joined("; ", (end.assumed for end in (largest, least) if end))
+        return _measured(program, method, tasks, Bounded(gap, of_blocks, None, assumed))
     gap, gaps = levels.judge_levels(program, evidence, tasks)
     if evidence.model is None:
         of_blocks = conditions.bounds_violation(program, tasks)

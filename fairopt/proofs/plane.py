@@ -19,11 +19,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from fairopt.blocks.constraints import EnvyFree, EqualShares
+from fairopt.blocks.algebra import AtLeast, KeptShares
+from fairopt.blocks.base import is_ours
+from fairopt.blocks.constraints import Constraint, EnvyFree, EqualShares, MaxShare, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
 from fairopt.blocks.majorant import Majorant, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
+from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.cone_programs import slope
@@ -31,6 +34,8 @@ from fairopt.proofs.evidence import Solved, Tangents, fixed_sum
 from fairopt.proofs.lagrangian import EPS, Lagrangian
 
 LEAST = 1e-100  # of the largest level: where the gradient is taken no level is below
+TINY = 1e-300  # no mean is below, in units of the max-min level
+ROUNDING = 1e-12  # of a sum of shares where all use one capacity
 
 
 class Line(NamedTuple):
@@ -150,7 +155,7 @@ def ceiling(
             low = max(low, float(np.exp(min(value / objective.emphasis, np.log(largest)))))
         elif value >= -EPS:  # no shares are more even than equal ones
             low = largest
-    return Ceiling(objective, lines, min(max(low, LEAST * largest), largest), largest)
+    return Ceiling(objective, lines, min(max(low, TINY), largest), largest)
 
 
 def belongs(program: Program, evidence: Tangents) -> bool:
@@ -168,6 +173,7 @@ def belongs(program: Program, evidence: Tangents) -> bool:
         solved.model.program is cut and cut.given is program.given and cut.objective == objective.evenness
         and cut.constraints[: len(program.constraints)] == program.constraints
         and all(type(c) is TotalIs and c.share == objective.share for c in cut.constraints[len(program.constraints) :])
+        and len(cut.constraints) <= len(program.constraints) + 1
         for cut, _, solved in evidence.cuts
     )  # fmt: skip
 
@@ -186,7 +192,8 @@ def gap_of(
     if not np.isfinite(high) or not low <= high:
         return np.inf
     top, _ = ceiling(objective, lines, value, high, low).highest()
-    return max(top - value, 0.0) if np.isfinite(value) and top == top else np.inf
+    rounding = 4 * EPS * (1 / abs(objective.beta) + abs(objective.exponents[1]))
+    return max(top - value, 0.0) + rounding if np.isfinite(value) and top == top else np.inf
 
 
 def extremes(
@@ -196,22 +203,35 @@ def extremes(
     objective = program.objective
     assert isinstance(objective, FairnessEfficiency)
     unit = point.weights.sum() * point.level(objective.share)
-    high = largest.value / (1.0 - largest.gap) / unit if largest.gap < 1.0 else np.inf
+    # gaps near 1 are no more than rounding
+    high = largest.value / (1.0 - largest.gap) / unit if largest.gap <= GAP_TOLERANCE else np.inf
     low = 0.0
-    if smallest is not None and smallest.gap < 1.0:
+    if smallest is not None and smallest.gap <= GAP_TOLERANCE:
         low = max((1.0 - smallest.value) * (1.0 - smallest.gap), 0.0)
-    if objective.emphasis == 0 and all(type(block) in (EnvyFree, EqualShares) for block in program.rest):
-        low = max(low, _of_full_use(program) / unit)  # the measure stays the same as all shares grow until one cannot
+    if all(_lets_grow(block) or type(block) is MaxShare for block in program.rest):
+        low = max(low, _of_full_use(program) / unit)  # the measure never falls as all shares grow until one cannot
     return low, high
 
 
+def _lets_grow(block: Constraint) -> bool:
+    """Whether a condition that holds goes on to hold as all tasks grow by one factor."""
+    if isinstance(block, AtLeast):
+        return all(is_ours(term) for _, term in block.objective.terms())
+    return type(block) in (EnvyFree, EqualShares, MinShare, KeptShares)
+
+
 def _of_full_use(program: Program) -> float:
-    """A sum of shares that every allocation has where a capacity is full, or a user is at its limit."""
+    """A sum of shares that every allocation has where a capacity is full, or a user is at a limit."""
     pairs, objective = program.pairs, program.objective
     (share,) = objective.share_blocks()
     c = share.coefficients(program.instance)
     worth = pairs.of(c) if c.ndim == 2 else c[pairs.user]
     loads = sp.coo_array(pairs.loads)
     per_row = worth[loads.col] / loads.data * program.usable_rows[loads.row]
-    at_limit = pairs.min(worth) * program.high
-    return float(min(per_row[loads.data > 0].min(initial=np.inf), at_limit.min(initial=np.inf)) * (1 - EPS))
+    at_limits = [pairs.min(worth) * program.high]
+    for block in program.rest:
+        if isinstance(block, MaxShare):
+            limited = block.share.coefficients(program.instance)
+            most = block._levels(program.instance, np.inf)
+            at_limits.append(pairs.min(worth / pairs.of(limited)) * most)
+    return float(min(per_row[loads.data > 0].min(initial=np.inf), *map(np.min, at_limits)) * (1 - ROUNDING))

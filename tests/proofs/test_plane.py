@@ -1,0 +1,116 @@
+"""The bound of `FairnessEfficiency` by tangents, where points or evidence are made up."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import fairopt as fo
+from fairopt.blocks.efficiency import TotalIs
+from fairopt.blocks.model import Point
+from fairopt.formulation.program import Program
+from fairopt.proofs import cone_programs, gate, plane
+from fairopt.proofs.evidence import Proposal, Tangents, restored
+
+
+def judged(a: fo.Allocation, tasks: list[float]) -> gate.Answer:
+    """Other tasks on one pool, judged by the evidence of an answer."""
+    program = Program(a.instance, a.policy.objective, a.policy.constraints)
+    (kept,) = a.evidence
+    return gate.judge(program, Proposal("made up", np.array(tasks), restored(program, kept, None)))
+
+
+def test_no_mean_is_too_small_to_count() -> None:
+    instance = fo.Instance([[1], [1]], [1], task_limits=[1e-14, np.inf])
+    try:
+        a = fo.GFJ(beta=2, lam=-1e-3).allocate(instance, solver="CLARABEL")
+    except fo.NotCertified as refused:  # rounding is all that is left of lines there
+        assert refused.best is not None
+        a = refused.best
+    even, other = judged(a, [1e-14, 1e-14]), judged(a, [1e-14, 1e-13])
+    assert np.log(other.value / even.value) > 0.5
+    assert not other.ok
+
+
+def test_a_largest_sum_that_is_hardly_proved_is_no_bound() -> None:
+    a = fo.GFJ(beta=-1, lam=1).allocate(fo.Instance([[1], [1]], [1]))
+    program = Program(a.instance, a.policy.objective, ())
+    evidence = restored(program, a.evidence[0], None)
+    assert isinstance(evidence, Tangents)
+    total, proposal = evidence.largest
+    for size in np.linspace(1, 2, 41):  # 1 - gap is 1e-15 and a rounding of 1e-16
+        assert proposal.tasks is not None
+        tiny = replace(proposal, tasks=proposal.tasks * 1e-15 * size)
+        found = gate.judge(program, Proposal("made up", 0.96 * a.tasks, replace(evidence, largest=(total, tiny))))
+        assert not found.ok
+
+
+@pytest.mark.parametrize("beta", [-1e-17, 1e-17])
+def test_nothing_is_proved_where_one_minus_beta_rounds_to_one(beta: float) -> None:
+    with pytest.raises(fo.NotCertified):  # equal shares and the largest sum look equally good
+        fo.GFJ(beta=beta, lam=2).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]), solver="CLARABEL")
+
+
+@pytest.mark.parametrize("lam", [-1e-2, -1e-9])
+def test_conditions_are_no_weaker_where_all_tasks_are_tiny(lam: float) -> None:
+    policy = fo.Policy(fo.FairnessEfficiency(2, lam, fo.Tasks()), [fo.EqualShares()])
+    a = policy.allocate(fo.Instance([[10], [1]], [10]))
+    np.testing.assert_allclose(a.tasks, [0.5, 5], rtol=1e-6)
+    found = judged(a, [1e-11, 1e-11])
+    assert found.value > a.objective and found.block_violation > 0.5 and not found.ok
+
+
+@pytest.mark.parametrize("beta", [0.5, -1])
+@pytest.mark.parametrize("constraint", [fo.MaxShare(0.3), fo.Total() >= 0.4])
+def test_fairness_alone_under_further_conditions(beta: float, constraint: fo.Constraint) -> None:
+    instance = fo.Instance([[[1, 2], [2, 1]], [[3, 1], [1, 1]]], [[4, 6], [6, 4]])
+    a = fo.Policy(fo.FairnessEfficiency(beta, 0), [constraint, fo.EnvyFree()]).allocate(instance)
+    assert a.certificate.ok
+    shares = Point(instance, a.tasks_by_server).share(fo.DominantShare())
+    np.testing.assert_allclose(shares[0], shares[1], rtol=1e-3)
+
+
+def test_a_cut_at_two_sums_proves_nothing() -> None:
+    a = fo.GFJ(beta=-1, lam=1).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]))
+    program = Program(a.instance, a.policy.objective, ())
+    evidence = restored(program, a.evidence[0], None)
+    assert isinstance(evidence, Tangents) and plane.belongs(program, evidence)
+    (cut, tasks, solved), *others = evidence.cuts
+    cut.constraints = (*cut.constraints, TotalIs(1.0, fo.Tasks()))
+    assert not plane.belongs(program, replace(evidence, cuts=[(cut, tasks, solved), *others]))
+
+
+def test_what_the_largest_sum_assumes_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = cone_programs.judge_solved
+    monkeypatch.setattr(cone_programs, "judge_solved", lambda *a: honest(*a)._replace(assumed="what it assumes"))
+    instance = fo.Instance([[1, 4], [3, 1]], [[9, 18], [6, 9]])
+    assert fo.GFJ(beta=-1, lam=1).allocate(instance).certificate.assumed == "what it assumes"
+
+
+def test_users_who_could_run_more_are_named_where_shares_differ_by_server() -> None:
+    instance = fo.Instance([[[4], [3]], [[3], [2]]], [[4], [2]], users=["a", "b"])
+    a = fo.FDS(beta=-1, lam=1).allocate(instance)
+    found = re.search(r"user '(.)' could run (\S+) tasks", a.certificate.note)
+    assert found is not None
+    user = "ab".index(found[1])
+    tasks = -np.repeat(np.eye(2), 2, axis=1)  # of each user, by user and server
+    loads = np.array([[4, 0, 3, 0], [0, 3, 0, 2]])
+    most = linprog(tasks[user], np.vstack([loads, tasks]), np.array([4, 2, *-a.tasks * (1 - 1e-9)]))
+    assert float(found[2]) == pytest.approx(-most.fun, rel=1e-4)
+
+
+def test_variables_of_a_users_own_condition_are_refused_by_a_certificate() -> None:
+    @dataclass(frozen=True, repr=False)
+    class Between(fo.Constraint):
+        def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+            middle = cp.Variable()
+            return {"below": model.tasks[0] <= middle, "above": middle <= 3 + 2 * model.tasks[1]}
+
+    policy = fo.Policy(fo.FairnessEfficiency(-1, 1, fo.Tasks()), [Between()])
+    with pytest.raises(fo.NotCertified):
+        policy.allocate(fo.Instance([[1], [2]], [6]), solver="CLARABEL")

@@ -18,7 +18,7 @@ from fairopt.blocks.shares import DominantShare, Share, Tasks, require_share
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import Policy
-from fairopt.properties.exact.confirm import _coefficients
+from fairopt.properties.exact.confirm import coefficients_of
 from fairopt.properties.exact.pool import ExactPool, max_sum
 
 __all__ = ["Agreement", "Heterogeneity", "heterogeneity", "no_tradeoff"]
@@ -173,7 +173,7 @@ def _exactly(instance: Instance, share: Share) -> tuple[float, bool | None] | No
     if comb(conditions, n) > CORNERS:
         return None
     pool = ExactPool.of(instance)
-    speed = [w / c for w, c in zip(pool.weights, _coefficients(share, pool, instance)[0], strict=True)]
+    speed = [w / c for w, c in zip(pool.weights, coefficients_of(share, pool, instance)[0], strict=True)]
     takes = [sum((v * d[i] for v, d in zip(speed, pool.demands, strict=True)), Fraction(0)) for i in range(m)]
     steps = [cap / take for cap, take in zip(pool.capacities, takes, strict=True) if take > 0]
     level = min(steps + [t / v for t, v in zip(pool.limits, speed, strict=True) if t is not None])

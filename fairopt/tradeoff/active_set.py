@@ -70,10 +70,9 @@ class ActiveSet:
         self.w, self.limits = instance.weights, instance.task_limits
         self.linear = isinstance(term, AlphaFair) and term.alpha == 0
         self.pairs = pairs = Pairs(instance)
-        self.user, self.loads, self.of_user = pairs.user, sp.csr_array(pairs.loads), pairs.totals
-        self.small = sum(self.loads.shape) + len(self.w) <= SMALL
-        if self.small:
-            self.loads, self.of_user = self.loads.toarray(), self.of_user.toarray()
+        self.user, self.small = pairs.user, sum(pairs.loads.shape) + len(self.w) <= SMALL
+        kind: Any = _dense if self.small else sp.csr_array
+        self.loads, self.of_user = kind(pairs.loads), kind(pairs.totals)
         self.made: dict[tuple[bytes, ...], Any] = {}
 
     @np.errstate(all="ignore")

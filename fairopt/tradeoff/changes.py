@@ -54,7 +54,8 @@ def elasticities(share: Share, instance: Instance) -> tuple[Float, Float]:
         only = least & (least.sum(axis=2, keepdims=True) == 1)
         part = alone / alone.sum(axis=1, keepdims=True)
         return part * least, part * only
-    up = down = np.zeros(g.shape)
+    up: Float = np.zeros(g.shape)
+    down = up
     if type(share) is PNormShare and 0 < share.p < np.inf:
         up = down = (g / share.coefficients(instance)[:, None]) ** share.p
     elif type(share) is ResourceShare:

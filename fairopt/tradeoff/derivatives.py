@@ -153,9 +153,9 @@ class Analysis:
 
         by_user = np.zeros((2, self.whole.n_users, *self._expand(kind, reason, 0, "").shape))
         by_user[:, self.part] = self._expand(kind, tasks, 2)
-        welfare = self._expand(kind, welfare, 1)
-        words = self._expand(kind, reason, 0, "").astype(str)
-        return Derivatives(kind, *(by_user + 0.0), *(welfare + 0.0), words, ranges)  # no negative zeros
+        right, left = by_user + 0.0  # no negative zeros
+        value, value_left = self._expand(kind, welfare, 1) + 0.0
+        return Derivatives(kind, right, left, value, value_left, self._expand(kind, reason, 0, "").astype(str), ranges)
 
     def _expand(self, kind: str, values: Any, axis: int, other: Any = 0.0) -> Any:
         """Values by the numbers of the analysis, for those of the instance as given."""
@@ -194,7 +194,7 @@ class Analysis:
             if self.smooth.alpha == 0 and (side < 0 or not (self.x > 0).all()):
                 raise NoRate("alpha is 0, and cannot be less" if side < 0 else "at alpha = 0 a user runs no tasks")
         rates = {name: np.zeros(getattr(self.instance, KINDS[name]).shape) for name in ("capacity", "demand", "weight")}
-        log_c = np.zeros(n)
+        log_c: Float = np.zeros(n)
         if kind != "alpha":
             size = self._size(kind, at)
             if size == 0:

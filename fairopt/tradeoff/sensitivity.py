@@ -213,9 +213,9 @@ class Sensitivity:
         Parameters
         ----------
         by : {"capacity", "demand", "weight", "alpha", "user"}, default "capacity"
-            Rows of the first four have the derivatives of `Derivatives` (``total``, ``welfare``, those of one unit less,
-            ``lower``, ``upper``, ``reason``); those by ``user`` have the derivatives of the user's tasks by each
-            capacity, by its own weight, and by alpha.
+            Rows of the first four have ``total``, ``welfare``, those of one unit less, ``lower``, ``upper`` and
+            ``reason`` of `Derivatives`; those by ``user`` have the derivatives of the user's tasks by each capacity, by
+            its own weight, and by alpha.
 
         Returns
         -------
@@ -250,14 +250,13 @@ class Sensitivity:
             columns["by own weight"] = np.diagonal(self.weights.tasks)
             columns["by alpha"] = self.alpha.tasks
             return pd.DataFrame(columns, index=pd.Index(instance.users, name="user"))
-        found: Derivatives = getattr(self, KINDS[by])
         numbers = ("total", "welfare", "total_left", "welfare_left", "lower", "upper", "reason")
-        names = {"capacity": {"server": instance.servers, "resource": instance.resources},
-                 "demand": {"user": instance.users, "resource": instance.resources},
-                 "weight": {"user": instance.users}, "alpha": {"parameter": ["alpha"]}}[by]  # fmt: skip
-        index = pd.MultiIndex.from_product(names.values(), names=names)
-        data = {name: np.ravel(getattr(found, name)) for name in numbers}
-        return pd.DataFrame(data, index=index if len(names) > 1 else index.get_level_values(0))
+        data = {name: np.ravel(getattr(getattr(self, KINDS[by]), name)) for name in numbers}
+        if by in ("weight", "alpha"):
+            labels, name = (instance.users, "user") if by == "weight" else (("alpha",), "parameter")
+            return pd.DataFrame(data, index=pd.Index(labels, name=name))
+        outer, name = (instance.servers, "server") if by == "capacity" else (instance.users, "user")
+        return pd.DataFrame(data, pd.MultiIndex.from_product([outer, instance.resources], names=[name, "resource"]))
 
     def plot(self, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
         """Draw what more of each resource brings; needs the extra ``plots``.

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import linprog, nnls
 from scipy.sparse.linalg import splu
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.instance import Instance
+from fairopt.proofs.derivatives.multipliers import Conditions, Face
 from fairopt.tradeoff.changes import Change, NoRate
 
 __all__ = ["ActiveSet"]
@@ -38,6 +38,7 @@ SMALL = 100  # pairs, rows and users up to which dense equations are faster
 RANK, CONSISTENT = 1e-9, 1e-6  # of equations with several solutions: singular values, and what is left
 REGULAR, REFINE = 1e-7, 4  # what is added to such equations, and steps that take it out again
 TINY = 1e-300
+NO_OPTIMUM = "the tasks do not satisfy the conditions of an optimum"
 SEVERAL = "several allocations, or several prices, are optimal here"
 
 
@@ -123,48 +124,26 @@ class ActiveSet:
         worth = self.worth(self.base.x)[0][self.user]
         cost = (self.loads.T @ self.base.p + self.base.nu[self.user]) / worth
         if np.abs(cost[self.tight.pairs] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
-            raise NoRate("the tasks do not satisfy the conditions of an optimum")
+            raise NoRate(NO_OPTIMUM)
 
     def _some_prices(self, x: Float) -> Float:
-        """Optimal prices at the tasks x; sets the conditions on all of them, and whether they are ``unique``.
-
-        Conditions are ``costs @ p <= sides``, or equal: cost equals worth where users run tasks, and is no less
-        elsewhere; for users at limits it is no more, and the same wherever they run tasks.
-        """
-        used, rows, limits = self.tight
-        worth = self.worth(x)[0]
-        order = np.argsort(x, kind="stable")
-        main = np.zeros(len(self.w), dtype=np.intp)  # the pair where a user runs most
-        main[self.user[order]] = order
-        part = _dense(self.loads[rows] * (1.0 / worth[self.user])).T
-        capped, first = limits[self.user], main[self.user] == np.arange(len(self.user))
-        costs = part - np.where((capped & ~first)[:, None], part[main[self.user]], 0.0)
-        self.equal = equal = used & ~(capped & first)
-        sign = np.where(equal | (capped & first), 1.0, -1.0)
-        self.costs, self.sides = sign[:, None] * costs, sign * np.where(capped & ~first, 0.0, 1.0)
-        units = np.maximum(np.abs(costs).max(axis=0, initial=0.0), TINY)
-        found, rest, rank = np.zeros(int(rows.sum())), 0.0, 0
-        if equal.any() and rows.any():
-            found, rest = nnls(self.costs[equal] / units, self.sides[equal])
-            rank = int(np.linalg.matrix_rank(self.costs[equal] / units, tol=1e-7))
-        if rest > TRUST * np.sqrt(len(costs) + 1):
-            raise NoRate("the tasks do not satisfy the conditions of an optimum")
-        self.unique = rank == rows.sum()
-        p = np.zeros(len(rows))
-        p[rows] = found / units
-        return p if self.unique else self._prices(0.0 * p)
+        """Optimal prices at the tasks x; sets the ``face`` of all of them."""
+        worth, total, none = self.worth(x)[0], self.pairs.sum(x), np.zeros(len(self.w), dtype=bool)
+        rows, self.whole = self.tight.rows, float(worth @ total)
+        reach = np.minimum(self.instance.tasks_alone.sum(axis=1), self.limits)[self.user] if self.linear else x
+        self.face = Face(Conditions(
+            self.loads[rows] * self.whole, worth[self.user], np.ones(len(x)), self.user, x, reach, self.tight.pairs,
+            total == 0, self.tight.limits, none, np.zeros(int(rows.sum()), dtype=bool),
+        ))  # fmt: skip
+        return self._prices(np.zeros(len(rows)))
 
     def _prices(self, goal: Float) -> Float:
         """The optimal prices at which a change of rows is worth least."""
-        rows, equal = self.tight.rows, self.equal
-        unit = np.maximum(np.abs(self.costs).max(axis=0), TINY)
-        costs, loose = self.costs / unit, self.sides + 1e-9
-        found = linprog(goal[rows] / unit, A_ub=costs[~equal], b_ub=loose[~equal], A_eq=costs[equal],
-                        b_eq=self.sides[equal], bounds=(0, None), method="highs")  # fmt: skip
-        if found.status != 0:
-            raise NoRate("several prices are optimal here, and the extreme ones were not found")
         p = np.zeros(len(goal))
-        p[rows] = found.x / unit
+        found = self.face.least(goal[self.tight.rows])
+        if found is None or not np.isfinite(found[0]):
+            raise NoRate(NO_OPTIMUM)
+        p[self.tight.rows] = found[1] * self.whole
         return p
 
     def _with_limits(self, x: Float, p: Float) -> State:
@@ -238,7 +217,7 @@ class ActiveSet:
         row = instance.capacities * instance.counts[:, None]
         per = np.divide(1.0, row, out=np.zeros(row.shape), where=row > 0)
         gained = (change.capacity * per).ravel()
-        if not self.unique and (change.demand.any() or gained.any()):  # decides among several multipliers
+        if not self.face.unique and (change.demand.any() or gained.any()):  # decides among several multipliers
             if change.demand.any():
                 raise NoRate("several prices are optimal here, since resources are full for the same users")
             base = self._with_limits(base.x, self._prices(gained))

@@ -8,6 +8,7 @@ are two of their solutions). Where a condition holds without a multiplier, it jo
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,7 +179,8 @@ class ActiveSet:
         units = np.concatenate([unit_x, np.full(b, whole), worth[k]])
         if self.small:
             return _Dense(np.block(blocks), pick * (unit_x / safe[user])), units
-        return _Sparse(sp.block_array(blocks, format="csc"), self.linear), units
+        placed = len(q) > len(self.w) + b + c  # in several ways; SuperLU would print complaints of BLAS
+        return _Sparse(sp.block_array(blocks, format="csc"), self.linear, placed), units
 
     def _spread(self, held: Held, values: Float) -> State:
         """Unknowns of the equations as a state."""
@@ -315,16 +317,15 @@ class _Dense:
 class _Sparse:
     """The same for many unknowns; where the objective bends, several solutions always agree in the users' tasks."""
 
-    def __init__(self, matrix: Any, linear: bool) -> None:
+    def __init__(self, matrix: Any, linear: bool, singular: bool) -> None:
         self.matrix, self.regular = matrix, False
         if not np.isfinite(matrix.data).all():
             raise NoRate("the worth of tasks is beyond the range of floats")
-        try:
-            self.factors = splu(matrix)
-            pivots = np.abs(self.factors.U.diagonal())
-            self.regular = bool(pivots.min() > SINGULAR * pivots.max())
-        except RuntimeError:  # exactly singular
-            pass
+        with contextlib.suppress(RuntimeError):  # exactly singular
+            if not singular:
+                self.factors = splu(matrix)
+                pivots = np.abs(self.factors.U.diagonal())
+                self.regular = bool(pivots.min() > SINGULAR * pivots.max())
         if not self.regular:
             if linear:
                 raise NoRate(SEVERAL)

@@ -19,7 +19,7 @@ from fairopt.tradeoff.leximin import SAME
 
 __all__ = ["Purchase", "Sensitivity", "checked_costs", "sensitivity"]
 
-NOISE = 1e-9  # of the largest rate: shown as none
+NOISE = 1e-9  # of all tasks: rates below, by as much capacity again, are shown as none
 
 
 @dataclass(frozen=True)
@@ -148,16 +148,15 @@ class Sensitivity:
         checked = None if costs is None else checked_costs(costs, instance)
         room = instance.capacities * instance.counts[:, None]
         units = instance.units or ("",) * instance.n_resources
-        per_percent = found.total * room / 100
-        noise = NOISE * float(np.nan_to_num(np.abs(per_percent)).max(initial=0.0))
+        none = NOISE * float(self.allocation.tasks.sum())
         rows = []
         for s, i in np.ndindex(room.shape):
             resource = instance.resources[i]
             if checked is not None and resource not in checked:
                 continue
-            gain = 0.0 if abs(per_percent[s, i]) <= noise else float(found.total[s, i])
-            moved = found.tasks[:, s, i]
-            losers = np.flatnonzero(moved < -NOISE * np.abs(moved).max(initial=0.0))
+            gain = float(found.total[s, i])
+            gain = 0.0 if abs(gain) * room[s, i] <= none else gain
+            losers = np.flatnonzero(found.tasks[:, s, i] * room[s, i] < -none)
             rows.append(Purchase(
                 _name(instance, s, i), instance.servers[s], resource, units[i] or "unit",
                 float(self.allocation.leftover[s, i]), gain, float(found.welfare[s, i]), gain * float(room[s, i]) / 100,

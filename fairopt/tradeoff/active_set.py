@@ -139,9 +139,10 @@ class ActiveSet:
         return self._prices(np.zeros(len(rows)))
 
     def _prices(self, goal: Float) -> Float:
-        """The optimal prices at which a change of rows is worth least."""
-        p = np.zeros(len(goal))
-        found = self.face.least(goal[self.tight.rows])
+        """The optimal prices at which a change of rows is worth least, of several ones those with the most zeros."""
+        p, goal = np.zeros(len(goal)), goal[self.tight.rows]
+        tie = 1e-6 * (float(np.abs(goal).max(initial=0.0)) or 1.0)
+        found = self.face.least(goal + tie * np.linspace(1, 2, len(goal)))
         if found is None or not np.isfinite(found[0]):
             raise NoRate(NO_OPTIMUM)
         p[self.tight.rows] = found[1] * self.whole

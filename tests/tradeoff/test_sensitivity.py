@@ -239,6 +239,11 @@ def test_a_range_does_not_end_where_servers_become_alike() -> None:
     np.testing.assert_allclose(found.lower[0], [5 / 3 - 11, -5], rtol=1e-6)
 
 
+def test_a_range_where_two_resources_are_full_for_the_same_user() -> None:
+    found = fo.sensitivity(fo.NoFairness().allocate(fo.Instance([[3, 3]], [[9, 7], [4, 4], [6, 5]]))).capacities
+    np.testing.assert_allclose(found.upper, [[np.inf, 2], [np.inf, np.inf], [np.inf, 1]], rtol=1e-6)
+
+
 def test_no_range_of_alpha_ends_by_rounding() -> None:
     assert np.isinf(fo.sensitivity(fo.NashWelfare().allocate(fo.Instance([[3, 1], [1, 3]], [9, 9]))).alpha.upper)
 

@@ -68,5 +68,10 @@ def test_what_is_refused(run: Any, arguments: list[str], code: int, words: str) 
     assert result.exit_code == code and words in " ".join(result.stderr.split())
 
 
+def test_costs_are_refused_before_solving(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fo.Policy, "allocate", lambda *_, **__: pytest.fail("solved"))
+    assert run("cluster.json", "--cost", "memry=3").exit_code == 2
+
+
 def test_a_file_that_is_not_there(run: Any) -> None:
     assert run("nothing.json").exit_code == 2

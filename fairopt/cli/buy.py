@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -16,15 +17,15 @@ from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, shortened
-from fairopt.tradeoff.sensitivity import sensitivity
+from fairopt.tradeoff.sensitivity import checked_costs, sensitivity
 
 MOST = 20  # rows of the table
 BUY = """Tell which resource to buy next: what more of each brings under a policy.
 
-The table has the gain in the number of tasks, in the objective's value and in the smallest dominant share, per unit \
-more of each resource on each server, and up to how many units it stays so (the same resources full, the same limits \
-reached). The policy is applied again to the changed cluster, so more of one resource may take tasks from users, and \
-even in total.
+The table has the gain in the number of tasks and in the objective's value, per unit more of each resource on each \
+server, and up to how many units it stays so (the same resources full, the same limits reached). The policy is \
+applied again to the changed cluster, so more of one resource may take tasks from users, \
+and even in total.
 
 The best comes first: by tasks per cost with --cost, otherwise by tasks per 1 % of the capacity.
 
@@ -52,22 +53,23 @@ def buy(
     files.check(plot, files.PICTURES)
     if plot is not None:
         matplotlib_or_missing()
-    costs = dict(map(_cost, cost)) if cost else None
-    mechanism = named_policy(policy)
+    mechanism, given = named_policy(policy), dict(map(_cost, cost or ()))
     instance = source.read()
+    costs = checked_costs(given, instance) if given else None
     with working(label(mechanism), verbose):
         options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
         found = sensitivity(mechanism.allocate(instance, **options))
-        rows = found.purchases(costs)[:MOST]
+        rows, advice = found.purchases(costs), found.advice(costs)
     if as_json:
-        typer.echo(files.as_json(found.to_dict(costs)))
+        typer.echo(files.as_json({"format": "fairopt.purchases/1", "policy": label(mechanism), "advice": advice,
+                                  "purchases": [asdict(row) for row in rows]}))  # fmt: skip
     else:
-        titles = shortened([r.resource + (f" on {r.server}" if instance.n_servers > 1 else "") for r in rows])
-        named = {"tasks": "tasks", "welfare": "objective", "smallest": "smallest share", "up_to": "up to",
-                 "leftover": "left over"} | ({} if costs is None else {"tasks_per_cost": "tasks per cost"})  # fmt: skip
-        columns = [Column(name, numbers([getattr(r, key) for r in rows])) for key, name in named.items()]
-        console_for().print(Table("Gain per unit", Column("resource", titles, right=False), [columns[:3], columns[3:]]))
-        console_for().print(found.advice(costs), markup=False)
+        titles = Column("resource", shortened([row.name for row in rows[:MOST]]), right=False)
+        named = {"tasks": "tasks", "welfare": "objective", "up_to": "up to", "leftover": "left over"}
+        named |= {"tasks_per_cost": "tasks per cost"} if costs else {}
+        columns = [Column(name, numbers([getattr(r, key) for r in rows[:MOST]])) for key, name in named.items()]
+        console_for().print(Table("Gain per unit", titles, [columns[:2], columns[2:]]))
+        console_for().print(advice, markup=False)
     if plot is not None:
         found.plot(costs=costs).figure.savefig(plot, dpi=150)
         if not as_json:

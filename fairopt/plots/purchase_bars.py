@@ -32,9 +32,7 @@ def purchases(sensitivity: Sensitivity, ax: Any = None, costs: Mapping[str, floa
     rows = [row for row in sensitivity.purchases(costs) if not row.reason][:MOST]
     if not rows:
         raise InvalidBlock("there are no rates to draw; Sensitivity.capacities.reason says why")
-    several = sensitivity.allocation.instance.n_servers > 1
-    names = [row.resource + (f" on {row.server}" if several else "") for row in rows]
-    values = [row.tasks_per_percent if row.tasks_per_cost is None else row.tasks_per_cost for row in rows]
+    names, values = [row.name for row in rows], [row.rate for row in rows]
     if ax is None:
         ax = new_figure(5.6, 1.1 + 0.34 * len(rows)).subplots()
     with lettering([*names, label(sensitivity.allocation.policy), *(row.unit for row in rows)], [ax]):

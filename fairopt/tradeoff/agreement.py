@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import comb
 from typing import Any
@@ -18,7 +18,7 @@ from fairopt.blocks.shares import DominantShare, Share, Tasks, require_share
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import Policy
-from fairopt.properties.exact.confirm import _coefficients
+from fairopt.properties.exact.confirm import coefficients_of
 from fairopt.properties.exact.pool import ExactPool, max_sum
 
 __all__ = ["Agreement", "Heterogeneity", "heterogeneity", "no_tradeoff"]
@@ -36,16 +36,12 @@ class Agreement:
 
     Attributes
     ----------
-    holds : bool
-        Whether some allocation with equal shares has the largest number of tasks (but for ``1e-9`` of it).
-    always : bool or None
-        Whether all allocations with the largest number of tasks have equal shares; None where only one is known.
     shortfall : float
         The part of the largest number of tasks that equal shares lose, from 0.
-    most_tasks : Allocation
-        An allocation with the largest number of tasks.
-    equal : Allocation
-        The largest allocation with equal shares per weight.
+    always : bool or None
+        Whether all allocations with the largest number of tasks have equal shares; None where only one is known.
+    most_tasks, equal : Allocation
+        An allocation with the largest number of tasks, and the largest one with equal shares per weight.
     sums : ndarray of shape (n_servers, n_resources)
         The part of each capacity that one unit of equal share takes, ``sum_j w_j d_ji / (c_j C_i)``, on one pool (15),
         (16); NaN on several servers, where it depends on the placement.
@@ -55,10 +51,10 @@ class Agreement:
         The premise of Proposition 7, as many such capacities as users, and its condition, that their ``sums`` are
         equal.
     idle : tuple of (str, str)
-        Users who need more of every resource than another user, whom they are named with: they run no task in any
-        allocation with the most tasks unless a limit or a placement holds the other (Corollary 5).
+        Users who need more of every resource than another user, whom they are named with, and who has no limit: they
+        run no task in any allocation with the most tasks (Corollary 5).
     exact : bool
-        Whether ``holds`` and ``always`` were decided in fractions.
+        Whether it was decided in fractions.
     reasons : tuple of str
         Why it holds, or not.
 
@@ -70,9 +66,8 @@ class Agreement:
     (False, 0.127)
     """
 
-    holds: bool
-    always: bool | None
     shortfall: float
+    always: bool | None
     most_tasks: Allocation
     equal: Allocation
     sums: Float
@@ -82,6 +77,11 @@ class Agreement:
     idle: tuple[tuple[str, str], ...]
     exact: bool
     reasons: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether some allocation with equal shares has the largest number of tasks (but for ``1e-9`` of it)."""
+        return self.shortfall <= SAME
 
     def __str__(self) -> str:
         return "\n".join(self.reasons)
@@ -139,90 +139,74 @@ def no_tradeoff(instance: Instance, share: Share | None = None) -> Agreement:
         raise OutOfDomain("there are no users with a task limit above 0; add some")
     most = Policy(Total(Tasks()), name="most tasks").allocate(instance)
     equal = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share!r}").allocate(instance)
-    best, fair = float(most.tasks.sum()), float(equal.tasks.sum())
-    shortfall = max(0.0, 1 - fair / best)
-    always: bool | None = None if shortfall <= SAME else False
-    some = instance if len(part) == instance.n_users else instance.taking_part(part)
-    exact = False
+    shortfall = max(0.0, 1 - float(equal.tasks.sum()) / float(most.tasks.sum()))
+    some, room = instance.taking_part(part), instance.capacities * instance.counts[:, None]
+    exactly, sums = None, np.full(room.shape, np.nan)
     if instance.n_servers == 1:
-        found = _exactly(some, share)
-        if found is not None:
-            exact, (shortfall, always) = True, found
-    holds = shortfall <= SAME
-    room = instance.capacities * instance.counts[:, None]
-    full = (most.leftover <= SAME * room) & (room > 0)
-    sums = np.full(instance.capacities.shape, np.nan)
-    if instance.n_servers == 1:
+        exactly = _exactly(some, share)
         c = share.coefficients(some)
         sums[0] = (some.weights / c) @ some.per_server_demands[:, 0] / np.where(room[0] > 0, room[0], np.nan)
-    tight = [(s, i) for s, i in np.argwhere(full).tolist()]
-    of_tight = sums[full]
-    square = len(tight) == len(part)
-    condition = bool(len(of_tight) and np.ptp(of_tight) <= SAME * of_tight.max())
-    idle = _idle(some)
-    names = tuple(instance.resources[i] + (f" on {instance.servers[s]}" if instance.n_servers > 1 else "")
-                  for s, i in tight)  # fmt: skip
-    reasons = _reasons(holds, always, best, fair, names, of_tight, square, idle, most)
-    return Agreement(holds, always, shortfall, most, equal, sums, names, square, condition, idle, exact, reasons)
+    shortfall, always = exactly or (shortfall, None if shortfall <= SAME else False)
+    full = (most.leftover <= SAME * room) & (room > 0)
+    tight = tuple(instance.resources[i] + (f" on {instance.servers[s]}" if instance.n_servers > 1 else "")
+                  for s, i in np.argwhere(full))  # fmt: skip
+    square, condition = len(tight) == len(part), full.any() and np.ptp(sums[full]) <= SAME * sums[full].max()
+    found = Agreement(
+        shortfall, always, most, equal, sums, tight, square, bool(condition), _idle(some), exactly is not None, ()
+    )
+    return replace(found, reasons=tuple(_reasons(found, sums[full])))
 
 
-def _exactly(instance: Instance, share: Share) -> tuple[float, bool | None] | None:
+def _exactly(instance: Instance, share: Share) -> tuple[float, bool] | None:
     """The shortfall, and whether all most efficient allocations have equal shares; None for too many users."""
-    n, m = instance.demands.shape[0], instance.n_resources
-    conditions = m + n + int(np.isfinite(instance.task_limits).sum())
-    if comb(conditions, n) > CORNERS:
+    n, m = instance.n_users, instance.n_resources
+    if comb(m + n + int(np.isfinite(instance.task_limits).sum()), n) > CORNERS:
         return None
     pool = ExactPool.of(instance)
-    speed = [w / c for w, c in zip(pool.weights, _coefficients(share, pool, instance)[0], strict=True)]
+    speed = [w / c for w, c in zip(pool.weights, coefficients_of(share, pool, instance)[0], strict=True)]
     takes = [sum((v * d[i] for v, d in zip(speed, pool.demands, strict=True)), Fraction(0)) for i in range(m)]
     steps = [cap / take for cap, take in zip(pool.capacities, takes, strict=True) if take > 0]
     level = min(steps + [t / v for t, v in zip(pool.limits, speed, strict=True) if t is not None])
     corners = max_sum(pool, [Fraction(1)] * n)
-    if not corners:
-        return None
-    best, fair = sum(corners[0]), level * sum(speed)
-    lost = float(1 - fair / best)
-    if lost > SAME:
-        return lost, False
+    assert corners, "as few combinations as these are never refused"
+    best = sum(corners[0])
+    lost = float(1 - level * sum(speed) / best)
     near = [max(abs(x - level * v) for x, v in zip(corner, speed, strict=True)) <= SAME * best for corner in corners]
-    return lost, all(near)
+    return lost, lost <= SAME and all(near)
 
 
 def _idle(instance: Instance) -> tuple[tuple[str, str], ...]:
     """Users who need more of every resource everywhere than another user without a limit, and who that is."""
     d = instance.per_server_demands
-    out = []
     free = np.flatnonzero(np.isinf(instance.task_limits) & instance.eligible.all(axis=1))
-    for j in range(instance.n_users):
-        less = free[(d[free] < d[j]).all(axis=(1, 2))]
-        if len(less):
-            out.append((instance.users[j], instance.users[less[0]]))
-    return tuple(out)
+    less = ((j, free[(d[free] < d[j]).all(axis=(1, 2))]) for j in range(instance.n_users))
+    return tuple((instance.users[j], instance.users[k[0]]) for j, k in less if len(k))
 
 
-def _reasons(
-    holds: bool, always: bool | None, best: float, fair: float, tight: Sequence[str], sums: Float, square: bool,
-    idle: Sequence[tuple[str, str]], most: Allocation,
-) -> tuple[str, ...]:  # fmt: skip
-    if holds:
-        out = [f"Equal shares run {fair:.6g} tasks, and no allocation runs more."]
-        if always is False:
-            out.append("Other allocations, with unequal shares, run as many.")
-        return tuple(out)
-    out = [f"Equal shares run {fair:.6g} tasks, and another allocation runs {best:.6g}."]
-    out += [f"{j} needs more of everything than {k}, so {j} runs no tasks where most run." for j, k in idle[:SHOWN]]
-    if len(idle) > SHOWN:
-        out.append(f"So do {len(idle) - SHOWN} more users.")
-    without = [u for u, x in zip(most.instance.users, most.tasks, strict=True) if x <= SAME * best]
-    if without and not idle:
+def _reasons(found: Agreement, sums: Float) -> Iterator[str]:
+    """Why it holds, or not; ``sums`` are those of what is used up."""
+    fair, best = float(found.equal.tasks.sum()), float(found.most_tasks.tasks.sum())
+    if found.holds:
+        yield f"Equal shares run {fair:.6g} tasks, and no allocation runs more."
+        if found.always is False:
+            yield "Other allocations, with unequal shares, run as many."
+        return
+    yield f"Equal shares run {fair:.6g} tasks, and another allocation runs {best:.6g}."
+    for j, k in found.idle[:SHOWN]:
+        yield f"{j} needs more of everything than {k}, so {j} runs no tasks where most run."
+    if len(found.idle) > SHOWN:
+        yield f"So do {len(found.idle) - SHOWN} more users."
+    users = found.most_tasks.instance.users
+    without = [users[j] for j in np.flatnonzero(found.most_tasks.tasks <= SAME * best)]
+    if without and not found.idle:
         names = ", ".join(without[:SHOWN]) + (f" and {len(without) - SHOWN} more" if len(without) > SHOWN else "")
-        out.append(f"Most tasks run where {names} run{'s' if len(without) == 1 else ''} none.")
-    taken = ", ".join(f"{name} {x:.4g}" for name, x in zip(tight[:SHOWN], sums, strict=False))
-    if square and not np.isnan(sums).any():
-        out.append(f"Most tasks use up {', '.join(tight[:SHOWN])}, of which equal shares take unequal parts: {taken}.")
-    elif tight:
-        out.append(f"Most tasks use up {', '.join(tight[:SHOWN])} only, fewer than there are users.")
-    return tuple(out)
+        yield f"Most tasks run where {names} run{'s' if len(without) == 1 else ''} none."
+    names = ", ".join(found.tight[:SHOWN])
+    if found.square and not np.isnan(sums).any():
+        parts = ", ".join(f"{name} {x:.4g}" for name, x in zip(found.tight[:SHOWN], sums, strict=False))
+        yield f"Most tasks use up {names}, of which equal shares take unequal parts: {parts}."
+    elif found.tight:
+        yield f"Most tasks use up {names} only, fewer than there are users."
 
 
 @dataclass(frozen=True, eq=False)

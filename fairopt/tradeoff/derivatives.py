@@ -15,21 +15,21 @@ from fairopt.blocks.algebra import Tiers
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.efficiency import FairnessEfficiency, single_term
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
-from fairopt.blocks.shares import DominantShare, Share
+from fairopt.blocks.shares import Share
 from fairopt.errors import OutOfDomain
-from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.progress import tell
-from fairopt.tradeoff.active_set import ActiveSet, Change, NoRate
-from fairopt.tradeoff.coefficients import elasticities
-from fairopt.tradeoff.filling import Filled, Flow, fill
+from fairopt.tradeoff.active_set import ActiveSet
+from fairopt.tradeoff.changes import Change, NoRate, elasticities
+from fairopt.tradeoff.leximin import SAME, Levels, Pool
 
-__all__ = ["KINDS", "SAME", "Analysis", "Derivatives"]
+__all__ = ["KINDS", "Analysis", "Derivatives"]
 
 Float = NDArray[np.floating[Any]]
+Index = tuple[int, ...]
 
-KINDS = ("capacity", "demand", "weight", "alpha")
-SAME = 1e-6  # relative difference of shares that are tied for the smallest, and of derivatives from both sides
+KINDS = {"capacity": "capacities", "demand": "demands", "weight": "weights", "alpha": "alpha"}
+FAR = 1e4  # times a number (of alpha, times 1/10) up to which ranges are looked for: farther, rounding ends them
 ZERO = "it is 0, and a positive number would change who competes for what"
 
 
@@ -45,12 +45,8 @@ class Derivatives:
         (n_users,) or ().
     tasks, tasks_left : ndarray of shape (n_users, ...)
         Of each user's tasks.
-    total, total_left : ndarray of shape (...)
-        Of the number of tasks.
     welfare, welfare_left : ndarray of shape (...)
         Of the objective's value; of leximin the smallest share per weight.
-    smallest, smallest_left : ndarray of shape (...)
-        Of the smallest dominant share per weight.
     reason : ndarray of str of shape (...)
         Why derivatives are NaN; empty where they are not.
 
@@ -67,24 +63,30 @@ class Derivatives:
     kind: str
     tasks: Float
     tasks_left: Float
-    total: Float
-    total_left: Float
     welfare: Float
     welfare_left: Float
-    smallest: Float
-    smallest_left: Float
     reason: NDArray[np.str_]
-    _find_range: Callable[[tuple[int, ...], int], float]
+    _ranges: Callable[[int], Float]
+
+    @property
+    def total(self) -> Float:
+        """Derivatives of the number of tasks, shape (...)."""
+        return np.asarray(self.tasks.sum(axis=0))
+
+    @property
+    def total_left(self) -> Float:
+        """The loss of tasks per unit less, shape (...)."""
+        return np.asarray(self.tasks_left.sum(axis=0))
 
     @cached_property
     def upper(self) -> Float:
-        """By how much each number may grow, until other resources are full, or other limits reached.
+        """By how much each number may grow, until other resources are full, or other limits reached, shape (...).
 
         Up to there the same equations give the allocation: its derivatives vary smoothly, and for leximin and totals
         it is a rational function of the number (linear in capacities if coefficients are held). Found by bisection to
         1e-9, with the conditions of the optimum satisfied at every number tried, not proved between them. Infinite
-        beyond a million times the number; NaN where there is no derivative, on several servers for leximin, and where
-        tasks can be placed in several ways.
+        beyond 10,000 times the number (of alpha, beyond 1,000); NaN where there is no derivative, on several servers
+        for leximin, and where tasks can be placed in several ways.
         """
         return self._ranges(1)
 
@@ -93,273 +95,163 @@ class Derivatives:
         """By how much each number may shrink, as a number <= 0; see `upper`."""
         return self._ranges(-1)
 
-    def _ranges(self, side: int) -> Float:
-        out = np.empty(self.total.shape)
-        for k, at in enumerate(np.ndindex(out.shape)):
-            tell(f"ranges by {self.kind}", k, out.size)
-            out[at] = self._find_range(at, side)
-        return out
-
 
 class Analysis:
     """An allocation, the users who take part, identical servers merged, and what gives rates there."""
 
     def __init__(self, allocation: Allocation, held: bool) -> None:
-        self.allocation, self.held, self.whole = allocation, held, allocation.instance
-        objective = getattr(allocation.policy, "objective", None)
-        self.term, self.factor = _term(allocation.policy, objective)
+        self.held, self.whole = held, allocation.instance
+        self.term, self.factor = _term(allocation.policy)
         if self.whole.demands.ndim == 3:
             raise OutOfDomain("demands differ by server, and derivatives are of tasks that take the same everywhere")
         self.part = np.flatnonzero(self.whole.task_limits > 0)
-        self.share: Share = self.term.share  # type: ignore[attr-defined]
-        self.instance = self._of(self.whole)
-        self.c = self.share.coefficients(self.instance) if len(self.part) else np.zeros(0)
-        self.slopes = elasticities(self.share, self.instance, held)
-        self.mu_slopes = elasticities(DominantShare(), self.instance, held)
-        if len(self.part):
-            self.kernel: Any = self._kernel()
-
-    def _of(self, whole: Instance) -> Instance:
-        return whole.taking_part(self.part).merged()
-
-    def _kernel(self) -> Any:
-        tasks = self.whole.sum_by_class(self.allocation.tasks_by_server[self.part])
-        if not isinstance(self.term, (Leximin, MaxMin)):
-            smooth = ActiveSet(self.instance, single_term(_as_alpha(self.term)), self.c)
+        unmerged = self.whole.taking_part(self.part)
+        self.instance, self.classes = unmerged.merged(), unmerged.server_classes
+        self.x = allocation.tasks[self.part]
+        single = single_term(self.term)
+        self.share: Share = single.share  # type: ignore[attr-defined]
+        self.smooth = AlphaFair(0, self.share) if isinstance(single, Total) else single
+        none = np.zeros((len(self.part), *self.instance.capacities.shape))
+        self.slopes = (none, none) if held else elasticities(self.share, self.instance)
+        if not len(self.part):
+            return
+        self.c = self.share.coefficients(self.instance)
+        tasks = unmerged.sum_by_class(allocation.tasks_by_server[self.part])
+        self.kernel: Any
+        if not isinstance(single, (Leximin, MaxMin)):
+            self.kernel = ActiveSet(self.instance, self.smooth, self.c)
             try:
-                smooth.start(tasks)
+                self.kernel.start(tasks)
             except NoRate as error:
                 raise OutOfDomain(f"no derivatives: {error}") from error
-            return smooth
-        if self.instance.n_servers == 1:
-            return _Pool(self, tasks[:, 0])
-        return _Levels(self, tasks)
+        elif self.instance.n_servers == 1:
+            self.kernel = Pool(self.instance, self.c, tasks[:, 0])
+        else:
+            self.kernel = Levels(allocation, self.instance, self.part, self.classes, tasks)
 
     def derivatives(self, kind: str) -> Derivatives:
         """Both sides of all derivatives by the numbers of a kind."""
-        whole = self.whole
-        shape = {"capacity": whole.capacities.shape, "demand": whole.demands.shape, "weight": whole.weights.shape}.get(
-            kind, ()
-        )
-        tasks, sums = np.zeros((2, whole.n_users, *shape)), np.zeros((2, 3, *shape))
-        reason = np.full(shape, "", dtype=object)
-        made: dict[tuple[int, ...], Any] = {}
-        for at, index in enumerate(np.ndindex(shape)):
-            tell(f"derivatives by {kind}", at, reason.size)
-            own = self._own(kind, index)
-            if own is None:  # users who take no part change nothing
-                continue
-            if own not in made:
-                made[own] = [self._side(kind, own, side) for side in (1, -1)]
-            for k, (moved, others, why) in enumerate(made[own]):
-                tasks[(k, self.part, *index)], sums[(k, slice(None), *index)] = moved, others
-                reason[index] = reason[index] or why
+        shape = () if kind == "alpha" else getattr(self.instance, KINDS[kind]).shape
+        n = len(self.part)
+        tasks, welfare, reason = np.zeros((2, n, *shape)), np.zeros((2, *shape)), np.full(shape, "", dtype=object)
+        for count, at in enumerate(np.ndindex(shape) if n else ()):
+            tell(f"derivatives by {kind}", count, reason.size)
+            for k, side in enumerate((1, -1)):
+                try:
+                    moved, value = self.rates(kind, at, side)
+                except NoRate as error:
+                    moved, value = np.full(n, np.nan), np.nan
+                    reason[at] = reason[at] or str(error)
+                tasks[(k, slice(None), *at)], welfare[(k, *at)] = side * moved, side * value
 
-        def find_range(index: tuple[int, ...], side: int) -> float:
-            own = self._own(kind, index)
-            return side * np.inf if own is None else self.range(kind, own, side)
+        def ranges(side: int) -> Float:
+            out = np.full(shape, side * np.inf)
+            for count, at in enumerate(np.ndindex(shape) if n else ()):
+                tell(f"ranges by {kind}", count, out.size)
+                out[at] = self.range(kind, at, side)
+            return self._expand(kind, out, 0, side * np.inf)
 
-        tasks, sums = tasks + 0.0, sums + 0.0  # no negative zeros
-        (total, welfare, smallest), left = sums
-        why = reason.astype(str)
-        return Derivatives(
-            kind, tasks[0], tasks[1], total, left[0], welfare, left[1], smallest, left[2], why, find_range
-        )
+        by_user = np.zeros((2, self.whole.n_users, *self._expand(kind, reason, 0, "").shape))
+        by_user[:, self.part] = self._expand(kind, tasks, 2)
+        right, left = by_user + 0.0  # no negative zeros
+        value, value_left = self._expand(kind, welfare, 1) + 0.0
+        return Derivatives(kind, right, left, value, value_left, self._expand(kind, reason, 0, "").astype(str), ranges)
 
-    def _own(self, kind: str, index: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The index among merged rows or users who take part; None for other users."""
-        if kind == "capacity":
-            return (int(self.whole.server_classes[index[0]]), *index[1:]) if len(self.part) else None
+    def _expand(self, kind: str, values: Any, axis: int, other: Any = 0.0) -> Any:
+        """Values by the numbers of the analysis, for those of the instance as given."""
         if kind == "alpha":
-            return () if len(self.part) else None
-        at = int(np.searchsorted(self.part, index[0]))
-        return (at, *index[1:]) if at < len(self.part) and self.part[at] == index[0] else None
-
-    def _side(self, kind: str, index: tuple[int, ...], side: int) -> tuple[Float, Float, str]:
-        """Derivatives of tasks, and of their number, welfare and smallest share, from a side; NaN with a reason."""
-        try:
-            moved, sums = self.rates(kind, index, side)
-            return side * moved, side * np.array(sums), ""
-        except NoRate as error:
-            return np.full(len(self.part), np.nan), np.full(3, np.nan), str(error)
-
-    def change(self, kind: str, index: tuple[int, ...], side: int) -> tuple[Change, Float]:
-        """One number that grows or shrinks, and the rates of the logarithms of dominant shares."""
-        instance = self.instance
-        n = instance.n_users
-        out = Change(np.zeros(instance.capacities.shape), np.zeros((n, instance.n_resources)), np.zeros(n), np.zeros(n),
-                     float(side) if kind == "alpha" else 0.0)  # fmt: skip
-        log_mu = np.zeros(n)
+            return values
         if kind == "capacity":
-            room = float(instance.capacities[index] * instance.counts[index[0]])
-            if room == 0:
-                raise NoRate("the server has none of it: " + ZERO)
-            out.capacity[index] = side
-            for logs, slopes in ((out.log_c, self.slopes), (log_mu, self.mu_slopes)):
-                logs += side * (slopes.capacity if side > 0 else slopes.capacity_left)[:, index[0], index[1]] / room
-        elif kind == "demand":
-            if instance.demands[index] == 0:
-                raise NoRate(ZERO)
-            out.demand[index] = side
-            for logs, slopes in ((out.log_c, self.slopes), (log_mu, self.mu_slopes)):
-                of = slopes.demand if side > 0 else slopes.demand_left
-                logs[index[0]] = side * of[index] / instance.demands[index]
-        elif kind == "weight":
-            out.log_w[index] = side / instance.weights[index]
-        elif not isinstance(self.term, AlphaFair):
-            raise NoRate(f"{type(self.term).__name__} has no alpha")
-        elif self.term.alpha == 0 and (side < 0 or not (self.allocation.tasks[self.part] > 0).all()):
-            raise NoRate("alpha is 0, and cannot be less" if side < 0 else "at alpha = 0 a user runs no tasks")
-        return out, log_mu
+            return np.take(values, self.classes, axis=axis)
+        shape = (*values.shape[:axis], self.whole.n_users, *values.shape[axis + 1 :])
+        out = np.full(shape, other, dtype=values.dtype)
+        out[(slice(None),) * axis + (self.part,)] = values
+        return out
 
-    def rates(self, kind: str, index: tuple[int, ...], side: int) -> tuple[Float, tuple[float, float, float]]:
-        """Rates of tasks, and of their number, welfare and the smallest dominant share, along a change."""
-        change, log_mu = self.change(kind, index, side)
+    def _log_slopes(self, slopes: tuple[Float, Float], kind: str, at: Index, side: int) -> Float:
+        """Derivatives of log c by the logarithm of one number that grows or shrinks."""
+        up, down = slopes if side > 0 else slopes[::-1]
+        if kind == "capacity":
+            return -down[:, at[0], at[1]]
+        out = np.zeros(len(up))
+        if kind == "demand":
+            out[at[0]] = up[at[0], :, at[1]].sum()
+        return out
+
+    def _size(self, kind: str, at: Index) -> float:
+        """The number itself; of capacities that of all identical servers."""
+        if kind == "alpha":
+            return float(self.smooth.alpha)  # type: ignore[attr-defined]
+        size = getattr(self.instance, KINDS[kind])[at]
+        return float(size * self.instance.counts[at[0]] if kind == "capacity" else size)
+
+    def change(self, kind: str, at: Index, side: int) -> Change:
+        """One number that grows or shrinks."""
+        n = self.instance.n_users
+        if kind == "alpha":
+            if not isinstance(self.smooth, AlphaFair) or isinstance(self.term, Total):
+                raise NoRate(f"{type(self.term).__name__} has no alpha")
+            if self.smooth.alpha == 0 and (side < 0 or not (self.x > 0).all()):
+                raise NoRate("alpha is 0, and cannot be less" if side < 0 else "at alpha = 0 a user runs no tasks")
+        rates = {name: np.zeros(getattr(self.instance, KINDS[name]).shape) for name in ("capacity", "demand", "weight")}
+        log_c: Float = np.zeros(n)
+        if kind != "alpha":
+            size = self._size(kind, at)
+            if size == 0:
+                raise NoRate(("the server has none of it: " if kind == "capacity" else "") + ZERO)
+            rates[kind][at] = side
+            log_c = side / size * self._log_slopes(self.slopes, kind, at, side)
+        log_w = rates["weight"] / self.instance.weights
+        return Change(rates["capacity"], rates["demand"], log_c, log_w, float(side) if kind == "alpha" else 0.0)
+
+    def rates(self, kind: str, at: Index, side: int) -> tuple[Float, float]:
+        """Rates of tasks and of welfare along a change."""
+        change, w = self.change(kind, at, side), self.instance.weights
         moved = self.kernel.rates(change)[0]
-        x, w = self.allocation.tasks[self.part], self.instance.weights
-        z = self.c * x / w
+        z = self.c * self.x / w
         dz = z * (change.log_c - change.log_w) + self.c * moved / w
-        mu = self.instance.dominant_shares
-        y = mu * x / w
-        dy = y * (log_mu - change.log_w) + mu * moved / w
-        welfare = self.factor * _welfare_rate(self.term, z, w, dz, w * change.log_w, change.alpha)
-        return moved, (float(moved.sum()), welfare, _smallest_rate(y, dy))
+        return moved, self.factor * _welfare_rate(self.term, z, w, dz, w * change.log_w, change.alpha)
 
-    def changed(self, kind: str, index: tuple[int, ...], by: float) -> Instance | None:
-        """The instance with one number changed by an amount; None where the number is not positive any more."""
-        whole = self.whole
-        name, old = {"capacity": ("capacities", whole.capacities), "demand": ("demands", whole.demands),
-                     "weight": ("weights", whole.weights), "alpha": ("", whole.weights)}[kind]  # fmt: skip
-        if not name:
-            return self.instance
-        new = np.array(old, dtype=float)
-        if kind == "capacity":
-            rows = np.flatnonzero(whole.server_classes == index[0])
-            new[rows, index[1]] += by / whole.counts[rows].sum()
-            smallest = float(new[rows, index[1]].min())
-        else:
-            new[(self.part[index[0]], *index[1:])] += by
-            smallest = float(new[(self.part[index[0]], *index[1:])])
-        return self._of(whole.replace(**{name: new})) if smallest > 0 else None
-
-    def range(self, kind: str, index: tuple[int, ...], side: int) -> float:
+    def range(self, kind: str, at: Index, side: int) -> float:
         """The largest change in a direction to which the derivatives' equations hold."""
         try:
-            change, _ = self.change(kind, index, side)
-            _, *kept = self.kernel.rates(change)
+            kept = self.kernel.rates(self.change(kind, at, side))[1]
         except NoRate:
             return np.nan
-        if not self.kernel.regular:
+        if kept is None:
             return np.nan
-        size = {"capacity": lambda: self.instance.capacities[index] * self.instance.counts[index[0]],
-                "demand": lambda: self.instance.demands[index], "weight": lambda: self.instance.weights[index],
-                "alpha": lambda: max(self.term.alpha, 1.0)}[kind]()  # type: ignore[attr-defined]  # fmt: skip
-        size = float(size)
-        good, kept, step, bad = 0.0, tuple(kept), 1e-2 * size, np.inf
-        while abs(good) < 1e6 * size and (np.isinf(bad) or bad - abs(good) > 1e-9 * size):
-            new = abs(good) + step if np.isinf(bad) else (abs(good) + bad) / 2
-            found = self._stays(kind, index, side * new, kept)
+        size = 0.1 if kind == "alpha" else self._size(kind, at)
+        good, step, bad = 0.0, 1e-2 * size, np.inf
+        while good < FAR * size and (np.isinf(bad) or bad - good > 1e-9 * size):
+            new = min(good + step, FAR * size) if np.isinf(bad) else (good + bad) / 2
+            found = self._stays(kind, at, side * new, kept)
             if found is None:
                 bad = new
             else:
-                good, kept, step = side * new, found, 3 * step
-        return good if np.isfinite(bad) else side * np.inf
+                good, kept, step = new, found, 3 * step
+        return side * (good if np.isfinite(bad) else np.inf)
 
-    def _stays(self, kind: str, index: tuple[int, ...], by: float, kept: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """What is held at the changed number, if it is the same; else None."""
-        instance, term = self.changed(kind, index, by), single_term(_as_alpha(self.term))
+    def _stays(self, kind: str, at: Index, by: float, kept: Any) -> Any:
+        """What is held with one number changed, if it is the same; else None."""
         if kind == "alpha":
-            if term.alpha + by < 0:  # type: ignore[attr-defined]
-                return None
-            term = AlphaFair(term.alpha + by, self.share)  # type: ignore[attr-defined]
-        if instance is None or instance.n_servers != self.instance.n_servers:
+            alpha = self._size(kind, at) + by
+            return None if alpha < 0 else self.kernel.stays(self.instance, AlphaFair(alpha, self.share), self.c, kept)
+        numbers = np.array(getattr(self.instance, KINDS[kind]), dtype=float)
+        numbers[at] += by / (self.instance.counts[at[0]] if kind == "capacity" else 1)
+        if not numbers[at] > 0:
             return None
-        c = self.c if self.held else self.share.coefficients(instance)
-        if not self.held and kind in ("capacity", "demand"):
-            now = elasticities(self.share, instance)
-            if kind == "capacity":
-                mine = self.slopes.capacity if by > 0 else self.slopes.capacity_left
-                same = ((now.capacity != 0) == (mine != 0))[:, index[0], index[1]].all()
-            else:
-                mine = self.slopes.demand if by > 0 else self.slopes.demand_left
-                same = (now.demand[index] > 0) == (mine[index] > 0)
-            if not same:
-                return None
-        found: tuple[Any, ...] | None = self.kernel.stays(instance, term, c, kept)
-        return found
+        instance = self.instance.replace(**{KINDS[kind]: numbers})
+        if self.held or kind == "weight":
+            return self.kernel.stays(instance, self.smooth, self.c, kept)
+        here, now = self._log_slopes(self.slopes, kind, at, 1 if by > 0 else -1), elasticities(self.share, instance)
+        if ((self._log_slopes(now, kind, at, 1) != 0) != (here != 0)).any():
+            return None
+        return self.kernel.stays(instance, self.smooth, self.share.coefficients(instance), kept)
 
 
-class _Pool:
-    """Leximin on one pool, by water-filling with rates."""
-
-    regular = True
-
-    def __init__(self, analysis: Analysis, tasks: Float) -> None:
-        instance = analysis.instance
-        self.limits, self.c = instance.task_limits, analysis.c
-        self.flow = Flow(instance.weights / self.c, instance.demands, instance.total_capacities)
-        if not np.allclose(fill(self.flow, self.limits).tasks, tasks, rtol=1e-4, atol=1e-6 * float(tasks.max())):
-            raise OutOfDomain(
-                "max-min leaves some tasks open, and these are not those of leximin; allocate by Leximin instead"
-            )
-
-    def rates(self, change: Change) -> tuple[Float, Filled]:
-        """Rates of tasks along a change, and what holds each user."""
-        log_speed = change.log_w - change.log_c
-        flow = Flow(self.flow.speed * log_speed, change.demand, change.capacity.sum(axis=0))
-        found = fill(self.flow, self.limits, flow)
-        return found.rates, found
-
-    def stays(self, instance: Instance, term: Objective, c: Float, kept: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """What holds each user of another instance, if it is the same."""
-        found = fill(Flow(instance.weights / c, instance.demands, instance.total_capacities), self.limits)
-        return kept if (found.cause == kept[0].cause).all() else None
-
-
-class _Levels:
-    """Leximin on several servers, from the prices of its levels.
-
-    A level rises by its prices times the capacity gained; a user whose tasks per level grow by a part gains as much as
-    if its use of each row, by that part, were taken from the capacities.
-    """
-
-    regular = False
-
-    def __init__(self, analysis: Analysis, tasks: Float) -> None:
-        allocation, instance = analysis.allocation, analysis.instance
-        levels = allocation.level_prices
-        if levels is None:
-            raise OutOfDomain(
-                "prices of the levels are not known on these servers: MaxMin leaves tasks open (allocate by Leximin), "
-                "or there are too many full capacities"
-            )
-        first = np.unique(analysis.whole.server_classes, return_index=True)[1]
-        self.prices = np.zeros((instance.n_users, *instance.capacities.shape))
-        self.z, self.kink = np.ones(instance.n_users), False
-        at = {analysis.whole.users[j]: k for k, j in enumerate(analysis.part)}
-        for level in levels:
-            self.kink |= not np.allclose(level.prices, level.prices_left, rtol=SAME, atol=SAME * level.level)
-            mine = [at[user] for user in level.users if user in at]
-            self.prices[mine], self.z[mine] = level.prices[first], level.level
-        self.x = tasks.sum(axis=1)
-        self.used = tasks[:, :, None] * instance.demands[:, None, :]
-        self.free = self.x < instance.task_limits * (1 - SAME)
-
-    def rates(self, change: Change) -> tuple[Float, None]:
-        """Rates of tasks along a change."""
-        if self.kink:
-            raise NoRate("prices of more and of less capacity differ, and on several servers only these are known")
-        if change.demand.any():
-            raise NoRate("for leximin on several servers it depends on where tasks run, which is not unique in general")
-        log_speed = np.where(self.free, change.log_w - change.log_c, 0.0)
-        room = change.capacity - np.einsum("j,jsi->si", log_speed, self.used)
-        rise = np.einsum("jsi,si->j", self.prices, room) / self.z
-        return np.where(self.free, self.x * (rise + log_speed), 0.0), None
-
-
-def _term(policy: Any, objective: Any) -> tuple[Objective, float]:
+def _term(policy: Any) -> tuple[Objective, float]:
     """The only term of a policy's objective, and its factor; `OutOfDomain` where derivatives are not known."""
-    name = label(policy)
+    name, objective = label(policy), getattr(policy, "objective", None)
     if not isinstance(objective, Objective) or isinstance(objective, Tiers):
         raise OutOfDomain(f"{name} does not maximise a single objective over tasks, so its derivatives are not known")
     if policy.constraints:
@@ -377,35 +269,24 @@ def _term(policy: Any, objective: Any) -> tuple[Objective, float]:
     return term, factor
 
 
-def _as_alpha(term: Objective) -> Objective:
-    """A total as alpha-fairness of alpha = 0."""
-    plain = single_term(term)
-    return AlphaFair(0, plain.share) if isinstance(plain, Total) else plain
-
-
+@np.errstate(all="ignore")
 def _welfare_rate(term: Objective, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
     """Rate of an objective in natural units, from those of shares per weight, weights and alpha."""
     if isinstance(term, (Leximin, MaxMin)):
-        return _smallest_rate(z, dz)
-    with np.errstate(all="ignore"):
-        if isinstance(term, FairnessEfficiency):
-            q, b = 1 - term.beta, term.beta
-            power, total = float((w * z**q).sum()), float(w @ z)
-            log_power = float((dw * z**q + w * q * z ** (q - 1) * dz).sum()) / power
-            f = (1 if b <= 1 else -1) * power ** (1 / b) * total ** (term.lam - q / b)
-            return float(f * (log_power / b + (term.lam - q / b) * float(dw @ z + w @ dz) / total))
-        if isinstance(term, Total):
-            return float(dw @ z + w @ dz)
-        alpha = term.alpha  # type: ignore[attr-defined]
-        u = np.log(z) if alpha == 1 else z ** (1 - alpha) / (1 - alpha)
-        out = float((w * z**-alpha * dz).sum()) + float(dw[dw != 0] @ u[dw != 0])
-        if d_alpha and alpha == 1:
-            return np.nan  # the value jumps from powers to logarithms
-        if d_alpha:
-            out += d_alpha * float((w * u * (1 / (1 - alpha) - np.log(z))).sum())
+        return float(dz[z <= z.min() * (1 + SAME)].min())
+    d_total = float(dw @ z + w @ dz)
+    if isinstance(term, Total):
+        return d_total
+    if isinstance(term, FairnessEfficiency):  # |f| = power^(1/b) total^extra, on the edge without the second factor
+        b, q = term.beta, 1 - term.beta
+        extra, power, total = term.lam - q / b, float((w * z**q).sum()), float(w @ z)
+        d_power = float(dw @ z**q) + (q * float((w * z**-b) @ dz) if q else 0.0)
+        d_power -= d_alpha * float((w * z**q) @ np.log(z)) if d_alpha else 0.0
+        f = (1 if b <= 1 else -1) * power ** (1 / b) * total**extra
+        return float(f * (d_power / power / b - d_alpha * np.log(power) / b**2 + extra * d_total / total))
+    alpha = term.alpha  # type: ignore[attr-defined]
+    u = np.log(z) if alpha == 1 else z ** (1 - alpha) / (1 - alpha)
+    out = float((w * z**-alpha * dz).sum()) + float(dw[dw != 0] @ u[dw != 0])
+    if d_alpha:  # at alpha = 1 the value jumps from powers to logarithms
+        out += d_alpha * float((w * u * (1 / (1 - alpha) - np.log(z))).sum()) if alpha != 1 else np.nan
     return out if np.isfinite(out) else np.nan
-
-
-def _smallest_rate(values: Float, rates: Float) -> float:
-    """Rate of the smallest of some values."""
-    return float(rates[values <= values.min() * (1 + SAME)].min())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,11 +14,12 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, MissingExtra, nearest
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.tradeoff.derivatives import KINDS, SAME, Analysis, Derivatives
+from fairopt.tradeoff.derivatives import KINDS, Analysis, Derivatives
+from fairopt.tradeoff.leximin import SAME
 
-__all__ = ["Purchase", "Sensitivity", "sensitivity"]
+__all__ = ["Purchase", "Sensitivity", "checked_costs", "sensitivity"]
 
-NOISE = 1e-9  # of the largest rate: shown as none
+NOISE = 1e-9  # of all tasks: rates below, by as much capacity again, are shown as none
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,17 @@ class Purchase:
 
     Attributes
     ----------
-    server, resource, unit : str
-        What is bought; the unit is "unit" where the instance has none.
-    capacity, leftover : float
-        Units of the server row, and how many of them no user holds.
-    tasks, welfare, smallest : float
-        Gain per unit in the number of tasks, in the objective's value, and in the smallest dominant share per weight.
+    name, server, resource, unit : str
+        What is bought; the name is the resource, with the server if there are several, and the unit "unit" where the
+        instance has none.
+    leftover : float
+        Units of it that are left over.
+    tasks, welfare : float
+        Gain per unit in the number of tasks and in the objective's value.
     tasks_per_percent : float
         Gain in tasks per 1 % of the row's capacity.
-    cost, tasks_per_cost : float or None
-        Cost of a unit, and gain in tasks per unit of cost; None without costs.
+    tasks_per_cost : float or None
+        Gain in tasks per unit of cost; None without costs.
     up_to : float
         Units for which the same resources stay full; NaN where not known.
     losers : tuple of str
@@ -49,24 +51,27 @@ class Purchase:
     >>> import fairopt as fo
     >>> a = fo.NoFairness().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"]))
     >>> best = fo.sensitivity(a).purchases()[0]
-    >>> best.resource, round(best.tasks, 4), round(best.up_to, 4)
+    >>> best.name, round(best.tasks, 4), round(best.up_to, 4)
     ('memory', 0.1818, 18.0)
     """
 
+    name: str
     server: str
     resource: str
     unit: str
-    capacity: float
     leftover: float
     tasks: float
     welfare: float
-    smallest: float
     tasks_per_percent: float
-    cost: float | None
     tasks_per_cost: float | None
     up_to: float
     losers: tuple[str, ...]
     reason: str
+
+    @property
+    def rate(self) -> float:
+        """What purchases are compared by: tasks per unit of cost, or per 1 % of the capacity."""
+        return self.tasks_per_percent if self.tasks_per_cost is None else self.tasks_per_cost
 
 
 class Sensitivity:
@@ -109,7 +114,7 @@ class Sensitivity:
 
     @cached_property
     def alpha(self) -> Derivatives:
-        """Derivatives by alpha of `AlphaFair`; NaN for other objectives."""
+        """Derivatives by alpha of `AlphaFair`, and by beta along the edge of `FairnessEfficiency`; NaN for others."""
         return self._analysis.derivatives("alpha")
 
     def purchases(self, costs: Mapping[str, float] | None = None) -> tuple[Purchase, ...]:
@@ -140,32 +145,25 @@ class Sensitivity:
         [('memory', 0.091), ('cpu', 0.027)]
         """
         instance, found = self.allocation.instance, self.capacities
-        checked = _checked_costs(costs, instance)
-        rows = []
+        checked = None if costs is None else checked_costs(costs, instance)
         room = instance.capacities * instance.counts[:, None]
         units = instance.units or ("",) * instance.n_resources
-        size = float(np.nan_to_num(np.abs(found.total * room)).max(initial=0.0))
-        for s, i in np.ndindex(found.total.shape):
+        none = NOISE * float(self.allocation.tasks.sum())
+        rows = []
+        for s, i in np.ndindex(room.shape):
             resource = instance.resources[i]
-            cost = None if checked is None else checked.get(resource)
-            if checked is not None and cost is None:
+            if checked is not None and resource not in checked:
                 continue
             gain = float(found.total[s, i])
-            gain = 0.0 if abs(gain) * room[s, i] <= NOISE * size else gain
-            lose = found.tasks[:, s, i] < -NOISE * max(float(np.abs(found.tasks[:, s, i]).max(initial=0.0)), 1e-300)
+            gain = 0.0 if abs(gain) * room[s, i] <= none else gain
+            losers = np.flatnonzero(found.tasks[:, s, i] * room[s, i] < -none)
             rows.append(Purchase(
-                instance.servers[s], resource, units[i] or "unit", float(room[s, i]),
-                float(self.allocation.leftover[s, i]), gain, float(found.welfare[s, i]), float(found.smallest[s, i]),
-                gain * float(room[s, i]) / 100, cost, None if cost is None else gain / cost,
-                float(found.upper[s, i]), tuple(instance.users[j] for j in np.flatnonzero(lose)),
-                str(found.reason[s, i]),
+                _name(instance, s, i), instance.servers[s], resource, units[i] or "unit",
+                float(self.allocation.leftover[s, i]), gain, float(found.welfare[s, i]), gain * float(room[s, i]) / 100,
+                None if checked is None else gain / checked[resource], float(found.upper[s, i]),
+                tuple(instance.users[j] for j in losers), str(found.reason[s, i]),
             ))  # fmt: skip
-
-        def worth(row: Purchase) -> float:
-            rate = row.tasks_per_percent if row.tasks_per_cost is None else row.tasks_per_cost
-            return np.inf if np.isnan(rate) else -rate
-
-        return tuple(sorted(rows, key=worth))
+        return tuple(sorted(rows, key=lambda row: np.inf if row.reason else -row.rate))
 
     def advice(self, costs: Mapping[str, float] | None = None) -> str:
         """Which resource to buy next, in a sentence or two.
@@ -187,31 +185,23 @@ class Sensitivity:
         Buy cpu: 0.5774 tasks more per unit, up to 1.744 units. memory: no tasks more (2.921 GiB left over).
         """
         rows = self.purchases(costs)
-        several = self.allocation.instance.n_servers > 1
         known = [row for row in rows if not row.reason]
         if not known:
             return f"No rate is known: {rows[0].reason}." if rows else "There is nothing to buy."
-        out, best = [], known[0]
-
-        def name(row: Purchase) -> str:
-            return row.resource + (f" on {row.server}" if several else "")
-
+        out, best = ["No resource alone brings more tasks."], known[0]
         if best.tasks > 0:
             end = f", up to {_units(best.up_to, best.unit)}" if np.isfinite(best.up_to) else ""
             per = "" if best.tasks_per_cost is None else f" ({best.tasks_per_cost:.4g} per unit of cost)"
-            less = f", fewer tasks for {_some(best.losers)}" if best.losers else ""
-            out.append(f"Buy {name(best)}: {best.tasks:.4g} tasks more per {best.unit}{per}{end}{less}.")
-        else:
-            out.append("No resource alone brings more tasks.")
-        for row in () if several else known[best.tasks > 0 :]:
-            rest = row.leftover if row.leftover > SAME * row.capacity else 0.0
-            left = f" ({_units(rest, row.unit)} left over)" if rest else ""
-            fewer = f", fewer tasks for {_some(row.losers)}" if row.losers else ""
+            out = [f"Buy {best.name}: {best.tasks:.4g} tasks more per {best.unit}{per}{end}{_less(best.losers)}."]
+        capacity = self.allocation.instance.total_capacities
+        for row in known[best.tasks > 0 :] if self.allocation.instance.n_servers == 1 else ():
+            rest = row.leftover > SAME * capacity[self.allocation.instance.resource_index(row.resource)]
+            left = f" ({_units(row.leftover, row.unit)} left over)" if rest else ""
             gain = "no tasks more" if row.tasks == 0 else f"{row.tasks:.4g} tasks per {row.unit}"
-            out.append(f"{name(row)}: {gain}{fewer}{left}.")
-        lowering = [name(row) for row in known if row.tasks < 0]
+            out.append(f"{row.name}: {gain}{_less(row.losers)}{left}.")
+        lowering = tuple(row.name for row in known if row.tasks < 0)
         if lowering:
-            out.append(f"More {_some(tuple(lowering))} lowers the number of tasks.")
+            out.append(f"More {_some(lowering)} lowers the number of tasks.")
         if costs is None and sum(row.tasks > 0 for row in known) > 1:
             out.append("(Compared per 1 % more of each; give costs to compare by these.)")
         return " ".join(out)
@@ -222,9 +212,9 @@ class Sensitivity:
         Parameters
         ----------
         by : {"capacity", "demand", "weight", "alpha", "user"}, default "capacity"
-            Rows of the first four have the derivatives of `Derivatives` (``total``, ``welfare``, ``smallest``, those of
-            one unit less, ``lower``, ``upper``, ``reason``); those by ``user`` have the derivatives of the user's tasks
-            by each capacity, by its own weight, and by alpha.
+            Rows of the first four have ``total``, ``welfare``, those of one unit less, ``lower``, ``upper`` and
+            ``reason`` of `Derivatives`; those by ``user`` have the derivatives of the user's tasks by each capacity, by
+            its own weight, and by alpha.
 
         Returns
         -------
@@ -255,34 +245,17 @@ class Sensitivity:
         if by == "user":
             columns = {"tasks": self.allocation.tasks}
             for s, i in np.ndindex(instance.capacities.shape):
-                name = instance.resources[i] + (f" on {instance.servers[s]}" if instance.n_servers > 1 else "")
-                columns[f"by {name}"] = self.capacities.tasks[:, s, i]
+                columns[f"by {_name(instance, s, i)}"] = self.capacities.tasks[:, s, i]
             columns["by own weight"] = np.diagonal(self.weights.tasks)
             columns["by alpha"] = self.alpha.tasks
             return pd.DataFrame(columns, index=pd.Index(instance.users, name="user"))
-        names = {"capacity": (instance.servers, instance.resources), "demand": (instance.users, instance.resources),
-                 "weight": (instance.users,), "alpha": (["alpha"],)}[by]  # fmt: skip
-        titles = {"capacity": ["server", "resource"], "demand": ["user", "resource"], "weight": ["user"]}
-        index = pd.MultiIndex.from_product(names, names=titles.get(by, ["parameter"]))
-        found = {"capacity": self.capacities, "demand": self.demands, "weight": self.weights, "alpha": self.alpha}
-        numbers = ("total", "welfare", "smallest", "total_left", "welfare_left", "smallest_left", "lower", "upper")
-        data = {name: np.ravel(getattr(found[by], name)) for name in (*numbers, "reason")}
-        return pd.DataFrame(data, index=index if len(names) > 1 else index.get_level_values(0))
-
-    def to_dict(self, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
-        """Advice and `purchases` as plain data, with None for what is not known or infinite.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> a = fo.DRF().allocate(fo.Instance([[2, 1]], [8, 8]))
-        >>> fo.sensitivity(a).to_dict()["purchases"][0]["tasks"]
-        0.5
-        """
-        plain = [{k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in asdict(row).items()}
-                 for row in self.purchases(costs)]  # fmt: skip
-        return {"format": "fairopt.purchases/1", "policy": label(self.allocation.policy), "held": self.held,
-                "advice": self.advice(costs), "purchases": plain}  # fmt: skip
+        numbers = ("total", "welfare", "total_left", "welfare_left", "lower", "upper", "reason")
+        data = {name: np.ravel(getattr(getattr(self, KINDS[by]), name)) for name in numbers}
+        if by in ("weight", "alpha"):
+            labels, name = (instance.users, "user") if by == "weight" else (("alpha",), "parameter")
+            return pd.DataFrame(data, index=pd.Index(labels, name=name))
+        outer, name = (instance.servers, "server") if by == "capacity" else (instance.users, "user")
+        return pd.DataFrame(data, pd.MultiIndex.from_product([outer, instance.resources], names=[name, "resource"]))
 
     def plot(self, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
         """Draw what more of each resource brings; needs the extra ``plots``.
@@ -361,17 +334,19 @@ def sensitivity(allocation: Allocation, *, held: bool = False) -> Sensitivity:
     return Sensitivity(allocation, held)
 
 
-def _checked_costs(costs: Mapping[str, float] | None, instance: Instance) -> dict[str, float] | None:
-    if costs is None:
-        return None
-    out: dict[str, float] = {}
+def checked_costs(costs: Mapping[str, float], instance: Instance) -> dict[str, float]:
+    """Costs of a unit by resource; `InvalidBlock` if a resource is unknown, or a cost is not a positive number."""
     for resource, cost in costs.items():
         if resource not in instance.resources:
             raise InvalidBlock(f"costs name an unknown resource {resource!r}; {nearest(resource, instance.resources)}")
         if not (isinstance(cost, (int, float, np.number)) and 0 < cost < np.inf):
             raise InvalidBlock(f"the cost of {resource!r} is {cost!r}; give a positive number per unit")
-        out[resource] = float(cost)
-    return out
+    return {resource: float(cost) for resource, cost in costs.items()}
+
+
+def _name(instance: Instance, s: int, i: int) -> str:
+    """A resource, with its server if there are several."""
+    return instance.resources[i] + (f" on {instance.servers[s]}" if instance.n_servers > 1 else "")
 
 
 def _units(amount: float, unit: str) -> str:
@@ -380,3 +355,7 @@ def _units(amount: float, unit: str) -> str:
 
 def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _less(losers: tuple[str, ...]) -> str:
+    return f", fewer tasks for {_some(losers)}" if losers else ""

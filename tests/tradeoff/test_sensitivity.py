@@ -95,6 +95,23 @@ def test_the_derivative_by_alpha(alpha: float) -> None:
         np.testing.assert_allclose(found.welfare, (more.objective - less.objective) / 2e-4, rtol=1e-5)
 
 
+@pytest.mark.parametrize("beta", [0.5, 3])
+def test_on_the_edge_of_the_plane_beta_is_alpha(beta: float) -> None:
+    def on_edge(b: float) -> fo.Allocation:
+        return fo.FDS(beta=b, lam=(1 - b) / b).allocate(RANDOM)
+
+    found, more, less = fo.sensitivity(on_edge(beta)).alpha, on_edge(beta + 1e-4), on_edge(beta - 1e-4)
+    np.testing.assert_allclose(found.tasks, fo.sensitivity(fo.FDS(beta).allocate(RANDOM)).alpha.tasks, rtol=1e-5)
+    np.testing.assert_allclose(found.welfare, (more.objective - less.objective) / 2e-4, rtol=1e-5)
+
+
+def test_the_measure_at_beta_1_where_users_run_no_tasks() -> None:
+    instance, policy = fo.Instance([[1, 4], [3, 5]], [9, 18]), fo.GFJ(beta=1, lam=2)
+    found = fo.sensitivity(policy.allocate(instance)).capacities
+    _, value = differences(policy, instance, "capacity", (0, 1), 1e-4)
+    assert found.tasks[1, 0, 1] == 0 and found.welfare[0, 1] == pytest.approx(value)
+
+
 @pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(2), fo.FDS(beta=2, lam=-0.8), fo.NoFairness()], ids=str)
 def test_with_coefficients_held_the_welfare_has_the_prices(policy: fo.Policy) -> None:
     a = policy.allocate(RANDOM)
@@ -160,6 +177,14 @@ def test_a_limit_that_an_inexact_answer_just_misses_is_a_kink() -> None:
     np.testing.assert_allclose(found.tasks_left[:, 0, 0], [1 / 10, 1 / 5, 1 / 10, 1 / 20], atol=1e-9)
 
 
+def test_a_placement_of_zero_that_the_answer_leaves_as_a_trace_is_a_kink() -> None:
+    demand, room = [[3.31539394], [3.59273263]], [[4.62445231], [4.62445231]]
+    instance = fo.Instance(demand, room, eligible=[[False, True], [True, True]])
+    found = fo.sensitivity(fo.NashWelfare().allocate(instance)).capacities  # user2 is about to leave or join server2
+    np.testing.assert_allclose(found.tasks[:, 0, 0], [0, 1 / 3.59273263], atol=1e-9)
+    np.testing.assert_allclose(found.tasks_left[:, 0, 0], [0.5 / 3.31539394, 0.5 / 3.59273263], atol=1e-9)
+
+
 def test_users_at_limits_on_several_servers_help_to_find_the_prices() -> None:
     demands = [[3.4, 1.24, 2.82], [2.48, 3.62, 4.02], [1.2, 4.75, 3.97], [2.09, 4.94, 2.07]]
     capacities = [[9.4, 4.37, 11.91], [11.75, 11.9, 10.03], [3.64, 5.72, 3.22]]
@@ -209,6 +234,20 @@ def test_within_the_range_the_same_resources_are_full_and_beyond_it_others_are(s
         np.testing.assert_allclose(after, expected, rtol=1e-6)
 
 
+def test_a_range_does_not_end_where_servers_become_alike() -> None:
+    found = fo.sensitivity(fo.GFJ(2).allocate(fo.Instance([[1, 3]], [[11, 5], [11, 3]]))).capacities
+    np.testing.assert_allclose(found.lower[0], [5 / 3 - 11, -5], rtol=1e-6)
+
+
+def test_a_range_where_two_resources_are_full_for_the_same_user() -> None:
+    found = fo.sensitivity(fo.NoFairness().allocate(fo.Instance([[3, 3]], [[9, 7], [4, 4], [6, 5]]))).capacities
+    np.testing.assert_allclose(found.upper, [[np.inf, 2], [np.inf, np.inf], [np.inf, 1]], rtol=1e-6)
+
+
+def test_no_range_of_alpha_ends_by_rounding() -> None:
+    assert np.isinf(fo.sensitivity(fo.NashWelfare().allocate(fo.Instance([[3, 1], [1, 3]], [9, 9]))).alpha.upper)
+
+
 # -- the paper ------------------------------------------------------------------------------------------------------
 
 
@@ -254,14 +293,14 @@ def test_in_proportion_more_capacity_brings_tasks_in_proportion() -> None:
 def test_purchases_are_by_cost_and_advice_names_the_rest() -> None:
     found = fo.sensitivity(fo.GFJ(2).allocate(PAPER))
     best, other = found.purchases()
-    assert (best.resource, best.unit, best.cost) == ("cpu", "unit", None)
+    assert (best.name, best.unit, best.tasks_per_cost) == ("cpu", "unit", None)
     assert best.tasks == pytest.approx(float(found.capacities.total[0, 0])) and other.tasks == 0
     assert best.tasks_per_percent == pytest.approx(0.09 * best.tasks)
     priced = found.purchases({"cpu": 4})
     assert len(priced) == 1 and priced[0].tasks_per_cost == pytest.approx(best.tasks / 4)
     assert "memory: no tasks more (2.921 GiB left over)" in found.advice()
     assert "per unit of cost" in found.advice({"cpu": 4})
-    assert found.to_dict()["purchases"][1]["up_to"] is None  # infinite
+    assert np.isinf(other.up_to)
 
 
 def test_advice_says_who_loses_and_that_nothing_is_known() -> None:
@@ -353,6 +392,15 @@ def test_users_with_a_limit_of_zero_change_nothing() -> None:
     assert np.isinf(found.weights.upper[0])
     empty = fo.sensitivity(fo.DRF().allocate(fo.Instance([[1]], [4], task_limits=0)))
     assert not empty.capacities.total.any()
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.GFJ(2)], ids=str)
+def test_servers_that_differ_only_for_users_with_a_limit_of_zero(policy: fo.Policy) -> None:
+    both = fo.Instance([[1, 4], [3, 1]], [[9, 18], [9, 18]], users=["user1", "user2"])
+    more = fo.Instance([[1, 4], [3, 1], [1, 1]], [[9, 18], [9, 18]], task_limits=[None, None, 0],
+                       eligible=[[1, 1], [1, 1], [1, 0]])  # fmt: skip
+    found, plain = (fo.sensitivity(policy.allocate(instance)).capacities for instance in (more, both))
+    np.testing.assert_allclose(found.tasks[:2], plain.tasks, rtol=1e-6, atol=1e-9)
 
 
 def test_many_users_on_many_servers() -> None:

@@ -38,7 +38,9 @@ from fairopt.properties.misreports.best import lying_instance
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.units import TRACE, quotient
 
-__all__ = ["Counterexample", "Recomputed", "Verified", "recomputed", "second_answer", "verified"]
+__all__ = [
+    "Counterexample", "Recomputed", "Verified", "coefficients_of", "recomputed", "second_answer", "verified",
+]  # fmt: skip
 
 Row = list[Fraction]
 
@@ -196,7 +198,7 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
         return None
     assert isinstance(single, (Leximin, MaxMin, Total, AlphaFair))
     single.share.coefficients(instance)  # OutOfDomain, as for the policy itself
-    worth, error, how = _coefficients(single.share, pool, instance)
+    worth, error, how = coefficients_of(single.share, pool, instance)
     if isinstance(single, (Leximin, MaxMin)):  # fairopt's max-min answer is the leximin one
         return Recomputed((_exact(pool, leximin(pool, worth), error),), how)
     if isinstance(single, Total) or single.alpha == 0:
@@ -227,7 +229,7 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
     return Recomputed((_exact(pool, tasks, Fraction(0), held),), "exact fractions")
 
 
-def _coefficients(share: Share, pool: ExactPool, instance: Instance) -> tuple[Row, Fraction, str]:
+def coefficients_of(share: Share, pool: ExactPool, instance: Instance) -> tuple[Row, Fraction, str]:
     """Coefficients of a share by its definition, how far off they may be, and how they were computed."""
     ratios, exact = pool.ratios, (Fraction(0), "exact fractions")
     if type(share) is Tasks:

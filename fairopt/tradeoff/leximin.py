@@ -1,0 +1,135 @@
+"""Rates of leximin: on one pool by water-filling, on several servers by the prices of its levels.
+
+Water-filling adds, multiplies, divides and compares, so it can run on numbers ``a + b t`` with an infinitely small
+t > 0: where levels are equal, rates decide. What it gives is the derivative from the right, at kinks too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.objectives import Objective
+from fairopt.errors import OutOfDomain
+from fairopt.instance import Instance
+from fairopt.tradeoff.changes import Change, NoRate
+
+__all__ = ["Levels", "Pool"]
+
+Float = NDArray[np.floating[Any]]
+Indices = NDArray[np.intp]
+TIE = 1e-9  # relative difference of levels that count as equal
+SAME = 1e-6  # relative difference of prices, levels and tasks that counts as none
+
+
+class Flow(NamedTuple):
+    """Data of a pool, or their rates: tasks per level b = w/c, (n,), demands (n, m), capacities (m,)."""
+
+    speed: Float
+    demands: Float
+    capacities: Float
+
+
+class Filled(NamedTuple):
+    """Tasks, their rates, and what holds each user: a resource, or -1 for the task limit; (n_users,) each."""
+
+    tasks: Float
+    rates: Float
+    cause: Indices
+
+
+@np.errstate(divide="ignore", invalid="ignore")
+def fill(pool: Flow, limits: Float, rate: Flow | None = None) -> Filled:
+    """Raise a common level until resources are full or limits are reached; along rates, if given."""
+    b, d, room_of = pool
+    n, m = d.shape
+    db, dd, dc = rate or Flow(np.zeros(n), np.zeros((n, m)), np.zeros(m))
+    x, dx, cause = np.zeros(n), np.zeros(n), np.full(n, -1)
+    rising = np.ones(n, dtype=bool)
+    own_rate = np.where(np.isfinite(limits), -limits * db / b**2, 0.0)
+    while rising.any():
+        load = b[rising] @ d[rising]
+        load_rate = db[rising] @ d[rising] + b[rising] @ dd[rising]
+        room, room_rate = room_of - x @ d, dc - x @ dd - dx @ d
+        level = np.where(load > 0, np.maximum(room, 0.0) / load, np.inf)
+        levels = np.append(level, np.where(rising, limits / b, np.inf))
+        rates = np.append(np.where(load > 0, (room_rate - level * load_rate) / load, 0.0), own_rate)
+        near = np.flatnonzero(levels <= levels.min() * (1 + TIE))
+        first = near[rates[near] <= rates[near].min() + TIE * np.abs(rates[near]).max()][0]
+        z, dz = levels[first], rates[first]
+        if first < m:
+            held = rising & (d[:, first] > 0)
+            x[held], dx[held], cause[held] = z * b[held], dz * b[held] + z * db[held], first
+        else:
+            held = np.arange(n) == first - m
+            x[held] = limits[held]
+        rising &= ~held
+    return Filled(x, dx, cause)
+
+
+class Pool:
+    """Leximin on one pool; ``c`` (n_users,) are the coefficients of its share, ``tasks`` (n_users,) the answer."""
+
+    def __init__(self, instance: Instance, c: Float, tasks: Float) -> None:
+        self.limits = instance.task_limits
+        self.flow = Flow(instance.weights / c, instance.demands, instance.total_capacities)
+        if not np.allclose(fill(self.flow, self.limits).tasks, tasks, rtol=1e-4, atol=1e-6 * float(tasks.max())):
+            raise OutOfDomain(
+                "max-min leaves some tasks open, and these are not those of leximin; allocate by Leximin instead"
+            )
+
+    def rates(self, change: Change) -> tuple[Float, Indices]:
+        """Rates of tasks along a change, and what holds each user."""
+        speed = self.flow.speed * (change.log_w - change.log_c)
+        found = fill(self.flow, self.limits, Flow(speed, change.demand, change.capacity.sum(axis=0)))
+        return found.rates, found.cause
+
+    def stays(self, instance: Instance, term: Objective, c: Float, kept: Indices) -> Indices | None:
+        """What holds each user of another instance, if it is the same."""
+        found = fill(Flow(instance.weights / c, instance.demands, instance.total_capacities), self.limits)
+        return kept if (found.cause == kept).all() else None
+
+
+class Levels:
+    """Leximin on several servers, of users who take part (their indices ``part``), and merged servers.
+
+    ``classes`` are the merged rows of the servers as given, and ``tasks`` is of shape (n_users, n_servers).
+
+    A level rises by its prices times the capacity gained; a user whose tasks per level grow by a part gains as much as
+    if its use of each row, by that part, were taken from the capacities.
+    """
+
+    def __init__(
+        self, allocation: Allocation, instance: Instance, part: Indices, classes: Indices, tasks: Float
+    ) -> None:  # fmt: skip
+        levels = allocation.level_prices
+        if levels is None:
+            raise OutOfDomain(
+                "prices of the levels are not known on these servers: MaxMin leaves tasks open (allocate by Leximin), "
+                "or there are too many full capacities"
+            )
+        first = np.unique(classes, return_index=True)[1]
+        self.prices = np.zeros((instance.n_users, *instance.capacities.shape))
+        self.z, self.kink = np.ones(instance.n_users), False
+        at = {allocation.instance.users[j]: k for k, j in enumerate(part)}
+        for level in levels:
+            self.kink |= not np.allclose(level.prices, level.prices_left, rtol=SAME, atol=SAME * level.level)
+            mine = [at[user] for user in level.users if user in at]
+            self.prices[mine], self.z[mine] = level.prices[first], level.level
+        self.x = tasks.sum(axis=1)
+        self.used = tasks[:, :, None] * instance.demands[:, None, :]
+        self.free = self.x < instance.task_limits * (1 - SAME)
+
+    def rates(self, change: Change) -> tuple[Float, None]:
+        """Rates of tasks along a change; ranges are not known."""
+        if self.kink:
+            raise NoRate("prices of more and of less capacity differ, and on several servers only these are known")
+        if change.demand.any():
+            raise NoRate("for leximin on several servers it depends on where tasks run, which is not unique in general")
+        log_speed = np.where(self.free, change.log_w - change.log_c, 0.0)
+        room = change.capacity - np.einsum("j,jsi->si", log_speed, self.used)
+        rise = np.einsum("jsi,si->j", self.prices, room) / self.z
+        return np.where(self.free, self.x * (rise + log_speed), 0.0), None

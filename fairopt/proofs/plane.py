@@ -92,7 +92,8 @@ def line_of(program: Program, evidence: Solved, tasks: Float) -> Line | None:
     unit = np.exp(_log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # high powers of other levels overflow
     term = replace(term, c=term.c / unit)
     powers = Majorant(powers=(term,))
-    multipliers = conditions.relaxed_multipliers(cone, tasks)
+    as_rows = all(isinstance(b.objective, Total) for b in program.rest if isinstance(b, AtLeast))
+    multipliers = conditions.relaxed_multipliers(cone, tasks, linear=as_rows)
     lagrangian = Lagrangian(program, powers, multipliers, point)
     dual = sum(float(conditions.dual_values(c)[0]) for block, _, c in cone.rest if isinstance(block, TotalIs))
     best = None

@@ -114,3 +114,10 @@ def test_variables_of_a_users_own_condition_are_refused_by_a_certificate() -> No
     policy = fo.Policy(fo.FairnessEfficiency(-1, 1, fo.Tasks()), [Between()])
     with pytest.raises(fo.NotCertified):
         policy.allocate(fo.Instance([[1], [2]], [6]), solver="CLARABEL")
+
+
+@pytest.mark.parametrize(("beta", "lam"), [(-0.1, 1.5), (-2, 0)])
+def test_a_least_total_leaves_close_lines(beta: float, lam: float) -> None:
+    instance = fo.Instance([[4.8, 0.9], [0, 0.16], [13, 0], [0.3, 0.6]], [9.6, 2.6], weights=[0.3, 1.7, 0.2, 1.8])
+    policy = fo.Policy(fo.FairnessEfficiency(beta, lam), [fo.Total(fo.Tasks()) >= 13.9])
+    assert policy.allocate(instance).certificate.gap <= 1e-8

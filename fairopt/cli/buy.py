@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,18 +14,20 @@ from fairopt.cli.commands import WHAT_POLICY, AsJson, Method, Solver, TimeLimit,
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, working
 from fairopt.errors import InvalidBlock
+from fairopt.instance import Instance
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, shortened
-from fairopt.tradeoff.sensitivity import checked_costs, sensitivity
+from fairopt.tradeoff.sensitivity import Purchase, checked_costs, sensitivity, some
 
 MOST = 20  # rows of the table
 BUY = """Tell which resource to buy next: what more of each brings under a policy.
 
 The table has the gain in the number of tasks and in the objective's value, per unit more of each resource on each \
-server, and up to how many units it stays so (the same resources full, the same limits reached). The policy is \
+server (of identical servers in one row, all together), and up to how many units it stays so (the same resources full, \
+the same limits reached). The policy is \
 applied again to the changed cluster, so more of one resource may take tasks from users, \
 and even in total.
 
@@ -61,19 +65,39 @@ def buy(
         found = sensitivity(mechanism.allocate(instance, **options))
         rows, advice = found.purchases(costs), found.advice(costs)
     if as_json:
+        plain = [asdict(row) | {"no_end": math.isinf(row.up_to)} for row in rows]
         typer.echo(files.as_json({"format": "fairopt.purchases/1", "policy": label(mechanism), "advice": advice,
-                                  "purchases": [asdict(row) for row in rows]}))  # fmt: skip
+                                  "purchases": plain}))  # fmt: skip
     else:
         titles = Column("resource", shortened([row.name for row in rows[:MOST]]), right=False)
-        named = {"tasks": "tasks", "welfare": "objective", "up_to": "up to", "leftover": "left over"}
-        named |= {"tasks_per_cost": "tasks per cost"} if costs else {}
+        by = ("tasks_per_cost", "per cost") if costs else ("tasks_per_percent", "per 1 %")
+        named = dict([by]) | {"tasks": "tasks", "welfare": "objective", "up_to": "up to", "leftover": "left over"}
         columns = [Column(name, numbers([getattr(r, key) for r in rows[:MOST]])) for key, name in named.items()]
-        console_for().print(Table("Gain per unit", titles, [columns[:2], columns[2:]]))
+        ends = [_end(row, cell) for row, cell in zip(rows, columns[3].cells, strict=False)]
+        columns[3] = Column("up to", ends)
+        fewer = f" ({MOST} of {len(rows):,} rows)" if len(rows) > MOST else ""
+        title = f"Gain in tasks {by[1]}, and in tasks and the objective per unit{fewer}"
+        console_for().print(Table(title, titles, [columns[:3], columns[3:]]))
+        for line in _remarks(rows, instance):
+            console_for().print(line, markup=False, style="dim")
         console_for().print(advice, markup=False)
     if plot is not None:
         found.plot(costs=costs).figure.savefig(plot, dpi=150)
         if not as_json:
             console_for().print(f"written: {plot}", markup=False)
+
+
+def _end(row: Purchase, cell: str) -> str:
+    """Up to how many units, as a number or in words."""
+    return cell if row.reason or math.isfinite(row.up_to) else "unknown" if math.isnan(row.up_to) else "no end"
+
+
+def _remarks(rows: Sequence[Purchase], instance: Instance) -> Iterator[str]:
+    """Lines below the table: what a unit is on identical servers, and why rows have no rate."""
+    if (instance.counts > 1).any():
+        yield "A unit more is one in a class of identical servers together, not one on each."
+    for reason in dict.fromkeys(row.reason for row in rows if row.reason):
+        yield f"No rate for {some([row.name for row in rows if row.reason == reason])}: {reason}."
 
 
 def _cost(text: str) -> tuple[str, float]:

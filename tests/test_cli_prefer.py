@@ -110,7 +110,7 @@ def test_wrong_options_are_one_line_and_code_2(arguments: list[str], words: str,
 
 @pytest.mark.parametrize(("name", "text", "words"), [
     ("rankings", f"{HEADER}\nann,1,1,1\nann,1,2,1", "person 'ann' ranks options '1' and '2' alike"),
-    ("rankings", f"{HEADER}\nann,1,3,1\nann,1,5,2\nann,1,1,3\nann,1,2,4\nann,1,4,6", "'ann' has the ranks 1, 2, 3"),
+    ("rankings", f"{HEADER}\nann,1,3,1\nann,1,5,2\nann,1,1,3\nann,1,2,4\nann,1,4,6", "'ann' has the ranks [1.0, 2.0"),
     ("rankings", f"{HEADER}\nann,1,1,1", "question '1': person 'ann' leaves out option '2'"),
     ("rankings", f"{HEADER}\nann,1,6,1", "question '1': person 'ann' ranks an unknown option '6'"),
     ("rankings", "", "rankings.csv is empty"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from math import isinf
 from pathlib import Path
 from typing import Annotated
 
@@ -14,13 +13,12 @@ from fairopt.cli.commands import WHAT_POLICY, AsJson, Method, Solver, TimeLimit,
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, working
 from fairopt.errors import InvalidBlock
-from fairopt.instance import Instance
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, shortened
-from fairopt.tradeoff.sensitivity import Purchase, checked_costs, sensitivity, some
+from fairopt.tradeoff.sensitivity import checked_costs, sensitivity
 
 MOST = 20  # rows of the table
 BUY = """Tell which resource to buy next: what more of each brings under a policy.
@@ -65,7 +63,7 @@ def buy(
         found = sensitivity(mechanism.allocate(instance, **options))
         rows, advice = found.purchases(costs), found.advice(costs)
     if as_json:
-        plain = [asdict(row) | {"no_end": math.isinf(row.up_to)} for row in rows]
+        plain = [asdict(row) | {"no_end": isinf(row.up_to)} for row in rows]
         typer.echo(files.as_json({"format": "fairopt.purchases/1", "policy": label(mechanism), "advice": advice,
                                   "purchases": plain}))  # fmt: skip
     else:
@@ -73,31 +71,21 @@ def buy(
         by = ("tasks_per_cost", "per cost") if costs else ("tasks_per_percent", "per 1 %")
         named = dict([by]) | {"tasks": "tasks", "welfare": "objective", "up_to": "up to", "leftover": "left over"}
         columns = [Column(name, numbers([getattr(r, key) for r in rows[:MOST]])) for key, name in named.items()]
-        ends = [_end(row, cell) for row, cell in zip(rows, columns[3].cells, strict=False)]
+        ends = ["no end" if isinf(r.up_to) else "-" if r.reason else "unknown" for r in rows]
+        ends = [end if cell == "-" else cell for cell, end in zip(columns[3].cells, ends, strict=False)]
         columns[3] = Column("up to", ends)
         fewer = f" ({MOST} of {len(rows):,} rows)" if len(rows) > MOST else ""
         title = f"Gain in tasks {by[1]}, and in tasks and the objective per unit{fewer}"
         console_for().print(Table(title, titles, [columns[:3], columns[3:]]))
-        for line in _remarks(rows, instance):
-            console_for().print(line, markup=False, style="dim")
-        console_for().print(advice, markup=False)
+        for reason in dict.fromkeys(row.reason for row in rows if row.reason):
+            without = ", ".join(shortened([row.name for row in rows if row.reason == reason][:MOST]))
+            console_for().print(f"No rate for {without}: {reason}.", markup=False, style="dim")
+        together = " A unit more is one in a class of identical servers together, not one on each."
+        console_for().print(advice + together * bool((instance.counts > 1).any()), markup=False)
     if plot is not None:
         found.plot(costs=costs).figure.savefig(plot, dpi=150)
         if not as_json:
             console_for().print(f"written: {plot}", markup=False)
-
-
-def _end(row: Purchase, cell: str) -> str:
-    """Up to how many units, as a number or in words."""
-    return cell if row.reason or math.isfinite(row.up_to) else "unknown" if math.isnan(row.up_to) else "no end"
-
-
-def _remarks(rows: Sequence[Purchase], instance: Instance) -> Iterator[str]:
-    """Lines below the table: what a unit is on identical servers, and why rows have no rate."""
-    if (instance.counts > 1).any():
-        yield "A unit more is one in a class of identical servers together, not one on each."
-    for reason in dict.fromkeys(row.reason for row in rows if row.reason):
-        yield f"No rate for {some([row.name for row in rows if row.reason == reason])}: {reason}."
 
 
 def _cost(text: str) -> tuple[str, float]:

@@ -34,14 +34,11 @@ equal, and capacities are not checked.
   fairopt prefer options.csv rankings.csv --lam -1,0,1 --plot survey.png
   fairopt prefer options.csv rankings.csv --instance c/ --family fds
   fairopt prefer options.csv rankings.csv --instance 1=c/ --instance 2=d/"""
-WORDS = (
-    "efficiency, fairness: what rankings ask for: the tasks of the options, and minus their difference between users, "
-    "averaged with most weight on the best; not the percentages of fairopt frontier.",
-    "most at one point: people compatible with one and the same point, the largest number in the heat map.",
-    "wrong pairs: the fewest pairs of options that a point puts in another order than people, of all people together; "
-    "points: how many have so few; beta, lam: one in their midst, the cross in the picture. It need not be where most "
-    "people are compatible, since pairs of the others count too.",
-)
+WORDS = """efficiency, fairness: of options, the best counting most: tasks, and minus their difference between users; \
+not the percentages of frontier.
+most at one point: people compatible with one and the same point, the largest number in the heat map.
+wrong pairs: the fewest pairs of options that a point orders otherwise than people, all together; points: how many have
+so few; beta, lam: one of them (a cross in the picture), not always where most people are compatible."""
 
 
 @app.command(no_args_is_help=True, help=PREFER)
@@ -78,8 +75,7 @@ def prefer(
         typer.echo(files.as_json({"questions": found, "all_questions": together}))
     else:
         console_for().print(_table(found))
-        for line in WORDS:
-            console_for().print(line, markup=False, style="dim")
+        console_for().print(WORDS, markup=False, style="dim")
         if len(surveys) > 1:
             share, mean = percents([together["explained"]])[0], numbers([together["tau"]])[0]
             console_for().print(f"Compatible with one point in all their answers: {share} of people; mean Kendall tau "

@@ -47,8 +47,7 @@ def purchases(sensitivity: Sensitivity, ax: Any = None, costs: Mapping[str, floa
         ax.set_yticks(at, [cut(name, 30) for name in names], fontsize=8)
         ax.invert_yaxis()
         ax.axvline(0.0, color="#404040", linewidth=0.8)
-        by = "tasks per 1 % more capacity" if costs is None else "tasks per unit of cost"
-        ax.set_xlabel(by + fewer, fontsize=9)
+        ax.set_xlabel(f"tasks per {'1 % more capacity' if costs is None else 'unit of cost'}{fewer}", fontsize=9)
         ax.set_title(cut(f"What more of each resource brings: {label(sensitivity.allocation.policy)}", 70), fontsize=9)
         plain(ax)
     return ax

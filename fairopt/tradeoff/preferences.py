@@ -128,10 +128,8 @@ class Survey:
     ----------
     options, users, people : tuple of str
         Labels; ``tasks`` is of shape (n_options, n_users).
-    family : str
-        Name of the family.
-    betas, lams : ndarray
-        The grid, rounded to 15 digits: 1.9, not 1.9000000000000004.
+    family, betas, lams : str and ndarrays of float
+        Name of the family, and the grid rounded to 15 digits: 1.9, not 1.9000000000000004.
     rankings : ndarray of int of shape (n_people, n_options)
         Indices of options, the best first.
     wrong : ndarray of int of shape (n_people, n_betas, n_lams)
@@ -157,7 +155,8 @@ class Survey:
         share = _share(family)
         checked = checked_options(options, share, instance)
         self.family = family if isinstance(family, str) else getattr(family, "__name__", repr(share))
-        self.betas, self.lams = _printed(_grid(betas, "betas")), _printed(_grid(lams, "lams"))
+        grids = _grid(betas, "betas"), _grid(lams, "lams")
+        self.betas, self.lams = (np.array([float(f"{value:.15g}") for value in grid]) for grid in grids)
         self.options, self.users, self.tasks = checked.labels, checked.users, checked.tasks
         if not isinstance(rankings, Mapping) or not rankings:
             raise InvalidInstance("rankings are empty, or not by person; give a dict, as {'ann': ['2', '1']}")
@@ -399,11 +398,6 @@ def _share(family: Family) -> Share:
         made = f"makes {one!r} and {other!r}"
         raise InvalidBlock(f"family {family!r} {made}; give one that makes FairnessEfficiency(beta, lam) of one share")
     return measure.share
-
-
-def _printed(values: Float) -> Float:
-    """Numbers without what ranges leave by rounding."""
-    return np.array([float(f"{value:.15g}") for value in values])
 
 
 def _grid(values: ArrayLike, name: str) -> Float:

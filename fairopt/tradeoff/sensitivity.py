@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from fairopt.policy import label
 from fairopt.tradeoff.derivatives import KINDS, Analysis, Derivatives
 from fairopt.tradeoff.leximin import SAME
 
-__all__ = ["Purchase", "Sensitivity", "checked_costs", "sensitivity", "some"]
+__all__ = ["Purchase", "Sensitivity", "checked_costs", "sensitivity"]
 
 NOISE = 1e-9  # of all tasks: rates below, by as much capacity again, are shown as none
 
@@ -194,19 +194,19 @@ class Sensitivity:
             end = ", range unknown" if np.isnan(best.up_to) else f", up to {_units(best.up_to, best.unit)}"
             end = ", without end" if np.isinf(best.up_to) else end
             per = "" if best.tasks_per_cost is None else f" ({best.tasks_per_cost:.4g} per unit of cost)"
-            out = [f"Buy {best.name}: {_tasks(best.tasks)} more per {best.unit}{per}{end}{_less(best.losers)}."]
+            out = [f"Buy {best.name}: {best.tasks:.4g} tasks more per {best.unit}{per}{end}{_less(best.losers)}."]
         capacity = self.allocation.instance.total_capacities
         for row in known[best.tasks > 0 :] if self.allocation.instance.n_servers == 1 else ():
             rest = row.leftover > SAME * capacity[self.allocation.instance.resource_index(row.resource)]
             left = f" ({_units(row.leftover, row.unit)} left over)" if rest else ""
-            gain = "no tasks more" if row.tasks == 0 else f"{_tasks(row.tasks)} per {row.unit}"
+            gain = "no tasks more" if row.tasks == 0 else f"{row.tasks:.4g} tasks per {row.unit}"
             out.append(f"{row.name}: {gain}{_less(row.losers)}{left}.")
         lowering = tuple(row.name for row in known if row.tasks < 0)
         if lowering:
-            out.append(f"More {some(lowering)} lowers the number of tasks.")
+            out.append(f"More {_some(lowering)} lowers the number of tasks.")
         if costs is None and sum(row.tasks > 0 for row in known) > 1:
             out.append("(Compared per 1 % more of each; give costs to compare by these.)")
-        return " ".join(out)
+        return " ".join(out).replace(": 1 tasks ", ": 1 task ")
 
     def to_frame(self, by: str = "capacity") -> Any:
         """A pandas frame with a row per number, or per user.
@@ -337,8 +337,7 @@ def sensitivity(allocation: Allocation, *, held: bool = False) -> Sensitivity:
     (array([[0.0741, 0.    ]]), array([[0.0741, 0.    ]]))
     """
     if not isinstance(allocation, Allocation):
-        given = type(allocation).__name__
-        raise InvalidBlock(f"sensitivity({given}): give an Allocation, as fo.DRF().allocate(instance)")
+        raise InvalidBlock(f"sensitivity({type(allocation).__name__}): give an Allocation, as fo.DRF().allocate(x)")
     return Sensitivity(allocation, held)
 
 
@@ -364,15 +363,9 @@ def _units(amount: float, unit: str) -> str:
     return f"{amount:.4g} {unit}{'s' * (word and amount != 1)}"
 
 
-def _tasks(number: float) -> str:
-    text = f"{number:.4g}"
-    return f"{text} task{'s' * (text != '1')}"
-
-
-def some(names: Sequence[str]) -> str:
-    """The first names, and how many more."""
+def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _less(losers: tuple[str, ...]) -> str:
-    return f", fewer tasks for {some(losers)}" if losers else ""
+    return f", fewer tasks for {_some(losers)}" if losers else ""

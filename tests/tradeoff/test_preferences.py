@@ -470,7 +470,7 @@ GOOD = "question,option,a,b\n1,even,3,3\n1,more,5,2\n", "person,question,option,
     (None, "person,question,option,rank\nann,1,even,1\nann,1,more,1\n", "ranks options 'even' and 'more' alike"),
     (None, "person,question,option,rank\nann,1,even,1\nann,1,even,2\n", "'1': person 'ann' ranks option 'even' twice"),
     (None, "person,question,option,rank\nann,1,even,1\n", "question '1': person 'ann' leaves out option 'more'"),
-    (None, "person,question,option,rank\nann,1,even,1\nann,1,more,3\n", "has the ranks 1, 3; give 1 to 2"),
+    (None, "person,question,option,rank\nann,1,even,1\nann,1,more,3\n", "has the ranks \\[1.0, 3.0\\]; give 1 to 2"),
     (None, "person,question,option,rank\nann,1,even,0\n", "give 1 for the best"),
     (None, "person,question,option,rank\nann,1,even,first\n", "'first' is not a number"),
 ])  # fmt: skip

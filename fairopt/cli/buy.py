@@ -24,10 +24,9 @@ MOST = 20  # rows of the table
 BUY = """Tell which resource to buy next: what more of each brings under a policy.
 
 The table has the gain in the number of tasks and in the objective's value, per unit more of each resource on each \
-server (of identical servers in one row, all together), and up to how many units it stays so (the same resources full, \
-the same limits reached). The policy is \
-applied again to the changed cluster, so more of one resource may take tasks from users, \
-and even in total.
+server (of identical servers in one row, on all together), and up to how many units it stays so (the same resources \
+full, the same limits reached). The policy is applied again to the changed cluster, so more of one resource may take \
+tasks from users, and even in total.
 
 The best comes first: by tasks per cost with --cost, otherwise by tasks per 1 % of the capacity.
 

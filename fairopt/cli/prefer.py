@@ -35,10 +35,10 @@ equal, and capacities are not checked.
   fairopt prefer options.csv rankings.csv --instance c/ --family fds
   fairopt prefer options.csv rankings.csv --instance 1=c/ --instance 2=d/"""
 WORDS = """efficiency, fairness: of options, the best counting most: tasks, and minus their difference between users; \
-not the percentages of frontier.
+not the percentages of fairopt frontier.
 most at one point: people compatible with one and the same point, the largest number in the heat map.
-wrong pairs: the fewest pairs of options that a point orders otherwise than people, all together; points: how many have
-so few; beta, lam: one of them (a cross in the picture), not always where most people are compatible."""
+wrong pairs: the fewest pairs of options that a point orders otherwise than people, all together; points: how many \
+have so few; beta, lam: one of them (a cross in the picture), not always where most people are compatible."""
 
 
 @app.command(no_args_is_help=True, help=PREFER)

@@ -249,8 +249,8 @@ class Survey:
         return later("Survey.plot")(self, kind, ax)
 
     def __repr__(self) -> str:
-        points = f"{len(self.betas)} x {len(self.lams)} points of {self.family}"
-        return f"<Survey: people {len(self.people)}, options {len(self.options)}, {points}>"
+        people, *grid = self.wrong.shape
+        return f"<Survey: people {people}, options {len(self.options)}, {grid[0]} x {grid[1]} points of {self.family}>"
 
 
 def consistency(surveys: Mapping[str, Survey]) -> dict[str, tuple[float, int]]:

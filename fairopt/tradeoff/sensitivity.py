@@ -34,14 +34,13 @@ class Purchase:
     leftover : float
         Units of it that are left over.
     tasks, welfare : float
-        Gain per unit in the number of tasks and in the objective's value.
+        Gain in the number of tasks and in the objective's value, per unit more of a class of servers together.
     tasks_per_percent : float
         Gain in tasks per 1 % of the row's capacity.
     tasks_per_cost : float or None
         Gain in tasks per unit of cost; None without costs.
     up_to : float
-        Units for which the same resources stay full, of a class of servers together; infinite where there is no end,
-        NaN where not known.
+        Units for which the same resources stay full; infinite where there is no end, NaN where not known.
     losers : tuple of str
         Users whose tasks become fewer.
     reason : str

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -31,6 +32,39 @@ def test_the_table_and_the_advice(run: Any) -> None:
     assert result.exit_code == 0
     assert "Buy cpu: 0.5774 tasks more per unit, up to 1.744 units." in result.stdout
     assert "up to  left over" in result.stdout
+    assert "no end     2.9212" in result.stdout  # more memory brings no tasks, and never does
+    rows = json.loads(run("cluster.json", "--policy", "gfj:alpha=2", "--json").stdout)["purchases"]
+    assert [row["no_end"] for row in rows] == [False, True] and rows[1]["up_to"] is None
+
+
+def test_the_column_that_the_order_is_by_is_shown(run: Any) -> None:
+    for cost, header in (((), "per 1 %"), (("--cost", "cpu=2", "--cost", "memory=1"), "per cost")):
+        result = run("cluster.json", *cost)
+        assert result.exit_code == 0 and f"resource  {header}" in result.stdout
+
+
+def test_servers_together_unknown_ranges_and_reasons_are_told(run: Any) -> None:
+    demands, capacities = [[1, 4, 0], [3, 1, 0], [1, 1, 1]], [[9, 18, 0], [20, 10, 3]]
+    names: dict[str, Any] = {"resources": ["cpu", "memory", "gpu"], "servers": ["big", "fast"]}
+    several = fo.Instance(demands, capacities, counts=[5, 2], **names)
+    fo.datasets.write(several, "several.json")
+    result = run("several.json", "-p", "drf")
+    assert result.exit_code == 0, result.stderr
+    words = " ".join(result.stdout.split())
+    assert "one in a class of identical servers together" in words and "range unknown" in words
+    assert "No rate for gpu on big: the server has none of it" in words
+    ends = [line.split()[-2] for line in result.stdout.splitlines() if line[:3] in ("cpu", "mem", "gpu")]
+    assert ends == ["unknown"] * 5 + ["-"]
+    found = json.loads(run("several.json", "--json").stdout)["purchases"][0]
+    more = several.with_capacities([[9 + 1e-3 / 5, 18, 0], capacities[1]])  # by 0.001 in all five
+    gain = fo.DRF().allocate(more).tasks.sum() - fo.DRF().allocate(several).tasks.sum()
+    assert found["name"] == "cpu on big" and found["tasks"] == pytest.approx(gain / 1e-3, rel=1e-3)
+
+
+def test_a_long_table_says_what_it_leaves_out(run: Any) -> None:
+    many = fo.Instance(np.eye(25) + 0.1, np.ones(25))
+    fo.datasets.write(many, "many.json")
+    assert "(20 of 25 rows)" in " ".join(run("many.json", "-p", "drf").stdout.split())
 
 
 def test_costs_decide_the_order(run: Any) -> None:

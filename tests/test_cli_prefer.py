@@ -49,6 +49,7 @@ def test_tables_show_each_question_and_its_clusters(run: Any) -> None:
         row = next(words for words in lines if words[:1] == [question] and len(words) > 4)
         assert row[1] == "3" and row[4:6] == ["66.7%", "1"]
     assert [words[:2] for words in lines].count(["cluster", "2"]) == 4  # two questions, in two tables of 80 columns
+    assert lines.count(["cluster", "2", "4", "1", "2", "-0.25"]) == 2  # cy: option 4 is wrong in four pairs
     assert "differ in scale only: 1" in " ".join(result.stdout.split())
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
@@ -66,6 +67,7 @@ def test_json_holds_what_the_survey_finds(run: Any) -> None:
     assert one["betas"] == betas.tolist()  # without 0
     assert one["counts"] == found.counts.tolist() == two["counts"]
     assert (one["wrong_pairs"], [tuple(p) for p in one["best"]]) == found.best()
+    assert tuple(one["best_point"]) == found.best_point
     assert one["explained"] == pytest.approx(found.explained.mean())
     assert sum(c["people"] for c in one["clusters"]) == 3
     assert np.average([c["efficiency"] for c in one["clusters"]], weights=[c["people"] for c in one["clusters"]]) == (
@@ -88,7 +90,9 @@ def test_a_picture_is_written(run: Any) -> None:
     (["--instance", "small.json"], "question '1': option '1' needs 108 of 'CPU', 54 more than the capacity 54"),
     (["--instance", "3=big.json"], "there is no question '3'"),
     (["--instance", "nothing/"], "nothing does not exist"),
-    (["--family", "fds"], "give an Instance"),
+    (["--family", "fds"], "--instance"),
+    (["--family", "drf"], "family 'drf' takes no beta and lam"),
+    (["--family", "pnorm"], "needs p, as pnorm:p=2"),
     (["--family", "fdz"], "did you mean"),
     (["--beta", "0"], "betas hold 0"),
     (["--beta", "-5:5"], "--beta -5:5: give from:to:count"),
@@ -106,6 +110,7 @@ def test_wrong_options_are_one_line_and_code_2(arguments: list[str], words: str,
 
 @pytest.mark.parametrize(("name", "text", "words"), [
     ("rankings", f"{HEADER}\nann,1,1,1\nann,1,2,1", "person 'ann' ranks options '1' and '2' alike"),
+    ("rankings", f"{HEADER}\nann,1,3,1\nann,1,5,2\nann,1,1,3\nann,1,2,4\nann,1,4,6", "'ann' has the ranks [1.0, 2.0"),
     ("rankings", f"{HEADER}\nann,1,1,1", "question '1': person 'ann' leaves out option '2'"),
     ("rankings", f"{HEADER}\nann,1,6,1", "question '1': person 'ann' ranks an unknown option '6'"),
     ("rankings", "", "rankings.csv is empty"),

@@ -146,9 +146,8 @@ def require_share(share: object, block: object) -> None:
     """`InvalidBlock` unless the share of a block is one: brackets are easily left out."""
     if not isinstance(share, Share):
         given = f"{share.__name__} without brackets" if isinstance(share, type) else repr(share)
-        raise InvalidBlock(
-            f"the share of {type(block).__name__} is {given}; give one such as DominantShare() or Tasks()"
-        )
+        owner = getattr(block, "__name__", type(block).__name__)
+        raise InvalidBlock(f"the share of {owner} is {given}; give one such as DominantShare() or Tasks()")
 
 
 @dataclass(frozen=True, repr=False)

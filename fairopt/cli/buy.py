@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from math import isinf
 from pathlib import Path
 from typing import Annotated
 
@@ -23,9 +24,9 @@ MOST = 20  # rows of the table
 BUY = """Tell which resource to buy next: what more of each brings under a policy.
 
 The table has the gain in the number of tasks and in the objective's value, per unit more of each resource on each \
-server, and up to how many units it stays so (the same resources full, the same limits reached). The policy is \
-applied again to the changed cluster, so more of one resource may take tasks from users, \
-and even in total.
+server (of identical servers in one row, on all together), and up to how many units it stays so (the same resources \
+full, the same limits reached). The policy is applied again to the changed cluster, so more of one resource may take \
+tasks from users, and even in total.
 
 The best comes first: by tasks per cost with --cost, otherwise by tasks per 1 % of the capacity.
 
@@ -61,15 +62,25 @@ def buy(
         found = sensitivity(mechanism.allocate(instance, **options))
         rows, advice = found.purchases(costs), found.advice(costs)
     if as_json:
+        plain = [asdict(row) | {"no_end": isinf(row.up_to)} for row in rows]
         typer.echo(files.as_json({"format": "fairopt.purchases/1", "policy": label(mechanism), "advice": advice,
-                                  "purchases": [asdict(row) for row in rows]}))  # fmt: skip
+                                  "purchases": plain}))  # fmt: skip
     else:
         titles = Column("resource", shortened([row.name for row in rows[:MOST]]), right=False)
-        named = {"tasks": "tasks", "welfare": "objective", "up_to": "up to", "leftover": "left over"}
-        named |= {"tasks_per_cost": "tasks per cost"} if costs else {}
+        by = ("tasks_per_cost", "per cost") if costs else ("tasks_per_percent", "per 1 %")
+        named = dict([by]) | {"tasks": "tasks", "welfare": "objective", "up_to": "up to", "leftover": "left over"}
         columns = [Column(name, numbers([getattr(r, key) for r in rows[:MOST]])) for key, name in named.items()]
-        console_for().print(Table("Gain per unit", titles, [columns[:2], columns[2:]]))
-        console_for().print(advice, markup=False)
+        ends = ["no end" if isinf(r.up_to) else "-" if r.reason else "unknown" for r in rows]
+        ends = [end if cell == "-" else cell for cell, end in zip(columns[3].cells, ends, strict=False)]
+        columns[3] = Column("up to", ends)
+        fewer = f" ({MOST} of {len(rows):,} rows)" if len(rows) > MOST else ""
+        title = f"Gain in tasks {by[1]}, and in tasks and the objective per unit{fewer}"
+        console_for().print(Table(title, titles, [columns[:3], columns[3:]]))
+        for reason in dict.fromkeys(row.reason for row in rows if row.reason):
+            without = ", ".join(shortened([row.name for row in rows if row.reason == reason][:MOST]))
+            console_for().print(f"No rate for {without}: {reason}.", markup=False, style="dim")
+        together = " A unit more is one in a class of identical servers together, not one on each."
+        console_for().print(advice + together * bool((instance.counts > 1).any()), markup=False)
     if plot is not None:
         found.plot(costs=costs).figure.savefig(plot, dpi=150)
         if not as_json:

@@ -34,6 +34,11 @@ equal, and capacities are not checked.
   fairopt prefer options.csv rankings.csv --lam -1,0,1 --plot survey.png
   fairopt prefer options.csv rankings.csv --instance c/ --family fds
   fairopt prefer options.csv rankings.csv --instance 1=c/ --instance 2=d/"""
+WORDS = """efficiency, fairness: of options, the best counting most: tasks, and minus their difference between users; \
+not the percentages of fairopt frontier.
+most at one point: people compatible with one and the same point, the largest number in the heat map.
+wrong pairs: the fewest pairs of options that a point orders otherwise than people, all together; points: how many \
+have so few; beta, lam: one of them (a cross in the picture), not always where most people are compatible."""
 
 
 @app.command(no_args_is_help=True, help=PREFER)
@@ -70,6 +75,7 @@ def prefer(
         typer.echo(files.as_json({"questions": found, "all_questions": together}))
     else:
         console_for().print(_table(found))
+        console_for().print(WORDS, markup=False, style="dim")
         if len(surveys) > 1:
             share, mean = percents([together["explained"]])[0], numbers([together["tau"]])[0]
             console_for().print(f"Compatible with one point in all their answers: {share} of people; mean Kendall tau "
@@ -116,7 +122,7 @@ def _people(survey: Survey) -> dict[str, Any]:
     return {
         "people": len(survey.people), "fairness": fairness, "efficiency": efficiency,
         "explained": float(survey.explained.mean()), "most_compatible": int(survey.counts.max()),
-        "wrong_pairs": wrong, "best": [list(point) for point in best],
+        "wrong_pairs": wrong, "best": [list(point) for point in best], "best_point": list(survey.best_point),
     }  # fmt: skip
 
 
@@ -126,12 +132,12 @@ def _table(found: Mapping[str, dict[str, Any]]) -> Table:
     for name, question in zip(shortened(list(found)), found.values(), strict=True):
         rows += [question, *question["clusters"]]
         names += [name, *(f"  cluster {c + 1}" for c in range(len(question["clusters"])))]
-    told = {"people": "people", "efficiency": "efficiency", "fairness": "fairness", "most_compatible": "at one point"}
+    told = {"people": "people", "efficiency": "efficiency", "fairness": "fairness"}
+    told["most_compatible"] = "most at one point"
     columns = [Column(title, numbers([row[key] for row in rows])) for key, title in told.items()]
     columns.insert(3, Column("compatible", percents(row["explained"] for row in rows)))
-    best = [Column("best points", numbers([len(row["best"]) for row in rows]))]
-    for k, name in enumerate(("beta", "lam")):
-        ends = [(min(point[k] for point in row["best"]), max(point[k] for point in row["best"])) for row in rows]
-        best.append(Column(name, [f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in ends]))
-    title = "People who are compatible with some point, and the points with the fewest pairs in the wrong order"
+    best = [Column("wrong pairs", numbers([row["wrong_pairs"] for row in rows]))]
+    best.append(Column("points", numbers([len(row["best"]) for row in rows])))
+    best += [Column(name, [f"{row['best_point'][k]:g}" for row in rows]) for k, name in enumerate(("beta", "lam"))]
+    title = "People who are compatible with some point of the grid, and a point that fits them best"
     return Table(title, Column("question", names, right=False), [columns, best])

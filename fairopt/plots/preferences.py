@@ -35,6 +35,9 @@ def preferences(survey: Survey, kind: str = "heat", ax: Any = None) -> Any:
     ax = new_figure(5.2, 3.9).subplots() if ax is None else ax
     measured(ax)
     KINDS[kind](survey, ax)
+    number = len(survey.people)
+    with lettering([survey.family], [ax]):
+        ax.set_title(f"{cut(survey.family, 24)}, {number:,} {'person' if number == 1 else 'people'}", fontsize=9)
     return ax
 
 
@@ -46,22 +49,20 @@ def questions(surveys: Mapping[str, Survey]) -> Any:
     >>> import fairopt as fo
     >>> found = fo.preferences.Survey([(3, 3), (5, 2)], {"ann": [0, 1]}, "gfj", betas=[2], lams=[0])
     >>> [ax.get_title() for ax in questions({"1": found}).axes[:2]]
-    ['question 1: 1 person', '']
+    ['question 1: gfj, 1 person', 'gfj, 1 person']
     """
     figure = new_figure(5.0 * len(KINDS), 3.7 * len(surveys))
     rows = figure.subplots(len(surveys), len(KINDS), squeeze=False)
     for (question, survey), axes in zip(surveys.items(), rows, strict=True):
         for kind, ax in zip(KINDS, axes, strict=True):
             preferences(survey, kind, ax)
-        number = len(survey.people)
-        with lettering([question], [axes[0]]):
-            title = f"question {cut(question, 30)}: {number:,} {'person' if number == 1 else 'people'}"
-            axes[0].set_title(title, fontsize=9)
+        with lettering([question, survey.family], [axes[0]]):
+            axes[0].set_title(f"question {cut(question, 24)}: {axes[0].get_title()}", fontsize=9)
     return figure
 
 
 def _heat(survey: Survey, ax: Any) -> None:
-    """The number of compatible people, and the edge of the Pareto-efficient region (beta > 0)."""
+    """The number of compatible people, the best point, and the edge of the Pareto-efficient region (beta > 0)."""
     from matplotlib.ticker import MaxNLocator
 
     rows, columns = np.argsort(survey.betas), np.argsort(survey.lams)
@@ -71,7 +72,8 @@ def _heat(survey: Survey, ax: Any) -> None:
     edge = (1 - positive) / positive
     if ((edge > y[0]) & (edge < y[-1])).any():
         ax.plot(positive, edge, color=colour(5), linewidth=1.2, label="edge of Pareto efficiency")
-        ax.legend(loc="lower left", **LEGEND | {"frameon": True, "framealpha": 0.85})
+    ax.plot(*survey.best_point, "P", color="white", markeredgecolor="black", label="fewest pairs in the wrong order")
+    ax.legend(loc="lower left", **LEGEND | {"frameon": True, "framealpha": 0.85})
     ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     ax.set_xlabel(r"$\beta$: type of fairness", fontsize=9)
     ax.set_ylabel(r"$\lambda$: emphasis on efficiency", fontsize=9)

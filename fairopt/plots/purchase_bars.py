@@ -29,7 +29,8 @@ def purchases(sensitivity: Sensitivity, ax: Any = None, costs: Mapping[str, floa
     ['ram', 'cpu']
     """
     matplotlib_or_missing()
-    rows = [row for row in sensitivity.purchases(costs) if not row.reason][:MOST]
+    known = [row for row in sensitivity.purchases(costs) if not row.reason]
+    rows, fewer = known[:MOST], f" (the best {MOST} of {len(known):,})" if len(known) > MOST else ""
     if not rows:
         raise InvalidBlock("there are no rates to draw; Sensitivity.capacities.reason says why")
     names, values = [row.name for row in rows], [row.rate for row in rows]
@@ -46,7 +47,7 @@ def purchases(sensitivity: Sensitivity, ax: Any = None, costs: Mapping[str, floa
         ax.set_yticks(at, [cut(name, 30) for name in names], fontsize=8)
         ax.invert_yaxis()
         ax.axvline(0.0, color="#404040", linewidth=0.8)
-        ax.set_xlabel("tasks per 1 % more capacity" if costs is None else "tasks per unit of cost", fontsize=9)
+        ax.set_xlabel(f"tasks per {'1 % more capacity' if costs is None else 'unit of cost'}{fewer}", fontsize=9)
         ax.set_title(cut(f"What more of each resource brings: {label(sensitivity.allocation.policy)}", 70), fontsize=9)
         plain(ax)
     return ax

@@ -15,7 +15,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.constraints import EqualShares
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import DominantShare, Share, Tasks, require_share
-from fairopt.errors import OutOfDomain
+from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import Policy
 from fairopt.properties.exact.confirm import coefficients_of
@@ -83,6 +83,9 @@ class Agreement:
         """Whether some allocation with equal shares has the largest number of tasks (but for ``1e-9`` of it)."""
         return self.shortfall <= SAME
 
+    def __bool__(self) -> bool:
+        return self.holds
+
     def __str__(self) -> str:
         return "\n".join(self.reasons)
 
@@ -103,6 +106,8 @@ def no_tradeoff(instance: Instance, share: Share | None = None) -> Agreement:
 
     Raises
     ------
+    InvalidBlock
+        If these are not an instance and a share.
     OutOfDomain
         Without users that may run tasks, or if a user has a zero share.
 
@@ -132,6 +137,8 @@ def no_tradeoff(instance: Instance, share: Share | None = None) -> Agreement:
     >>> found.holds, found.always
     (True, False)
     """
+    if not isinstance(instance, Instance):
+        raise InvalidBlock(f"no_tradeoff({type(instance).__name__}): give an Instance, or fairopt.read(path)")
     share = DominantShare() if share is None else share
     require_share(share, no_tradeoff)
     part = np.flatnonzero(instance.task_limits > 0)
@@ -197,6 +204,9 @@ def _reasons(found: Agreement, sums: Float) -> Iterator[str]:
     if len(found.idle) > SHOWN:
         yield f"So do {len(found.idle) - SHOWN} more users."
     users = found.most_tasks.instance.users
+    held = found.equal.tasks >= (1 - SAME) * found.equal.instance.task_limits
+    for j in np.flatnonzero(held & (found.equal.tasks > 0))[:SHOWN]:
+        yield f"Equal shares cannot grow beyond the task limit of {users[j]}."
     without = [users[j] for j in np.flatnonzero(found.most_tasks.tasks <= SAME * best)]
     if without and not found.idle:
         names = ", ".join(without[:SHOWN]) + (f" and {len(without) - SHOWN} more" if len(without) > SHOWN else "")
@@ -267,6 +277,8 @@ def heterogeneity(
 
     Raises
     ------
+    InvalidBlock
+        If it is not an instance, or users or resources are not two names.
     OutOfDomain
         If demands differ by server.
 
@@ -276,6 +288,11 @@ def heterogeneity(
     >>> round(fo.heterogeneity(fo.Instance([[1, 2, 4], [2, 4, 8]], [9, 18, 5])).log_ratio_variance, 12)
     0.0
     """
+    if not isinstance(instance, Instance):
+        raise InvalidBlock(f"heterogeneity({type(instance).__name__}): give an Instance, or fairopt.read(path)")
+    for name, given in (("users", users), ("resources", resources)):
+        if given is not None and (isinstance(given, str) or len(given) != 2):
+            raise InvalidBlock(f"{name} are {given!r}; give two names, as {getattr(instance, name)[:2]}")
     if instance.demands.ndim == 3:
         raise OutOfDomain("demands differ by server, so users' proportions are not defined; give (n_users, m)")
     d, n, m = instance.demands, *instance.demands.shape

@@ -86,7 +86,10 @@ def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Q
         given[at[row]] = option
     for (question, person), given in ranks.items():
         ranking = [given[rank] for rank in sorted(given)]
-        order_of([*out[question][0]], ranking, f"{table.path}, question {question!r}: person {person!r}")
+        who = f"{table.path}, question {question!r}: person {person!r}"
+        order_of([*out[question][0]], ranking, who)
+        if sorted(given) != [*range(1, len(given) + 1)]:
+            raise InvalidInstance(f"{who} has the ranks {sorted(given)}; give 1 to {len(given)}, each once")
         out[question][1][person] = ranking
     for question, (_, answers) in out.items():
         if not answers:
@@ -107,9 +110,8 @@ class Options(NamedTuple):
 def checked_options(options: Any, share: Share, instance: Instance | None) -> Options:
     """Options in any form, with tasks in the order of the instance's users."""
     if not isinstance(instance, Instance) and (instance is not None or share != Tasks()):
-        raise InvalidBlock(
-            f"instance is {instance!r}, and {share!r} depends on it; give an Instance, or measure tasks (gfj)"
-        )
+        raise InvalidBlock(f"instance is {instance!r}, and {share!r} depends on it; give an Instance (fairopt prefer: "
+                           "--instance), or measure tasks (gfj)")  # fmt: skip
     if isinstance(options, (list, tuple)):
         options = dict(enumerate(options))
     elif not isinstance(options, Mapping):

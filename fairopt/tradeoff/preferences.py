@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.cluster.vq import kmeans2
+from scipy.ndimage import distance_transform_edt
 
 from fairopt.accessor import later
 from fairopt.blocks.efficiency import FairnessEfficiency
@@ -127,6 +128,8 @@ class Survey:
     ----------
     options, users, people : tuple of str
         Labels; ``tasks`` is of shape (n_options, n_users).
+    family, betas, lams : str and ndarrays of float
+        Name of the family, and the grid rounded to 15 digits: 1.9, not 1.9000000000000004.
     rankings : ndarray of int of shape (n_people, n_options)
         Indices of options, the best first.
     wrong : ndarray of int of shape (n_people, n_betas, n_lams)
@@ -149,8 +152,11 @@ class Survey:
         self, options: Any, rankings: Mapping[Any, Iterable[Any]], family: Family, *, betas: ArrayLike,
         lams: ArrayLike, instance: Instance | None = None,
     ) -> None:  # fmt: skip
-        checked = checked_options(options, _share(family), instance)
-        self.betas, self.lams = _grid(betas, "betas"), _grid(lams, "lams")
+        share = _share(family)
+        checked = checked_options(options, share, instance)
+        self.family = family if isinstance(family, str) else getattr(family, "__name__", repr(share))
+        grids = _grid(betas, "betas"), _grid(lams, "lams")
+        self.betas, self.lams = (np.array([float(f"{value:.15g}") for value in grid]) for grid in grids)
         self.options, self.users, self.tasks = checked.labels, checked.users, checked.tasks
         if not isinstance(rankings, Mapping) or not rankings:
             raise InvalidInstance("rankings are empty, or not by person; give a dict, as {'ann': ['2', '1']}")
@@ -196,6 +202,15 @@ class Survey:
         cells = np.argwhere(wrong == wrong.min())
         return int(wrong.min()), [(float(self.betas[b]), float(self.lams[q])) for b, q in cells]
 
+    @property
+    def best_point(self) -> tuple[float, float]:
+        """One (beta, lam) of ``best()``: of those with the most compatible people, the farthest from all others."""
+        grid = np.ix_(np.argsort(self.betas), np.argsort(self.lams))
+        cost = (self.wrong.sum(axis=0) * (len(self.people) + 1) - self.counts)[grid]
+        depth = distance_transform_edt(np.pad(cost == cost.min(), 1))[1:-1, 1:-1]
+        b, q = np.unravel_index(depth.argmax(), depth.shape)
+        return float(np.sort(self.betas)[b]), float(np.sort(self.lams)[q])
+
     def select(self, chosen: ArrayLike) -> Survey:
         """The survey of some people, as those of one cluster, given as booleans of shape (n_people,)."""
         kept = np.asarray(chosen)
@@ -232,6 +247,10 @@ class Survey:
         As Joe-Wong et al. (2013), Figs. 20 and 21, and 19. On given axes, or a new figure; the axes are returned.
         """
         return later("Survey.plot")(self, kind, ax)
+
+    def __repr__(self) -> str:
+        people, *grid = self.wrong.shape
+        return f"<Survey: people {people}, options {len(self.options)}, {grid[0]} x {grid[1]} points of {self.family}>"
 
 
 def consistency(surveys: Mapping[str, Survey]) -> dict[str, tuple[float, int]]:
@@ -371,7 +390,9 @@ def _share(family: Family) -> Share:
     try:
         one, other = (make(beta=beta, lam=lam) for beta, lam in ((2.0, -0.5), (0.5, 1.0)))
     except TypeError as error:
-        raise InvalidBlock(f"family {family!r} is not of beta and lam ({error}); give fds, gfj or pnorm:p=2") from error
+        missing = str(error).partition("required positional argument: ")[2].strip("'")
+        lack = f"needs {missing}, as pnorm:p=2" if missing else "takes no beta and lam; give fds, gfj or pnorm:p=2"
+        raise InvalidBlock(f"family {family!r} {lack}") from error
     measure, second = (getattr(made, "objective", made) for made in (one, other))
     if not isinstance(measure, FairnessEfficiency) or second != replace(measure, beta=0.5, lam=1.0):
         made = f"makes {one!r} and {other!r}"

@@ -34,13 +34,13 @@ class Purchase:
     leftover : float
         Units of it that are left over.
     tasks, welfare : float
-        Gain per unit in the number of tasks and in the objective's value.
+        Gain in the number of tasks and in the objective's value, per unit more of a class of servers together.
     tasks_per_percent : float
         Gain in tasks per 1 % of the row's capacity.
     tasks_per_cost : float or None
         Gain in tasks per unit of cost; None without costs.
     up_to : float
-        Units for which the same resources stay full; NaN where not known.
+        Units for which the same resources stay full; infinite where there is no end, NaN where not known.
     losers : tuple of str
         Users whose tasks become fewer.
     reason : str
@@ -190,7 +190,8 @@ class Sensitivity:
             return f"No rate is known: {rows[0].reason}." if rows else "There is nothing to buy."
         out, best = ["No resource alone brings more tasks."], known[0]
         if best.tasks > 0:
-            end = f", up to {_units(best.up_to, best.unit)}" if np.isfinite(best.up_to) else ""
+            end = ", range unknown" if np.isnan(best.up_to) else f", up to {_units(best.up_to, best.unit)}"
+            end = ", without end" if np.isinf(best.up_to) else end
             per = "" if best.tasks_per_cost is None else f" ({best.tasks_per_cost:.4g} per unit of cost)"
             out = [f"Buy {best.name}: {best.tasks:.4g} tasks more per {best.unit}{per}{end}{_less(best.losers)}."]
         capacity = self.allocation.instance.total_capacities
@@ -204,7 +205,7 @@ class Sensitivity:
             out.append(f"More {_some(lowering)} lowers the number of tasks.")
         if costs is None and sum(row.tasks > 0 for row in known) > 1:
             out.append("(Compared per 1 % more of each; give costs to compare by these.)")
-        return " ".join(out)
+        return " ".join(out).replace(": 1 tasks ", ": 1 task ")
 
     def to_frame(self, by: str = "capacity") -> Any:
         """A pandas frame with a row per number, or per user.
@@ -306,12 +307,15 @@ def sensitivity(allocation: Allocation, *, held: bool = False) -> Sensitivity:
 
     Raises
     ------
+    InvalidBlock
+        If it is not an allocation.
     OutOfDomain
         For other policies and mechanisms, demands that differ by server, shares of your own unless ``held``, and
         allocations by `MaxMin` that are not the leximin one.
 
     Notes
     -----
+    By capacities they are per unit more of a server row, a class of identical servers together, as `Allocation.prices`.
     From the optimality conditions (Joe-Wong et al. 2013, eqs. 12 and 13): what is full, used, or at a limit stays so.
     Where a condition is about to change, derivatives from both sides differ; where there is none, it is NaN with a
     reason. For leximin on several servers both sides must agree, and demands have no derivatives. More capacity may
@@ -331,11 +335,15 @@ def sensitivity(allocation: Allocation, *, held: bool = False) -> Sensitivity:
     >>> fo.sensitivity(a, held=True).capacities.welfare.round(4), a.prices.round(4)
     (array([[0.0741, 0.    ]]), array([[0.0741, 0.    ]]))
     """
+    if not isinstance(allocation, Allocation):
+        raise InvalidBlock(f"sensitivity({type(allocation).__name__}): give an Allocation, as fo.DRF().allocate(x)")
     return Sensitivity(allocation, held)
 
 
 def checked_costs(costs: Mapping[str, float], instance: Instance) -> dict[str, float]:
     """Costs of a unit by resource; `InvalidBlock` if a resource is unknown, or a cost is not a positive number."""
+    if not isinstance(costs, Mapping):
+        raise InvalidBlock(f"costs are {costs!r}; give a dict by resource, as {{{instance.resources[0]!r}: 3}}")
     for resource, cost in costs.items():
         if resource not in instance.resources:
             raise InvalidBlock(f"costs name an unknown resource {resource!r}; {nearest(resource, instance.resources)}")
@@ -350,7 +358,8 @@ def _name(instance: Instance, s: int, i: int) -> str:
 
 
 def _units(amount: float, unit: str) -> str:
-    return f"{amount:.4g} {unit + 's' * (amount != 1) if unit == 'unit' else unit}"
+    word = unit.isalpha() and unit.islower() and len(unit) > 3 and not unit.endswith("s")  # cores, but not GiBs
+    return f"{amount:.4g} {unit}{'s' * (word and amount != 1)}"
 
 
 def _some(names: tuple[str, ...]) -> str:

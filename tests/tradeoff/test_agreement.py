@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,6 +142,28 @@ def test_the_log_ratio_variance_depends_on_proportions_only() -> None:
     logs = np.log(demands)
     pairs = [np.var(logs[:, i] - logs[:, k], ddof=1) for i in range(3) for k in range(i)]
     assert one == pytest.approx(sum(pairs) / 3)
+
+
+def test_limits_that_stop_equal_shares_are_named() -> None:
+    cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], task_limits=[1, 2])
+    found = fo.no_tradeoff(cluster)
+    assert not found and bool(fo.no_tradeoff(cluster.with_task_limits([np.inf, 0])))
+    assert found.reasons[1] == "Equal shares cannot grow beyond the task limit of user1."
+    assert found.equal.tasks[0] == 1  # dominant shares of 2/9 and 1/3 a task: 1 and 2/3 tasks
+    servers = fo.Instance([[1, 4], [3, 1]], [[5, 9], [4, 9]], task_limits=[1, 2])
+    assert "task limit of user1" in str(fo.no_tradeoff(servers))
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: fo.no_tradeoff(fo.DRF()), r"no_tradeoff\(Policy\): give an Instance"),  # type: ignore[arg-type]
+    (lambda: fo.no_tradeoff(paper(18), "tasks"), "the share of no_tradeoff is 'tasks'"),  # type: ignore[arg-type]
+    (lambda: fo.heterogeneity(fo.DRF()), r"heterogeneity\(Policy\): give an Instance"),  # type: ignore[arg-type]
+    (lambda: fo.heterogeneity(paper(18), users="db"), "users are 'db'; give two names, as"),
+    (lambda: fo.heterogeneity(paper(18), resources=["cpu"]), "resources are .'cpu'.; give two names"),
+])  # fmt: skip
+def test_wrong_arguments_are_told(call: Any, words: str) -> None:
+    with pytest.raises(fo.InvalidBlock, match=words):
+        call()
 
 
 def test_slopes_of_chosen_users_and_resources_and_of_none() -> None:

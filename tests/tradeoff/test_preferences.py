@@ -296,8 +296,27 @@ def test_best_points_have_the_fewest_pairs_in_the_wrong_order() -> None:
         least, points = found.best(person)
         assert least == expected.min()
         assert points == [(found.betas[b], found.lams[q]) for b, q in np.argwhere(expected == expected.min())]
+        assert found.best_point in found.best()[1]
     assert not found.explained[0] and found.explained[1]  # no point prefers starved, then even
     assert (found.select(np.array([False, True])).counts == (wrong[1] == 0)).all()
+
+
+def test_the_best_point_is_in_the_midst_of_those_that_most_people_are_compatible_with() -> None:
+    """With one person: of the compatible points of the grid in any order, the farthest from all others."""
+    grid = {"betas": [3, 2, 2.5, 4, 3.5], "lams": [0.4, 0, 0.2, 0.6, 0.8]}
+    found = prefer.Survey(ABC, {"ann": ["even", "more", "starved"]}, "gfj", **grid)
+    assert found.counts.all() and found.best_point == (3, 0.4)
+    two = {"ann": ["even", "more", "starved"], "bob": ["starved", "more", "even"]}  # each point: 3 wrong pairs or more
+    both = prefer.Survey(ABC, two, "gfj", betas=[0.5], lams=[-1, 0.5, 10])
+    least, points = both.best()
+    held = {point: both.counts[0, both.lams.tolist().index(point[1])] for point in points}
+    assert held[both.best_point] == max(held.values()) == 1 and least == 3
+
+
+def test_the_grid_is_without_what_ranges_leave_by_rounding() -> None:
+    found = prefer.Survey(ABC, {"ann": ALONG}, "gfj", betas=[2], lams=np.linspace(-2, 2, 41))
+    assert np.linspace(-2, 2, 41)[39] != 1.9 and found.lams[39] == 1.9
+    assert repr(found) == "<Survey: people 1, options 3, 1 x 41 points of gfj>"
 
 
 def test_tastes_ranks_and_clusters_by_hand() -> None:
@@ -349,10 +368,11 @@ def test_answers_to_questions_of_another_scale_are_compared_option_by_option() -
     ({"lams": []}, fo.InvalidBlock, "at least one number"),
     ({"betas": [[1, 2]]}, fo.InvalidBlock, "shape"),
     ({"family": "fsd"}, fo.InvalidBlock, "fds"),
-    ({"family": "drf"}, fo.InvalidBlock, "is not of beta and lam"),
-    ({"family": 3}, fo.InvalidBlock, "is not of beta and lam"),
+    ({"family": "drf"}, fo.InvalidBlock, "family 'drf' takes no beta and lam"),
+    ({"family": "pnorm"}, fo.InvalidBlock, "family 'pnorm' needs p, as pnorm:p=2"),
+    ({"family": 3}, fo.InvalidBlock, "family 3 takes no beta and lam"),
     ({"family": lambda beta, lam: fo.FairnessEfficiency(2, -0.5)}, fo.InvalidBlock, "give one that makes"),
-    ({"family": fo.DRF}, fo.InvalidBlock, "is not of beta and lam"),
+    ({"family": fo.DRF}, fo.InvalidBlock, "takes no beta and lam"),
     ({"family": lambda beta, lam: fo.DRF()}, fo.InvalidBlock, "give one that makes FairnessEfficiency"),
     ({"family": lambda beta, lam: fo.PNormFairness(beta + 1, beta=beta, lam=lam)}, fo.InvalidBlock, "one share"),
     ({"family": "fds", "instance": None}, fo.InvalidBlock, "instance is None, and DominantShare"),
@@ -450,6 +470,7 @@ GOOD = "question,option,a,b\n1,even,3,3\n1,more,5,2\n", "person,question,option,
     (None, "person,question,option,rank\nann,1,even,1\nann,1,more,1\n", "ranks options 'even' and 'more' alike"),
     (None, "person,question,option,rank\nann,1,even,1\nann,1,even,2\n", "'1': person 'ann' ranks option 'even' twice"),
     (None, "person,question,option,rank\nann,1,even,1\n", "question '1': person 'ann' leaves out option 'more'"),
+    (None, "person,question,option,rank\nann,1,even,1\nann,1,more,3\n", "has the ranks \\[1.0, 3.0\\]; give 1 to 2"),
     (None, "person,question,option,rank\nann,1,even,0\n", "give 1 for the best"),
     (None, "person,question,option,rank\nann,1,even,first\n", "'first' is not a number"),
 ])  # fmt: skip
@@ -474,8 +495,10 @@ def test_pictures_show_counts_and_can_be_read() -> None:
     small = prefer.Survey(named, {"ann": list(named)}, "gfj", betas=[-2], lams=[0])
     ax = found.plot()
     assert (ax.collections[0].get_array() == found.counts.T).all()
-    assert [line.get_label() for line in ax.lines] == ["edge of Pareto efficiency"]
-    assert not small.plot().lines  # the edge is one of beta > 0
+    assert ax.get_title() == "gfj, 40 people"
+    assert [line.get_label() for line in ax.lines] == ["edge of Pareto efficiency", "fewest pairs in the wrong order"]
+    assert tuple(ax.lines[1].get_xydata()[0]) == found.best_point
+    assert len(small.plot().lines) == 1  # the edge is one of beta > 0
     labels = [text.get_text() for text in found.plot("clusters").get_legend().get_texts()]
     assert sum(int(text.split(": ")[1]) for text in labels) == 40
     assert plots.unreadable(plots.questions({"2": found, "a $question$": small})) == []

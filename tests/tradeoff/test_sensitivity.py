@@ -301,6 +301,22 @@ def test_purchases_are_by_cost_and_advice_names_the_rest() -> None:
     assert "memory: no tasks more (2.921 GiB left over)" in found.advice()
     assert "per unit of cost" in found.advice({"cpu": 4})
     assert np.isinf(other.up_to)
+    with pytest.raises(fo.InvalidBlock, match=r"costs are \[1, 2\]; give a dict by resource, as {'cpu': 3}"):
+        found.purchases([1, 2])  # type: ignore[arg-type]
+
+
+def test_advice_reads_well_at_one_task_and_with_words_as_units() -> None:
+    one = fo.Instance([[1]], [4], task_limits=[8], resources=["cpu"], units={"cpu": "core"})
+    advice = fo.sensitivity(fo.NoFairness().allocate(one)).advice()
+    assert advice.startswith("Buy cpu: 1 task more per core, up to 4 cores.")
+    unlimited = fo.sensitivity(fo.NoFairness().allocate(one.with_task_limits([np.inf])))
+    assert "1 task more per core, without end." in unlimited.advice()
+
+
+@pytest.mark.parametrize("given", [PAPER, 3])
+def test_other_than_an_allocation_is_refused(given: Any) -> None:
+    with pytest.raises(fo.InvalidBlock, match="give an Allocation"):
+        fo.sensitivity(given)
 
 
 def test_advice_says_who_loses_and_that_nothing_is_known() -> None:
@@ -342,6 +358,8 @@ def test_a_picture_has_a_bar_for_each_resource_with_its_rate_and_range() -> None
     ax = fo.sensitivity(fo.NoFairness().allocate(PAPER)).plot(costs={"memory": 3, "cpu": 20})
     assert [t.get_text() for t in ax.texts] == ["0.182 per GiB, up to 18", "0.273 per unit, up to 45"]
     assert ax.get_xlabel() == "tasks per unit of cost"
+    many = fo.sensitivity(fo.DRF().allocate(fo.Instance(np.eye(14) + 0.1, np.ones(14)))).plot()
+    assert len(many.patches) == 12 and many.get_xlabel() == "tasks per 1 % more capacity (the best 12 of 14)"
 
 
 # -- what has no derivatives ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 * `purchase_bars`: what more of each resource brings.
 * `demands`: demands in the plane of two resources. `region`: what two users can run, and where policies put them.
 * `frontier`: the corners of that region. `tradeoff`: pictures of a `Frontier`.
-* `preferences`: people who answered a survey: compatible points of the plane, and tastes.
+* `survey`: people who answered a survey: compatible points of the plane, and tastes.
 * `panels`: one axes, or a panel for each policy: sizes, titles, legends, and names that fit.
 * `cells`: tables of coloured cells by class of servers. `layers`: which users have a colour of their own.
 * `common`: colours, numbers, shortened names, fonts. `legible`: whether labels overlap or are cut off.
@@ -17,11 +17,11 @@ from fairopt.plots.dominant import dominant_shares
 from fairopt.plots.envy import envy_matrix
 from fairopt.plots.kinds import KINDS, PLANES, check, comparison, draw
 from fairopt.plots.legible import unreadable
-from fairopt.plots.preferences import preferences, questions
 from fairopt.plots.price_bars import prices
 from fairopt.plots.region import feasible_region
 from fairopt.plots.servers import server_types
 from fairopt.plots.shares import stacked_shares
+from fairopt.plots.survey import preferences, questions
 from fairopt.plots.use_bars import utilisation
 
 __all__ = [

@@ -21,7 +21,7 @@ from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.instance import Instance
 from fairopt.proofs.derivatives.multipliers import Conditions, Face
-from fairopt.tradeoff.changes import Change, NoRate
+from fairopt.tradeoff.changes import Change, _NoRate
 
 __all__ = ["ActiveSet"]
 
@@ -104,7 +104,7 @@ class ActiveSet:
     def start(self, tasks: Float) -> None:
         """Find what is held at an answer, and its multipliers; tasks are (n_users, n_servers)."""
         if isinstance(self.term, FairnessEfficiency) and len(self.w) > MOST:
-            raise NoRate(f"equations of all users together, as of {self.term!r}, are solved for up to {MOST:,}")
+            raise _NoRate(f"equations of all users together, as of {self.term!r}, are solved for up to {MOST:,}")
         x = np.maximum(self.pairs.of(tasks), 0.0)
         least = FULL * self.instance.tasks_alone.sum(axis=1)[self.user] if self.linear else 0.0
         for _ in range(AGAIN):  # answers may be too inexact to tell what is held before they are polished
@@ -125,7 +125,7 @@ class ActiveSet:
         worth = self.worth(self.base.x)[0][self.user]
         cost = (self.loads.T @ self.base.p + self.base.nu[self.user]) / worth
         if np.abs(cost[self.tight.pairs] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
-            raise NoRate(NO_OPTIMUM)
+            raise _NoRate(NO_OPTIMUM)
 
     def _some_prices(self, x: Float) -> Float:
         """Optimal prices at the tasks x; sets the ``face`` of all of them."""
@@ -144,7 +144,7 @@ class ActiveSet:
         tie = 1e-6 * (float(np.abs(goal).max(initial=0.0)) or 1.0)
         found = self.face.least(goal + tie * np.linspace(1, 2, len(goal)))
         if found is None or not np.isfinite(found[0]):
-            raise NoRate(NO_OPTIMUM)
+            raise _NoRate(NO_OPTIMUM)
         p[self.tight.rows] = found[1] * self.whole
         return p
 
@@ -161,7 +161,7 @@ class ActiveSet:
 
     @np.errstate(all="ignore")
     def _equations(self, at: State, held: Held) -> tuple[_Dense | _Sparse, Float]:
-        """The factorised equations of rates, and the units of unknowns; `NoRate` if they leave tasks open."""
+        """The factorised equations of rates, and the units of unknowns; `_NoRate` if they leave tasks open."""
         q, r, k = (np.flatnonzero(part) for part in held)
         worth, curve, _, _ = self.worth(at.x)
         total = self.pairs.sum(at.x)
@@ -197,7 +197,7 @@ class ActiveSet:
         for _ in range(25):
             try:
                 factors, units = self._equations(state, held)
-            except NoRate:
+            except _NoRate:
                 return None
             worth, total = self.worth(state.x)[0][self.user], self.pairs.sum(state.x)
             missing = (self.loads.T @ state.p + state.nu[self.user] - worth) / worth
@@ -222,14 +222,14 @@ class ActiveSet:
         gained = (change.capacity * per).ravel()
         if not self.face.unique and (change.demand.any() or gained.any()):  # decides among several multipliers
             if change.demand.any():
-                raise NoRate("several prices are optimal here, since resources are full for the same users")
+                raise _NoRate("several prices are optimal here, since resources are full for the same users")
             base = self._with_limits(base.x, self._prices(gained))
         strong = self._strong(base)
         worth, curve, by_w, by_alpha = self.worth(base.x)
         cost = (self.loads.T @ base.p + base.nu[self.user]) / worth[self.user]
         idle = ~self.tight.pairs & (cost - 1 < 10 * WEAK)
         if self.linear and idle.any():
-            raise NoRate(SEVERAL)
+            raise _NoRate(SEVERAL)
         # demands enter the cost of tasks, and the loads
         more = change.demand[self.user] * per[server]
         np.subtract.at(gained.reshape(-1, m), server, more * base.x[:, None])
@@ -251,7 +251,7 @@ class ActiveSet:
             solution, rest = factors.solve(side)
             size = max(float(np.abs(solution).max()), float(np.abs(side).max()), TINY)
             if rest > CONSISTENT * size:
-                raise NoRate("tasks can be placed in several ways, of which the change decides for one")
+                raise _NoRate("tasks can be placed in several ways, of which the change decides for one")
             rate = self._spread(held, solution * units)
             moved = self.pairs.sum(rate.x)
             up = curve @ (moved * (total > 0) / safe)
@@ -267,7 +267,7 @@ class ActiveSet:
                 return moved, (held, base) if factors.regular else None
             at = int(np.argmax(worst))
             part[at] = not part[at]
-        raise NoRate("which conditions stay held was not found")
+        raise _NoRate("which conditions stay held was not found")
 
     def stays(
         self, instance: Instance, term: Objective, c: Float, kept: tuple[Held, State]
@@ -300,13 +300,13 @@ class _Dense:
 
     def __init__(self, matrix: Float, of_user: Float) -> None:
         if not np.isfinite(matrix).all():
-            raise NoRate("the worth of tasks is beyond the range of floats")
+            raise _NoRate("the worth of tasks is beyond the range of floats")
         size = np.maximum(np.abs(matrix).max(axis=0), TINY)
         self.left, self.values, right = np.linalg.svd(matrix / size)
         self.rank = int((self.values > RANK * self.values[0]).sum())
         self.regular, self.right = self.rank == len(matrix), right[: self.rank] / size
         if np.abs(of_user @ (right[self.rank :] / size)[:, : of_user.shape[1]].T).max(initial=0.0) > 1e-6:
-            raise NoRate(SEVERAL)
+            raise _NoRate(SEVERAL)
 
     def solve(self, side: Float) -> tuple[Float, float]:
         """The smallest solution, of least squares where there is none, and what it leaves."""
@@ -321,7 +321,7 @@ class _Sparse:
     def __init__(self, matrix: Any, linear: bool, singular: bool) -> None:
         self.matrix, self.regular = matrix, False
         if not np.isfinite(matrix.data).all():
-            raise NoRate("the worth of tasks is beyond the range of floats")
+            raise _NoRate("the worth of tasks is beyond the range of floats")
         with contextlib.suppress(RuntimeError):  # exactly singular
             if not singular:
                 self.factors = splu(matrix)
@@ -329,7 +329,7 @@ class _Sparse:
                 self.regular = bool(pivots.min() > SINGULAR * pivots.max())
         if not self.regular:
             if linear:
-                raise NoRate(SEVERAL)
+                raise _NoRate(SEVERAL)
             self.factors = splu((matrix - REGULAR * sp.eye_array(matrix.shape[0])).tocsc())  # quasi-definite
 
     def solve(self, side: Float) -> tuple[Float, float]:

@@ -19,13 +19,13 @@ from fairopt.blocks.shares import (
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 
-__all__ = ["Change", "NoRate", "elasticities"]
+__all__ = ["Change", "elasticities"]
 
 Float = NDArray[np.floating[Any]]
 TIE = 1e-12  # relative difference of ratios that count as equal
 
 
-class NoRate(Exception):
+class _NoRate(Exception):
     """There is no derivative, for the reason given."""
 
 

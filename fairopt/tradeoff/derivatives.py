@@ -20,7 +20,7 @@ from fairopt.errors import OutOfDomain
 from fairopt.policy import label
 from fairopt.progress import tell
 from fairopt.tradeoff.active_set import ActiveSet
-from fairopt.tradeoff.changes import Change, NoRate, elasticities
+from fairopt.tradeoff.changes import Change, _NoRate, elasticities
 from fairopt.tradeoff.leximin import SAME, Levels, Pool
 
 __all__ = ["KINDS", "Analysis", "Derivatives"]
@@ -122,7 +122,7 @@ class Analysis:
             self.kernel = ActiveSet(self.instance, self.smooth, self.c)
             try:
                 self.kernel.start(tasks)
-            except NoRate as error:
+            except _NoRate as error:
                 raise OutOfDomain(f"no derivatives: {error}") from error
         elif self.instance.n_servers == 1:
             self.kernel = Pool(self.instance, self.c, tasks[:, 0])
@@ -139,7 +139,7 @@ class Analysis:
             for k, side in enumerate((1, -1)):
                 try:
                     moved, value = self.rates(kind, at, side)
-                except NoRate as error:
+                except _NoRate as error:
                     moved, value = np.full(n, np.nan), np.nan
                     reason[at] = reason[at] or str(error)
                 tasks[(k, slice(None), *at)], welfare[(k, *at)] = side * moved, side * value
@@ -190,15 +190,15 @@ class Analysis:
         n = self.instance.n_users
         if kind == "alpha":
             if not isinstance(self.smooth, AlphaFair) or isinstance(self.term, Total):
-                raise NoRate(f"{type(self.term).__name__} has no alpha")
+                raise _NoRate(f"{type(self.term).__name__} has no alpha")
             if self.smooth.alpha == 0 and (side < 0 or not (self.x > 0).all()):
-                raise NoRate("alpha is 0, and cannot be less" if side < 0 else "at alpha = 0 a user runs no tasks")
+                raise _NoRate("alpha is 0, and cannot be less" if side < 0 else "at alpha = 0 a user runs no tasks")
         rates = {name: np.zeros(getattr(self.instance, KINDS[name]).shape) for name in ("capacity", "demand", "weight")}
         log_c: Float = np.zeros(n)
         if kind != "alpha":
             size = self._size(kind, at)
             if size == 0:
-                raise NoRate(("the server has none of it: " if kind == "capacity" else "") + ZERO)
+                raise _NoRate(("the server has none of it: " if kind == "capacity" else "") + ZERO)
             rates[kind][at] = side
             log_c = side / size * self._log_slopes(self.slopes, kind, at, side)
         log_w = rates["weight"] / self.instance.weights
@@ -216,7 +216,7 @@ class Analysis:
         """The largest change in a direction to which the derivatives' equations hold."""
         try:
             kept = self.kernel.rates(self.change(kind, at, side))[1]
-        except NoRate:
+        except _NoRate:
             return np.nan
         if kept is None:
             return np.nan

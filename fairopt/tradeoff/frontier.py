@@ -161,8 +161,8 @@ class Frontier:
         >>> fo.frontier("fds", cluster, {"alpha": [1, 2]}).to_frame()[["tasks", "jain"]].round(3)
                tasks   jain
         alpha
-        1      5.727  0.973
-        2      5.485  0.994
+        1      5.727  0.941
+        2      5.485  0.971
         """
         try:
             import pandas as pd

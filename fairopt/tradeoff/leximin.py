@@ -15,7 +15,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
-from fairopt.tradeoff.changes import Change, NoRate
+from fairopt.tradeoff.changes import Change, _NoRate
 
 __all__ = ["Levels", "Pool"]
 
@@ -126,9 +126,9 @@ class Levels:
     def rates(self, change: Change) -> tuple[Float, None]:
         """Rates of tasks along a change; ranges are not known."""
         if self.kink:
-            raise NoRate("prices of more and of less capacity differ, and on several servers only these are known")
+            raise _NoRate("prices of more and of less capacity differ, and on several servers only these are known")
         if change.demand.any():
-            raise NoRate("for leximin on several servers it depends on where tasks run, which is not unique in general")
+            raise _NoRate("for leximin on several servers it depends on where tasks run, which is not unique in general")
         log_speed = np.where(self.free, change.log_w - change.log_c, 0.0)
         room = change.capacity - np.einsum("j,jsi->si", log_speed, self.used)
         rise = np.einsum("jsi,si->j", self.prices, room) / self.z

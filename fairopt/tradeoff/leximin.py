@@ -128,7 +128,7 @@ class Levels:
         if self.kink:
             raise _NoRate("prices of more and of less capacity differ, and on several servers only these are known")
         if change.demand.any():
-            raise _NoRate("for leximin on several servers it depends on where tasks run, which is not unique in general")
+            raise _NoRate("for leximin on several servers it depends on where tasks run, which is not unique")
         log_speed = np.where(self.free, change.log_w - change.log_c, 0.0)
         room = change.capacity - np.einsum("j,jsi->si", log_speed, self.used)
         rise = np.einsum("jsi,si->j", self.prices, room) / self.z

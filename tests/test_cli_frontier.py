@@ -145,3 +145,20 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Any, words: list[str], messa
     assert done.exit_code == 2, done.output
     lines = [line for line in done.stderr.splitlines() if line]
     assert len(lines) == 1 and message in lines[0] and done.stdout == "", done.output
+
+
+def test_of_many_points_the_best_stay_and_errors_go_first(run: Any) -> None:
+    done = run("-f", "gfj", "--beta=-2:2:9", "--lam", "-0.5:0.5:5")
+    lines = done.stdout.splitlines()
+    rows = [line for line in lines if line.split()[:1] and line.split()[0].endswith(",") and "%" in line]
+    data = json.loads(run("-f", "gfj", "--beta=-2:2:9", "--lam", "-0.5:0.5:5", "--json").stdout)
+    keys = [f"{data['rows'][k]['beta']:g}, {data['rows'][k]['lam']:g}" for k in data["pareto"]]
+    starred = {line.strip().partition("  ")[0] for line in rows if " *" in line}
+    assert len(rows) == 20 and starred == set(keys) and "left out: 25 points" in done.stdout
+    assert sum(line.split()[:2] == ["beta,", "lam"] for line in lines) == 1 and "at most" not in lines[1]
+
+
+def test_more_best_points_than_rows_are_counted(run: Any) -> None:
+    done = run("-f", "fds", "--alpha", "0:4:41")
+    assert "(20 of 41 points)" in done.stdout and "left out: 21 points, 21 of them *" in done.stdout
+    assert "left out" not in run("-f", "fds", "--alpha", "0:4:20").stdout

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.report import markup
 from fairopt.report.tables import MOST, Column, Table, numbers, percents
@@ -16,27 +17,42 @@ __all__ = ["frontier_page", "frontier_table", "remarks"]
 
 
 def frontier_table(frontier: Frontier) -> Table:
-    """Parameters and measures by point, of many points some at equal steps; "*" marks points that none dominates."""
-    asked = np.flatnonzero(frontier.asked)
-    shown = asked[np.linspace(0, len(asked) - 1, min(len(asked), MOST)).round().astype(int)]
+    """Parameters and measures by point, of many points `_shown`; "*" marks the best of the sweep."""
+    shown = _shown(frontier)
     best = set(frontier.pareto().tolist())
-    first, *others = (Column(name, list(map(_word, frontier[name][shown].tolist()))) for name in frontier.grid)
     column = {name: values[shown] for name, values in frontier.columns.items()}
+    first = Column(", ".join(frontier.grid), [_point(frontier, k) for k in shown.tolist()])
     words = percents(column["fairness"] / 100)
     fairness = [word + " *" * (k in best) for k, word in zip(shown.tolist(), words, strict=True)]
     groups = [
-        others,
         [Column("fairness", fairness), Column("efficiency", percents(column["efficiency"] / 100))],
         [Column("tasks", numbers(column["tasks"])), Column("Jain", numbers(column["jain"]))],
         [Column("f_beta", numbers(column["f_beta"]))],
         [Column("price", percents(column["price_of_fairness"])), Column("at most", percents(column["price_bound"]))],
     ]
+    filled = [[c for c in group if set(c.cells) != {"-"}] for group in groups]
     fewer = "" if len(shown) == len(frontier) else f" ({len(shown)} of {len(frontier):,} points)"
-    return Table(f"{frontier.family} on {frontier.instance!r}{fewer}", first, groups)
+    return Table(f"{frontier.family} on {frontier.instance!r}{fewer}", first, filled)
+
+
+def _shown(frontier: Frontier) -> NDArray[np.int64]:
+    """Rows of the table: of many the best, then answered ones, then errors, of each kind some at equal steps."""
+    best = np.isin(np.arange(len(frontier)), frontier.pareto())
+    answered = frontier["method"] != None  # noqa: E711
+    shown = np.array([], dtype=int)
+    for kind in (best, answered & ~best, frontier.asked & ~answered):
+        places = np.flatnonzero(kind)
+        room = min(MOST - len(shown), len(places))
+        shown = np.append(shown, places[np.linspace(0, len(places) - 1, room).round().astype(int)])
+    return np.sort(shown)
 
 
 def remarks(frontier: Frontier) -> Iterator[str]:
     """Lines below the table: what the columns are, notes, and errors with the first point that has each."""
+    best, left = len(frontier.pareto()), int(frontier.asked.sum()) - len(_shown(frontier))
+    if left:
+        stars = f", {best - MOST:,} of them *" if best > MOST else ""
+        yield f"left out: {left:,} points{stars}; --out, --json, to_dict() and to_frame() have all"
     yield (
         "fairness: smallest dominant share per weight, of that under DRF (* no other point is better in both); "
         "efficiency: tasks, of the most possible; price: of fairness, in the policy's own shares, and what it can be "
@@ -50,8 +66,8 @@ def remarks(frontier: Frontier) -> Iterator[str]:
         if error is not None:
             alike.setdefault(re.sub(r"-?\d[\d.e+-]*", "#", error.partition(";")[0]), []).append(k)
     for first, *others in alike.values():
-        at = ", ".join(f"{name} = {_word(frontier[name][first].item())}" for name in frontier.grid)
-        yield f"{at}: {frontier['error'][first]}" + (f" (and {len(others)} more alike)" if others else "")
+        more = f" (and {len(others)} more alike)" if others else ""
+        yield f"{_point(frontier, first, named=True)}: {frontier['error'][first]}{more}"
     if frontier.interrupted:
         yield f"stopped after {int(frontier.asked.sum()):,} of {len(frontier):,} points"
 
@@ -61,6 +77,11 @@ def frontier_page(frontier: Frontier) -> str:
     table = frontier_table(frontier)
     lines = "".join(f"<p>{markup.html_text(line)}</p>" for line in remarks(frontier))
     return f"<p><b>{markup.html_text(table.title)}</b></p>{markup.html_table(table.columns)}{lines}"
+
+
+def _point(frontier: Frontier, place: int, named: bool = False) -> str:
+    """The parameters of a point."""
+    return ", ".join(f"{k} = " * named + _word(frontier[k][place].item()) for k in frontier.grid)
 
 
 def _word(value: bool | float | str) -> str:

@@ -27,7 +27,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return invoke
 
 
-def test_the_table_fits_80_columns_and_marks_what_is_not_dominated(run: Any) -> None:
+def test_the_table_fits_80_columns_and_marks_the_best_of_the_sweep(run: Any) -> None:
     done = run("--family", "gfj", "--alpha", "0:8:17")
     assert done.exit_code == 0, done.output
     assert max(map(len, done.stdout.splitlines())) <= 80

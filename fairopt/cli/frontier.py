@@ -27,7 +27,7 @@ FRONTIER = """Sweep over one or two parameters of a family of notions: what does
 
 For each point the table has the smallest dominant share in percent of that under DRF (fairness), the number of tasks \
 in percent of the most possible (efficiency), Jain's index, f_beta, and the price of fairness with its bound. Points \
-marked * are not dominated: no other is better in both.
+marked * are the best of the sweep: no other point is better in both.
 
 \b
 [bold]Families[/]

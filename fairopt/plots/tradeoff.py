@@ -75,7 +75,7 @@ def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
     if alone:
         best, name = frontier.pareto(), next(iter(frontier.grid))
         ring = {"markerfacecolor": "none", "markeredgecolor": GREYS[1], "markeredgewidth": 0.8, "zorder": 2.5}
-        ax.plot(x[best], y[best], "o", markersize=8, label="not dominated", **ring)
+        ax.plot(x[best], y[best], "o", markersize=8, label="best of the sweep", **ring)
         at, ticks = _numbers(frontier, name)
         bar = _colour_bar(ax.scatter(x, y, c=at, cmap=SHADES, s=16, zorder=3), ax, cut(name, 40))
         if ticks:

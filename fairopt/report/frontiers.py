@@ -61,6 +61,10 @@ def remarks(frontier: Frontier) -> Iterator[str]:
     counts = Counter(filter(None, frontier["method"]))
     yield f"solved by: {', '.join(f'{name} ({count:,})' for name, count in counts.most_common()) or 'no method'}"
     yield from frontier.notes
+    if len(dominated := np.flatnonzero(frontier["dominated"])):
+        first = int(dominated[0])
+        where, user = _point(frontier, first, named=True), frontier["dominated"][first].partition(": ")[2]
+        yield f"Pareto-dominated (column dominated): {len(dominated):,} points; the first, {where}: {user}"
     alike: dict[str, list[int]] = {}
     for k, error in enumerate(frontier["error"]):
         if error is not None:

@@ -49,6 +49,8 @@ class Frontier:
     * ``f_beta``: `metrics.f_beta` of the policy's own shares at its own beta (alpha, for `AlphaFair`);
     * ``price_of_fairness``: ``1 - sum of the policy's own shares / largest possible sum``, and ``price_bound``, what it
       can be at most, where that is known (else ``note`` says why not);
+    * ``dominated``: where the certificate notes that the answer is Pareto-dominated, a user who could run more tasks
+      while no other runs fewer, else None;
     * ``gap`` and ``method`` of the certificate, and ``error``: why there is no answer; then numbers are NaN.
 
     Attributes

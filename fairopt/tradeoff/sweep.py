@@ -28,7 +28,7 @@ __all__ = ["MEASURES", "TEXTS", "Row", "Standard", "failed", "solve", "solve_in_
 Row: TypeAlias = dict[str, Any]  # `MEASURES`, `TEXTS` and "tasks_by_user" of a point, or its "error" alone
 
 MEASURES = ("fairness", "efficiency", "tasks", "jain", "f_beta", "price_of_fairness", "price_bound", "gap")
-TEXTS = ("method", "error", "note")
+TEXTS = ("method", "error", "note", "dominated")
 MOST_POINTS = 16  # that a process solves between two reports; the first of them has no start
 
 
@@ -57,7 +57,7 @@ class Standard:
         blocks = () if objective is None else objective.share_blocks()
         beta = getattr(objective, {FairnessEfficiency: "beta", AlphaFair: "alpha"}.get(type(objective), ""), 0)
         even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if beta and shares.any() else np.nan
-        bound = price_bound(mechanism, self._taking_part)
+        bound, told = price_bound(mechanism, self._taking_part), allocation.certificate.note
         return {
             "fairness": 100 * _ratio(found["smallest_dominant_share"], self._level),
             "efficiency": 100 * _ratio(found["ntt"], self._most),
@@ -65,7 +65,7 @@ class Standard:
             "price_of_fairness": 1 - _ratio(shares.sum(), self._largest_sum(blocks[0] if blocks else DominantShare())),
             "price_bound": np.nan if isinstance(bound, str) else bound, "gap": allocation.certificate.gap,
             "method": allocation.certificate.method, "note": bound if isinstance(bound, str) else None,
-            "tasks_by_user": allocation.tasks,
+            "dominated": told if told.startswith("Pareto-dominated") else None, "tasks_by_user": allocation.tasks,
         }  # fmt: skip
 
     def _largest_sum(self, share: Share) -> float:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import fairopt as fo
 from fairopt.errors import NotCertified
+from fairopt.report.frontiers import remarks
 from fairopt.tradeoff import frontier as module
 from fairopt.tradeoff import sweep
 from fairopt.tradeoff.price_of_fairness import largest_price
@@ -423,3 +424,15 @@ def test_missing_pandas_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
         fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}).to_frame()
+
+
+def test_a_dominated_answer_keeps_the_note_of_its_certificate(tmp_path: Path) -> None:
+    apart = fo.Instance([[1, 0], [0, 1]], [1, 4], users=["A", "B"])
+    grid = {"beta": [2], "lam": [-0.25, -0.5]}
+    found = fo.frontier(fo.GFJ, apart, grid, resume=tmp_path / "f.json")
+    assert found["dominated"][0] == fo.GFJ(beta=2, lam=-0.25).allocate(apart).certificate.note
+    assert "user 'B'" in found["dominated"][0] and found["dominated"][1] is None
+    lines = [line for line in remarks(found) if line.startswith("Pareto-dominated")]
+    assert len(lines) == 1 and ": 1 points; the first, beta = 2, lam = -0.25: user 'B' could run" in lines[0]
+    again = fo.frontier(fo.GFJ, apart, grid, resume=tmp_path / "f.json")
+    assert again["dominated"].tolist() == found["dominated"].tolist()

@@ -56,7 +56,7 @@ class Standard:
         objective = getattr(mechanism, "objective", None)
         blocks = () if objective is None else objective.share_blocks()
         beta = getattr(objective, {FairnessEfficiency: "beta", AlphaFair: "alpha"}.get(type(objective), ""), 0)
-        even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if beta and shares.any() else np.nan
+        even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if beta not in (0, 1) and shares.any() else np.nan
         bound, told = price_bound(mechanism, self._taking_part), allocation.certificate.note
         return {
             "fairness": 100 * _ratio(found["smallest_dominant_share"], self._level),

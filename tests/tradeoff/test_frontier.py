@@ -83,6 +83,10 @@ def test_rounding_in_fairness_does_not_keep_a_less_efficient_point() -> None:
     assert found.pareto().tolist() == [1]
 
 
+def test_f_beta_is_left_out_where_it_tells_nothing_apart() -> None:
+    assert np.isnan(fo.frontier(fo.FDS, SECTION_V, {"alpha": [0, 0.5, 1, 2]})["f_beta"]).tolist() == [1, 0, 1, 0]
+
+
 def test_weights_count_in_fairness() -> None:
     weighted = SECTION_V.replace(weights=[1, 3])
     assert fo.frontier(fo.KDF, weighted, {"k": [1]})["fairness"].tolist() == [100]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.report import markup
-from fairopt.report.tables import MOST, Column, Table, numbers, percents
+from fairopt.report.tables import MOST, NOISE, Column, Table, numbers, percents
 from fairopt.tradeoff.frontier import Frontier
 
 __all__ = ["frontier_page", "frontier_table", "remarks"]
@@ -85,9 +86,12 @@ def frontier_page(frontier: Frontier) -> str:
 
 def _point(frontier: Frontier, place: int, named: bool = False) -> str:
     """The parameters of a point."""
-    return ", ".join(f"{k} = " * named + _word(frontier[k][place].item()) for k in frontier.grid)
+    return ", ".join(f"{k} = " * named + _word(frontier[k][place].item(), v) for k, v in frontier.grid.items())
 
 
-def _word(value: bool | float | str) -> str:
-    """A parameter in a table."""
-    return str(value) if isinstance(value, (bool, str)) else f"{value:.4g}"
+def _word(value: bool | float | str, values: Sequence[Any]) -> str:
+    """A parameter in a table; 0 for what is rounding beside its other values."""
+    if isinstance(value, (bool, str)):
+        return str(value)
+    largest = max(abs(v) for v in values if not isinstance(v, str))
+    return "0" if abs(value) <= NOISE * largest < np.inf else f"{value:.4g}"

@@ -46,8 +46,8 @@ class Frontier:
       do not count;
     * ``efficiency``: the number of tasks, in percent of the largest possible;
     * ``tasks``: the number of tasks; ``jain``: Jain's index of dominant shares per weight;
-    * ``f_beta``: `metrics.f_beta` of the policy's own shares at its own beta (alpha, for `AlphaFair`); NaN at 1, where it
-      changes its sign and tells nothing apart;
+    * ``f_beta``: `metrics.f_beta` of the policy's own shares at its own beta (alpha, for `AlphaFair`); NaN at 1, where
+      it changes its sign and tells nothing apart;
     * ``price_of_fairness``: ``1 - sum of the policy's own shares / largest possible sum``, and ``price_bound``, what it
       can be at most, where that is known (else ``note`` says why not);
     * ``dominated``: where the certificate notes that the answer is Pareto-dominated, a user who could run more tasks

@@ -29,6 +29,7 @@ Row: TypeAlias = dict[str, Any]  # `MEASURES`, `TEXTS` and "tasks_by_user" of a 
 
 MEASURES = ("fairness", "efficiency", "tasks", "jain", "f_beta", "price_of_fairness", "price_bound", "gap")
 TEXTS = ("method", "error", "note", "dominated")
+GAP = 1e-6  # of a certificate: a smaller price of fairness is 0
 MOST_POINTS = 16  # that a process solves between two reports; the first of them has no start
 
 
@@ -56,13 +57,15 @@ class Standard:
         objective = getattr(mechanism, "objective", None)
         blocks = () if objective is None else objective.share_blocks()
         beta = getattr(objective, {FairnessEfficiency: "beta", AlphaFair: "alpha"}.get(type(objective), ""), 0)
-        even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if beta not in (0, 1) and shares.any() else np.nan
+        measured = beta not in (0, 1) and shares.any()
+        even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if measured else np.nan
         bound, told = price_bound(mechanism, self._taking_part), allocation.certificate.note
+        price = 1 - _ratio(shares.sum(), self._largest_sum(blocks[0] if blocks else DominantShare()))
         return {
             "fairness": 100 * _ratio(found["smallest_dominant_share"], self._level),
             "efficiency": 100 * _ratio(found["ntt"], self._most),
             "tasks": found["ntt"], "jain": found["jain"], "f_beta": even,
-            "price_of_fairness": 1 - _ratio(shares.sum(), self._largest_sum(blocks[0] if blocks else DominantShare())),
+            "price_of_fairness": 0.0 if abs(price) <= GAP else price,
             "price_bound": np.nan if isinstance(bound, str) else bound, "gap": allocation.certificate.gap,
             "method": allocation.certificate.method, "note": bound if isinstance(bound, str) else None,
             "dominated": told if told.startswith("Pareto-dominated") else None, "tasks_by_user": allocation.tasks,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fairopt as fo
 from fairopt.errors import NotCertified
-from fairopt.report.frontiers import remarks
+from fairopt.report.frontiers import frontier_table, remarks
 from fairopt.tradeoff import frontier as module
 from fairopt.tradeoff import sweep
 from fairopt.tradeoff.price_of_fairness import largest_price
@@ -85,6 +85,15 @@ def test_rounding_in_fairness_does_not_keep_a_less_efficient_point() -> None:
 
 def test_f_beta_is_left_out_where_it_tells_nothing_apart() -> None:
     assert np.isnan(fo.frontier(fo.FDS, SECTION_V, {"alpha": [0, 0.5, 1, 2]})["f_beta"]).tolist() == [1, 0, 1, 0]
+
+
+def test_rounding_is_shown_as_zero() -> None:
+    found = fo.frontier(fo.GFJ, SECTION_V, {"beta": [1], "lam": [0.25, 0.5 - 1e-16, 1e-17 + 2]})
+    assert found["price_of_fairness"].tolist() == [0, 0, 0]
+    table = frontier_table(fo.frontier(lambda x: fo.DRF(), SECTION_V, {"x": [-1, 1e-16, np.inf, "word", True]}))
+    assert list(table.first.cells) == ["-1", "1e-16", "inf", "word", "True"]
+    table = frontier_table(fo.frontier(lambda x: fo.DRF(), SECTION_V, {"x": [-1, 1e-16, 0.5]}))
+    assert list(table.first.cells) == ["-1", "0", "0.5"]
 
 
 def test_weights_count_in_fairness() -> None:

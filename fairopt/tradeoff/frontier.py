@@ -205,8 +205,10 @@ class Frontier:
         Raises
         ------
         InvalidInstance
-            If it cannot be written there.
+            If the name does not end in ``.json``, or it cannot be written there.
         """
+        if Path(path).suffix.lower() != ".json":
+            raise InvalidInstance(f"cannot write {path}; give a name that ends in .json (to_frame().to_csv(), for .csv)")
         data = {**self.to_dict(), "of": self._of}
         with replacing([Path(path)]) as (part,):
             part.write_text(json.dumps({**data, "digest": _digest(data)}) + "\n", encoding="utf-8")
@@ -241,7 +243,7 @@ def frontier(
     processes : int, default 1
         Processes that share the points; mechanisms are sent to them, so that they must be picklable.
     resume : str or path, optional
-        A file that keeps the rows as they come. If it exists, its points are not solved again.
+        A ``.json`` file that keeps the rows as they come. If it exists, its points are not solved again.
 
     Returns
     -------

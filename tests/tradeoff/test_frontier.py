@@ -394,6 +394,9 @@ def test_other_bad_arguments() -> None:
 
     with pytest.raises(fo.InvalidBlock, match="cannot be sent to other processes"):
         fo.frontier(lambda k: Local(), SECTION_V, {"k": [1]}, processes=2)
+    for name in ("points.csv", "points"):
+        with pytest.raises(fo.InvalidInstance, match=r"ends in \.json"):
+            fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume=name)
     with pytest.raises(fo.InvalidInstance, match="cannot be written"):
         fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume="no/folder/f.json")
     with pytest.raises(KeyError, match="did you mean 'fairness'"):

@@ -254,7 +254,8 @@ def frontier(
     ------
     InvalidBlock
         If the grid is empty, has more than two parameters, a value that is NaN, or a parameter that the family does not
-        take; if the family makes no mechanism; if the file is of another family or grid.
+        take; if the family makes no mechanism; if the file is of another family, other constraints or policies, or another
+        grid.
     InvalidInstance
         If the file is of another instance, or not of a frontier.
 
@@ -340,7 +341,10 @@ def _checked_grid(grid: Any, make: Callable[..., Any], name: str) -> dict[str, t
         fix = "fix what is not in the grid by functools.partial, or in a name as 'pnorm:p=2'"
         raise InvalidBlock(f"{name} over {', '.join(map(str, grid))}: {error}; it takes {takes}; {fix}") from None
     out: dict[str, tuple[Any, ...]] = {}
+    fixed = functools.partial(inspect.unwrap(make)).keywords
     for key, values in grid.items():
+        if key in fixed:
+            raise InvalidBlock(f"{key} is {fixed[key]!r} in {name}, and in the grid too; leave one of them out")
         if key in (*MEASURES, *TEXTS):
             raise InvalidBlock(f"{key!r} is the name of a column, so a parameter cannot have it; give it another name")
         listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else ()
@@ -372,7 +376,8 @@ def _read(path: Path, of: dict[str, str]) -> list[Row]:
         raise InvalidInstance(f"{path}: not a frontier, or changed after it was written; {expected}")
     for key, wrong in (("instance", InvalidInstance), ("grid", InvalidBlock), ("family", InvalidBlock)):
         if data["of"][key] != of[key]:
-            raise wrong(f"{path} is of another {key}; give what it was made with, or the name of a new file")
+            what = "family, or has other constraints or policies" if key == "family" else key
+            raise wrong(f"{path} is of another {what}; give what it was made with, or the name of a new file")
     for row in data["rows"]:
         row["tasks_by_user"] = list((row["tasks_by_user"] or {}).values()) or None
     return [{key: value for key, value in row.items() if value is not None} for row in data["rows"]]

@@ -315,6 +315,7 @@ def test_points_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.Mon
         ({"instance": SECTION_V.with_weights([1, 2])}, fo.InvalidInstance, "another instance"),
         ({"grid": {"alpha": [1, 3]}}, fo.InvalidBlock, "another grid"),
         ({"family": fo.GFJ}, fo.InvalidBlock, "another family"),
+        ({"family": lambda alpha: fo.FDS(alpha).with_constraints(fo.SharingIncentive())}, fo.InvalidBlock, "other constraints"),
     ],
 )
 def test_a_file_of_another_sweep_is_refused(
@@ -372,6 +373,8 @@ def test_an_edited_row_is_refused(tmp_path: Path) -> None:
         (fo.PNormFairness, {"alpha": [1]}, "'p'; it takes p, alpha"),
         (fo.DRF(), {"alpha": [1]}, "function of parameters"),
         ("fdz", {"alpha": [1]}, "did you mean 'fds'"),
+        ("fds:alpha=2", {"alpha": [1]}, "alpha is 2 in fds:alpha=2, and in the grid too"),
+        (functools.partial(fo.FDS, beta=2), {"beta": [1], "lam": [1]}, "beta is 2"),
         (lambda alpha: alpha, {"alpha": [1]}, "has no allocate"),
         (lambda tasks: fo.DRF(), {"tasks": [1]}, "name of a column"),
     ],

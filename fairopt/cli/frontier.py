@@ -17,7 +17,7 @@ from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.plots.tradeoff import check
-from fairopt.policies.registry import named_family
+from fairopt.policies.registry import named_constraint, named_family
 from fairopt.report import files
 from fairopt.report.frames import csv_text
 from fairopt.report.frontiers import frontier_table, remarks
@@ -79,9 +79,12 @@ def sweep(
     files.check(out, (".csv", ".json"))
     files.check(plot, files.PICTURES)
     axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
+    if len(axes) <= 2:  # more are refused by `frontier`
+        check(kind, len(axes), of)
     if plot is not None:
         matplotlib_or_missing()
-        check(kind, len(axes), of)
+    for text in constraint or ():
+        named_constraint(text)  # refused before anything is solved
     make = named_family(family)
     if constraint:
         made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), constraint))

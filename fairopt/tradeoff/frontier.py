@@ -208,7 +208,7 @@ class Frontier:
             If the name does not end in ``.json``, or it cannot be written there.
         """
         if Path(path).suffix.lower() != ".json":
-            raise InvalidInstance(f"cannot write {path}; give a name that ends in .json (to_frame().to_csv(), for .csv)")
+            raise InvalidInstance(f"cannot write {path}; give a name that ends in .json, or use to_frame().to_csv()")
         data = {**self.to_dict(), "of": self._of}
         with replacing([Path(path)]) as (part,):
             part.write_text(json.dumps({**data, "digest": _digest(data)}) + "\n", encoding="utf-8")
@@ -254,7 +254,7 @@ def frontier(
     ------
     InvalidBlock
         If the grid is empty, has more than two parameters, a value that is NaN, or a parameter that the family does not
-        take; if the family makes no mechanism; if the file is of another family, other constraints or policies, or another
+        take or has already; if the family makes no mechanism; if the file is of another family (or constraints) or
         grid.
     InvalidInstance
         If the file is of another instance, or not of a frontier.

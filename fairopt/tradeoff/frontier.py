@@ -341,7 +341,7 @@ def _checked_grid(grid: Any, make: Callable[..., Any], name: str) -> dict[str, t
         fix = "fix what is not in the grid by functools.partial, or in a name as 'pnorm:p=2'"
         raise InvalidBlock(f"{name} over {', '.join(map(str, grid))}: {error}; it takes {takes}; {fix}") from None
     out: dict[str, tuple[Any, ...]] = {}
-    fixed = functools.partial(inspect.unwrap(make)).keywords
+    fixed = getattr(inspect.unwrap(make), "keywords", {})  # of a partial
     for key, values in grid.items():
         if key in fixed:
             raise InvalidBlock(f"{key} is {fixed[key]!r} in {name}, and in the grid too; leave one of them out")

@@ -315,7 +315,7 @@ def test_points_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.Mon
         ({"instance": SECTION_V.with_weights([1, 2])}, fo.InvalidInstance, "another instance"),
         ({"grid": {"alpha": [1, 3]}}, fo.InvalidBlock, "another grid"),
         ({"family": fo.GFJ}, fo.InvalidBlock, "another family"),
-        ({"family": lambda alpha: fo.FDS(alpha).with_constraints(fo.SharingIncentive())}, fo.InvalidBlock, "constraints"),
+        ({"family": lambda alpha: fo.FDS(alpha).with_constraints(fo.SharingIncentive())}, fo.InvalidBlock, "constraint"),
     ],
 )
 def test_a_file_of_another_sweep_is_refused(

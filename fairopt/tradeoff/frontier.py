@@ -279,16 +279,16 @@ def frontier(
         raise InvalidBlock(f"processes is {processes!r}; give a whole number, 1 or more")
     make, name = _family(family)
     axes = _checked_grid(grid, make, name)
-    made = [_made(make, name, dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
+    grid_points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    made = [_made(make, name, point) for point in grid_points]
     of = {"instance": _digest(instance.to_dict()), "grid": _digest(axes), "family": _digest(list(map(repr, made)))}
     path = None if resume is None else Path(resume)
     rows: list[Row] = _read(path, of) if path is not None and path.exists() else [{} for _ in made]
     rows = [mechanism if isinstance(mechanism, dict) else row for mechanism, row in zip(made, rows, strict=True)]
-    points = [(k, made[k]) for k, row in enumerate(rows) if not row.keys() & {"method", "error"}]
+    points = [(k, grid_points[k], made[k]) for k, row in enumerate(rows) if not row.keys() & {"method", "error"}]
 
     def so_far() -> Frontier:
-        parameters = zip(*itertools.product(*axes.values()), strict=True)
-        columns = {key: np.array(values) for key, values in zip(axes, parameters, strict=True)}
+        columns = {key: np.array([point[key] for point in grid_points]) for key in axes}
         columns |= {key: np.array([row.get(key, np.nan) for row in rows], dtype=float) for key in MEASURES}
         columns |= {key: np.array([row.get(key) for row in rows], dtype=object) for key in TEXTS}
         nothing = np.full(instance.n_users, np.nan)
@@ -363,6 +363,9 @@ def _made(make: Callable[..., Any], name: str, point: dict[str, Any]) -> Any:
         mechanism = make(**point)
     except FairoptError as error:
         return failed(error)
+    except Exception as error:  # of a user's function
+        error.add_note(f"at the point {point} of the frontier")
+        raise
     if not hasattr(mechanism, "allocate") or isinstance(mechanism, type):
         raise InvalidBlock(f"{name} makes {mechanism!r} of {point}, which has no allocate(instance); return a policy")
     return mechanism

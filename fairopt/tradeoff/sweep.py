@@ -23,8 +23,9 @@ from fairopt.policies.tradeoff import NoFairness
 from fairopt.policy import Policy
 from fairopt.tradeoff.price_of_fairness import price_bound
 
-__all__ = ["MEASURES", "TEXTS", "Row", "Standard", "failed", "solve", "solve_in_processes"]
+__all__ = ["MEASURES", "TEXTS", "Point", "Row", "Standard", "failed", "solve", "solve_in_processes"]
 
+Point: TypeAlias = tuple[int, dict[str, Any], Any]  # place in the grid, parameters, mechanism
 Row: TypeAlias = dict[str, Any]  # `MEASURES`, `TEXTS` and "tasks_by_user" of a point, or its "error" alone
 
 MEASURES = ("fairness", "efficiency", "tasks", "jain", "f_beta", "price_of_fairness", "price_bound", "gap")
@@ -83,10 +84,10 @@ def failed(error: FairoptError) -> Row:
     return {"error": f"{type(error).__name__}: {error}"}
 
 
-def solve(standard: Standard, points: Sequence[tuple[int, Any]]) -> Iterator[tuple[int, Row]]:
-    """The rows of points, given as places in the grid and mechanisms, one after the other."""
+def solve(standard: Standard, points: Sequence[Point]) -> Iterator[tuple[int, Row]]:
+    """The rows of points, one after the other."""
     prices = None
-    for place, mechanism in points:
+    for place, parameters, mechanism in points:
         try:
             if type(mechanism).allocate is Policy.allocate:
                 allocation = dispatch.allocate(mechanism, standard.instance, start=prices)
@@ -96,12 +97,13 @@ def solve(standard: Standard, points: Sequence[tuple[int, Any]]) -> Iterator[tup
             row = standard.row(mechanism, allocation)
         except FairoptError as error:
             row = failed(error)
+        except Exception as error:  # of a user's mechanism
+            error.add_note(f"at the point {parameters} of the frontier")
+            raise
         yield place, row
 
 
-def solve_in_processes(
-    standard: Standard, points: Sequence[tuple[int, Any]], processes: int
-) -> Iterator[tuple[int, Row]]:
+def solve_in_processes(standard: Standard, points: Sequence[Point], processes: int) -> Iterator[tuple[int, Row]]:
     """The rows of points as they come, solved by several processes, some at a time."""
     try:
         pickle.dumps(points)
@@ -127,7 +129,7 @@ def _begin(standard: Standard) -> None:
     _STANDARD[:] = [standard]
 
 
-def _in_process(points: Sequence[tuple[int, Any]]) -> list[tuple[int, Row]]:
+def _in_process(points: Sequence[Point]) -> list[tuple[int, Row]]:
     return list(solve(_STANDARD[0], points))
 
 

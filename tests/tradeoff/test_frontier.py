@@ -211,8 +211,12 @@ def test_an_error_outside_fairopt_is_raised_and_what_is_done_stays_in_the_file(t
                 raise ZeroDivisionError("mine")
             return fo.DRF().allocate(instance)
 
-    with pytest.raises(ZeroDivisionError, match="mine"):
+    with pytest.raises(ZeroDivisionError, match="mine") as raised:
         fo.frontier(Broken, SECTION_V, {"number": [0, 1, 2]}, resume=tmp_path / "f.json")
+    assert raised.value.__notes__ == ["at the point {'number': 2} of the frontier"]
+    with pytest.raises(ZeroDivisionError) as raised:
+        fo.frontier(lambda number: fo.FDS(1 // number), SECTION_V, {"number": [1, 0]})
+    assert raised.value.__notes__ == ["at the point {'number': 0} of the frontier"]
     assert answered(tmp_path / "f.json") == 2
 
 
@@ -285,7 +289,7 @@ def test_ctrl_c_keeps_the_part_done_and_the_same_call_goes_on(tmp_path: Path, mo
     assert [row["method"] for row in part.rows()][2:] == [None, None] and np.isnan(part["tasks"][2:]).all()
     solved = []
     solve = sweep.solve
-    monkeypatch.setattr(module, "solve", lambda s, points: solved.extend(k for k, _ in points) or solve(s, points))
+    monkeypatch.setattr(module, "solve", lambda s, points: solved.extend(k for k, *_ in points) or solve(s, points))
     whole = fo.frontier(fo.FDS, SECTION_V, grid, resume=path)
     again = fo.frontier(fo.FDS, SECTION_V, grid, resume=path)
     assert solved == [2, 3] and not whole.interrupted
@@ -315,7 +319,7 @@ def test_points_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.Mon
         ({"instance": SECTION_V.with_weights([1, 2])}, fo.InvalidInstance, "another instance"),
         ({"grid": {"alpha": [1, 3]}}, fo.InvalidBlock, "another grid"),
         ({"family": fo.GFJ}, fo.InvalidBlock, "another family"),
-        ({"family": lambda alpha: fo.FDS(alpha).with_constraints(fo.SharingIncentive())}, fo.InvalidBlock, "constraint"),
+        ({"family": lambda alpha: fo.FDS(alpha).with_constraints(fo.SharingIncentive())}, fo.InvalidBlock, "constr"),
     ],
 )
 def test_a_file_of_another_sweep_is_refused(

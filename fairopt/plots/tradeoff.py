@@ -25,7 +25,9 @@ WORDS = {
 }  # fmt: skip
 UNDER_DRF: dict[str, Any] = {"linewidth": 1, "linestyle": (0, (4, 2))}
 DECADES = 1000.0  # ratio of tasks above which their axis is logarithmic
-NO_ANSWER = "#DDDDDD"
+MISSING = {"no value": "#9A9A9A", "not reached": "#FFFFFF", "no answer": "#DDDDDD"}
+SPAN = 1e-3  # of its unit, the least range of colours and axes: less is rounding
+UNITS = {"fairness": 100, "efficiency": 100, "jain": 1, "f_beta": 1, "price_of_fairness": 1, "price_bound": 1}
 
 
 def draw_frontier(
@@ -85,6 +87,8 @@ def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
     if "efficiency" in frontier.drf and "DRF" not in {line.get_label() for line in ax.lines}:
         drf = [frontier.drf["fairness"]], [frontier.drf["efficiency"]]
         ax.plot(*drf, "D", color="black", markersize=6, zorder=5, label="DRF")
+    ax.update_datalim(np.column_stack([_range(x, "fairness"), _range(y, "efficiency")]))
+    ax.autoscale_view()
     ax.ticklabel_format(useOffset=False)
     ax.legend(**LEGEND)
     _finish(ax, WORDS["fairness"], WORDS["efficiency"])
@@ -122,7 +126,7 @@ def _tasks(frontier: Frontier, ax: Any, users: Sequence[str] | None) -> None:
 
 
 def _map(frontier: Frontier, ax: Any, of: str) -> None:
-    """A cell for each point of the plane; grey where there is no answer."""
+    """A cell for each point of the plane, and why there is none."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
@@ -131,25 +135,31 @@ def _map(frontier: Frontier, ax: Any, of: str) -> None:
     kinds = sorted(set(filter(None, frontier["method"]))) if of == "method" else []
     cells = [kinds.index(m) if m else np.nan for m in frontier["method"]] if of == "method" else frontier[of]
     shades: Any = ListedColormap([colour(k) for k in range(len(kinds))]) if kinds else colormaps[SHADES]
-    table = np.ma.masked_invalid(np.reshape(cells, (len(x), len(y))).T)
-    scale = {"vmin": -0.5, "vmax": len(kinds) - 0.5} if kinds else {"vmin": 0, "vmax": 1} if table.mask.all() else {}
-    image = ax.imshow(table, cmap=shades.with_extremes(bad=NO_ANSWER), origin="lower", aspect="auto",
-                      interpolation="nearest", **scale)  # fmt: skip
+    shown = np.array(cells, dtype=float)
+    why = np.where(np.isfinite(shown), -1, np.where(frontier["error"].astype(bool), 2, np.where(frontier.asked, 0, 1)))
+    low, high = (-0.5, len(kinds) - 0.5) if kinds else _range(shown, of)
+    laid: dict[str, Any] = {"origin": "lower", "aspect": "auto", "interpolation": "nearest"}
+    table, below_it = (np.reshape(v, (len(x), len(y))).T for v in (shown, why))
+    image = ax.imshow(np.ma.masked_invalid(table), cmap=shades.with_extremes(bad="none"), vmin=low, vmax=high, **laid)
+    greys = ListedColormap(list(MISSING.values()))
+    ax.imshow(np.ma.masked_less(below_it, 0), cmap=greys, vmin=0, vmax=2, zorder=-1, **laid)
     entries = [Patch(color=colour(k), label=kind) for k, kind in enumerate(kinds)]
-    entries += [Patch(color=NO_ANSWER, label="no answer")] * bool(table.mask.any())
+    entries += [Patch(facecolor=grey, edgecolor=GREYS[1], linewidth=0.5, label=word)
+                for k, (word, grey) in enumerate(MISSING.items()) if k in why]  # fmt: skip
     if of != "method":
         _colour_bar(image, ax, WORDS[of])
     if entries:
         ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, **LEGEND)
     for axis, values in ((ax.xaxis, x), (ax.yaxis, y)):
-        shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), 9)).round().astype(int))
+        named = np.unique(np.linspace(0, len(values) - 1, min(len(values), 9)).round().astype(int))
         words = [cut(str(v), 12) if isinstance(v, (bool, str)) else f"{v:.3g}" for v in values]
-        axis.set_ticks(shown, [words[k] for k in shown])
+        axis.set_ticks(named, [words[k] for k in named])
     _finish(ax, cut(below, 40), cut(beside, 40))
 
 
 def _colour_bar(image: Any, ax: Any, words: str) -> Any:
     bar = ax.figure.colorbar(image, ax=ax, aspect=30)
+    bar.ax.ticklabel_format(useOffset=False)
     bar.set_label(words, fontsize=8)
     bar.ax.tick_params(labelsize=8)
     return bar
@@ -159,6 +169,15 @@ def _finish(ax: Any, below: str, beside: str) -> None:
     ax.set_xlabel(below, fontsize=8)
     ax.set_ylabel(beside, fontsize=8)
     plain(ax)
+
+
+def _range(values: Any, of: str) -> tuple[float, float]:
+    """The ends of the values, apart by no less than what rounding leaves."""
+    found = values[np.isfinite(values)]
+    if not len(found):
+        return 0.0, 1.0
+    more = (SPAN * UNITS.get(of, abs(found).max()) - np.ptp(found)) / 2
+    return (found.min() - more, found.max() + more) if more > 0 else (found.min(), found.max())
 
 
 def _numbers(frontier: Frontier, name: str) -> tuple[Any, tuple[Any, ...]]:

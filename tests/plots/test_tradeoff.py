@@ -62,6 +62,29 @@ def test_a_map_has_a_cell_for_each_point_with_the_first_parameter_below() -> Non
     np.testing.assert_allclose(cells[:, 1], found["efficiency"][3:])
 
 
+def test_rounding_is_not_drawn_as_a_result() -> None:
+    found = fo.frontier(fo.GFJ, SECTION_V, {"beta": [2, 3], "lam": [-0.5, -0.25]})
+    found["fairness"][:], found["efficiency"][:] = 100 + 1e-10 * np.arange(4), 80 - 1e-10 * np.arange(4)
+    least = 0.1 - 1e-9
+    assert least <= np.ptp(found.plot(kind="map").images[0].get_clim()) <= 0.11
+    found.drf.clear()
+    ax = found.plot()
+    assert np.ptp(ax.get_xlim()) >= least and np.ptp(ax.get_ylim()) >= least and unreadable(ax.figure) == []
+
+
+def test_a_map_tells_apart_why_there_is_no_colour() -> None:
+    def stop(what: str, done: int | None, total: int | None) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with fo.progress(stop):
+        found = fo.frontier(fo.GFJ, SECTION_V, {"beta": [0, 1, 2], "lam": [0.5, -0.25]})
+    assert found.interrupted
+    for of, expected in (("f_beta", ["no value", "not reached", "no answer"]), ("tasks", ["not reached", "no answer"])):
+        ax = found.plot(kind="map", of=of)
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == expected and unreadable(ax.figure) == []
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

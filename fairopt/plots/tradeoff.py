@@ -26,6 +26,7 @@ WORDS = {
 UNDER_DRF: dict[str, Any] = {"linewidth": 1, "linestyle": (0, (4, 2))}
 DECADES = 1000.0  # ratio of tasks above which their axis is logarithmic
 MISSING = {"no value": "#9A9A9A", "not reached": "#FFFFFF", "no answer": "#DDDDDD"}
+MARKERS = "os^v"
 SPAN = 1e-3  # of its unit, the least range of colours and axes: less is rounding
 UNITS = {"fairness": 100, "efficiency": 100, "jain": 1, "f_beta": 1, "price_of_fairness": 1, "price_bound": 1}
 
@@ -68,25 +69,33 @@ def check(kind: str, parameters: int, of: str) -> None:
 
 
 def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
-    """Points, a line along the only parameter, and DRF; alone coloured by the first parameter, with the best ringed."""
+    """Points, a line along the only numeric parameter, and DRF; alone coloured by the first, with the best ringed."""
     x, y = frontier["fairness"], frontier["efficiency"]
     mine = colour(sum(line.get_gid() == "frontier" for line in ax.lines))
-    if len(frontier.grid) == 1:
+    name, *others = frontier.grid
+    words = _words(frontier.grid[name])
+    if not others and not words:
         held = np.isfinite(x)
         ax.plot(x[held], y[held], color=GREYS[2] if alone else mine, linewidth=0.8, zorder=2)
     if alone:
-        best, name = frontier.pareto(), next(iter(frontier.grid))
+        best = frontier.pareto()
         ring = {"markerfacecolor": "none", "markeredgecolor": GREYS[1], "markeredgewidth": 0.8, "zorder": 2.5}
         ax.plot(x[best], y[best], "o", markersize=8, label="best of the sweep", **ring)
         at, ticks = _numbers(frontier, name)
-        bar = _colour_bar(ax.scatter(x, y, c=at, cmap=SHADES, s=16, zorder=3), ax, cut(name, 40))
-        if ticks:
-            bar.ax.yaxis.set_ticks(*ticks)
+        title = cut(name, 40) + "".join(f" (any {cut(other)})" for other in others)
+        if words:
+            for k, value in enumerate(frontier.grid[name]):
+                shape = {"marker": MARKERS[k // len(COLOURS) % len(MARKERS)], "color": colour(k), "markersize": 4}
+                ax.plot(x[at == k], y[at == k], linestyle="", label=f"{title}: {cut(str(value))}", zorder=3, **shape)
+        else:
+            bar = _colour_bar(ax.scatter(x, y, c=at, cmap=SHADES, s=16, zorder=3), ax, title)
+            if ticks:
+                bar.ax.yaxis.set_ticks(*ticks)
     else:
         ax.plot(x, y, "o", color=mine, markersize=4, zorder=3, gid="frontier", label=cut(frontier.family))
     if "efficiency" in frontier.drf and "DRF" not in {line.get_label() for line in ax.lines}:
         drf = [frontier.drf["fairness"]], [frontier.drf["efficiency"]]
-        ax.plot(*drf, "D", color="black", markersize=6, zorder=5, label="DRF")
+        ax.plot(*drf, "D", color="black", markerfacecolor="none", markersize=10, zorder=2.2, label="DRF")
     ax.update_datalim(np.column_stack([_range(x, "fairness"), _range(y, "efficiency")]))
     ax.autoscale_view()
     ax.ticklabel_format(useOffset=False)
@@ -96,7 +105,8 @@ def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
 
 def _tasks(frontier: Frontier, ax: Any, users: Sequence[str] | None) -> None:
     """A line for each of a few users, and dashed that of DRF; of many the smallest, the quartiles and the largest."""
-    ((name, _),) = frontier.grid.items()
+    ((name, values),) = frontier.grid.items()
+    line = "o" if _words(values) else "o-"
     instance, (at, ticks) = frontier.instance, _numbers(frontier, name)
     order = np.argsort(at, kind="stable")
     at, tasks = at[order], frontier.tasks_by_user[order]
@@ -105,14 +115,14 @@ def _tasks(frontier: Frontier, ax: Any, users: Sequence[str] | None) -> None:
         chosen = [instance.users.index(user) for user in users or instance.users]
         tasks = tasks[:, chosen]
         for k, j in enumerate(chosen):
-            ax.plot(at, tasks[:, k], "o-", color=colour(k), markersize=3, label=cut(instance.users[j]))
+            ax.plot(at, tasks[:, k], line, color=colour(k), markersize=3, label=cut(instance.users[j]))
             ax.axhline(drf[j], color=colour(k), **UNDER_DRF)
         ax.plot([], [], color=GREYS[0], label="under DRF", **UNDER_DRF)
     else:
         tasks = np.quantile(tasks, [0, 0.25, 0.5, 0.75, 1], axis=1).T
         ax.fill_between(at, tasks[:, 0], tasks[:, 4], color=COLOURS[4], alpha=0.3, linewidth=0, label="all users")
         ax.fill_between(at, tasks[:, 1], tasks[:, 3], color=COLOURS[0], alpha=0.4, linewidth=0, label="the middle half")
-        ax.plot(at, tasks[:, 2], "o-", color=COLOURS[0], markersize=3, label="median")
+        ax.plot(at, tasks[:, 2], line, color=COLOURS[0], markersize=3, label="median")
         ax.axhline(np.median(drf), color=GREYS[0], label="median under DRF", **UNDER_DRF)
     largest = np.nanmax(tasks, initial=0.0)
     least = np.nanmin(np.where(tasks > 1e-6 * largest, tasks, np.nan), initial=np.inf)
@@ -178,6 +188,11 @@ def _range(values: Any, of: str) -> tuple[float, float]:
         return 0.0, 1.0
     more = (SPAN * UNITS.get(of, abs(found).max()) - np.ptp(found)) / 2
     return (found.min() - more, found.max() + more) if more > 0 else (found.min(), found.max())
+
+
+def _words(values: Sequence[Any]) -> bool:
+    """Whether values have no order, as words, on and off."""
+    return any(isinstance(v, (bool, str)) for v in values)
 
 
 def _numbers(frontier: Frontier, name: str) -> tuple[Any, tuple[Any, ...]]:

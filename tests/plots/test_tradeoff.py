@@ -45,6 +45,17 @@ def test_families_on_one_axes_have_a_line_each_and_drf_once() -> None:
     assert dots[0].get_color() != dots[1].get_color() and unreadable(ax.figure) == []
 
 
+def test_words_are_categories_without_a_line_and_drf_hides_no_point() -> None:
+    found = fo.frontier(lambda gar: fo.HFFMRA() if gar else fo.DRF(), SECTION_V, {"gar": [True, False]})
+    ax = found.plot()
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["best of the sweep", "gar: True", "gar: False", "DRF"] and len(ax.figure.axes) == 1
+    assert {line.get_linestyle() for line in (*ax.lines, *found.plot(kind="tasks").lines[:1])} == {"None"}
+    assert ax.lines[-1].get_markerfacecolor() == "none"
+    plane = fo.frontier(fo.FDS, SECTION_V, {"beta": [2], "lam": [-1, -0.5]}).plot()
+    assert plane.figure.axes[1].get_ylabel() == "beta (any lam)"
+
+
 def test_tasks_are_those_of_users_beside_drf() -> None:
     found = fo.frontier(fo.GFJ, SECTION_V, {"alpha": [2, 0, 1]})
     ax = found.plot(kind="tasks", users=[SECTION_V.users[1]])

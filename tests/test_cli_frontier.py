@@ -66,6 +66,7 @@ def test_constraints_hold_at_each_point(run: Any) -> None:
     shared = json.loads(run("-f", "fds", "--alpha", "0", "-c", "MinTasks({'web': 2.2})", "--json").stdout)["rows"][0]
     assert plain["tasks_by_user"]["web"] < 2.2 <= shared["tasks_by_user"]["web"] + 1e-9
     assert shared["price_bound"] is None
+    assert "fds with MaxShare(0.3) on" in run("-f", "fds", "--alpha", "0", "-c", "MaxShare( 0.3 )").stdout
 
 
 def test_pictures_are_drawn(run: Any) -> None:

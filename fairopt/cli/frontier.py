@@ -88,7 +88,7 @@ def sweep(
     make = named_family(family)
     if constraint:
         made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), constraint))
-        make.__name__ = f"{family} with {', '.join(constraint)}"
+        make.__name__ = family
     instance = source.read()
 
     def last_words() -> None:  # where compiled code does not return to Python

@@ -57,7 +57,7 @@ class Frontier:
     Attributes
     ----------
     family : str
-        Name of the family.
+        Name of the family, with the constraints that all its policies have.
     instance : Instance
         The instance as given; users' labels are ``instance.users``.
     grid : dict of str to tuple
@@ -281,6 +281,9 @@ def frontier(
     axes = _checked_grid(grid, make, name)
     grid_points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     made = [_made(make, name, point) for point in grid_points]
+    under = {tuple(map(repr, getattr(m, "constraints", ()))) for m in made if not isinstance(m, dict)}
+    if len(under) == 1 and (constraints := ", ".join(*under)):
+        name += f" with {constraints}"
     of = {"instance": _digest(instance.to_dict()), "grid": _digest(axes), "family": _digest(list(map(repr, made)))}
     path = None if resume is None else Path(resume)
     rows: list[Row] = _read(path, of) if path is not None and path.exists() else [{} for _ in made]

@@ -181,6 +181,7 @@ def test_without_its_assumptions_there_is_no_bound_and_a_reason_once() -> None:
     ):
         found = fo.frontier(family, instance, {"alpha": [0.5, 1, 2]})
         assert np.isnan(found["price_bound"]).all() and len(found.notes) == 1 and reason in found.notes[0]
+    assert found.family == "<lambda> with SharingIncentive()"
 
 
 # -- families and points without an answer --------------------------------------------------------------------------

@@ -26,9 +26,8 @@ WORDS = {
 UNDER_DRF: dict[str, Any] = {"linewidth": 1, "linestyle": (0, (4, 2))}
 DECADES = 1000.0  # ratio of tasks above which their axis is logarithmic
 MISSING = {"no value": "#9A9A9A", "not reached": "#FFFFFF", "no answer": "#DDDDDD"}
-MARKERS = "os^v"
-SPAN = 1e-3  # of its unit, the least range of colours and axes: less is rounding
 UNITS = {"fairness": 100, "efficiency": 100, "jain": 1, "f_beta": 1, "price_of_fairness": 1, "price_bound": 1}
+SPAN = 1e-3  # of its unit (else of the largest), the least range of colours and axes: less is rounding
 
 
 def draw_frontier(
@@ -85,8 +84,8 @@ def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
         title = cut(name, 40) + "".join(f" (any {cut(other)})" for other in others)
         if words:
             for k, value in enumerate(frontier.grid[name]):
-                shape = {"marker": MARKERS[k // len(COLOURS) % len(MARKERS)], "color": colour(k), "markersize": 4}
-                ax.plot(x[at == k], y[at == k], linestyle="", label=f"{title}: {cut(str(value))}", zorder=3, **shape)
+                look = {"marker": "os^v"[k // len(COLOURS) % 4], "color": colour(k), "linestyle": "", "zorder": 3}
+                ax.plot(x[at == k], y[at == k], markersize=4, label=f"{title}: {cut(str(value))}", **look)
         else:
             bar = _colour_bar(ax.scatter(x, y, c=at, cmap=SHADES, s=16, zorder=3), ax, title)
             if ticks:
@@ -143,16 +142,16 @@ def _map(frontier: Frontier, ax: Any, of: str) -> None:
 
     (below, x), (beside, y) = frontier.grid.items()
     kinds = sorted(set(filter(None, frontier["method"]))) if of == "method" else []
-    cells = [kinds.index(m) if m else np.nan for m in frontier["method"]] if of == "method" else frontier[of]
+    values = [kinds.index(m) if m else np.nan for m in frontier["method"]] if of == "method" else frontier[of]
+    cells = np.array(values, dtype=float)
     shades: Any = ListedColormap([colour(k) for k in range(len(kinds))]) if kinds else colormaps[SHADES]
-    shown = np.array(cells, dtype=float)
-    why = np.where(np.isfinite(shown), -1, np.where(frontier["error"].astype(bool), 2, np.where(frontier.asked, 0, 1)))
-    low, high = (-0.5, len(kinds) - 0.5) if kinds else _range(shown, of)
+    why = np.where(np.isfinite(cells), -1, np.where(frontier["error"].astype(bool), 2, np.where(frontier.asked, 0, 1)))
+    low, high = (-0.5, len(kinds) - 0.5) if kinds else _range(cells, of)
     laid: dict[str, Any] = {"origin": "lower", "aspect": "auto", "interpolation": "nearest"}
-    table, below_it = (np.reshape(v, (len(x), len(y))).T for v in (shown, why))
+    table, holes = (np.reshape(v, (len(x), len(y))).T for v in (cells, why))
     image = ax.imshow(np.ma.masked_invalid(table), cmap=shades.with_extremes(bad="none"), vmin=low, vmax=high, **laid)
-    greys = ListedColormap(list(MISSING.values()))
-    ax.imshow(np.ma.masked_less(below_it, 0), cmap=greys, vmin=0, vmax=2, zorder=-1, **laid)
+    greys = ListedColormap([*MISSING.values()])
+    ax.imshow(np.ma.masked_less(holes, 0), cmap=greys, vmin=0, vmax=2, zorder=-1, **laid)
     entries = [Patch(color=colour(k), label=kind) for k, kind in enumerate(kinds)]
     entries += [Patch(facecolor=grey, edgecolor=GREYS[1], linewidth=0.5, label=word)
                 for k, (word, grey) in enumerate(MISSING.items()) if k in why]  # fmt: skip
@@ -160,10 +159,10 @@ def _map(frontier: Frontier, ax: Any, of: str) -> None:
         _colour_bar(image, ax, WORDS[of])
     if entries:
         ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, **LEGEND)
-    for axis, values in ((ax.xaxis, x), (ax.yaxis, y)):
-        named = np.unique(np.linspace(0, len(values) - 1, min(len(values), 9)).round().astype(int))
-        words = [cut(str(v), 12) if isinstance(v, (bool, str)) else f"{v:.3g}" for v in values]
-        axis.set_ticks(named, [words[k] for k in named])
+    for axis, at in ((ax.xaxis, x), (ax.yaxis, y)):
+        shown = np.unique(np.linspace(0, len(at) - 1, min(len(at), 9)).round().astype(int))
+        words = [cut(str(v), 12) if isinstance(v, (bool, str)) else f"{round(v, 12) + 0.0:.3g}" for v in at]
+        axis.set_ticks(shown, [words[k] for k in shown])
     _finish(ax, cut(below, 40), cut(beside, 40))
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.report import markup
-from fairopt.report.tables import MOST, NOISE, Column, Table, numbers, percents
+from fairopt.report.tables import MOST, Column, Table, numbers, percents
 from fairopt.tradeoff.frontier import Frontier
 
 __all__ = ["frontier_page", "frontier_table", "remarks"]
@@ -22,30 +20,30 @@ def frontier_table(frontier: Frontier) -> Table:
     shown = _shown(frontier)
     best = set(frontier.pareto().tolist())
     column = {name: values[shown] for name, values in frontier.columns.items()}
-    first = Column(", ".join(frontier.grid), [_point(frontier, k) for k in shown.tolist()])
+    first = Column(", ".join(frontier.grid), [_point(frontier, k) for k in shown])
     words = percents(column["fairness"] / 100)
-    fairness = [word + " *" * (k in best) for k, word in zip(shown.tolist(), words, strict=True)]
+    fairness = [word + " *" * (k in best) for k, word in zip(shown, words, strict=True)]
     groups = [
         [Column("fairness", fairness), Column("efficiency", percents(column["efficiency"] / 100))],
         [Column("tasks", numbers(column["tasks"])), Column("Jain", numbers(column["jain"]))],
         [Column("f_beta", numbers(column["f_beta"]))],
         [Column("price", percents(column["price_of_fairness"])), Column("at most", percents(column["price_bound"]))],
     ]
-    filled = [[c for c in group if set(c.cells) != {"-"}] for group in groups]
     fewer = "" if len(shown) == len(frontier) else f" ({len(shown)} of {len(frontier):,} points)"
+    filled = [[c for c in group if {*c.cells} != {"-"}] for group in groups]
     return Table(f"{frontier.family} on {frontier.instance!r}{fewer}", first, filled)
 
 
-def _shown(frontier: Frontier) -> NDArray[np.int64]:
+def _shown(frontier: Frontier) -> list[int]:
     """Rows of the table: of many the best, then answered ones, then errors, of each kind some at equal steps."""
     best = np.isin(np.arange(len(frontier)), frontier.pareto())
     answered = frontier["method"] != None  # noqa: E711
-    shown = np.array([], dtype=int)
+    shown: list[int] = []
     for kind in (best, answered & ~best, frontier.asked & ~answered):
         places = np.flatnonzero(kind)
         room = min(MOST - len(shown), len(places))
-        shown = np.append(shown, places[np.linspace(0, len(places) - 1, room).round().astype(int)])
-    return np.sort(shown)
+        shown += places[np.linspace(0, len(places) - 1, room).round().astype(int)].tolist()
+    return sorted(shown)
 
 
 def remarks(frontier: Frontier) -> Iterator[str]:
@@ -86,12 +84,9 @@ def frontier_page(frontier: Frontier) -> str:
 
 def _point(frontier: Frontier, place: int, named: bool = False) -> str:
     """The parameters of a point."""
-    return ", ".join(f"{k} = " * named + _word(frontier[k][place].item(), v) for k, v in frontier.grid.items())
+    return ", ".join(f"{k} = " * named + _word(frontier[k][place].item()) for k in frontier.grid)
 
 
-def _word(value: bool | float | str, values: Sequence[Any]) -> str:
-    """A parameter in a table; 0 for what is rounding beside its other values."""
-    if isinstance(value, (bool, str)):
-        return str(value)
-    largest = max(abs(v) for v in values if not isinstance(v, str))
-    return "0" if abs(value) <= NOISE * largest < np.inf else f"{value:.4g}"
+def _word(value: bool | float | str) -> str:
+    """A parameter in a table; 0 for rounding."""
+    return str(value) if isinstance(value, (bool, str)) else f"{round(value, 12) + 0.0:.4g}"

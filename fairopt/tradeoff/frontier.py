@@ -24,6 +24,7 @@ from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import replacing
 from fairopt.policies.registry import named_family
+from fairopt.policy import Policy
 from fairopt.progress import by_itself
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
 
@@ -281,7 +282,7 @@ def frontier(
     axes = _checked_grid(grid, make, name)
     grid_points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     made = [_made(make, name, point) for point in grid_points]
-    under = {tuple(map(repr, getattr(m, "constraints", ()))) for m in made if not isinstance(m, dict)}
+    under = {tuple(map(repr, m.constraints)) if isinstance(m, Policy) else () for m in made if not isinstance(m, dict)}
     if len(under) == 1 and (constraints := ", ".join(*under)):
         name += f" with {constraints}"
     of = {"instance": _digest(instance.to_dict()), "grid": _digest(axes), "family": _digest(list(map(repr, made)))}
@@ -382,8 +383,8 @@ def _read(path: Path, of: dict[str, str]) -> list[Row]:
         raise InvalidInstance(f"{path}: not a frontier, or changed after it was written; {expected}")
     for key, wrong in (("instance", InvalidInstance), ("grid", InvalidBlock), ("family", InvalidBlock)):
         if data["of"][key] != of[key]:
-            what = "family, or has other constraints or policies" if key == "family" else key
-            raise wrong(f"{path} is of another {what}; give what it was made with, or the name of a new file")
+            more = " (or other constraints)" if key == "family" else ""
+            raise wrong(f"{path} is of another {key}{more}; give what it was made with, or the name of a new file")
     for row in data["rows"]:
         row["tasks_by_user"] = list((row["tasks_by_user"] or {}).values()) or None
     return [{key: value for key, value in row.items() if value is not None} for row in data["rows"]]

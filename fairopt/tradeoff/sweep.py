@@ -14,6 +14,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Total
 from fairopt.blocks.shares import DominantShare, Share
+from fairopt.certificate import GAP_TOLERANCE
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
@@ -30,7 +31,6 @@ Row: TypeAlias = dict[str, Any]  # `MEASURES`, `TEXTS` and "tasks_by_user" of a 
 
 MEASURES = ("fairness", "efficiency", "tasks", "jain", "f_beta", "price_of_fairness", "price_bound", "gap")
 TEXTS = ("method", "error", "note", "dominated")
-GAP = 1e-6  # of a certificate: a smaller price of fairness is 0
 MOST_POINTS = 16  # that a process solves between two reports; the first of them has no start
 
 
@@ -66,7 +66,7 @@ class Standard:
             "fairness": 100 * _ratio(found["smallest_dominant_share"], self._level),
             "efficiency": 100 * _ratio(found["ntt"], self._most),
             "tasks": found["ntt"], "jain": found["jain"], "f_beta": even,
-            "price_of_fairness": 0.0 if abs(price) <= GAP else price,
+            "price_of_fairness": 0.0 if abs(price) <= GAP_TOLERANCE else price,
             "price_bound": np.nan if isinstance(bound, str) else bound, "gap": allocation.certificate.gap,
             "method": allocation.certificate.method, "note": bound if isinstance(bound, str) else None,
             "dominated": told if told.startswith("Pareto-dominated") else None, "tasks_by_user": allocation.tasks,

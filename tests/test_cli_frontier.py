@@ -27,7 +27,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return invoke
 
 
-def test_the_table_fits_80_columns_and_marks_what_is_not_dominated(run: Any) -> None:
+def test_the_table_fits_80_columns_and_marks_the_best_of_the_sweep(run: Any) -> None:
     done = run("--family", "gfj", "--alpha", "0:8:17")
     assert done.exit_code == 0, done.output
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -66,6 +66,7 @@ def test_constraints_hold_at_each_point(run: Any) -> None:
     shared = json.loads(run("-f", "fds", "--alpha", "0", "-c", "MinTasks({'web': 2.2})", "--json").stdout)["rows"][0]
     assert plain["tasks_by_user"]["web"] < 2.2 <= shared["tasks_by_user"]["web"] + 1e-9
     assert shared["price_bound"] is None
+    assert "fds with MaxShare(0.3) on" in run("-f", "fds", "--alpha", "0", "-c", "MaxShare( 0.3 )").stdout
 
 
 def test_pictures_are_drawn(run: Any) -> None:
@@ -136,6 +137,10 @@ def test_resume_goes_on_after_ctrl_c(run: Any, monkeypatch: pytest.MonkeyPatch) 
         (["-f", "fds", "--alpha", "1", "--plot", "f.doc"], "ends in .png"),
         (["-f", "fds", "--alpha", "1", "--plot", "f.png", "--kind", "map"], "map' is of two parameters"),
         (["-f", "fds", "--alpha", "1", "--plot", "f.png", "--kind", "bars"], "no kind of picture 'bars'"),
+        (["-f", "fds", "--alpha", "1", "--of", "zz"], "of is 'zz'"),
+        (["-f", "fds", "--alpha", "1", "-c", "Foo()"], "Foo"),
+        (["-f", "fds:beta=2", "--beta", "1", "--lam", "1"], "beta is 2"),
+        (["-f", "fds:beta=2", "--beta", "1", "--lam", "1", "-c", "MaxShare(0.3)"], "beta is 2"),
         (["-f", "fds", "--alpha", "1", "--processes", "0"], "processes is 0"),
         (["-f", "missing.py:F", "--alpha", "1"], "no file 'missing.py'"),
     ],
@@ -145,3 +150,20 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Any, words: list[str], messa
     assert done.exit_code == 2, done.output
     lines = [line for line in done.stderr.splitlines() if line]
     assert len(lines) == 1 and message in lines[0] and done.stdout == "", done.output
+
+
+def test_of_many_points_the_best_stay_and_errors_go_first(run: Any) -> None:
+    done = run("-f", "gfj", "--beta=-2:2:9", "--lam", "-0.5:0.5:5")
+    lines = done.stdout.splitlines()
+    rows = [line for line in lines if line.split()[:1] and line.split()[0].endswith(",") and "%" in line]
+    data = json.loads(run("-f", "gfj", "--beta=-2:2:9", "--lam", "-0.5:0.5:5", "--json").stdout)
+    keys = [f"{data['rows'][k]['beta']:g}, {data['rows'][k]['lam']:g}" for k in data["pareto"]]
+    starred = {line.strip().partition("  ")[0] for line in rows if " *" in line}
+    assert len(rows) == 20 and starred == set(keys) and "left out: 25 points" in done.stdout
+    assert sum(line.split()[:2] == ["beta,", "lam"] for line in lines) == 1 and "at most" not in lines[1]
+
+
+def test_more_best_points_than_rows_are_counted(run: Any) -> None:
+    done = run("-f", "fds", "--alpha", "0:4:41")
+    assert "(20 of 41 points)" in done.stdout and "left out: 21 points, 21 of them *" in done.stdout
+    assert "left out" not in run("-f", "fds", "--alpha", "0:4:20").stdout

@@ -17,7 +17,7 @@ from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.plots.tradeoff import check
-from fairopt.policies.registry import named_family
+from fairopt.policies.registry import named_constraint, named_family
 from fairopt.report import files
 from fairopt.report.frames import csv_text
 from fairopt.report.frontiers import frontier_table, remarks
@@ -27,7 +27,7 @@ FRONTIER = """Sweep over one or two parameters of a family of notions: what does
 
 For each point the table has the smallest dominant share in percent of that under DRF (fairness), the number of tasks \
 in percent of the most possible (efficiency), Jain's index, f_beta, and the price of fairness with its bound. Points \
-marked * are not dominated: no other is better in both.
+marked * are the best of the sweep: no other point is better in both.
 
 \b
 [bold]Families[/]
@@ -79,13 +79,16 @@ def sweep(
     files.check(out, (".csv", ".json"))
     files.check(plot, files.PICTURES)
     axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
+    if len(axes) <= 2:  # more are refused by `frontier`
+        check(kind, len(axes), of)
     if plot is not None:
         matplotlib_or_missing()
-        check(kind, len(axes), of)
+    for text in constraint or ():
+        named_constraint(text)  # refused before anything is solved
     make = named_family(family)
     if constraint:
         made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), constraint))
-        make.__name__ = f"{family} with {', '.join(constraint)}"
+        make.__name__ = family
     instance = source.read()
 
     def last_words() -> None:  # where compiled code does not return to Python

@@ -25,7 +25,9 @@ WORDS = {
 }  # fmt: skip
 UNDER_DRF: dict[str, Any] = {"linewidth": 1, "linestyle": (0, (4, 2))}
 DECADES = 1000.0  # ratio of tasks above which their axis is logarithmic
-NO_ANSWER = "#DDDDDD"
+MISSING = {"no value": "#9A9A9A", "not reached": "#FFFFFF", "no answer": "#DDDDDD"}
+UNITS = {"fairness": 100, "efficiency": 100, "jain": 1, "f_beta": 1, "price_of_fairness": 1, "price_bound": 1}
+SPAN = 1e-3  # of its unit (else of the largest), the least range of colours and axes: less is rounding
 
 
 def draw_frontier(
@@ -66,25 +68,35 @@ def check(kind: str, parameters: int, of: str) -> None:
 
 
 def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
-    """Points, a line along the only parameter, and DRF; alone coloured by the first parameter, with the best ringed."""
+    """Points, a line along the only numeric parameter, and DRF; alone coloured by the first, with the best ringed."""
     x, y = frontier["fairness"], frontier["efficiency"]
     mine = colour(sum(line.get_gid() == "frontier" for line in ax.lines))
-    if len(frontier.grid) == 1:
+    name, *others = frontier.grid
+    words = _words(frontier.grid[name])
+    if not others and not words:
         held = np.isfinite(x)
         ax.plot(x[held], y[held], color=GREYS[2] if alone else mine, linewidth=0.8, zorder=2)
     if alone:
-        best, name = frontier.pareto(), next(iter(frontier.grid))
+        best = frontier.pareto()
         ring = {"markerfacecolor": "none", "markeredgecolor": GREYS[1], "markeredgewidth": 0.8, "zorder": 2.5}
-        ax.plot(x[best], y[best], "o", markersize=8, label="not dominated", **ring)
+        ax.plot(x[best], y[best], "o", markersize=8, label="best of the sweep", **ring)
         at, ticks = _numbers(frontier, name)
-        bar = _colour_bar(ax.scatter(x, y, c=at, cmap=SHADES, s=16, zorder=3), ax, cut(name, 40))
-        if ticks:
-            bar.ax.yaxis.set_ticks(*ticks)
+        title = cut(name, 40) + "".join(f" (any {cut(other)})" for other in others)
+        if words:
+            for k, value in enumerate(frontier.grid[name]):
+                look = {"marker": "os^v"[k // len(COLOURS) % 4], "color": colour(k), "linestyle": "", "zorder": 3}
+                ax.plot(x[at == k], y[at == k], markersize=4, label=f"{title}: {cut(str(value))}", **look)
+        else:
+            bar = _colour_bar(ax.scatter(x, y, c=at, cmap=SHADES, s=16, zorder=3), ax, title)
+            if ticks:
+                bar.ax.yaxis.set_ticks(*ticks)
     else:
         ax.plot(x, y, "o", color=mine, markersize=4, zorder=3, gid="frontier", label=cut(frontier.family))
     if "efficiency" in frontier.drf and "DRF" not in {line.get_label() for line in ax.lines}:
         drf = [frontier.drf["fairness"]], [frontier.drf["efficiency"]]
-        ax.plot(*drf, "D", color="black", markersize=6, zorder=5, label="DRF")
+        ax.plot(*drf, "D", color="black", markerfacecolor="none", markersize=10, zorder=2.2, label="DRF")
+    ax.update_datalim(np.column_stack([_range(x, "fairness"), _range(y, "efficiency")]))
+    ax.autoscale_view()
     ax.ticklabel_format(useOffset=False)
     ax.legend(**LEGEND)
     _finish(ax, WORDS["fairness"], WORDS["efficiency"])
@@ -92,7 +104,8 @@ def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
 
 def _tasks(frontier: Frontier, ax: Any, users: Sequence[str] | None) -> None:
     """A line for each of a few users, and dashed that of DRF; of many the smallest, the quartiles and the largest."""
-    ((name, _),) = frontier.grid.items()
+    ((name, values),) = frontier.grid.items()
+    line = "o" if _words(values) else "o-"
     instance, (at, ticks) = frontier.instance, _numbers(frontier, name)
     order = np.argsort(at, kind="stable")
     at, tasks = at[order], frontier.tasks_by_user[order]
@@ -101,14 +114,14 @@ def _tasks(frontier: Frontier, ax: Any, users: Sequence[str] | None) -> None:
         chosen = [instance.users.index(user) for user in users or instance.users]
         tasks = tasks[:, chosen]
         for k, j in enumerate(chosen):
-            ax.plot(at, tasks[:, k], "o-", color=colour(k), markersize=3, label=cut(instance.users[j]))
+            ax.plot(at, tasks[:, k], line, color=colour(k), markersize=3, label=cut(instance.users[j]))
             ax.axhline(drf[j], color=colour(k), **UNDER_DRF)
         ax.plot([], [], color=GREYS[0], label="under DRF", **UNDER_DRF)
     else:
         tasks = np.quantile(tasks, [0, 0.25, 0.5, 0.75, 1], axis=1).T
         ax.fill_between(at, tasks[:, 0], tasks[:, 4], color=COLOURS[4], alpha=0.3, linewidth=0, label="all users")
         ax.fill_between(at, tasks[:, 1], tasks[:, 3], color=COLOURS[0], alpha=0.4, linewidth=0, label="the middle half")
-        ax.plot(at, tasks[:, 2], "o-", color=COLOURS[0], markersize=3, label="median")
+        ax.plot(at, tasks[:, 2], line, color=COLOURS[0], markersize=3, label="median")
         ax.axhline(np.median(drf), color=GREYS[0], label="median under DRF", **UNDER_DRF)
     largest = np.nanmax(tasks, initial=0.0)
     least = np.nanmin(np.where(tasks > 1e-6 * largest, tasks, np.nan), initial=np.inf)
@@ -122,34 +135,40 @@ def _tasks(frontier: Frontier, ax: Any, users: Sequence[str] | None) -> None:
 
 
 def _map(frontier: Frontier, ax: Any, of: str) -> None:
-    """A cell for each point of the plane; grey where there is no answer."""
+    """A cell for each point of the plane, and why there is none."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
     (below, x), (beside, y) = frontier.grid.items()
     kinds = sorted(set(filter(None, frontier["method"]))) if of == "method" else []
-    cells = [kinds.index(m) if m else np.nan for m in frontier["method"]] if of == "method" else frontier[of]
+    values = [kinds.index(m) if m else np.nan for m in frontier["method"]] if of == "method" else frontier[of]
+    cells = np.array(values, dtype=float)
     shades: Any = ListedColormap([colour(k) for k in range(len(kinds))]) if kinds else colormaps[SHADES]
-    table = np.ma.masked_invalid(np.reshape(cells, (len(x), len(y))).T)
-    scale = {"vmin": -0.5, "vmax": len(kinds) - 0.5} if kinds else {"vmin": 0, "vmax": 1} if table.mask.all() else {}
-    image = ax.imshow(table, cmap=shades.with_extremes(bad=NO_ANSWER), origin="lower", aspect="auto",
-                      interpolation="nearest", **scale)  # fmt: skip
+    why = np.where(np.isfinite(cells), -1, np.where(frontier["error"].astype(bool), 2, np.where(frontier.asked, 0, 1)))
+    low, high = (-0.5, len(kinds) - 0.5) if kinds else _range(cells, of)
+    laid: dict[str, Any] = {"origin": "lower", "aspect": "auto", "interpolation": "nearest"}
+    table, holes = (np.reshape(v, (len(x), len(y))).T for v in (cells, why))
+    image = ax.imshow(np.ma.masked_invalid(table), cmap=shades.with_extremes(bad="none"), vmin=low, vmax=high, **laid)
+    greys = ListedColormap([*MISSING.values()])
+    ax.imshow(np.ma.masked_less(holes, 0), cmap=greys, vmin=0, vmax=2, zorder=-1, **laid)
     entries = [Patch(color=colour(k), label=kind) for k, kind in enumerate(kinds)]
-    entries += [Patch(color=NO_ANSWER, label="no answer")] * bool(table.mask.any())
+    entries += [Patch(facecolor=grey, edgecolor=GREYS[1], linewidth=0.5, label=word)
+                for k, (word, grey) in enumerate(MISSING.items()) if k in why]  # fmt: skip
     if of != "method":
         _colour_bar(image, ax, WORDS[of])
     if entries:
         ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, **LEGEND)
-    for axis, values in ((ax.xaxis, x), (ax.yaxis, y)):
-        shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), 9)).round().astype(int))
-        words = [cut(str(v), 12) if isinstance(v, (bool, str)) else f"{v:.3g}" for v in values]
+    for axis, at in ((ax.xaxis, x), (ax.yaxis, y)):
+        shown = np.unique(np.linspace(0, len(at) - 1, min(len(at), 9)).round().astype(int))
+        words = [cut(str(v), 12) if isinstance(v, (bool, str)) else f"{round(v, 12) + 0.0:.3g}" for v in at]
         axis.set_ticks(shown, [words[k] for k in shown])
     _finish(ax, cut(below, 40), cut(beside, 40))
 
 
 def _colour_bar(image: Any, ax: Any, words: str) -> Any:
     bar = ax.figure.colorbar(image, ax=ax, aspect=30)
+    bar.ax.ticklabel_format(useOffset=False)
     bar.set_label(words, fontsize=8)
     bar.ax.tick_params(labelsize=8)
     return bar
@@ -159,6 +178,20 @@ def _finish(ax: Any, below: str, beside: str) -> None:
     ax.set_xlabel(below, fontsize=8)
     ax.set_ylabel(beside, fontsize=8)
     plain(ax)
+
+
+def _range(values: Any, of: str) -> tuple[float, float]:
+    """The ends of the values, apart by no less than what rounding leaves."""
+    found = values[np.isfinite(values)]
+    if not len(found):
+        return 0.0, 1.0
+    more = (SPAN * UNITS.get(of, abs(found).max()) - np.ptp(found)) / 2
+    return (found.min() - more, found.max() + more) if more > 0 else (found.min(), found.max())
+
+
+def _words(values: Sequence[Any]) -> bool:
+    """Whether values have no order, as words, on and off."""
+    return any(isinstance(v, (bool, str)) for v in values)
 
 
 def _numbers(frontier: Frontier, name: str) -> tuple[Any, tuple[Any, ...]]:

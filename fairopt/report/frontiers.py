@@ -16,27 +16,42 @@ __all__ = ["frontier_page", "frontier_table", "remarks"]
 
 
 def frontier_table(frontier: Frontier) -> Table:
-    """Parameters and measures by point, of many points some at equal steps; "*" marks points that none dominates."""
-    asked = np.flatnonzero(frontier.asked)
-    shown = asked[np.linspace(0, len(asked) - 1, min(len(asked), MOST)).round().astype(int)]
+    """Parameters and measures by point, of many points `_shown`; "*" marks the best of the sweep."""
+    shown = _shown(frontier)
     best = set(frontier.pareto().tolist())
-    first, *others = (Column(name, list(map(_word, frontier[name][shown].tolist()))) for name in frontier.grid)
     column = {name: values[shown] for name, values in frontier.columns.items()}
+    first = Column(", ".join(frontier.grid), [_point(frontier, k) for k in shown])
     words = percents(column["fairness"] / 100)
-    fairness = [word + " *" * (k in best) for k, word in zip(shown.tolist(), words, strict=True)]
+    fairness = [word + " *" * (k in best) for k, word in zip(shown, words, strict=True)]
     groups = [
-        others,
         [Column("fairness", fairness), Column("efficiency", percents(column["efficiency"] / 100))],
         [Column("tasks", numbers(column["tasks"])), Column("Jain", numbers(column["jain"]))],
         [Column("f_beta", numbers(column["f_beta"]))],
         [Column("price", percents(column["price_of_fairness"])), Column("at most", percents(column["price_bound"]))],
     ]
     fewer = "" if len(shown) == len(frontier) else f" ({len(shown)} of {len(frontier):,} points)"
-    return Table(f"{frontier.family} on {frontier.instance!r}{fewer}", first, groups)
+    filled = [[c for c in group if {*c.cells} != {"-"}] for group in groups]
+    return Table(f"{frontier.family} on {frontier.instance!r}{fewer}", first, filled)
+
+
+def _shown(frontier: Frontier) -> list[int]:
+    """Rows of the table: of many the best, then answered ones, then errors, of each kind some at equal steps."""
+    best = np.isin(np.arange(len(frontier)), frontier.pareto())
+    answered = frontier["method"] != None  # noqa: E711
+    shown: list[int] = []
+    for kind in (best, answered & ~best, frontier.asked & ~answered):
+        places = np.flatnonzero(kind)
+        room = min(MOST - len(shown), len(places))
+        shown += places[np.linspace(0, len(places) - 1, room).round().astype(int)].tolist()
+    return sorted(shown)
 
 
 def remarks(frontier: Frontier) -> Iterator[str]:
     """Lines below the table: what the columns are, notes, and errors with the first point that has each."""
+    best, left = len(frontier.pareto()), int(frontier.asked.sum()) - len(_shown(frontier))
+    if left:
+        stars = f", {best - MOST:,} of them *" if best > MOST else ""
+        yield f"left out: {left:,} points{stars}; --out, --json, to_dict() and to_frame() have all"
     yield (
         "fairness: smallest dominant share per weight, of that under DRF (* no other point is better in both); "
         "efficiency: tasks, of the most possible; price: of fairness, in the policy's own shares, and what it can be "
@@ -45,13 +60,17 @@ def remarks(frontier: Frontier) -> Iterator[str]:
     counts = Counter(filter(None, frontier["method"]))
     yield f"solved by: {', '.join(f'{name} ({count:,})' for name, count in counts.most_common()) or 'no method'}"
     yield from frontier.notes
+    if len(dominated := np.flatnonzero(frontier["dominated"])):
+        first = int(dominated[0])
+        where, user = _point(frontier, first, named=True), frontier["dominated"][first].partition(": ")[2]
+        yield f"Pareto-dominated (column dominated): {len(dominated):,} points; the first, {where}: {user}"
     alike: dict[str, list[int]] = {}
     for k, error in enumerate(frontier["error"]):
         if error is not None:
             alike.setdefault(re.sub(r"-?\d[\d.e+-]*", "#", error.partition(";")[0]), []).append(k)
     for first, *others in alike.values():
-        at = ", ".join(f"{name} = {_word(frontier[name][first].item())}" for name in frontier.grid)
-        yield f"{at}: {frontier['error'][first]}" + (f" (and {len(others)} more alike)" if others else "")
+        more = f" (and {len(others)} more alike)" if others else ""
+        yield f"{_point(frontier, first, named=True)}: {frontier['error'][first]}{more}"
     if frontier.interrupted:
         yield f"stopped after {int(frontier.asked.sum()):,} of {len(frontier):,} points"
 
@@ -63,6 +82,11 @@ def frontier_page(frontier: Frontier) -> str:
     return f"<p><b>{markup.html_text(table.title)}</b></p>{markup.html_table(table.columns)}{lines}"
 
 
+def _point(frontier: Frontier, place: int, named: bool = False) -> str:
+    """The parameters of a point."""
+    return ", ".join(f"{k} = " * named + _word(frontier[k][place].item()) for k in frontier.grid)
+
+
 def _word(value: bool | float | str) -> str:
-    """A parameter in a table."""
-    return str(value) if isinstance(value, (bool, str)) else f"{value:.4g}"
+    """A parameter in a table; 0 for rounding."""
+    return str(value) if isinstance(value, (bool, str)) else f"{round(value, 12) + 0.0:.4g}"

@@ -24,6 +24,7 @@ from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import replacing
 from fairopt.policies.registry import named_family
+from fairopt.policy import Policy
 from fairopt.progress import by_itself
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
 
@@ -46,15 +47,18 @@ class Frontier:
       do not count;
     * ``efficiency``: the number of tasks, in percent of the largest possible;
     * ``tasks``: the number of tasks; ``jain``: Jain's index of dominant shares per weight;
-    * ``f_beta``: `metrics.f_beta` of the policy's own shares at its own beta (alpha, for `AlphaFair`);
+    * ``f_beta``: `metrics.f_beta` of the policy's own shares at its own beta (alpha, for `AlphaFair`); NaN at 1, where
+      it changes its sign and tells nothing apart;
     * ``price_of_fairness``: ``1 - sum of the policy's own shares / largest possible sum``, and ``price_bound``, what it
       can be at most, where that is known (else ``note`` says why not);
+    * ``dominated``: where the certificate notes that the answer is Pareto-dominated, a user who could run more tasks
+      while no other runs fewer, else None;
     * ``gap`` and ``method`` of the certificate, and ``error``: why there is no answer; then numbers are NaN.
 
     Attributes
     ----------
     family : str
-        Name of the family.
+        Name of the family, with the constraints that all its policies have.
     instance : Instance
         The instance as given; users' labels are ``instance.users``.
     grid : dict of str to tuple
@@ -202,8 +206,10 @@ class Frontier:
         Raises
         ------
         InvalidInstance
-            If it cannot be written there.
+            If the name does not end in ``.json``, or it cannot be written there.
         """
+        if Path(path).suffix.lower() != ".json":
+            raise InvalidInstance(f"cannot write {path}; give a name that ends in .json, or use to_frame().to_csv()")
         data = {**self.to_dict(), "of": self._of}
         with replacing([Path(path)]) as (part,):
             part.write_text(json.dumps({**data, "digest": _digest(data)}) + "\n", encoding="utf-8")
@@ -238,7 +244,7 @@ def frontier(
     processes : int, default 1
         Processes that share the points; mechanisms are sent to them, so that they must be picklable.
     resume : str or path, optional
-        A file that keeps the rows as they come. If it exists, its points are not solved again.
+        A ``.json`` file that keeps the rows as they come. If it exists, its points are not solved again.
 
     Returns
     -------
@@ -249,7 +255,8 @@ def frontier(
     ------
     InvalidBlock
         If the grid is empty, has more than two parameters, a value that is NaN, or a parameter that the family does not
-        take; if the family makes no mechanism; if the file is of another family or grid.
+        take or has already; if the family makes no mechanism; if the file is of another family (or constraints) or
+        grid.
     InvalidInstance
         If the file is of another instance, or not of a frontier.
 
@@ -273,16 +280,19 @@ def frontier(
         raise InvalidBlock(f"processes is {processes!r}; give a whole number, 1 or more")
     make, name = _family(family)
     axes = _checked_grid(grid, make, name)
-    made = [_made(make, name, dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
+    grid_points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    made = [_made(make, name, point) for point in grid_points]
+    under = {tuple(map(repr, m.constraints)) if isinstance(m, Policy) else () for m in made if not isinstance(m, dict)}
+    if len(under) == 1 and (constraints := ", ".join(*under)):
+        name += f" with {constraints}"
     of = {"instance": _digest(instance.to_dict()), "grid": _digest(axes), "family": _digest(list(map(repr, made)))}
     path = None if resume is None else Path(resume)
     rows: list[Row] = _read(path, of) if path is not None and path.exists() else [{} for _ in made]
     rows = [mechanism if isinstance(mechanism, dict) else row for mechanism, row in zip(made, rows, strict=True)]
-    points = [(k, made[k]) for k, row in enumerate(rows) if not row.keys() & {"method", "error"}]
+    points = [(k, grid_points[k], made[k]) for k, row in enumerate(rows) if not row.keys() & {"method", "error"}]
 
     def so_far() -> Frontier:
-        parameters = zip(*itertools.product(*axes.values()), strict=True)
-        columns = {key: np.array(values) for key, values in zip(axes, parameters, strict=True)}
+        columns = {key: np.array([point[key] for point in grid_points]) for key in axes}
         columns |= {key: np.array([row.get(key, np.nan) for row in rows], dtype=float) for key in MEASURES}
         columns |= {key: np.array([row.get(key) for row in rows], dtype=object) for key in TEXTS}
         nothing = np.full(instance.n_users, np.nan)
@@ -335,7 +345,10 @@ def _checked_grid(grid: Any, make: Callable[..., Any], name: str) -> dict[str, t
         fix = "fix what is not in the grid by functools.partial, or in a name as 'pnorm:p=2'"
         raise InvalidBlock(f"{name} over {', '.join(map(str, grid))}: {error}; it takes {takes}; {fix}") from None
     out: dict[str, tuple[Any, ...]] = {}
+    fixed = getattr(inspect.unwrap(make), "keywords", {})  # of a partial
     for key, values in grid.items():
+        if key in fixed:
+            raise InvalidBlock(f"{key} is {fixed[key]!r} in {name}, and in the grid too; leave one of them out")
         if key in (*MEASURES, *TEXTS):
             raise InvalidBlock(f"{key!r} is the name of a column, so a parameter cannot have it; give it another name")
         listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else ()
@@ -354,6 +367,9 @@ def _made(make: Callable[..., Any], name: str, point: dict[str, Any]) -> Any:
         mechanism = make(**point)
     except FairoptError as error:
         return failed(error)
+    except Exception as error:  # of a user's function
+        error.add_note(f"at the point {point} of the frontier")
+        raise
     if not hasattr(mechanism, "allocate") or isinstance(mechanism, type):
         raise InvalidBlock(f"{name} makes {mechanism!r} of {point}, which has no allocate(instance); return a policy")
     return mechanism
@@ -367,7 +383,8 @@ def _read(path: Path, of: dict[str, str]) -> list[Row]:
         raise InvalidInstance(f"{path}: not a frontier, or changed after it was written; {expected}")
     for key, wrong in (("instance", InvalidInstance), ("grid", InvalidBlock), ("family", InvalidBlock)):
         if data["of"][key] != of[key]:
-            raise wrong(f"{path} is of another {key}; give what it was made with, or the name of a new file")
+            more = " (or other constraints)" if key == "family" else ""
+            raise wrong(f"{path} is of another {key}{more}; give what it was made with, or the name of a new file")
     for row in data["rows"]:
         row["tasks_by_user"] = list((row["tasks_by_user"] or {}).values()) or None
     return [{key: value for key, value in row.items() if value is not None} for row in data["rows"]]

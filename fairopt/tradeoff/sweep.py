@@ -14,6 +14,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Total
 from fairopt.blocks.shares import DominantShare, Share
+from fairopt.certificate import GAP_TOLERANCE
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
@@ -23,12 +24,13 @@ from fairopt.policies.tradeoff import NoFairness
 from fairopt.policy import Policy
 from fairopt.tradeoff.price_of_fairness import price_bound
 
-__all__ = ["MEASURES", "TEXTS", "Row", "Standard", "failed", "solve", "solve_in_processes"]
+__all__ = ["MEASURES", "TEXTS", "Point", "Row", "Standard", "failed", "solve", "solve_in_processes"]
 
+Point: TypeAlias = tuple[int, dict[str, Any], Any]  # place in the grid, parameters, mechanism
 Row: TypeAlias = dict[str, Any]  # `MEASURES`, `TEXTS` and "tasks_by_user" of a point, or its "error" alone
 
 MEASURES = ("fairness", "efficiency", "tasks", "jain", "f_beta", "price_of_fairness", "price_bound", "gap")
-TEXTS = ("method", "error", "note")
+TEXTS = ("method", "error", "note", "dominated")
 MOST_POINTS = 16  # that a process solves between two reports; the first of them has no start
 
 
@@ -56,16 +58,18 @@ class Standard:
         objective = getattr(mechanism, "objective", None)
         blocks = () if objective is None else objective.share_blocks()
         beta = getattr(objective, {FairnessEfficiency: "beta", AlphaFair: "alpha"}.get(type(objective), ""), 0)
-        even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if beta and shares.any() else np.nan
-        bound = price_bound(mechanism, self._taking_part)
+        measured = beta not in (0, 1) and shares.any()
+        even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if measured else np.nan
+        bound, told = price_bound(mechanism, self._taking_part), allocation.certificate.note
+        price = 1 - _ratio(shares.sum(), self._largest_sum(blocks[0] if blocks else DominantShare()))
         return {
             "fairness": 100 * _ratio(found["smallest_dominant_share"], self._level),
             "efficiency": 100 * _ratio(found["ntt"], self._most),
             "tasks": found["ntt"], "jain": found["jain"], "f_beta": even,
-            "price_of_fairness": 1 - _ratio(shares.sum(), self._largest_sum(blocks[0] if blocks else DominantShare())),
+            "price_of_fairness": 0.0 if abs(price) <= GAP_TOLERANCE else price,
             "price_bound": np.nan if isinstance(bound, str) else bound, "gap": allocation.certificate.gap,
             "method": allocation.certificate.method, "note": bound if isinstance(bound, str) else None,
-            "tasks_by_user": allocation.tasks,
+            "dominated": told if told.startswith("Pareto-dominated") else None, "tasks_by_user": allocation.tasks,
         }  # fmt: skip
 
     def _largest_sum(self, share: Share) -> float:
@@ -80,10 +84,10 @@ def failed(error: FairoptError) -> Row:
     return {"error": f"{type(error).__name__}: {error}"}
 
 
-def solve(standard: Standard, points: Sequence[tuple[int, Any]]) -> Iterator[tuple[int, Row]]:
-    """The rows of points, given as places in the grid and mechanisms, one after the other."""
+def solve(standard: Standard, points: Sequence[Point]) -> Iterator[tuple[int, Row]]:
+    """The rows of points, one after the other."""
     prices = None
-    for place, mechanism in points:
+    for place, parameters, mechanism in points:
         try:
             if type(mechanism).allocate is Policy.allocate:
                 allocation = dispatch.allocate(mechanism, standard.instance, start=prices)
@@ -93,12 +97,13 @@ def solve(standard: Standard, points: Sequence[tuple[int, Any]]) -> Iterator[tup
             row = standard.row(mechanism, allocation)
         except FairoptError as error:
             row = failed(error)
+        except Exception as error:  # of a user's mechanism
+            error.add_note(f"at the point {parameters} of the frontier")
+            raise
         yield place, row
 
 
-def solve_in_processes(
-    standard: Standard, points: Sequence[tuple[int, Any]], processes: int
-) -> Iterator[tuple[int, Row]]:
+def solve_in_processes(standard: Standard, points: Sequence[Point], processes: int) -> Iterator[tuple[int, Row]]:
     """The rows of points as they come, solved by several processes, some at a time."""
     try:
         pickle.dumps(points)
@@ -124,7 +129,7 @@ def _begin(standard: Standard) -> None:
     _STANDARD[:] = [standard]
 
 
-def _in_process(points: Sequence[tuple[int, Any]]) -> list[tuple[int, Row]]:
+def _in_process(points: Sequence[Point]) -> list[tuple[int, Row]]:
     return list(solve(_STANDARD[0], points))
 
 

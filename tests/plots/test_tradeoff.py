@@ -45,6 +45,17 @@ def test_families_on_one_axes_have_a_line_each_and_drf_once() -> None:
     assert dots[0].get_color() != dots[1].get_color() and unreadable(ax.figure) == []
 
 
+def test_words_are_categories_without_a_line_and_drf_hides_no_point() -> None:
+    found = fo.frontier(lambda gar: fo.HFFMRA() if gar else fo.DRF(), SECTION_V, {"gar": [True, False]})
+    ax = found.plot()
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["best of the sweep", "gar: True", "gar: False", "DRF"] and len(ax.figure.axes) == 1
+    assert {line.get_linestyle() for line in (*ax.lines, *found.plot(kind="tasks").lines[:1])} == {"None"}
+    assert ax.lines[-1].get_markerfacecolor() == "none"
+    plane = fo.frontier(fo.FDS, SECTION_V, {"beta": [2], "lam": [-1, -0.5]}).plot()
+    assert plane.figure.axes[1].get_ylabel() == "beta (any lam)"
+
+
 def test_tasks_are_those_of_users_beside_drf() -> None:
     found = fo.frontier(fo.GFJ, SECTION_V, {"alpha": [2, 0, 1]})
     ax = found.plot(kind="tasks", users=[SECTION_V.users[1]])
@@ -60,6 +71,29 @@ def test_a_map_has_a_cell_for_each_point_with_the_first_parameter_below() -> Non
     cells = ax.images[0].get_array()
     assert cells.shape == (3, 2) and cells.mask[:, 0].all() and ax.get_xlabel() == "beta"
     np.testing.assert_allclose(cells[:, 1], found["efficiency"][3:])
+
+
+def test_rounding_is_not_drawn_as_a_result() -> None:
+    found = fo.frontier(fo.GFJ, SECTION_V, {"beta": [2, 3], "lam": [-0.5, -0.25]})
+    found["fairness"][:], found["efficiency"][:] = 100 + 1e-10 * np.arange(4), 80 - 1e-10 * np.arange(4)
+    least = 0.1 - 1e-9
+    assert least <= np.ptp(found.plot(kind="map").images[0].get_clim()) <= 0.11
+    found.drf.clear()
+    ax = found.plot()
+    assert np.ptp(ax.get_xlim()) >= least and np.ptp(ax.get_ylim()) >= least and unreadable(ax.figure) == []
+
+
+def test_a_map_tells_apart_why_there_is_no_colour() -> None:
+    def stop(what: str, done: int | None, total: int | None) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with fo.progress(stop):
+        found = fo.frontier(fo.GFJ, SECTION_V, {"beta": [0, 1, 2], "lam": [0.5, -0.25]})
+    assert found.interrupted
+    for of, expected in (("f_beta", ["no value", "not reached", "no answer"]), ("tasks", ["not reached", "no answer"])):
+        ax = found.plot(kind="map", of=of)
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == expected and unreadable(ax.figure) == []
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import fairopt as fo
 from fairopt.errors import NotCertified
+from fairopt.report.frontiers import frontier_table, remarks
 from fairopt.tradeoff import frontier as module
 from fairopt.tradeoff import sweep
 from fairopt.tradeoff.price_of_fairness import largest_price
@@ -80,6 +81,19 @@ def test_rounding_in_fairness_does_not_keep_a_less_efficient_point() -> None:
     found = fo.frontier(fo.FDS, SECTION_V, {"alpha": [1, 2, 3]})
     found["fairness"][:], found["efficiency"][:] = [100, 100 - 1e-9, 50], [80, 90, np.nan]
     assert found.pareto().tolist() == [1]
+
+
+def test_f_beta_is_left_out_where_it_tells_nothing_apart() -> None:
+    assert np.isnan(fo.frontier(fo.FDS, SECTION_V, {"alpha": [0, 0.5, 1, 2]})["f_beta"]).tolist() == [1, 0, 1, 0]
+
+
+def test_rounding_is_shown_as_zero() -> None:
+    found = fo.frontier(fo.GFJ, SECTION_V, {"beta": [1], "lam": [0.25, 0.5 - 1e-16, 1e-17 + 2]})
+    assert found["price_of_fairness"].tolist() == [0, 0, 0]
+    table = frontier_table(fo.frontier(lambda x: fo.DRF(), SECTION_V, {"x": [-1, 1e-16, np.inf, "word", True]}))
+    assert list(table.first.cells) == ["-1", "1e-16", "inf", "word", "True"]
+    table = frontier_table(fo.frontier(lambda x: fo.DRF(), SECTION_V, {"x": [-1, 1e-16, 0.5]}))
+    assert list(table.first.cells) == ["-1", "0", "0.5"]
 
 
 def test_weights_count_in_fairness() -> None:
@@ -167,6 +181,7 @@ def test_without_its_assumptions_there_is_no_bound_and_a_reason_once() -> None:
     ):
         found = fo.frontier(family, instance, {"alpha": [0.5, 1, 2]})
         assert np.isnan(found["price_bound"]).all() and len(found.notes) == 1 and reason in found.notes[0]
+    assert found.family == "<lambda> with SharingIncentive()"
 
 
 # -- families and points without an answer --------------------------------------------------------------------------
@@ -197,8 +212,12 @@ def test_an_error_outside_fairopt_is_raised_and_what_is_done_stays_in_the_file(t
                 raise ZeroDivisionError("mine")
             return fo.DRF().allocate(instance)
 
-    with pytest.raises(ZeroDivisionError, match="mine"):
+    with pytest.raises(ZeroDivisionError, match="mine") as raised:
         fo.frontier(Broken, SECTION_V, {"number": [0, 1, 2]}, resume=tmp_path / "f.json")
+    assert raised.value.__notes__ == ["at the point {'number': 2} of the frontier"]
+    with pytest.raises(ZeroDivisionError) as raised:
+        fo.frontier(lambda number: fo.FDS(1 // number), SECTION_V, {"number": [1, 0]})
+    assert raised.value.__notes__ == ["at the point {'number': 0} of the frontier"]
     assert answered(tmp_path / "f.json") == 2
 
 
@@ -271,7 +290,7 @@ def test_ctrl_c_keeps_the_part_done_and_the_same_call_goes_on(tmp_path: Path, mo
     assert [row["method"] for row in part.rows()][2:] == [None, None] and np.isnan(part["tasks"][2:]).all()
     solved = []
     solve = sweep.solve
-    monkeypatch.setattr(module, "solve", lambda s, points: solved.extend(k for k, _ in points) or solve(s, points))
+    monkeypatch.setattr(module, "solve", lambda s, points: solved.extend(k for k, *_ in points) or solve(s, points))
     whole = fo.frontier(fo.FDS, SECTION_V, grid, resume=path)
     again = fo.frontier(fo.FDS, SECTION_V, grid, resume=path)
     assert solved == [2, 3] and not whole.interrupted
@@ -301,6 +320,7 @@ def test_points_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.Mon
         ({"instance": SECTION_V.with_weights([1, 2])}, fo.InvalidInstance, "another instance"),
         ({"grid": {"alpha": [1, 3]}}, fo.InvalidBlock, "another grid"),
         ({"family": fo.GFJ}, fo.InvalidBlock, "another family"),
+        ({"family": lambda alpha: fo.FDS(alpha).with_constraints(fo.SharingIncentive())}, fo.InvalidBlock, "constr"),
     ],
 )
 def test_a_file_of_another_sweep_is_refused(
@@ -358,6 +378,8 @@ def test_an_edited_row_is_refused(tmp_path: Path) -> None:
         (fo.PNormFairness, {"alpha": [1]}, "'p'; it takes p, alpha"),
         (fo.DRF(), {"alpha": [1]}, "function of parameters"),
         ("fdz", {"alpha": [1]}, "did you mean 'fds'"),
+        ("fds:alpha=2", {"alpha": [1]}, "alpha is 2 in fds:alpha=2, and in the grid too"),
+        (functools.partial(fo.FDS, beta=2), {"beta": [1], "lam": [1]}, "beta is 2"),
         (lambda alpha: alpha, {"alpha": [1]}, "has no allocate"),
         (lambda tasks: fo.DRF(), {"tasks": [1]}, "name of a column"),
     ],
@@ -380,6 +402,9 @@ def test_other_bad_arguments() -> None:
 
     with pytest.raises(fo.InvalidBlock, match="cannot be sent to other processes"):
         fo.frontier(lambda k: Local(), SECTION_V, {"k": [1]}, processes=2)
+    for name in ("points.csv", "points"):
+        with pytest.raises(fo.InvalidInstance, match=r"ends in \.json"):
+            fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume=name)
     with pytest.raises(fo.InvalidInstance, match="cannot be written"):
         fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume="no/folder/f.json")
     with pytest.raises(KeyError, match="did you mean 'fairness'"):
@@ -423,3 +448,15 @@ def test_missing_pandas_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
         fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}).to_frame()
+
+
+def test_a_dominated_answer_keeps_the_note_of_its_certificate(tmp_path: Path) -> None:
+    apart = fo.Instance([[1, 0], [0, 1]], [1, 4], users=["A", "B"])
+    grid = {"beta": [2], "lam": [-0.25, -0.5]}
+    found = fo.frontier(fo.GFJ, apart, grid, resume=tmp_path / "f.json")
+    assert found["dominated"][0] == fo.GFJ(beta=2, lam=-0.25).allocate(apart).certificate.note
+    assert "user 'B'" in found["dominated"][0] and found["dominated"][1] is None
+    lines = [line for line in remarks(found) if line.startswith("Pareto-dominated")]
+    assert len(lines) == 1 and ": 1 points; the first, beta = 2, lam = -0.25: user 'B' could run" in lines[0]
+    again = fo.frontier(fo.GFJ, apart, grid, resume=tmp_path / "f.json")
+    assert again["dominated"].tolist() == found["dominated"].tolist()

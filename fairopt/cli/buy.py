@@ -12,7 +12,7 @@ import typer
 from fairopt.cli.commands import WHAT_POLICY, AsJson, Method, Solver, TimeLimit, Verbose, app, guarded
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, working
-from fairopt.errors import InvalidBlock
+from fairopt.cli.values import labelled_number
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
@@ -54,7 +54,8 @@ def buy(
     files.check(plot, files.PICTURES)
     if plot is not None:
         matplotlib_or_missing()
-    mechanism, given = named_policy(policy), dict(map(_cost, cost or ()))
+    mechanism = named_policy(policy)
+    given = dict(labelled_number("--cost", one, "resource", "memory=3") for one in cost or ())
     instance = source.read()
     costs = checked_costs(given, instance) if given else None
     with working(label(mechanism), verbose):
@@ -85,12 +86,3 @@ def buy(
         found.plot(costs=costs).figure.savefig(plot, dpi=150)
         if not as_json:
             console_for().print(f"written: {plot}", markup=False)
-
-
-def _cost(text: str) -> tuple[str, float]:
-    """The resource and the number of ``memory=3``."""
-    resource, _, number = text.rpartition("=")
-    try:
-        return resource, float(number)
-    except ValueError:
-        raise InvalidBlock(f"--cost {text!r}: give the resource, = and a number, as memory=3") from None

@@ -12,7 +12,7 @@ import typer
 
 from fairopt import datasets
 from fairopt.cli.progress import console_for, working
-from fairopt.errors import InvalidInstance
+from fairopt.cli.values import labelled_number
 from fairopt.instance import Instance
 
 __all__ = ["Source", "reading"]
@@ -67,7 +67,8 @@ class Source:
             console.print(f"note: {note}", markup=False, style="dim", soft_wrap=not console.is_terminal)
         instance = instance.with_weights(1) if self.equal_weights else instance
         if self.weight:
-            instance = instance.with_weights(dict(map(_weight, self.weight)))
+            weights = (labelled_number("--weight", one, "user", "web=2") for one in self.weight)
+            instance = instance.with_weights(dict(weights))
         return instance.pooled() if self.pooled else instance
 
 
@@ -91,12 +92,3 @@ def reading(command: _Command) -> _Command:
     kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in others]
     run.__signature__ = signature.replace(parameters=[path, *kept, *added])  # type: ignore[attr-defined]
     return run  # type: ignore[return-value]
-
-
-def _weight(text: str) -> tuple[str, float]:
-    """The user and the weight of ``web=2``."""
-    user, _, number = text.rpartition("=")
-    try:
-        return user, float(number)
-    except ValueError:
-        raise InvalidInstance(f"--weight {text!r}: give the user, = and a number, as web=2") from None

@@ -1,4 +1,4 @@
-"""Values typed for a parameter: ``0:10:41`` (from, to, how many), or with commas."""
+"""Values typed for a parameter: ``0:10:41`` (from, to, how many), or with commas; and for a label: ``web=2``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from fairopt.errors import InvalidBlock
 from fairopt.policies.registry import parsed_value
 
-__all__ = ["VALUES", "typed_values"]
+__all__ = ["VALUES", "labelled_number", "typed_values"]
 
 VALUES = "FROM:TO:COUNT"  # metavar
 MOST = 10_000  # of a range
@@ -42,3 +42,12 @@ def _value(word: str, words: bool) -> bool | int | float | str:
     if not word or (not words and isinstance(value, str)):
         raise ValueError
     return value
+
+
+def labelled_number(option: str, text: str, label: str, example: str) -> tuple[str, float]:
+    """The label and the number of ``web=2``."""
+    name, _, number = text.rpartition("=")
+    try:
+        return name, float(number)
+    except ValueError:
+        raise InvalidBlock(f"{option} {text!r}: give the {label}, = and a number, as {example}") from None

@@ -72,7 +72,7 @@ def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
     x, y = frontier["fairness"], frontier["efficiency"]
     mine = colour(sum(line.get_gid() == "frontier" for line in ax.lines))
     name, *others = frontier.grid
-    words = _words(frontier.grid[name])
+    words = any(isinstance(v, (bool, str)) for v in frontier.grid[name])
     if not others and not words:
         held = np.isfinite(x)
         ax.plot(x[held], y[held], color=GREYS[2] if alone else mine, linewidth=0.8, zorder=2)
@@ -105,7 +105,7 @@ def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
 def _tasks(frontier: Frontier, ax: Any, users: Sequence[str] | None) -> None:
     """A line for each of a few users, and dashed that of DRF; of many the smallest, the quartiles and the largest."""
     ((name, values),) = frontier.grid.items()
-    line = "o" if _words(values) else "o-"
+    line = "o" if any(isinstance(v, (bool, str)) for v in values) else "o-"
     instance, (at, ticks) = frontier.instance, _numbers(frontier, name)
     order = np.argsort(at, kind="stable")
     at, tasks = at[order], frontier.tasks_by_user[order]
@@ -187,11 +187,6 @@ def _range(values: Any, of: str) -> tuple[float, float]:
         return 0.0, 1.0
     more = (SPAN * UNITS.get(of, abs(found).max()) - np.ptp(found)) / 2
     return (found.min() - more, found.max() + more) if more > 0 else (found.min(), found.max())
-
-
-def _words(values: Sequence[Any]) -> bool:
-    """Whether values have no order, as words, on and off."""
-    return any(isinstance(v, (bool, str)) for v in values)
 
 
 def _numbers(frontier: Frontier, name: str) -> tuple[Any, tuple[Any, ...]]:

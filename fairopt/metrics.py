@@ -301,7 +301,9 @@ def f_beta(values: ArrayLike, beta: float, weights: ArrayLike | None = None) -> 
     u = np.asarray(values, dtype=np.float64).ravel()
     if not (np.isfinite(u).all() and (u >= 0).all() and (u > 0).any()) or beta == 0 or not np.isfinite(beta):
         raise OutOfDomain(f"f_beta is of finite numbers >= 0, some > 0, and a finite beta other than 0; got {beta=}")
-    w = np.ones(len(u)) if weights is None else np.asarray(weights, dtype=np.float64)
+    w = np.ones(len(u)) if weights is None else np.asarray(weights, dtype=np.float64).ravel()
+    if len(w) != len(u) or not (np.isfinite(w).all() and (w > 0).all()):
+        raise OutOfDomain(f"f_beta of {len(u)} values got the weights {weights!r}; give as many, finite and > 0")
     size = np.exp(log_fairness(u[None], w / w.sum(), beta)[0][0])
     return float(size if beta <= 1 else -size)
 

@@ -217,6 +217,12 @@ def test_f_beta_refuses_what_has_no_measure(values, beta):
         metrics.f_beta(values, beta)
 
 
+@pytest.mark.parametrize("weights", [[1, -1], [0, 0], [1, 1, 1], [1, math.nan]])
+def test_f_beta_refuses_weights_that_are_no_entitlements(weights):
+    with pytest.raises(fo.OutOfDomain, match="weights"):
+        metrics.f_beta([1, 3], 2, weights)
+
+
 @pytest.mark.parametrize(
     "number", [metrics.beta_fairness, metrics.group_shares, metrics.group_jain, metrics.utilisation]
 )

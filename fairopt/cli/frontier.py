@@ -109,6 +109,8 @@ def sweep(
     drawn = plot if np.isfinite(result["efficiency"]).any() else None
     if drawn is not None:
         result.plot(kind=kind, of=of).figure.savefig(drawn, dpi=150)
+    elif plot is not None:
+        complain(f"no picture: no point has an answer, so {plot} is not written")
     for path in () if as_json else filter(None, (out, drawn)):
         console_for().print(f"written: {path}", markup=False, soft_wrap=True)
     if result.interrupted:

@@ -210,10 +210,12 @@ def _search(program: Program, settings: Settings) -> Answer:
         more = solve(Program(program.given, Total(share), (*program.constraints, kept)))
     except Infeasible:  # to a solver's tolerance, nothing more fits
         return answer
+    if not more.ok:
+        return replace(answer, note="whether the answer is Pareto-dominated was not decided")
     held, could = program.pairs.sum(answer.tasks), program.pairs.sum(more.tasks)
     gain = (could - held) / np.maximum(held, DOMINATED * program.size)
     user = int(np.argmax(gain))
-    if not more.ok or gain[user] <= DOMINATED:
+    if gain[user] <= DOMINATED:
         return answer
     label = program.instance.users[user]
     note = f"user {label!r} could run {could[user]:.6g} tasks, not {held[user]:.6g}, while no other user runs fewer"

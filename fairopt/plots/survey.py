@@ -19,7 +19,7 @@ LARGEST = 500.0  # square points of the largest bubble
 SHADES = "Blues"
 
 
-def preferences(survey: Survey, kind: str = "heat", ax: Any = None) -> Any:
+def preferences(survey: Survey, ax: Any = None, kind: str = "heat") -> Any:
     """A picture of a survey; see `Survey.plot`.
 
     Examples
@@ -27,7 +27,7 @@ def preferences(survey: Survey, kind: str = "heat", ax: Any = None) -> Any:
     >>> import fairopt as fo
     >>> people = {"ann": ["even", "more"], "bob": ["more", "even"]}
     >>> found = fo.preferences.Survey({"even": (3, 3), "more": (5, 2)}, people, "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
-    >>> preferences(found, "clusters").get_xlabel()
+    >>> preferences(found, kind="clusters").get_xlabel()
     'efficiency: tasks'
     """
     if kind not in KINDS:
@@ -55,7 +55,7 @@ def questions(surveys: Mapping[str, Survey]) -> Any:
     rows = figure.subplots(len(surveys), len(KINDS), squeeze=False)
     for (question, survey), axes in zip(surveys.items(), rows, strict=True):
         for kind, ax in zip(KINDS, axes, strict=True):
-            preferences(survey, kind, ax)
+            preferences(survey, ax, kind)
         with lettering([question, survey.family], [axes[0]]):
             axes[0].set_title(f"question {cut(question, 24)}: {axes[0].get_title()}", fontsize=9)
     return figure

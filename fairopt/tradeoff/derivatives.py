@@ -83,10 +83,10 @@ class Derivatives:
         """By how much each number may grow, until other resources are full, or other limits reached, shape (...).
 
         Up to there the same equations give the allocation: its derivatives vary smoothly, and for leximin and totals
-        it is a rational function of the number (linear in capacities if coefficients are held). Found by bisection to
-        1e-9, with the conditions of the optimum satisfied at every number tried, not proved between them. Infinite
-        beyond 10,000 times the number (of alpha, beyond 1,000); NaN where there is no derivative, on several servers
-        for leximin, and where tasks can be placed in several ways.
+        it is a rational function of the number and of shares' coefficients (linear in capacities if these are held).
+        Found by bisection to 1e-9, with the conditions of the optimum satisfied at every number tried, not proved
+        between them. Infinite beyond 10,000 times the number (of alpha, beyond 1,000); NaN where there is no
+        derivative, on several servers for leximin, and where tasks can be placed in several ways.
         """
         return self._ranges(1)
 

@@ -499,8 +499,8 @@ def test_pictures_show_counts_and_can_be_read() -> None:
     assert [line.get_label() for line in ax.lines] == ["edge of Pareto efficiency", "fewest pairs in the wrong order"]
     assert tuple(ax.lines[1].get_xydata()[0]) == found.best_point
     assert len(small.plot().lines) == 1  # the edge is one of beta > 0
-    labels = [text.get_text() for text in found.plot("clusters").get_legend().get_texts()]
+    labels = [text.get_text() for text in found.plot(kind="clusters").get_legend().get_texts()]
     assert sum(int(text.split(": ")[1]) for text in labels) == 40
     assert plots.unreadable(plots.questions({"2": found, "a $question$": small})) == []
     with pytest.raises(fo.InvalidBlock, match="did you mean 'heat'"):
-        found.plot("heart")
+        found.plot(kind="heart")

@@ -27,7 +27,7 @@ from fairopt.proofs.evidence import Proposal, Solved, Tangents
 from fairopt.proofs.gate import Answer
 
 FINE = 1e-9  # a gap that is asked for, as long as programs still reduce it: optima are flat
-MOST = 60  # programs of a search; 10 to 20 are usual
+MOST = 60  # programs of a search; 10 to 30 are usual
 STALLED = 12  # programs that hardly lower the gap, after which no other will
 POLISH = 8  # programs that only make the tasks more exact
 CLOSE = 1e-7  # of a mean: neighbours that leave it where it is

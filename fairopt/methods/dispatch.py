@@ -36,7 +36,7 @@ from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, so
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import newton_applies, solve_by_newton
-from fairopt.methods.cone.parametric import parametric_applies, search_sums
+from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_sums
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.settings import Proposals, Settings
@@ -179,9 +179,9 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     """Solve one objective by cone programs."""
     if isinstance(program.objective, Leximin):
         return best(program, solve_leximin(program, settings))
-    search = parametric_applies(program)
-    if search and not program.objective.concave:  # type: ignore[attr-defined]
+    if only_parametric(program):
         return _search(program, settings)
+    search = parametric_applies(program)
     solve = settings.general or solve_number
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
@@ -200,7 +200,7 @@ def _search(program: Program, settings: Settings) -> Answer:
     settings = replace(settings, general=None, start=None)  # which are of this program, not of those that it solves
     solve = partial(_solve_tier, settings=settings, method="auto")
     answer = best(program, search_sums(program, settings, solve))
-    if not answer.ok or program.objective.concave:  # type: ignore[attr-defined]
+    if not answer.ok or not only_parametric(program):
         return answer
     (share,) = program.objective.share_blocks()
     if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere

@@ -21,7 +21,7 @@ from fairopt.methods import dispatch
 from fairopt.metrics import f_beta
 from fairopt.policies.dominant import DRF
 from fairopt.policies.tradeoff import NoFairness
-from fairopt.policy import Policy
+from fairopt.policy import Policy, label
 from fairopt.tradeoff.price_of_fairness import price_bound
 
 __all__ = ["MEASURES", "TEXTS", "Point", "Row", "Standard", "failed", "solve", "solve_in_processes"]
@@ -41,6 +41,7 @@ class Standard:
         self.instance, self.part = instance, instance.task_limits > 0
         self._taking_part = instance.taking_part(self.part)
         self._largest_sums: dict[Share, float] = {}
+        self._lacking: list[str] = []  # why measures are NaN
         fairest, most = self._answer(DRF()), self._answer(NoFairness())
         self._level = fairest.metrics()["smallest_dominant_share"] if fairest else np.nan
         self._most = float(most.tasks.sum()) if most else np.nan
@@ -49,7 +50,8 @@ class Standard:
     def _answer(self, policy: Policy) -> Allocation | None:
         try:
             return policy.allocate(self.instance)
-        except FairoptError:  # the answers of points are kept
+        except FairoptError as error:  # the answers of points are kept
+            self._lacking.append(f"what is measured against {label(policy)} is NaN: {type(error).__name__}: {error}")
             return None
 
     def row(self, mechanism: Any, allocation: Allocation) -> Row:
@@ -62,13 +64,14 @@ class Standard:
         even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if measured else np.nan
         bound, told = price_bound(mechanism, self._taking_part), allocation.certificate.note
         price = 1 - _ratio(shares.sum(), self._largest_sum(blocks[0] if blocks else DominantShare()))
+        notes = [*self._lacking, *([bound] if isinstance(bound, str) else [])]
         return {
             "fairness": 100 * _ratio(found["smallest_dominant_share"], self._level),
             "efficiency": 100 * _ratio(found["ntt"], self._most),
             "tasks": found["ntt"], "jain": found["jain"], "f_beta": even,
             "price_of_fairness": 0.0 if abs(price) <= GAP_TOLERANCE else price,
             "price_bound": np.nan if isinstance(bound, str) else bound, "gap": allocation.certificate.gap,
-            "method": allocation.certificate.method, "note": bound if isinstance(bound, str) else None,
+            "method": allocation.certificate.method, "note": "; ".join(notes) or None,
             "dominated": told if told.startswith("Pareto-dominated") else None, "tasks_by_user": allocation.tasks,
         }  # fmt: skip
 

@@ -460,3 +460,16 @@ def test_a_dominated_answer_keeps_the_note_of_its_certificate(tmp_path: Path) ->
     assert len(lines) == 1 and ": 1 points; the first, beta = 2, lam = -0.25: user 'B' could run" in lines[0]
     again = fo.frontier(fo.GFJ, apart, grid, resume=tmp_path / "f.json")
     assert again["dominated"].tolist() == found["dominated"].tolist()
+
+
+def test_measures_without_their_standard_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: fo.Policy, instance: fo.Instance, **options: object) -> fo.Allocation:
+        if self.name == "DRF":
+            raise fo.NotCertified("no proof")
+        return solved(self, instance, **options)
+
+    solved = fo.Policy.allocate
+    monkeypatch.setattr(fo.Policy, "allocate", refuse)
+    found = fo.frontier(fo.FDS, fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [1]})
+    assert np.isnan(found["fairness"]).all() and found["efficiency"][0] == pytest.approx(100)
+    assert "against DRF is NaN: NotCertified: no proof" in found.notes[0]

@@ -43,6 +43,13 @@ def parametric_applies(program: Program) -> bool:
     return isinstance(objective, FairnessEfficiency) and objective.beta != 1 and objective.alpha_fair() is None
 
 
+def only_parametric(program: Program) -> bool:
+    """Whether the objective is a `FairnessEfficiency` that is not concave."""
+    return parametric_applies(program) and not (
+        isinstance(program.objective, FairnessEfficiency) and program.objective.concave
+    )
+
+
 def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals:
     """Propose the best allocation along the sum of shares; ``solve`` solves another program by the method for it."""
     objective = program.objective

@@ -473,3 +473,13 @@ def test_measures_without_their_standard_say_why(monkeypatch: pytest.MonkeyPatch
     found = fo.frontier(fo.FDS, fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [1]})
     assert np.isnan(found["fairness"]).all() and found["efficiency"][0] == pytest.approx(100)
     assert "against DRF is NaN: NotCertified: no proof" in found.notes[0]
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1e-3, 0.01, 0.1, 0.5, 1, 2, 20])
+def test_the_best_x_of_the_price_bound_is_never_beyond_where_it_is_looked_for(alpha: float) -> None:
+    power = 1 / alpha
+    for n in (2, 3, 10, 1_000, 10**6, 10**9):
+        log_x = np.concatenate([[0.0], np.geomspace(1e-9, 1, 20_000)]) * np.log(n)  # all of [1, n]
+        others = (n - np.exp(log_x)) * np.exp(-power * log_x)
+        anywhere = 1 - ((1 + others * np.exp(-log_x)) / (1 + others)).min()
+        assert largest_price(alpha, n) >= anywhere - 1e-9

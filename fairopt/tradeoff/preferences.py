@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -388,11 +389,12 @@ def _share(family: Family) -> Share:
     """The share that a family measures, from its members at two points that have an optimum."""
     make = named_family(family) if isinstance(family, str) else family
     try:
-        one, other = (make(beta=beta, lam=lam) for beta, lam in ((2.0, -0.5), (0.5, 1.0)))
+        inspect.signature(make).bind(beta=2.0, lam=-0.5)
     except TypeError as error:
-        missing = str(error).partition("required positional argument: ")[2].strip("'")
+        missing = str(error).partition("missing a required argument: ")[2].strip("'")
         lack = f"needs {missing}, as pnorm:p=2" if missing else "takes no beta and lam; give fds, gfj or pnorm:p=2"
         raise InvalidBlock(f"family {family!r} {lack}") from error
+    one, other = (make(beta=beta, lam=lam) for beta, lam in ((2.0, -0.5), (0.5, 1.0)))
     measure, second = (getattr(made, "objective", made) for made in (one, other))
     if not isinstance(measure, FairnessEfficiency) or second != replace(measure, beta=0.5, lam=1.0):
         made = f"makes {one!r} and {other!r}"

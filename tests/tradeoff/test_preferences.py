@@ -504,3 +504,11 @@ def test_pictures_show_counts_and_can_be_read() -> None:
     assert plots.unreadable(plots.questions({"2": found, "a $question$": small})) == []
     with pytest.raises(fo.InvalidBlock, match="did you mean 'heat'"):
         found.plot(kind="heart")
+
+
+def test_an_error_inside_a_family_is_not_taken_for_missing_parameters() -> None:
+    def family(beta: float, lam: float) -> fo.Policy:
+        raise TypeError("of the family itself")
+
+    with pytest.raises(TypeError, match="of the family itself"):
+        fo.preferences.compatible([(1, 2), (2, 1)], [0, 1], family, betas=[2], lams=[-1])

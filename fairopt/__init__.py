@@ -22,6 +22,7 @@ property fails.
 * `metrics`: Jain's index, beta-fairness and utilisation. `server_sums`: sums by class and by type of server.
 * `properties`: checks of allocations, misreports, the audit, claims of the literature.
 * `tradeoff`: frontiers, sensitivity, whether there is a trade-off, and preferences.
+* `online`: a scheduler of whole tasks, and a simulator.
 * `reading`: allocations saved to files and loaded. `testing`: Hypothesis strategies. `plots`: pictures.
 * `report`: comparisons and tables. `cli`: the command line.
 """

@@ -95,7 +95,7 @@ class _Aside:
         k = queue.slot = len(self.queues)
         self.queues.append(queue)
         if k == len(self.keys):
-            self.units, self.keys = np.repeat(self.units, 2, axis=0), np.repeat(self.keys, 2)
+            self.units, self.keys = np.concatenate([self.units] * 2), np.concatenate([self.keys] * 2)
         self.units[k], self.keys[k] = queue.request.units, key
 
     def remove(self, queue: _Queue) -> None:
@@ -315,7 +315,8 @@ class Scheduler:
             most = math.inf if name == "limit" else np.nextafter(math.inf, 0)
             if value is not None and not (isinstance(value, (int, float, np.number)) and 0 < value <= most):
                 raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give a number > 0")
-        request, share = self._request(user, demands, eligible)
+        made = self._request(user, demands, eligible)
+        request, share = self._requests[made]
         self._advance(at)
         held = self._users.get(user)
         if held is None:
@@ -325,9 +326,9 @@ class Scheduler:
         if weight is not None or limit is not None:
             held.weight = held.weight if weight is None else float(weight)
             held.limit = held.limit if limit is None else float(limit)
-        queue = held.queues.get(id(request))
+        queue = held.queues.get(made)
         if queue is None:
-            queue = held.queues[id(request)] = _Queue(self._queues, held, request, share)
+            queue = held.queues[made] = _Queue(self._queues, held, request, share)
             self._queues += 1
         job, self._jobs = self._jobs, self._jobs + 1
         queue.jobs.append([job, tasks])
@@ -432,8 +433,8 @@ class Scheduler:
 
     # -- pieces ---------------------------------------------------------------------------------------------------
 
-    def _request(self, user: str, demands: Any, eligible: Any) -> tuple[Request, list[float]]:
-        """The request of a task and its share by server: the same objects for the same demands and servers."""
+    def _request(self, user: str, demands: Any, eligible: Any) -> tuple[Any, ...]:
+        """The key in `_requests` of what a task needs: the request, and its share on each server."""
         instance = self.instance
         if isinstance(demands, Mapping):
             unknown = set(demands) - set(instance.resources)
@@ -469,25 +470,26 @@ class Scheduler:
             )  # fmt: skip
             c = self.share.coefficients(alone)
             self._requests[key] = request, np.broadcast_to(c[0], instance.n_servers).tolist()
-        return self._requests[key]
+        return key
 
     def _allowed_rows(self, user: str, eligible: Any) -> NDArray[np.bool_]:
         """Which servers a list of names of servers and types, or a mask, allows."""
         n = self.instance.n_servers
         given = np.asarray(eligible)
         if given.dtype == bool:
+            allowed = given.copy()
             if given.shape != (n,):
                 raise InvalidInstance(f"eligible of user {user!r} has shape {given.shape}; give ({n},)")
-            return given.copy()
-        if isinstance(eligible, str):
+        elif isinstance(eligible, str):
             raise InvalidInstance(f"eligible of user {user!r} is the text {eligible!r}; give a list of names")
-        allowed = np.zeros(n, dtype=bool)
-        for name in eligible:
-            if name not in self._places:
-                raise InvalidInstance(f"eligible of user {user!r} names {name!r}; {nearest(name, self._places)}")
-            allowed[self._places[name]] = True
+        else:
+            allowed = np.zeros(n, dtype=bool)
+            for name in eligible:
+                if name not in self._places:
+                    raise InvalidInstance(f"eligible of user {user!r} names {name!r}; {nearest(name, self._places)}")
+                allowed[self._places[name]] = True
         if not allowed.any():
-            raise InvalidInstance(f"eligible of user {user!r} is empty; name at least one server, or leave it out")
+            raise InvalidInstance(f"eligible of user {user!r} has no server; name at least one, or leave it out")
         return allowed
 
     def _too_large(self, user: str, request: Request) -> str:
@@ -586,8 +588,8 @@ class Scheduler:
         else:
             heappush(heap, entry)
         if len(heap) > 2 * len(self._by_index) + 64:
-            self._heap = [u.entry for u in self._by_index if u.entry is not None]
-            heapify(self._heap)
+            heap[:] = [u.entry for u in self._by_index if u.entry is not None]
+            heapify(heap)
 
     def _first(self) -> tuple[Any, ...] | None:
         """The smallest entry that counts, up to date; None if no user has a task that was not set aside."""

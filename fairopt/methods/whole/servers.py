@@ -112,7 +112,7 @@ class Servers:
             if not (isinstance(row, (int, np.integer)) and row in rows):
                 raise InvalidBlock(f"placement {rule!r} gave {row!r}; give one of the rows {rows.tolist()[:10]}")
             return int(row)
-        after = self._load[rows] + request.load[rows]
+        after = np.round(self._load[rows] + request.load[rows], 9)  # equal loads are ties, whatever rounding did
         return int(rows[after.argmax() if rule == "best-fit" else after.argmin()])
 
     def take(self, request: Request, row: int) -> None:

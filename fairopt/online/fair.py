@@ -44,9 +44,7 @@ def with_fair_at(timeline: Timeline, moments: ArrayLike) -> Timeline:
                     errors[k] = f"{type(error).__name__}: {error}"
         except KeyboardInterrupt:
             interrupted = True
-    return replace(
-        timeline, fair_at=at, fair_shares=shares, fair_errors=tuple(errors), interrupted=interrupted
-    )
+    return replace(timeline, fair_at=at, fair_shares=shares, fair_errors=tuple(errors), interrupted=interrupted)
 
 
 def _present(timeline: Timeline, at: Float) -> Iterator[tuple[int, NDArray[np.int64]]]:
@@ -85,4 +83,5 @@ def _fair_shares(timeline: Timeline, present: NDArray[np.int64]) -> Float:
         task_limits=present[kinds], eligible=table.eligible[kinds] if not table.masks.all() else None, users=names,
         resources=cluster.resources, servers=cluster.servers, server_types=cluster.server_types,
     )  # fmt: skip
-    return np.bincount(user, Policy(Leximin(share)).allocate(instance).shares, minlength=n_users)
+    fair = Policy(Leximin(share)).allocate(instance).shares
+    return np.bincount(user, fair, minlength=n_users).astype(float)

@@ -82,9 +82,8 @@ class Job:
     def __post_init__(self) -> None:
         if not isinstance(self.user, str) or not self.user:
             raise InvalidInstance(f"the user of a job is {self.user!r}; give a label, as 'web'")
-        tasks: Any = self.tasks
-        whole = isinstance(tasks, Real) and not isinstance(tasks, bool) and math.isfinite(tasks) and tasks >= 1
-        if not whole or tasks != int(tasks):
+        tasks = _number(self.user, "tasks", self.tasks, positive=True)
+        if tasks != int(tasks):
             raise InvalidInstance(f"tasks of a job of user {self.user!r} is {tasks!r}; give a whole number >= 1")
         for name, value in (
             ("demands", _demands(self.user, self.demands)), ("tasks", int(tasks)),
@@ -98,7 +97,7 @@ class Job:
 
 def _number(user: str, name: str, value: Any, positive: bool = False) -> Any:
     """A finite number: whole numbers and fractions as they are, others as float."""
-    if type(value) not in (float, int, Fraction) and isinstance(value, Real) and not isinstance(value, bool):
+    if type(value) not in (float, int, Fraction, bool) and isinstance(value, Real):
         value = int(value) if isinstance(value, Integral) else float(value)
     try:
         right = type(value) in (float, int, Fraction) and math.isfinite(value) and not (positive and value <= 0)
@@ -122,7 +121,9 @@ def _demands(user: str, given: Any) -> Any:
         else:
             array = as_floats(given, f"demands of a job of user {user!r}")
             if array.ndim != 1:
-                raise InvalidInstance(f"demands of a job of user {user!r} have shape {array.shape}; give (n_resources,)")
+                raise InvalidInstance(
+                    f"demands of a job of user {user!r} have shape {array.shape}; give (n_resources,)"
+                )
             given = tuple(array.tolist())
             named = enumerate(given, 1)
     some = False
@@ -132,7 +133,9 @@ def _demands(user: str, given: Any) -> Any:
             raise InvalidInstance(f"demand of user {user!r} for {where} is {units!r}; give a finite number >= 0")
         some = some or units > 0
     if not some:
-        raise InvalidInstance(f"a job of user {user!r} demands nothing at all; give it a positive demand or leave it out")
+        raise InvalidInstance(
+            f"a job of user {user!r} demands nothing at all; give it a positive demand or leave it out"
+        )
     return given
 
 
@@ -205,7 +208,9 @@ def table_of(jobs: Iterable[Job], cluster: Instance) -> JobTable:
             weights.append(job.weight)
         elif weights[j] != job.weight:
             both = f"{weights[j]:g} and {job.weight:g}"
-            raise InvalidInstance(f"user {job.user!r} has jobs of weights {both}; give all jobs of a user the same weight")
+            raise InvalidInstance(
+                f"user {job.user!r} has jobs of weights {both}; give all jobs of a user the same weight"
+            )
         given: Any = job.demands
         row = given if isinstance(given, tuple) else _row(job.user, given, cluster.resources)
         if len(row) != cluster.n_resources:
@@ -224,8 +229,8 @@ def table_of(jobs: Iterable[Job], cluster: Instance) -> JobTable:
         np.array([_mask(cluster, places, m) for m in masks], dtype=bool).reshape(-1, cluster.n_servers),
         np.array(columns[2], dtype=np.int64),
     )  # fmt: skip
-    for k in np.flatnonzero(~_fitting(table, cluster)):
-        _refuse_large(first[int(k)].user, table.demands[k], cluster, table.masks[table.mask_of_kind[k]])
+    for k in np.flatnonzero(~_fitting(table, cluster)).tolist():
+        _refuse_large(first[k].user, table.demands[k], cluster, table.masks[table.mask_of_kind[k]])
     return table
 
 
@@ -256,7 +261,7 @@ def _mask(cluster: Instance, places: Mapping[str, list[int]], given: Any) -> NDA
     if isinstance(given[0], bool):
         if len(given) != cluster.n_servers:
             raise InvalidInstance(
-                f"eligible of a job has {len(given)} entries for {cluster.n_servers} servers; give True or False for each"
+                f"eligible of a job has {len(given)} entries for {cluster.n_servers} servers; give one each"
             )
         return np.array(given)
     mask = np.zeros(cluster.n_servers, dtype=bool)
@@ -276,7 +281,9 @@ def _fitting(table: JobTable, cluster: Instance) -> NDArray[np.bool_]:
     room = sizes * (1 + VIOLATION_TOLERANCE)
     step = max(1, MOST // sizes.size)
     fits = [
-        ((table.demands[k : k + step, None] <= room).all(axis=2) & allowed[table.mask_of_kind[k : k + step]]).any(axis=1)
+        ((table.demands[k : k + step, None] <= room).all(axis=2) & allowed[table.mask_of_kind[k : k + step]]).any(
+            axis=1
+        )
         for k in range(0, len(table.demands), step)
     ]
     return np.concatenate([np.zeros(0, dtype=bool), *fits])

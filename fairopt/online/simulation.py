@@ -18,7 +18,7 @@ from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.online.jobs import Job, JobTable, coefficients, table_of
-from fairopt.online.scheduler import Scheduler, individual_servers
+from fairopt.online.scheduler import Scheduler
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.policy import label
 from fairopt.progress import tell
@@ -48,7 +48,7 @@ def simulate(
         Default ``Scheduler(capacities, share)``. A new `Scheduler` with other options, or one of your own with the
         methods ``submit(user, demands, tasks)``, which returns a number of the job, ``next_task()``, which returns an
         object with ``.job`` and ``.server`` (a label) or None, and ``finish(task)``. Where these take ``at``, it is
-        the time, and ``submit`` gets ``weight`` and ``eligible`` if it takes them.
+        the time, and ``submit`` gets ``weight`` and ``eligible``, True and False by server or None, if it takes them.
     fair_at : array-like of shape (n_moments,), optional
         Moments, in any order, at which the divisible optimum of the same notion is found for the tasks present, for
         `Timeline.distance`.
@@ -83,37 +83,41 @@ def simulate(
     Examples
     --------
     >>> import fairopt as fo
-    >>> jobs = [fo.Job("batch", {"cpu": 1, "memory": 4}, 10, tasks=5), fo.Job("web", {"cpu": 3, "memory": 1}, 4, tasks=3)]
-    >>> run = fo.simulate({"cpu": 9, "memory": 18}, jobs, fair_at=[0, 10])
+    >>> batch = fo.Job("batch", {"cpu": 1, "memory": 4}, duration=10, tasks=5)
+    >>> web = fo.Job("web", {"cpu": 3, "memory": 1}, duration=4, tasks=3)
+    >>> run = fo.simulate({"cpu": 9, "memory": 18}, [batch, web], fair_at=[0, 10])
     >>> run.to_frame("user")[["tasks", "mean waiting", "mean completion"]]
            tasks  mean waiting  mean completion
     user
-    batch      5      3.600000             18.0
+    batch      5      2.800000             20.0
     web        3      1.333333              8.0
     >>> run.distance().round(3)
-    array([0.019, 0.   ])
+    array([0., 0.])
     """
     require_share(share, simulate)
     if scheduler is not None:
         for method in ("submit", "next_task", "finish"):
             if isinstance(scheduler, type) or not callable(getattr(scheduler, method, None)):
-                raise InvalidBlock(f"scheduler is {scheduler!r}, without {method}(); give an object like fo.Scheduler(...)")
+                raise InvalidBlock(
+                    f"scheduler is {scheduler!r}, without {method}(); give an object like fo.Scheduler(...)"
+                )
     moments = moments_of(fair_at, "fair_at")
-    cluster = individual_servers(capacities)
+    usual = Scheduler(capacities, share)
+    cluster = usual.instance
     if isinstance(scheduler, Scheduler):  # its pools, if pooled
         cluster = _same_capacity(cluster, scheduler.instance)
     table = table_of(jobs, cluster)
     per_task = coefficients(table, cluster, share)
     _check_range(table)
     if name is None:
-        name = repr(share) if scheduler is None else label(scheduler)
+        name = _name(usual if scheduler is None else scheduler)
     record = Record(min((job.arrival for job in table.jobs), default=math.inf))
     interrupted = False
     try:
-        _run(Scheduler(cluster, share) if scheduler is None else scheduler, cluster, table, record)
+        _run(usual if scheduler is None else scheduler, cluster, table, record)
     except KeyboardInterrupt:
         interrupted = True
-    done = min(map(len, (record.task_job, record.task_server, record.start, record.end)))
+    done = len(record.end)  # appended last
     timeline = Timeline(
         cluster, table, share, per_task, np.array(record.task_job[:done], dtype=np.int64),
         np.array(record.task_server[:done], dtype=np.int64), np.array(record.start[:done], dtype=float),
@@ -160,7 +164,9 @@ def _run(scheduler: Any, cluster: Instance, table: JobTable, record: Record) -> 
         while (task := asked.next_task(now)) is not None:
             job, s = asked.place(task, now)
             if not left[job]:
-                asked.refuse(f"one more task of job {job}, all of whose tasks ({jobs[job].tasks}) have started", job, now)
+                asked.refuse(
+                    f"one more task of job {job}, all of whose tasks ({jobs[job].tasks}) have started", job, now
+                )
             if (fault := room.take(kind[job], s)) is not None:
                 asked.refuse(f"a task for server {cluster.servers[s]!r}, {fault}", job, now)
             left[job] -= 1
@@ -223,10 +229,13 @@ class _Asked:
     def submit(self, k: int, now: Any) -> None:
         """Hand over a job that arrives."""
         job = self.table.jobs[k]
-        options = {"weight": job.weight, "eligible": job.eligible, "at": now}
+        mask = self.table.masks[self.table.mask_of_kind[self.table.kind[k]]]
+        options = {"weight": job.weight, "eligible": None if job.eligible is None else mask, "at": now}
         for key, usual in (("weight", 1.0), ("eligible", None)):
-            if key not in self.takes and options[key] != usual:
-                raise InvalidBlock(f"{self.name}.submit takes no {key}=, and a job of user {job.user!r} has one; add it")
+            if key not in self.takes and options[key] is not usual and options[key] != usual:
+                raise InvalidBlock(
+                    f"{self.name}.submit takes no {key}=, and a job of user {job.user!r} has one; add it"
+                )
         given = {key: value for key, value in options.items() if key in self.takes}
         number = self.scheduler.submit(job.user, self.table.demands[self.table.kind[k]], job.tasks, **given)
         try:
@@ -234,7 +243,9 @@ class _Asked:
         except TypeError:
             raise InvalidBlock(f"{self.name}.submit returned {number!r}; return a number of the job") from None
         if earlier != k:
-            raise InvalidBlock(f"{self.name}.submit returned {number!r} for two jobs; return a different number for each")
+            raise InvalidBlock(
+                f"{self.name}.submit returned {number!r} for two jobs; return a different number for each"
+            )
 
     def place(self, task: Any, now: Any) -> tuple[int, int]:
         """Job and server of a task."""
@@ -246,8 +257,8 @@ class _Asked:
             raise InvalidBlock(f"{self.name}.next_task returned {task!r} ({error}); {fix}") from error
         if job is None:
             raise InvalidBlock(
-                f"{self.name}.next_task at {float(now):g} gave a task of job {number!r}, which was not submitted in this "
-                "run; give a new scheduler, and return what submit returned"
+                f"{self.name}.next_task at {float(now):g} gave a task of job {number!r}, which was not submitted in "
+                "this run; give a new scheduler, and return what submit returned"
             )
         s = self.servers.get(server)
         if s is None:
@@ -283,12 +294,21 @@ def _with_time(method: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *given: method(*given[:-1])
 
 
+def _name(scheduler: Any) -> str:
+    """What a run is called: the share that is levelled, and other options; or as `label` does."""
+    if not isinstance(scheduler, Scheduler):
+        return label(scheduler)
+    usual = {"placement": "first-fit", "on_misfit": "skip", "order": "share", "half_life": None}
+    given = {key: getattr(scheduler, key) for key in usual}
+    return ", ".join([repr(scheduler.share), *(f"{key}={v!r}" for key, v in given.items() if v != usual[key])])
+
+
 def _same_capacity(cluster: Instance, of_scheduler: Instance) -> Instance:
     """The servers of a scheduler, which have the capacity that is given."""
     ours, theirs = cluster.total_capacities, of_scheduler.total_capacities
     if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=VIOLATION_TOLERANCE, atol=0.0):
         raise InvalidInstance(
-            f"the scheduler has capacities {theirs.tolist()} in total, and {ours.tolist()} are given; give both the same"
+            f"the scheduler has capacities {theirs.tolist()} in total, not {ours.tolist()} as given; give both the same"
         )
     return of_scheduler
 

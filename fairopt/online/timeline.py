@@ -216,7 +216,7 @@ class Timeline:
             (self.table.demands.ravel(), (np.repeat(np.arange(n_kinds), m), columns.ravel())),
             shape=(n_kinds, len(self.users) * m),
         )
-        return self._running(times, units).reshape(-1, len(self.users), m)
+        return self._running(times, units).reshape(np.size(times), len(self.users), m)
 
     def utilisation(self, times: ArrayLike) -> Float:
         """Part of the total capacity of each resource in use at some moments; NaN for a capacity of 0.
@@ -261,9 +261,7 @@ class Timeline:
         """Sums over running tasks of a row for each kind: ``per_task`` of shape (n_kinds, width)."""
         return self._sum(times, self.table.kind[self.task_job], self.start, self.end, per_task)
 
-    def _sum(
-        self, times: ArrayLike, kind: Ints, start: Float, end: Float, per_task: Any, weights: Any = None
-    ) -> Float:
+    def _sum(self, times: ArrayLike, kind: Ints, start: Float, end: Float, per_task: Any, weights: Any = None) -> Float:
         """Sums over intervals [start, end) that hold each moment; whole numbers by kind first, so that 0 is exact."""
         moments = moments_of(times, "times")
         out = np.zeros((len(moments), per_task.shape[1]))

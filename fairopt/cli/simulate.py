@@ -32,7 +32,7 @@ UNFIT = re.compile(r"[^\w.=-]+")  # for the name of a file
 SIMULATE = """Replay jobs task by task: how long do they wait if the user with the lowest share goes first?
 
 Policies are those that level one share, as drf, 2df, kdf:k=3, tsf, "Leximin(PNormShare(2))" or module:NAME, and fcfs: \
-first come, first served. Tasks are whole, and run on one server each.
+first come, first served. Tasks are whole, and run on one server each. Ctrl-C shows the part done.
 
 \b
 [bold]Jobs[/]
@@ -94,10 +94,9 @@ def replay_jobs(
         matplotlib_or_missing()
     rules: dict[str, tuple[Share, str]] = {}
     for text in policy or ["drf"]:
-        name, share, order = _rule(text)
-        if name in rules:
-            raise InvalidBlock(f"policy {text!r} is given twice; give each once")
-        rules[name] = share, order
+        plain, share, order = _rule(text)
+        names = (plain if k == 0 else f"{plain} ({k + 1})" for k in range(len(rules) + 1))
+        rules[next(name for name in names if name not in rules)] = share, order
     openb = is_openb(jobs)
     if servers is None and not openb:
         raise InvalidInstance(f"the servers of {jobs} are missing; give --servers INPUT, as --servers cluster/")
@@ -133,7 +132,8 @@ def replay_jobs(
 
     def last_words() -> None:
         show()
-        complain(f"{LAST_WORDS} in {list(rules)[max(len(runs) - 1, 0)]}, {len(runs)} of {len(rules)} policies")
+        whole = sum(np.isinf(run.until) for run in runs.values())
+        complain(f"{LAST_WORDS} after {whole} of {len(rules)} policies")
 
     stopped = False
     try:

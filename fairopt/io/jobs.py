@@ -221,5 +221,5 @@ def read_openb_jobs(
     if not kept.any():
         raise notes.nothing_left(f"{table.path} has no pod that can be a job")
     last = int((ended[kept] == ended[kept].max()).sum())
-    notes.add("{pod} {was} deleted at the last time in the list, when it may still have been at work", number=last)
+    notes.add("{pod} {was} deleted at the last time in the list, perhaps cut short", number=last)
     return found.part(kept)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidBlock, MissingExtra, nearest
-from fairopt.online.timeline import Timeline
+from fairopt.online.timeline import Timeline, moments_of
 
 __all__ = ["by_task", "frame"]
 
@@ -83,19 +83,20 @@ def _by_server(timeline: Timeline) -> dict[str, Any]:
 
 
 def _by_time(timeline: Timeline, times: ArrayLike | None = None) -> dict[str, Any]:
+    table, start, end = timeline.table, timeline.start, timeline.end
     if times is None:
-        known = (timeline.table.arrival, timeline.start, timeline.end, timeline.fair_at)
-        times = np.unique(np.concatenate(known))
-        times = times[times <= timeline.until]
-    shares, used = timeline.shares(times), timeline.utilisation(times)
+        known = np.unique(np.concatenate([table.arrival, start, end, timeline.fair_at]))
+        times = known[known <= timeline.until]
+    moments = moments_of(times, "times")
+    order = np.argsort(table.arrival)
+    arrived = np.append(0, table.tasks[order].cumsum())[np.searchsorted(table.arrival[order], moments, "right")]
+    started, ended = (np.searchsorted(when, moments, "right") for when in (start, np.sort(end)))
+    shares, used = timeline.shares(moments), timeline.utilisation(moments)
     distance = dict(zip(timeline.fair_at.tolist(), timeline.distance().tolist(), strict=True))
-    moments = np.atleast_1d(np.asarray(times, dtype=float))
     return {
-        "time": moments,
-        **{f"share of {name}": shares[:, j] for j, name in enumerate(timeline.users)},
+        "time": moments, **{f"share of {name}": shares[:, j] for j, name in enumerate(timeline.users)},
         **{f"used {name}": used[:, i] for i, name in enumerate(timeline.resources)},
-        "running": timeline.running_tasks(times).sum(axis=1).astype(np.int64),
-        "waiting": timeline.waiting_tasks(times).sum(axis=1).astype(np.int64),
+        "running": started - ended, "waiting": arrived - started,
         **({"distance": [distance.get(t, np.nan) for t in moments.tolist()]} if distance else {}),
     }  # fmt: skip
 

@@ -13,20 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.blocks.shares import Share
-from fairopt.certificate import VIOLATION_TOLERANCE
-from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
-from fairopt.instance import Instance
+from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.labels import by_label
+from fairopt.methods.whole.servers import Request
+from fairopt.online.scheduler import Scheduler
 from fairopt.validation import as_floats
 
-__all__ = ["Job", "JobTable", "coefficients", "table_of"]
+__all__ = ["Job", "JobTable"]
 
 Float = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
 Time = float | Fraction  # whole numbers too
-
-MOST = 2_000_000  # numbers of a block of kinds times servers that is compared at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,33 +106,24 @@ def _number(user: str, name: str, value: Any, positive: bool = False) -> Any:
     return value
 
 
-def _demands(user: str, given: Any) -> Any:
-    """Units by resource as a tuple, not copied where it is one of floats, or as a dict."""
-    if type(given) is tuple and all(type(units) is float for units in given):
-        named: Iterable[tuple[Any, float]] = enumerate(given, 1)
+def _demands(user: str, given: Any) -> tuple[float, ...] | dict[str, float]:
+    """Units as a tuple, not copied where it is one of floats, or by resource."""
+    given = by_label(given)
+    if isinstance(given, Mapping):
+        given = {str(name): float(_number(user, f"demand for {name!r}", units)) for name, units in given.items()}
+        amounts = [*given.values()]
+    elif type(given) is tuple and all(type(units) is float for units in given):
+        amounts = list(given)
     else:
-        given = by_label(given)
-        if isinstance(given, Mapping):
-            given = {str(name): float(_number(user, f"demand for {name!r}", units)) for name, units in given.items()}
-            named = given.items()
-        else:
-            array = as_floats(given, f"demands of a job of user {user!r}")
-            if array.ndim != 1:
-                raise InvalidInstance(
-                    f"demands of a job of user {user!r} have shape {array.shape}; give (n_resources,)"
-                )
-            given = tuple(array.tolist())
-            named = enumerate(given, 1)
-    some = False
-    for name, units in named:
+        amounts = as_floats(given, f"demands of a job of user {user!r}").tolist()
+        if not isinstance(amounts, list) or any(isinstance(units, list) for units in amounts):
+            raise InvalidInstance(f"demands of a job of user {user!r} are {given!r}; give one number by resource")
+        given = tuple(amounts)
+    for units in amounts:
         if not 0 <= units < math.inf:
-            where = f"resource {name!r}" if isinstance(name, str) else f"resource number {name}"
-            raise InvalidInstance(f"demand of user {user!r} for {where} is {units!r}; give a finite number >= 0")
-        some = some or units > 0
-    if not some:
-        raise InvalidInstance(
-            f"a job of user {user!r} demands nothing at all; give it a positive demand or leave it out"
-        )
+            raise InvalidInstance(f"demands of a job of user {user!r} are {given!r}; give finite numbers >= 0")
+    if not any(amounts):
+        raise InvalidInstance(f"a job of user {user!r} demands nothing; give at least one number > 0")
     return given
 
 
@@ -143,28 +131,54 @@ def _eligible(user: str, given: Any) -> tuple[str, ...] | tuple[bool, ...] | Non
     """Labels or a mask as a tuple, not copied where it is one."""
     if given is None:
         return None
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInstance(f"eligible of a job of user {user!r} is {given!r}; give a list of labels of servers")
-    if type(given) is not tuple:
-        given = tuple(given.tolist() if isinstance(given, np.ndarray) else given)
-    if not given or not (all(isinstance(x, str) for x in given) or all(isinstance(x, bool) for x in given)):
-        fix = "give labels of servers, at least one, or True or False for each server; leave it out for all servers"
-        raise InvalidInstance(f"eligible of a job of user {user!r} is {list(given)[:5]!r}; {fix}")
-    return given
+    names = () if isinstance(given, str) or not isinstance(given, Iterable) else given
+    names = names if type(names) is tuple else tuple(names.tolist() if isinstance(names, np.ndarray) else names)
+    if not names or not (all(isinstance(x, str) for x in names) or all(isinstance(x, bool) for x in names)):
+        fix = "give a list of labels of servers, or of True and False for each; None for all servers"
+        raise InvalidInstance(f"eligible of a job of user {user!r} is {given!r}; {fix}")
+    return names
 
 
-@dataclass(frozen=True, eq=False)
 class JobTable:
-    """Jobs on servers as arrays. Jobs of one *kind* have the same user, demands and servers where they may run."""
+    """Jobs as arrays. Jobs of one *kind* have the same user, demands and servers where they may run.
 
-    jobs: tuple[Job, ...]
-    users: tuple[str, ...]  # in order of their first job
-    weights: Float  # (n_users,)
-    kind: Ints  # of each job
-    user_of_kind: Ints
-    demands: Float  # (n_kinds, n_resources)
-    masks: NDArray[np.bool_]  # (n_masks, n_servers)
-    mask_of_kind: Ints
+    ``users`` are in order of their first job, with ``weights``; ``kind`` (n_jobs,); by kind ``user_of_kind``,
+    ``demands`` (n_kinds, n_resources), ``requests`` and ``share``, that of one task.
+    """
+
+    def __init__(self, jobs: Iterable[Job], scheduler: Scheduler) -> None:
+        """Check the jobs against the servers of a scheduler, and its share: nothing is submitted."""
+        self.jobs = tuple(jobs)
+        users: dict[str, int] = {}
+        kinds: dict[Any, int] = {}
+        self.requests: list[Request] = []
+        kind, user_of_kind, shares = [], [], []
+        weights: list[float] = []
+        for k, job in enumerate(self.jobs):
+            if not isinstance(job, Job):
+                raise InvalidInstance(f"jobs[{k}] is {job!r}; give a list of fo.Job(user, demands, duration, ...)")
+            user = users.setdefault(job.user, len(users))
+            if user == len(weights):
+                weights.append(job.weight)
+            elif weights[user] != job.weight:
+                both = f"{weights[user]:g} and {job.weight:g}"
+                raise InvalidInstance(
+                    f"user {job.user!r} has jobs of weights {both}; give all its jobs the same weight"
+                )
+            row: Any = tuple(job.demands.items()) if isinstance(job.demands, Mapping) else job.demands
+            kind.append(kinds.setdefault((user, row, job.eligible), len(kinds)))
+            if kind[-1] == len(self.requests):
+                request, share = scheduler._requests[scheduler._request(job.user, job.demands, job.eligible)]
+                if len(set(share)) > 1:
+                    raise InvalidBlock(f"{scheduler.share!r} of user {job.user!r} differs by server; give one number")
+                self.requests.append(request)
+                user_of_kind.append(user)
+                shares.append(share[0])
+        self.users, self.weights = tuple(users), np.array(weights, dtype=float)
+        self.kind, self.user_of_kind = np.array(kind, dtype=np.int64), np.array(user_of_kind, dtype=np.int64)
+        n_resources = scheduler.instance.n_resources
+        self.demands: Float = np.array([r.units for r in self.requests], dtype=float).reshape(-1, n_resources)
+        self.share: Float = np.array(shares, dtype=float)
 
     @cached_property
     def user(self) -> Ints:
@@ -185,148 +199,3 @@ class JobTable:
     def duration(self) -> Float:
         """Duration of each job's tasks."""
         return np.array([job.duration for job in self.jobs], dtype=float)
-
-    @cached_property
-    def eligible(self) -> NDArray[np.bool_]:
-        """Where tasks of each kind may run, shape (n_kinds, n_servers)."""
-        return self.masks[self.mask_of_kind]
-
-
-def table_of(jobs: Iterable[Job], cluster: Instance) -> JobTable:
-    """Jobs checked against the servers: the first task that fits on no empty server is an error."""
-    listed = tuple(jobs)
-    users: dict[str, int] = {}
-    kinds: dict[Any, int] = {}
-    masks: dict[Any, int] = {}
-    weights: list[float] = []
-    kind: list[int] = []
-    for k, job in enumerate(listed):
-        if not isinstance(job, Job):
-            raise InvalidInstance(f"jobs[{k}] is {job!r}; give a list of fo.Job(user, demands, duration, ...)")
-        j = users.setdefault(job.user, len(users))
-        if j == len(weights):
-            weights.append(job.weight)
-        elif weights[j] != job.weight:
-            both = f"{weights[j]:g} and {job.weight:g}"
-            raise InvalidInstance(
-                f"user {job.user!r} has jobs of weights {both}; give all jobs of a user the same weight"
-            )
-        given: Any = job.demands
-        row = given if isinstance(given, tuple) else _row(job.user, given, cluster.resources)
-        if len(row) != cluster.n_resources:
-            raise InvalidInstance(
-                f"a job of user {job.user!r} has {len(row)} demands, and servers have {cluster.n_resources} resources "
-                f"({', '.join(cluster.resources)}); give a number for each, or a dict by resource"
-            )
-        mask = masks.setdefault(job.eligible, len(masks))
-        kind.append(kinds.setdefault((j, row, mask), len(kinds)))
-    places = _places(cluster)
-    first = dict(zip(reversed(kind), reversed(listed), strict=True))  # of each kind
-    columns = [*zip(*kinds, strict=True)] or [(), (), ()]
-    table = JobTable(
-        listed, tuple(users), np.array(weights, dtype=float), np.array(kind, dtype=np.int64),
-        np.array(columns[0], dtype=np.int64), np.array(columns[1], dtype=float).reshape(-1, cluster.n_resources),
-        np.array([_mask(cluster, places, m) for m in masks], dtype=bool).reshape(-1, cluster.n_servers),
-        np.array(columns[2], dtype=np.int64),
-    )  # fmt: skip
-    for k in np.flatnonzero(~_fitting(table, cluster)).tolist():
-        _refuse_large(first[k].user, table.demands[k], cluster, table.masks[table.mask_of_kind[k]])
-    return table
-
-
-def _row(user: str, demands: Mapping[str, float], resources: Sequence[str]) -> tuple[float, ...]:
-    """A dict by resource as a row."""
-    for name in demands:
-        if name not in resources:
-            raise InvalidInstance(
-                f"a job of user {user!r} demands {name!r}, which servers do not have; {nearest(name, resources)} (give "
-                "capacities as a dict by resource, or an Instance, to name theirs)"
-            )
-    return tuple(demands.get(name, 0.0) for name in resources)
-
-
-def _places(cluster: Instance) -> dict[str, list[int]]:
-    """Rows of servers by label, and by type where no server has that label."""
-    places = {name: [s] for s, name in enumerate(cluster.servers)}
-    for s, name in enumerate(cluster.server_types or ()):
-        if name not in cluster.servers:
-            places.setdefault(name, []).append(s)
-    return places
-
-
-def _mask(cluster: Instance, places: Mapping[str, list[int]], given: Any) -> NDArray[np.bool_]:
-    """Where tasks may run, shape (n_servers,)."""
-    if given is None:
-        return np.ones(cluster.n_servers, dtype=bool)
-    if isinstance(given[0], bool):
-        if len(given) != cluster.n_servers:
-            raise InvalidInstance(
-                f"eligible of a job has {len(given)} entries for {cluster.n_servers} servers; give one each"
-            )
-        return np.array(given)
-    mask = np.zeros(cluster.n_servers, dtype=bool)
-    for name in given:
-        if name not in places:
-            raise InvalidInstance(f"eligible of a job names {name!r}, which is not a server; {nearest(name, places)}")
-        mask[places[name]] = True
-    return mask
-
-
-def _fitting(table: JobTable, cluster: Instance) -> NDArray[np.bool_]:
-    """Whether a task of each kind fits on an empty server where it may run."""
-    sizes, size_of = np.unique(cluster.capacities, axis=0, return_inverse=True)
-    allowed = np.zeros((len(table.masks), len(sizes)), dtype=bool)
-    for mask, sizes_there in zip(table.masks, allowed, strict=True):
-        sizes_there[size_of[mask]] = True
-    room = sizes * (1 + VIOLATION_TOLERANCE)
-    step = max(1, MOST // sizes.size)
-    fits = [
-        ((table.demands[k : k + step, None] <= room).all(axis=2) & allowed[table.mask_of_kind[k : k + step]]).any(
-            axis=1
-        )
-        for k in range(0, len(table.demands), step)
-    ]
-    return np.concatenate([np.zeros(0, dtype=bool), *fits])
-
-
-def _refuse_large(user: str, units: Float, cluster: Instance, mask: NDArray[np.bool_]) -> None:
-    """`InvalidInstance` for a task that fits nowhere."""
-    most = cluster.capacities[mask].max(axis=0, initial=0.0)
-    where = "no server" if mask.all() else "no server where it may run"
-    fix = "make the task smaller, or leave the job out"
-    for name, needed, there in zip(cluster.resource_titles, units, most, strict=True):
-        if needed > there:
-            raise InvalidInstance(
-                f"a task of user {user!r} needs {needed:g} of {name}, and {where} has more than {there:g}; {fix}"
-            )
-    listed = ", ".join(f"{d:g} of {name}" for name, d in zip(cluster.resource_titles, units, strict=True) if d > 0)
-    raise InvalidInstance(f"a task of user {user!r} needs {listed}, and {where} has all of it; {fix}")
-
-
-def coefficients(table: JobTable, cluster: Instance, share: Share) -> Float:
-    """The share of one task of each kind, as that of an instance of its user alone: shape (n_kinds,)."""
-    n = len(table.demands)
-    step = max(1, MOST // cluster.capacities.size) if share.by_row else 1
-    parts = []
-    for k in range(0, n, step):
-        try:
-            parts.append(_alone(table, cluster, share, range(k, min(k + step, n))))
-        except OutOfDomain:
-            for one in range(k, min(k + step, n)):
-                _alone(table, cluster, share, range(one, one + 1))  # its error names the user
-            raise
-    return np.concatenate([np.zeros(0), *parts])
-
-
-def _alone(table: JobTable, cluster: Instance, share: Share, kinds: range) -> Float:
-    """`coefficients` of some kinds."""
-    rows = np.arange(kinds.start, kinds.stop)
-    one = len(rows) == 1
-    c = share.coefficients(Instance(
-        table.demands[rows], cluster.capacities, users=[table.users[table.user_of_kind[rows[0]]]] if one else None,
-        eligible=table.eligible[rows] if one else None, resources=cluster.resources, servers=cluster.servers,
-        server_types=cluster.server_types,
-    ))  # fmt: skip
-    if c.ndim != 1:
-        raise InvalidBlock(f"{share!r} differs by server for the same demands; give a share that is one number by user")
-    return c

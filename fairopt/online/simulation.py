@@ -7,17 +7,17 @@ import inspect
 import math
 from array import array
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairopt.blocks.shares import DominantShare, Share, require_share
+from fairopt.blocks.shares import DominantShare, Share
 from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.online.jobs import Job, JobTable, coefficients, table_of
+from fairopt.methods.whole.servers import Servers
+from fairopt.online.jobs import Job, JobTable
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.policy import label
@@ -26,8 +26,7 @@ from fairopt.progress import tell
 __all__ = ["simulate"]
 
 _DOMINANT = DominantShare()
-EXCESS = 2 * VIOLATION_TOLERANCE  # of a capacity: schedulers add up in another order than is checked here
-OFTEN = 1000  # events between two reports of progress
+OFTEN = 1000  # tasks that end between two reports of progress
 
 
 def simulate(
@@ -94,196 +93,132 @@ def simulate(
     >>> run.distance().round(3)
     array([0., 0.])
     """
-    require_share(share, simulate)
-    if scheduler is not None:
-        for method in ("submit", "next_task", "finish"):
-            if isinstance(scheduler, type) or not callable(getattr(scheduler, method, None)):
-                raise InvalidBlock(
-                    f"scheduler is {scheduler!r}, without {method}(); give an object like fo.Scheduler(...)"
-                )
     moments = moments_of(fair_at, "fair_at")
     usual = Scheduler(capacities, share)
-    cluster = usual.instance
-    if isinstance(scheduler, Scheduler):  # its pools, if pooled
-        cluster = _same_capacity(cluster, scheduler.instance)
-    table = table_of(jobs, cluster)
-    per_task = coefficients(table, cluster, share)
-    _check_range(table)
-    if name is None:
-        name = _name(usual if scheduler is None else scheduler)
-    record = Record(min((job.arrival for job in table.jobs), default=math.inf))
-    interrupted = False
+    for method in ("submit", "next_task", "finish") if scheduler is not None else ():
+        if isinstance(scheduler, type) or not callable(getattr(scheduler, method, None)):
+            raise InvalidBlock(f"scheduler is {scheduler!r}, without {method}(); give an object as fo.Scheduler(...)")
+    if isinstance(scheduler, Scheduler):
+        ours, theirs = usual.instance.total_capacities, scheduler.instance.total_capacities
+        if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=VIOLATION_TOLERANCE, atol=0.0):
+            totals = f"{theirs.tolist()} in total, not {ours.tolist()}"
+            raise InvalidInstance(f"the scheduler has capacities {totals}; give both the same")
+        usual = Scheduler(scheduler.instance, share)  # of its pools, if pooled
+    table = JobTable(jobs, usual)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.abs(table.arrival).max(initial=0.0) + table.duration @ table.tasks):
+            raise InvalidInstance("the times of all jobs add up to more than floats hold; give them in a larger unit")
+    run = _Run(usual if scheduler is None else scheduler, usual.instance, table)
     try:
-        _run(usual if scheduler is None else scheduler, cluster, table, record)
+        run.events()
+        interrupted = False
     except KeyboardInterrupt:
         interrupted = True
-    done = len(record.end)  # appended last
+    job, server, start, end = (np.array(x[: len(run.end)]) for x in (run.task_job, run.task_server, run.start, run.end))
     timeline = Timeline(
-        cluster, table, share, per_task, np.array(record.task_job[:done], dtype=np.int64),
-        np.array(record.task_server[:done], dtype=np.int64), np.array(record.start[:done], dtype=float),
-        np.array(record.end[:done], dtype=float), np.zeros(0), np.zeros((0, len(table.users))), (),
-        float(record.until), interrupted, name,
+        usual.instance, table, share, table.share, job, server, start, end, np.zeros(0),
+        np.zeros((0, len(table.users))), (), float(run.until), interrupted,
+        _name(run.scheduler) if name is None else name,
     )  # fmt: skip
     return timeline.with_fair_at(moments) if len(moments) else timeline
 
 
-@dataclass
-class Record:
-    """The tasks that started so far; before ``until`` nothing more happens."""
-
-    until: Any
-    task_job: array[int] = field(default_factory=lambda: array("q"))
-    task_server: array[int] = field(default_factory=lambda: array("q"))
-    start: array[float] = field(default_factory=lambda: array("d"))
-    end: array[float] = field(default_factory=lambda: array("d"))
-
-
-def _run(scheduler: Any, cluster: Instance, table: JobTable, record: Record) -> None:
-    """Run all events."""
-    jobs, kind, left = table.jobs, table.kind.tolist(), table.tasks.tolist()
-    asked, room = _Asked(scheduler, cluster, table), _Room(cluster, table)
-    order = sorted(range(len(jobs)), key=lambda k: jobs[k].arrival)
-    ends: list[tuple[Any, int, int, int, Any]] = []  # heap: time, number in order of start, job, server, task
-    arrived = started = events = 0
-    total = sum(left)
-    while ends or arrived < len(order):
-        now: Any = ends[0][0] if ends else math.inf
-        if arrived < len(order):
-            now = min(now, jobs[order[arrived]].arrival)
-        record.until = now
-        while ends and ends[0][0] == now:
-            _, _, job, s, task = heapq.heappop(ends)
-            asked.finish(task, now)
-            room.give_back(kind[job], s)
-            events += 1
-            if not events % OFTEN:
-                tell("tasks ended", started - len(ends), total)
-        while arrived < len(order) and jobs[order[arrived]].arrival == now:
-            asked.submit(order[arrived], now)
-            arrived += 1
-        while (task := asked.next_task(now)) is not None:
-            job, s = asked.place(task, now)
-            if not left[job]:
-                asked.refuse(
-                    f"one more task of job {job}, all of whose tasks ({jobs[job].tasks}) have started", job, now
-                )
-            if (fault := room.take(kind[job], s)) is not None:
-                asked.refuse(f"a task for server {cluster.servers[s]!r}, {fault}", job, now)
-            left[job] -= 1
-            over = now + jobs[job].duration
-            heapq.heappush(ends, (over, started, job, s, task))
-            started += 1
-            record.task_job.append(job)
-            record.task_server.append(s)
-            record.start.append(now)
-            record.end.append(over)
-    record.until = math.inf
-
-
-class _Room:
-    """What is free on each server."""
-
-    def __init__(self, cluster: Instance, table: JobTable) -> None:
-        self.rows, self.mask_of = table.demands.tolist(), table.mask_of_kind.tolist()
-        self.masks = [None if mask.all() else mask.tolist() for mask in table.masks]
-        self.resources = cluster.resource_titles
-        self.whole = (cluster.capacities * (1 + EXCESS)).tolist()
-        self.free = [row[:] for row in self.whole]
-        self.tasks = [0] * cluster.n_servers
-
-    def take(self, kind: int, s: int) -> str | None:
-        """Place a task on a server, or say why it may not run there."""
-        allowed, free, needs = self.masks[self.mask_of[kind]], self.free[s], self.rows[kind]
-        if allowed is not None and not allowed[s]:
-            return "where it may not run"
-        for i, needed in enumerate(needs):
-            if needed > free[i]:
-                most = max(free[i] - self.whole[s][i] * EXCESS, 0.0)
-                return f"which has {most:g} of {self.resources[i]} left, and it needs {needed:g}"
-        for i, needed in enumerate(needs):
-            free[i] -= needed
-        self.tasks[s] += 1
-        return None
-
-    def give_back(self, kind: int, s: int) -> None:
-        """End a task; an empty server is free without any rounding."""
-        self.tasks[s] -= 1
-        if not self.tasks[s]:
-            self.free[s] = self.whole[s][:]
-            return
-        free = self.free[s]
-        for i, needed in enumerate(self.rows[kind]):
-            free[i] += needed
-
-
-class _Asked:
-    """A scheduler of any kind, asked for tasks; what it returns is checked."""
+class _Run:
+    """A simulation: the tasks that started so far, and before ``until`` all that happens."""
 
     def __init__(self, scheduler: Any, cluster: Instance, table: JobTable) -> None:
-        self.scheduler, self.table = scheduler, table
-        self.servers = {server: s for s, server in enumerate(cluster.servers)}
+        self.scheduler, self.cluster, self.table = scheduler, cluster, table
+        self.servers, self.row_of = Servers(cluster.capacities), {name: s for s, name in enumerate(cluster.servers)}
+        self.until: Any = min((job.arrival for job in table.jobs), default=math.inf)
+        self.left = table.tasks.tolist()
         self.job_of: dict[Any, int] = {}  # by the number that the scheduler gave
-        self.takes = _keywords(scheduler.submit)
-        self.next_task, self.finish = _with_time(scheduler.next_task), _with_time(scheduler.finish)
+        self.task_job, self.task_server = array("q"), array("q")
+        self.start, self.end = array("d"), array("d")
 
-    def submit(self, k: int, now: Any) -> None:
-        """Hand over a job that arrives."""
-        job = self.table.jobs[k]
-        mask = self.table.masks[self.table.mask_of_kind[self.table.kind[k]]]
-        options = {"weight": job.weight, "eligible": None if job.eligible is None else mask, "at": now}
-        for key, usual in (("weight", 1.0), ("eligible", None)):
-            if key not in self.takes and options[key] is not usual and options[key] != usual:
-                raise InvalidBlock(
-                    f"{self.name}.submit takes no {key}=, and a job of user {job.user!r} has one; add it"
-                )
-        given = {key: value for key, value in options.items() if key in self.takes}
-        number = self.scheduler.submit(job.user, self.table.demands[self.table.kind[k]], job.tasks, **given)
+    def events(self) -> None:
+        """Run to the end."""
+        jobs, requests = self.table.jobs, [self.table.requests[k] for k in self.table.kind.tolist()]
+        next_task, finish = _with_time(self.scheduler.next_task), _with_time(self.scheduler.finish)
+        takes = _keywords(self.scheduler.submit)
+        order = sorted(range(len(jobs)), key=lambda k: jobs[k].arrival)
+        ends: list[tuple[Any, int, int, int, Any]] = []  # heap: time, number in order of start, job, server, task
+        arrived = started = 0
+        total = sum(self.left)
+        while ends or arrived < len(order):
+            now: Any = ends[0][0] if ends else math.inf
+            if arrived < len(order):
+                now = min(now, jobs[order[arrived]].arrival)
+            self.until = now
+            while ends and ends[0][0] == now:
+                _, _, job, s, task = heapq.heappop(ends)
+                finish(task, now)
+                self.servers.give_back(requests[job], s)
+                if not (started - len(ends)) % OFTEN:
+                    tell("tasks ended", started - len(ends), total)
+            while arrived < len(order) and jobs[order[arrived]].arrival == now:
+                self.submit(order[arrived], takes, now)
+                arrived += 1
+            while (task := next_task(now)) is not None:
+                job, s = self.place(task, now)
+                self.servers.take(requests[job], s)
+                self.left[job] -= 1
+                over = now + jobs[job].duration
+                heapq.heappush(ends, (over, started, job, s, task))
+                started += 1
+                self.task_job.append(job)
+                self.task_server.append(s)
+                self.start.append(now)
+                self.end.append(over)
+        self.until = math.inf
+
+    def submit(self, k: int, takes: set[str], now: Any) -> None:
+        """Submit a job that arrives."""
+        job, request = self.table.jobs[k], self.table.requests[self.table.kind[k]]
+        options = {"weight": job.weight, "eligible": request.allowed, "at": now}
+        used = {"weight": job.weight != 1, "eligible": request.allowed is not None}
+        for key in [key for key, given in used.items() if given and key not in takes]:
+            raise InvalidBlock(f"{self.name}: submit takes no {key}=, and a job of user {job.user!r} has one; add it")
+        given = {key: value for key, value in options.items() if key in takes}
+        number = self.scheduler.submit(job.user, request.units, job.tasks, **given)
         try:
-            earlier = self.job_of.setdefault(number, k)
+            twice = self.job_of.setdefault(number, k) != k
         except TypeError:
-            raise InvalidBlock(f"{self.name}.submit returned {number!r}; return a number of the job") from None
-        if earlier != k:
-            raise InvalidBlock(
-                f"{self.name}.submit returned {number!r} for two jobs; return a different number for each"
-            )
+            twice = True
+        if twice:
+            raise InvalidBlock(f"{self.name}: submit returned {number!r}; return a number that no other job has")
 
     def place(self, task: Any, now: Any) -> tuple[int, int]:
-        """Job and server of a task."""
+        """Job and server of a task that starts; `InvalidBlock` if it may not."""
         try:
-            number, server = task.job, task.server
-            job = self.job_of.get(number)
+            job, s = self.job_of.get(task.job), self.row_of.get(task.server)
         except (AttributeError, TypeError) as error:
             fix = "return an object with .job, as submit returned it, and .server, a label"
-            raise InvalidBlock(f"{self.name}.next_task returned {task!r} ({error}); {fix}") from error
+            raise InvalidBlock(f"{self.name}: next_task returned {task!r} ({error}); {fix}") from error
         if job is None:
-            raise InvalidBlock(
-                f"{self.name}.next_task at {float(now):g} gave a task of job {number!r}, which was not submitted in "
-                "this run; give a new scheduler, and return what submit returned"
-            )
-        s = self.servers.get(server)
-        if s is None:
-            self.refuse(f"a task for server {server!r}; {nearest(server, self.servers)}", job, now)
-        assert s is not None
-        return job, s
+            fault = f"of job {task.job!r}, which was not submitted in this run; give a new scheduler"
+        elif not self.left[job]:
+            fault = f"of job {task.job!r}, all of whose tasks ({self.table.jobs[job].tasks}) have started"
+        elif s is None:
+            fault = f"for server {task.server!r}; {nearest(task.server, self.row_of)}"
+        elif self.servers.fits(request := self.table.requests[self.table.kind[job]], s):
+            return job, s
+        elif request.allowed is not None and not request.allowed[s]:
+            fault = f"for server {task.server!r}, where job {task.job!r} may not run"
+        else:
+            there, resources = self.servers.free[s].tolist(), self.cluster.resources
+            fault = f"for server {task.server!r}, which has {dict(zip(resources, there, strict=True))} left"
+        raise InvalidBlock(f"{self.name}: next_task at {float(now):g} gave a task {fault}")
 
     @property
     def name(self) -> str:
-        """How errors call the scheduler."""
-        return type(self.scheduler).__name__
-
-    def refuse(self, fault: str, job: int, now: Any) -> None:
-        """`InvalidBlock` for a task that may not start."""
-        user = self.table.jobs[job].user
-        raise InvalidBlock(f"{self.name}.next_task at {float(now):g} gave user {user!r} {fault}")
+        """What errors call the scheduler."""
+        return label(self.scheduler)
 
 
 def _keywords(method: Callable[..., Any]) -> set[str]:
     """Which of the keywords that a scheduler may want it takes."""
     known = {"weight", "eligible", "at"}
-    try:
-        parameters = inspect.signature(method).parameters.values()
-    except ValueError:  # of a function in C
-        return known
+    parameters = inspect.signature(method).parameters.values()
     return known if any(p.kind is p.VAR_KEYWORD for p in parameters) else known & {p.name for p in parameters}
 
 
@@ -301,21 +236,3 @@ def _name(scheduler: Any) -> str:
     usual = {"placement": "first-fit", "on_misfit": "skip", "order": "share", "half_life": None}
     given = {key: getattr(scheduler, key) for key in usual}
     return ", ".join([repr(scheduler.share), *(f"{key}={v!r}" for key, v in given.items() if v != usual[key])])
-
-
-def _same_capacity(cluster: Instance, of_scheduler: Instance) -> Instance:
-    """The servers of a scheduler, which have the capacity that is given."""
-    ours, theirs = cluster.total_capacities, of_scheduler.total_capacities
-    if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=VIOLATION_TOLERANCE, atol=0.0):
-        raise InvalidInstance(
-            f"the scheduler has capacities {theirs.tolist()} in total, not {ours.tolist()} as given; give both the same"
-        )
-    return of_scheduler
-
-
-def _check_range(table: JobTable) -> None:
-    """`InvalidInstance` if times could leave the range of floats."""
-    with np.errstate(over="ignore"):
-        last = np.abs(table.arrival).max(initial=0.0) + (table.duration * table.tasks).sum()
-    if not np.isfinite(last):
-        raise InvalidInstance("the times of all jobs add up to more than floats can hold; give them in a larger unit")

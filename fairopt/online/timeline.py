@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ from fairopt.allocation import part_of_capacity
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
-from fairopt.online.jobs import Job, JobTable
+from fairopt.online.jobs import JobTable
 from fairopt.validation import as_floats
 
 __all__ = ["Timeline"]
@@ -67,16 +66,15 @@ class Timeline:
     Examples
     --------
     >>> import fairopt as fo
-    >>> jobs = [fo.Job("A", [1, 4], 10, tasks=5), fo.Job("B", [3, 1], 10, tasks=3, arrival=5)]
-    >>> timeline = fo.simulate({"cpu": 9, "memory": 18}, jobs)
-    >>> timeline
-    <Timeline of DominantShare(): 8 tasks of 2 users on 1 server, from 0 to 30>
-    >>> timeline.start
-    array([ 0.,  0.,  0.,  0.,  5., 10., 10., 20.])
-    >>> timeline.shares([0, 5, 10]).round(3)
-    array([[0.889, 0.   ],
-           [0.889, 0.333],
-           [0.222, 0.667]])
+    >>> jobs = [fo.Job("A", [1, 4], 10, tasks=5), fo.Job("B", [3, 1], 10, tasks=3)]
+    >>> run = fo.simulate({"cpu": 9, "memory": 18}, jobs)
+    >>> run
+    <Timeline of DominantShare(): 8 tasks of 2 users on 1 server, from 0 to 20>
+    >>> run.start
+    array([ 0.,  0.,  0.,  0.,  0., 10., 10., 10.])
+    >>> run.shares([0, 10]).round(3)
+    array([[0.667, 0.667],
+           [0.444, 0.333]])
     """
 
     cluster: Instance
@@ -94,42 +92,13 @@ class Timeline:
     interrupted: bool
     name: str
 
-    # -- data -----------------------------------------------------------------------------------------------------
-
-    @property
-    def jobs(self) -> tuple[Job, ...]:
-        """The jobs as given."""
-        return self.table.jobs
-
-    @property
-    def users(self) -> tuple[str, ...]:
-        """Labels of the users, in order of their first job."""
-        return self.table.users
-
-    @property
-    def capacities(self) -> Float:
-        """Units on each server, shape (n_servers, n_resources)."""
-        return self.cluster.capacities
-
-    @property
-    def resources(self) -> tuple[str, ...]:
-        """Labels of the resources."""
-        return self.cluster.resources
-
-    @property
-    def servers(self) -> tuple[str, ...]:
-        """Labels of the servers."""
-        return self.cluster.servers
-
-    @property
-    def server_types(self) -> tuple[str, ...] | None:
-        """The type of each server, or None."""
-        return self.cluster.server_types
-
-    @property
-    def units(self) -> tuple[str, ...] | None:
-        """The unit of each resource, or None."""
-        return self.cluster.units
+    jobs = property(lambda self: self.table.jobs, doc="The jobs as given.")
+    users = property(lambda self: self.table.users, doc="Labels of the users.")
+    capacities = property(lambda self: self.cluster.capacities, doc="Units, shape (n_servers, n_resources).")
+    resources = property(lambda self: self.cluster.resources, doc="Labels of the resources.")
+    servers = property(lambda self: self.cluster.servers, doc="Labels of the servers.")
+    server_types = property(lambda self: self.cluster.server_types, doc="The type of each server, or None.")
+    units = property(lambda self: self.cluster.units, doc="The unit of each resource, or None.")
 
     @cached_property
     def unstarted(self) -> Ints:
@@ -138,28 +107,26 @@ class Timeline:
 
     @property
     def waiting(self) -> Float:
-        """Time between arrival and start of each task that started, shape (n_tasks,)."""
+        """Time from the arrival of each task to its start, shape (n_tasks,)."""
         return self.start - self.table.arrival[self.task_job]
 
     @cached_property
     def completion(self) -> Float:
-        """Time from the arrival of each job to the end of its last task, NaN if not all started, shape (n_jobs,)."""
+        """Time from the arrival of each job to its last end, NaN if a task never started, shape (n_jobs,)."""
         last = np.full(len(self.jobs), -np.inf)
         np.maximum.at(last, self.task_job, self.end)
         return np.where(self.unstarted > 0, np.nan, last - self.table.arrival)
 
     @property
     def slowdown(self) -> Float:
-        """`completion` of each job over the duration of its tasks, at least 1, shape (n_jobs,)."""
+        """`completion` of each job over the duration of a task, at least 1, shape (n_jobs,)."""
         return self.completion / self.table.duration
 
-    @cached_property
+    @property
     def span(self) -> tuple[float, float]:
-        """From the first arrival to the end of the last task: their difference is the makespan."""
-        begun = float(self.table.arrival.min(initial=np.inf))
-        return (begun, max(begun, float(self.end.max(initial=begun)))) if self.jobs else (0.0, 0.0)
-
-    # -- functions of time ----------------------------------------------------------------------------------------
+        """The first arrival and the end of the last task; their difference is the makespan."""
+        begun = float(self.table.arrival.min(initial=np.inf)) if self.jobs else 0.0
+        return begun, float(self.end.max(initial=begun))
 
     def shares(self, times: ArrayLike) -> Float:
         """Share of each user at some moments: the sum of the shares of its running tasks.
@@ -181,95 +148,46 @@ class Timeline:
         Examples
         --------
         >>> import fairopt as fo
-        >>> fo.simulate([4], [fo.Job("a", [1], 5, tasks=6)]).shares([0, 5, 10])
+        >>> run = fo.simulate([4, 10], [fo.Job("a", [1, 2], 5, tasks=6)])
+        >>> run.shares([0, 5, 10])
         array([[1. ],
                [0.5],
                [0. ]])
         """
-        kinds = np.arange(len(self.share_per_task))
-        shape = (len(kinds), len(self.users))
-        return self._running(times, csr_array((self.share_per_task, (kinds, self.table.user_of_kind)), shape=shape))
+        return self._running(times, self._by_user(self.share_per_task[:, None]))
 
     def held(self, times: ArrayLike) -> Float:
-        """Units of each resource that the running tasks of each user take at some moments.
-
-        Parameters
-        ----------
-        times : array-like of shape (n_times,)
-            Moments in any order.
-
-        Returns
-        -------
-        ndarray of shape (n_times, n_users, n_resources)
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> fo.simulate([4, 9], [fo.Job("a", [1, 2], 5, tasks=6)]).held([0, 5])
-        array([[[4., 8.]],
-        <BLANKLINE>
-               [[2., 4.]]])
-        """
-        n_kinds, m = self.table.demands.shape
-        columns = self.table.user_of_kind[:, None] * m + np.arange(m)
-        units = csr_array(
-            (self.table.demands.ravel(), (np.repeat(np.arange(n_kinds), m), columns.ravel())),
-            shape=(n_kinds, len(self.users) * m),
-        )
-        return self._running(times, units).reshape(np.size(times), len(self.users), m)
+        """Units of each resource that each user's running tasks take, shape (n_times, n_users, n_resources)."""
+        shape = np.size(times), len(self.users), len(self.resources)
+        return self._running(times, self._by_user(self.table.demands)).reshape(shape)
 
     def utilisation(self, times: ArrayLike) -> Float:
-        """Part of the total capacity of each resource in use at some moments; NaN for a capacity of 0.
+        """Part of the total capacity of each resource in use, shape (n_times, n_resources); NaN of nothing."""
+        used = self._running(times, self.table.demands)
+        return part_of_capacity(used, np.broadcast_to(self.cluster.total_capacities, used.shape))
 
-        Parameters
-        ----------
-        times : array-like of shape (n_times,)
-            Moments in any order.
-
-        Returns
-        -------
-        ndarray of shape (n_times, n_resources)
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> fo.simulate([4, 10], [fo.Job("a", [1, 2], 5, tasks=6)]).utilisation([0, 5])
-        array([[1. , 0.8],
-               [0.5, 0.4]])
-        """
-        total = np.broadcast_to(self.cluster.total_capacities, (np.size(times), len(self.resources)))
-        return part_of_capacity(self._running(times, self.table.demands), total)
-
-    def running_tasks(self, times: ArrayLike) -> Float:
-        """Number of running tasks of each user at some moments, shape (n_times, n_users)."""
-        return self._running(times, self._ones)
-
-    def waiting_tasks(self, times: ArrayLike) -> Float:
-        """Number of tasks of each user that have arrived and not started at some moments, shape (n_times, n_users)."""
-        kind, last = self.table.kind, np.full(len(self.jobs), np.inf)
-        came = self._sum(times, kind, self.table.arrival, last, self._ones, self.table.tasks)
-        gone = self._sum(times, kind[self.task_job], self.start, np.full(len(self.start), np.inf), self._ones)
-        return came - gone
-
-    @property
-    def _ones(self) -> Any:
-        """One for the user of each kind, for `_running`."""
-        kinds = np.arange(len(self.share_per_task))
-        return csr_array((np.ones(len(kinds)), (kinds, self.table.user_of_kind)), shape=(len(kinds), len(self.users)))
+    def _by_user(self, values: Float) -> Any:
+        """Values (n_kinds, n) in columns of the user of each kind: a sparse array (n_kinds, n_users * n)."""
+        n_kinds, n = values.shape
+        columns = self.table.user_of_kind[:, None] * n + np.arange(n)
+        places = np.repeat(np.arange(n_kinds), n), columns.ravel()
+        return csr_array((values.ravel(), places), shape=(n_kinds, len(self.users) * n))
 
     def _running(self, times: ArrayLike, per_task: Any) -> Float:
-        """Sums over running tasks of a row for each kind: ``per_task`` of shape (n_kinds, width)."""
-        return self._sum(times, self.table.kind[self.task_job], self.start, self.end, per_task)
-
-    def _sum(self, times: ArrayLike, kind: Ints, start: Float, end: Float, per_task: Any, weights: Any = None) -> Float:
-        """Sums over intervals [start, end) that hold each moment; whole numbers by kind first, so that 0 is exact."""
-        moments = moments_of(times, "times")
-        out = np.zeros((len(moments), per_task.shape[1]))
-        for kinds, counts in _counts(moments, kind, start, end, per_task.shape[0], weights):
-            out += counts @ per_task[kinds]
-        return out
-
-    # -- measures -------------------------------------------------------------------------------------------------
+        """Sums over the tasks that run at some moments of a row for each kind: ``per_task`` (n_kinds, width)."""
+        moments, kind = moments_of(times, "times"), self.table.kind[self.task_job]
+        order = np.argsort(moments)
+        first, last = (np.searchsorted(moments[order], when) for when in (self.start, self.end))  # where it is reached
+        n, (n_kinds, width) = len(moments), per_task.shape
+        out, step = np.zeros((n, width)), max(1, MOST // (n + 1))
+        for low in range(0, n_kinds, step):  # tasks of each kind are counted in whole numbers, so that 0 is exact
+            part = slice(low, min(low + step, n_kinds))
+            here = (kind >= low) & (kind < part.stop)
+            size = part.stop - low
+            change = np.bincount(first[here] * size + kind[here] - low, minlength=(n + 1) * size)
+            change -= np.bincount(last[here] * size + kind[here] - low, minlength=(n + 1) * size)
+            out += change.reshape(n + 1, size).cumsum(axis=0)[:n].astype(float) @ per_task[part]
+        return out[np.argsort(order)]
 
     def shortfalls(self) -> Float:
         """How much less than its fair share each user holds at the moments ``fair_at``, at least 0.
@@ -337,19 +255,11 @@ class Timeline:
         return later("Timeline.with_fair_at")(self, moments)
 
     def mean_utilisation(self) -> Float:
-        """Part of the capacity of each server that tasks use, on average over the makespan.
-
-        Returns
-        -------
-        ndarray of shape (n_servers, n_resources)
-            NaN where the capacity is 0, and everywhere if nothing ran.
-        """
+        """Part of each server in use, on average over the makespan, shape (n_servers, n_resources); NaN of nothing."""
         begun, ended = self.span
-        used = np.zeros(self.capacities.shape)
-        demands, length = self.table.demands[self.table.kind[self.task_job]], self.end - self.start
-        for i in range(len(self.resources)):
-            used[:, i] = np.bincount(self.task_server, demands[:, i] * length, minlength=len(self.servers))
-        return part_of_capacity(used, self.capacities * (ended - begun))
+        needed = self.table.demands[self.table.kind[self.task_job]] * (self.end - self.start)[:, None]
+        used = [np.bincount(self.task_server, column, minlength=len(self.servers)) for column in needed.T]
+        return part_of_capacity(np.stack(used, axis=1), self.capacities * (ended - begun))
 
     def summary(self) -> dict[str, Any]:
         """The run in numbers.
@@ -370,10 +280,9 @@ class Timeline:
         (20.0, {'resource1': 0.75}, 2.0)
         """
         begun, ended = self.span
-        slowdown, distance = self.slowdown, self.distance()
+        slowdown, distance, total = self.slowdown, self.distance(), self.cluster.total_capacities
         known = distance[np.isfinite(distance)]
-        total = self.cluster.total_capacities
-        used = np.where(self.capacities > 0, self.mean_utilisation() * self.capacities, 0.0).sum(axis=0)
+        used = np.nansum(self.mean_utilisation() * self.capacities, axis=0)
         return {
             "tasks": len(self.start), "unstarted": int(self.unstarted.sum()),
             "jobs": int((self.unstarted == 0).sum()), "makespan": ended - begun,
@@ -381,8 +290,6 @@ class Timeline:
             "utilisation": dict(zip(self.resources, part_of_capacity(used, total).tolist(), strict=True)),
             "distance": {"mean": _mean(known), "largest": float(known.max()) if len(known) else math.nan},
         }  # fmt: skip
-
-    # -- other forms ----------------------------------------------------------------------------------------------
 
     def to_frame(self, by: str = "task", times: ArrayLike | None = None) -> Any:
         """A pandas frame.
@@ -499,26 +406,6 @@ def moments_of(times: ArrayLike, name: str) -> Float:
     for k in np.flatnonzero(~np.isfinite(moments)):
         raise InvalidInstance(f"{name}[{k}] is {moments[k]}; give finite numbers")
     return moments
-
-
-def _counts(
-    moments: Float, kind: Ints, start: Float, end: Float, n_kinds: int, weights: Any
-) -> Iterator[tuple[slice, Float]]:
-    """The number of intervals by kind that hold each moment, shape (n_moments, n), for some kinds at a time."""
-    order = np.argsort(moments, kind="stable")
-    back = np.argsort(order, kind="stable")
-    n, ranked = len(moments), moments[order]
-    first, last = np.searchsorted(ranked, start), np.searchsorted(ranked, end)  # the first moment >= start, >= end
-    step = max(1, MOST // (n + 1))
-    for low in range(0, n_kinds, step):
-        high = min(low + step, n_kinds)
-        chosen: Any = slice(None) if high - low == n_kinds else (low <= kind) & (kind < high)
-        width, of = high - low, kind[chosen] - low
-        change = np.zeros((n + 1) * width)
-        for at, sign in ((first, 1), (last, -1)):
-            many = None if weights is None else weights[chosen]
-            change += sign * np.bincount(at[chosen] * width + of, many, minlength=len(change))
-        yield slice(low, high), change.reshape(n + 1, width).cumsum(axis=0)[:n][back]
 
 
 def _mean(values: Float) -> float:

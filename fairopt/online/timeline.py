@@ -334,13 +334,39 @@ class Timeline:
         Parameters
         ----------
         kind : str, default "shares"
-            ``"shares"``: the share of each user over time; others are named in the error for an unknown one.
+            ``"shares"``: the share of each user over time, and rings for the fair shares at ``fair_at``. ``"allocation"``:
+            the part of each resource that users hold, stacked, one panel by resource, as Figs. 12a and 12b of Jiang and
+            Wu (2021). ``"utilisation"``: the part of each resource in use. ``"waiting"``: how many tasks waited at most
+            so long, of all users and by user; tasks that never started count as never. ``"distance"``: `distance` over
+            time.
         ax : matplotlib.axes.Axes, optional
-            Where to draw.
+            Where to draw; for ``"allocation"`` a sequence of one for each resource.
 
         Returns
         -------
         matplotlib.axes.Axes
+            For ``"allocation"`` a list of them.
+
+        Raises
+        ------
+        InvalidBlock
+            If there is no such kind, no task started, or no fair share is known (``"distance"``).
+        MissingExtra
+            Without matplotlib.
+
+        Notes
+        -----
+        Of many users the largest, by their shares over time (``"waiting"``: by their tasks), have a colour each; the
+        others are added up, or their mean is drawn (``"shares"``). Of more than 2,000 moments 2,000 evenly spaced ones
+        are drawn. `fairopt.plots.timeline.draw_timelines` draws several runs side by side.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> jobs = [fo.Job("a", [1, 2], 5, tasks=6), fo.Job("b", [2, 1], 3, tasks=6, arrival=2)]
+        >>> timeline = fo.simulate({"cpu": 6, "memory": 6}, jobs)
+        >>> [ax.get_ylabel() for ax in timeline.plot("allocation")]
+        ['cpu (%)', 'memory (%)']
         """
         return later("Timeline.plot")(self, kind, ax)
 

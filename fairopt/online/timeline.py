@@ -328,19 +328,21 @@ class Timeline:
         """
         return later("Timeline.to_frame")(self, by, times)
 
-    def plot(self, kind: str = "shares", ax: Any = None) -> Any:
+    def plot(self, kind: str = "shares", ax: Any = None, *, between: tuple[float, float] | None = None) -> Any:
         """Draw the timeline; needs the extra ``plots``.
 
         Parameters
         ----------
         kind : str, default "shares"
-            ``"shares"``: the share of each user over time, and rings for the fair shares at ``fair_at``. ``"allocation"``:
-            the part of each resource that users hold, stacked, one panel by resource, as Figs. 12a and 12b of Jiang and
-            Wu (2021). ``"utilisation"``: the part of each resource in use. ``"waiting"``: how many tasks waited at most
-            so long, of all users and by user; tasks that never started count as never. ``"distance"``: `distance` over
-            time.
+            ``"shares"``: the share of each user over time, with rings for the fair shares at ``fair_at``.
+            ``"allocation"``: the part of each resource that users hold, stacked, one panel by resource, as Figs. 12a
+            and 12b of Jiang and Wu (2021). ``"utilisation"``: the part of each resource in use. ``"waiting"``: how many
+            tasks waited at most so long, of all users and by user; tasks that never started count as never.
+            ``"distance"``: `distance` over time.
         ax : matplotlib.axes.Axes, optional
             Where to draw; for ``"allocation"`` a sequence of one for each resource.
+        between : (float, float), optional
+            The first and the last moment that are drawn; of ``"waiting"`` those of arrivals. Default: all.
 
         Returns
         -------
@@ -350,7 +352,7 @@ class Timeline:
         Raises
         ------
         InvalidBlock
-            If there is no such kind, no task started, or no fair share is known (``"distance"``).
+            If there is no such kind, no task runs then, or no fair share is known (``"distance"``).
         MissingExtra
             Without matplotlib.
 
@@ -368,7 +370,7 @@ class Timeline:
         >>> [ax.get_ylabel() for ax in timeline.plot("allocation")]
         ['cpu (%)', 'memory (%)']
         """
-        return later("Timeline.plot")(self, kind, ax)
+        return later("Timeline.plot")(self, kind, ax, between)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write everything as JSON, from where `load` reads it; return the path.

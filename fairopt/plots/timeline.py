@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.online.timeline import Timeline
+from fairopt.online.timeline import Timeline, moments_of
 from fairopt.plots.common import GREYS, colour, cut, fitted, lettering, matplotlib_or_missing, new_figure, plain
 from fairopt.plots.layers import Layer, by_size
 from fairopt.plots.panels import LEGEND, given, labels_at_the_edge, labels_of
@@ -19,6 +19,7 @@ from fairopt.plots.panels import LEGEND, given, labels_at_the_edge, labels_of
 __all__ = ["TIMELINE_KINDS", "check_timeline_kind", "draw_timeline", "draw_timelines"]
 
 Float = NDArray[np.floating[Any]]
+Span: TypeAlias = tuple[float, float]  # the first and the last moment
 
 TIMELINE_KINDS = {
     "allocation": "what users hold of each resource, stacked",
@@ -32,6 +33,7 @@ BESIDE, ABOVE = 2.0, 0.4  # inches of a legend and of titles
 MOMENTS = 2_000  # at most, at which functions of time are drawn: an axes has fewer pixels
 NUMBERS = 4_000_000  # of a block of moments times users
 LINES = 6  # users with a line of their own
+RINGS: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4, "markerfacecolor": "none"}
 DECADES = 100.0  # ratio of the largest to the median waiting time above which their axis is logarithmic
 
 
@@ -48,13 +50,16 @@ def check_timeline_kind(kind: str) -> None:
         raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, TIMELINE_KINDS)}")
 
 
-def draw_timeline(timeline: Timeline, kind: str = "shares", ax: Any = None) -> Any:
+def draw_timeline(timeline: Timeline, kind: str = "shares", ax: Any = None, between: Any = None) -> Any:
     """A picture of one timeline; see `Timeline.plot`."""
-    panels = draw_timelines({timeline.name: timeline}, kind, ax)
+    panels = draw_timelines({timeline.name: timeline}, kind, ax, between)
     return panels if kind == "allocation" else panels[0]
 
 
-def draw_timelines(timelines: Mapping[str, Timeline], kind: str = "shares", axes: Any = None) -> list[Any]:
+def draw_timelines(
+    timelines: Mapping[str, Timeline], kind: str = "shares", axes: Any = None,
+    between: tuple[float, float] | None = None,
+) -> list[Any]:  # fmt: skip
     """Draw one or several timelines.
 
     Parameters
@@ -68,6 +73,8 @@ def draw_timelines(timelines: Mapping[str, Timeline], kind: str = "shares", axes
         line for each.
     axes : matplotlib.axes.Axes or sequence of Axes, optional
         One for each panel, row by row; by default those of a new figure.
+    between : (float, float), optional
+        The first and the last moment; of ``"waiting"`` those of arrivals. Default: all.
 
     Returns
     -------
@@ -76,8 +83,8 @@ def draw_timelines(timelines: Mapping[str, Timeline], kind: str = "shares", axes
     Raises
     ------
     InvalidBlock
-        If the kind is unknown, nothing ran, no fair share is known (``"distance"``), axes are too few, or the runs are
-        of different users or resources.
+        If the kind is unknown, nothing ran, no fair share is known (``"distance"``), axes are too few, the runs are of
+        different users or resources, or ``between`` is not two moments in order.
     MissingExtra
         Without matplotlib.
 
@@ -85,16 +92,16 @@ def draw_timelines(timelines: Mapping[str, Timeline], kind: str = "shares", axes
     --------
     >>> import fairopt as fo
     >>> jobs = [fo.Job("a", [1, 2], 5, tasks=6), fo.Job("b", [2, 1], 3, tasks=6, arrival=2)]
-    >>> runs = {
-    ...     order: fo.simulate([6, 6], jobs, scheduler=fo.Scheduler([6, 6], order=order)) for order in ("share", "arrival")
-    ... }
+    >>> schedulers = {order: fo.Scheduler([6, 6], order=order) for order in ("share", "arrival")}
+    >>> runs = {name: fo.simulate([6, 6], jobs, scheduler=x, name=name) for name, x in schedulers.items()}
     >>> [ax.get_title() for ax in draw_timelines(runs)]
     ['share', 'arrival']
     """
     check_timeline_kind(kind)
-    _check(timelines, kind)
+    span = _span([*timelines.values()], between)
+    _check(timelines, kind, span)
     names = list(timelines)
-    columns, panels = _plan([*timelines.values()], names, kind)
+    columns, panels = _plan([*timelines.values()], names, kind, span)
     alone = axes is None
     if alone:  # the figure first: the inline backend of notebooks sets rcParams with the first one
         rows, width = math.ceil(len(panels) / columns), WIDTHS[min(columns, len(WIDTHS)) - 1]
@@ -122,10 +129,9 @@ def draw_timelines(timelines: Mapping[str, Timeline], kind: str = "shares", axes
                 what = TIMELINE_KINDS[kind]
                 title = f"{names[0]}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
                 ax.set_title(fitted(title, width, 9.0), fontsize=9, loc="left")
-        first, last = zip(*(run.span for run in timelines.values()), strict=True)
         for ax in axes:
             if kind != "waiting":
-                ax.set_xlim(min(first), max(last))
+                ax.set_xlim(*span)
             ax.set_ylim(bottom=0)
         if alone and alike:
             labels_at_the_edge(axes, columns)
@@ -144,14 +150,24 @@ def _legend(axes: Sequence[Any], columns: int, alone: bool, from_top: bool) -> N
         axes[columns - 1].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), **entries)
 
 
-def _check(timelines: Mapping[str, Timeline], kind: str) -> None:
-    """Refuse what has nothing to show, and runs that cannot stand beside each other."""
-    if not timelines:
+def _span(runs: Sequence[Timeline], between: tuple[float, float] | None) -> Span:
+    """The first and the last moment of a picture."""
+    if not runs:
         raise InvalidBlock("no timeline is given, so there is nothing to draw")
+    if between is None:
+        return min(run.span[0] for run in runs), max(run.span[1] for run in runs)
+    ends = moments_of(between, "between")
+    if len(ends) != 2 or not ends[0] < ends[1]:
+        raise InvalidBlock(f"between is {between!r}; give the first and the last moment, as (0, 60)")
+    return float(ends[0]), float(ends[1])
+
+
+def _check(timelines: Mapping[str, Timeline], kind: str, span: Span) -> None:
+    """Refuse what has nothing to show, and runs that cannot stand beside each other."""
     runs = list(timelines.values())
     for name, run in timelines.items():
-        if not len(run.start):
-            raise InvalidBlock(f"no task of {name!r} started, so there is nothing to draw")
+        if not ((run.start <= span[1]) & (run.end >= span[0])).any():
+            raise InvalidBlock(f"no task of {name!r} runs from {span[0]:g} to {span[1]:g}, so there is nothing to draw")
         if kind == "distance" and not np.isfinite(run.fair_shares).any():
             raise InvalidBlock(
                 f"no fair share of {name!r} is known; give fair_at=[...] to simulate, or use "
@@ -163,33 +179,34 @@ def _check(timelines: Mapping[str, Timeline], kind: str) -> None:
 
 
 def _plan(
-    runs: Sequence[Timeline], names: Sequence[str], kind: str
+    runs: Sequence[Timeline], names: Sequence[str], kind: str, span: Span
 ) -> tuple[int, list[tuple[Callable[[Any], None], str]]]:
     """The number of columns, and for each panel, row by row, what draws it and the label of its y axis."""
     resources = runs[0].resources
     if kind == "allocation":
-        layers = by_size(runs[0].users, _held_on_average(runs))
-        parts = [_percents(run, layers) for run in runs]
+        layers = by_size(runs[0].users, _held(runs, span))
+        parts = [_percents(run, layers, span) for run in runs]
         return len(runs), [
             (partial(_stack, moments=moments, percents=percents[:, :, i], layers=layers), f"{resource} (%)")
             for i, resource in enumerate(resources) for moments, percents in parts
         ]  # fmt: skip
     if kind == "shares":
-        layers = by_size(runs[0].users, _held_on_average(runs), LINES)
+        layers = by_size(runs[0].users, _held(runs, span), LINES)
         return min(len(runs), 3), [
-            (partial(_shares, run=run, layers=layers), f"share of a user\n{_share_name(run)}") for run in runs
+            (partial(_shares, run=run, layers=layers, span=span), f"share of a user\n{_share_name(run)}")
+            for run in runs
         ]
     if kind == "utilisation" and len(runs) == 1:
         lines = [(resource, runs[0], i) for i, resource in enumerate(resources)]
-        return 1, [(partial(_in_use, lines=lines), "in use (%)")]
+        return 1, [(partial(_in_use, lines=lines, span=span), "in use (%)")]
     if kind == "utilisation":
         return 1, [
-            (partial(_in_use, lines=[(name, run, i) for name, run in zip(names, runs, strict=True)]),
+            (partial(_in_use, lines=[(name, run, i) for name, run in zip(names, runs, strict=True)], span=span),
              f"{resource} in use (%)") for i, resource in enumerate(resources)
         ]  # fmt: skip
     if kind == "waiting":
-        return 1, [(partial(_waits, runs=runs, names=names), "waited at most so long (%)")]
-    return 1, [(partial(_distances, runs=runs, names=names), "missing part of fair shares (%)")]
+        return 1, [(partial(_waits, runs=runs, names=names, span=span), "waited at most so long (%)")]
+    return 1, [(partial(_distances, runs=runs, names=names, span=span), "missing part of fair shares (%)")]
 
 
 def _share_name(run: Timeline) -> str:
@@ -211,46 +228,38 @@ def _stack(ax: Any, moments: Float, percents: Float, layers: Sequence[Layer]) ->
     ax.set_ylim(0, 105)
 
 
-def _shares(ax: Any, run: Timeline, layers: Sequence[Layer]) -> None:
+def _shares(ax: Any, run: Timeline, layers: Sequence[Layer], span: Span) -> None:
     """A line for each layer, and its fair shares."""
-    moments = _moments(run)
+    moments = _moments(run, span)
     values = _in_layers(run.shares, moments, layers, len(run.users))
     for k, layer in enumerate(layers):
         many = len(layer.users)
         name = f"{layer.label}, mean" if many > 1 else layer.label
         ax.plot(moments, values[:, k] / many, drawstyle="steps-post", color=layer.colour, linewidth=1.2, label=name)
         fair = run.fair_shares[:, layer.users].mean(axis=1)
-        ax.plot(
-            run.fair_at,
-            np.where(fair > 0, fair, np.nan),
-            "o",
-            color=layer.colour,
-            markersize=4,
-            markerfacecolor="none",
-            gid="fair",
-        )
+        ax.plot(run.fair_at, np.where(fair > 0, fair, np.nan), color=layer.colour, gid="fair", **RINGS)
     if len(run.fair_at):
-        ax.plot([], [], "o", color=GREYS[0], markersize=4, markerfacecolor="none", label="fair share")
+        ax.plot([], [], color=GREYS[0], label="fair share", **RINGS)
 
 
-def _in_use(ax: Any, lines: Sequence[tuple[str, Timeline, int]]) -> None:
+def _in_use(ax: Any, lines: Sequence[tuple[str, Timeline, int]], span: Span) -> None:
     """A line for each run and resource, by name."""
     for k, (name, run, i) in enumerate(lines):
-        moments = _moments(run)
+        moments = _moments(run, span)
         used = 100 * run.utilisation(moments)[:, i]
         ax.plot(moments, used, drawstyle="steps-post", color=colour(k), linewidth=1.2, label=cut(name, 40))
     ax.set_ylim(0, 105)
 
 
-def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str]) -> None:
+def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) -> None:
     """Cumulative waiting times: of all tasks of each run, or of one run by user too; of those not started infinite."""
     groups = [(cut(name, 40), run, np.arange(len(run.users))) for name, run in zip(names, runs, strict=True)]
     colours = [*map(colour, range(len(runs)))]
     if len(runs) == 1 and len(runs[0].users) > 1:
-        layers = by_size(runs[0].users, np.bincount(runs[0].table.user, runs[0].table.tasks), LINES)
+        layers = by_size(runs[0].users, np.bincount(runs[0].table.user, runs[0].table.tasks) * 1.0, LINES)
         groups = [("all users", *groups[0][1:]), *((layer.label, runs[0], layer.users) for layer in layers)]
         colours = ["black", *(layer.colour for layer in layers)]
-    found = [_waiting_times(run, users) for _, run, users in groups]
+    found = [_waiting_times(run, users, span) for _, run, users in groups]
     every = np.concatenate([waits for waits, _ in found])
     some = every[every > 0]
     log = len(some) > 0 and some.max() > DECADES * min(np.median(every), np.median(some))
@@ -268,10 +277,11 @@ def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str]) -> None:
     ax.set_ylim(0, 105)
 
 
-def _distances(ax: Any, runs: Sequence[Timeline], names: Sequence[str]) -> None:
+def _distances(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) -> None:
     """A line for each run through the moments at which fair shares are known."""
     for k, (run, name) in enumerate(zip(runs, names, strict=True)):
         order = np.argsort(run.fair_at, kind="stable")
+        order = order[(run.fair_at[order] >= span[0]) & (run.fair_at[order] <= span[1])]
         ax.plot(run.fair_at[order], 100 * run.distance()[order], "o-", color=colour(k), markersize=3, linewidth=1.2,
                 clip_on=False, label=cut(name, 40))  # fmt: skip
     ax.set_ylim(top=max(ax.get_ylim()[1], 1.0))  # rounding is not drawn as a result
@@ -280,12 +290,11 @@ def _distances(ax: Any, runs: Sequence[Timeline], names: Sequence[str]) -> None:
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _moments(run: Timeline) -> Float:
-    """All moments at which tasks arrive, start or end, or ``MOMENTS`` evenly spaced ones."""
-    first, last = run.span
-    last = min(last, run.until)
+def _moments(run: Timeline, span: Span) -> Float:
+    """All moments at which tasks start or end, or ``MOMENTS`` evenly spaced ones."""
+    first, last = max(run.span[0], span[0]), min(run.span[1], run.until, span[1])
     moments = np.unique(np.concatenate([[first], run.start, run.end, [last]]))
-    moments = moments[moments <= last]
+    moments = moments[(first <= moments) & (moments <= last)]
     return moments if len(moments) <= MOMENTS else np.linspace(first, last, MOMENTS)
 
 
@@ -296,26 +305,26 @@ def _in_layers(of: Callable[[Float], Float], moments: Float, layers: Sequence[La
     return np.concatenate([np.stack([b[:, x.users].sum(axis=1) for x in layers], axis=1) for b in blocks])
 
 
-def _percents(run: Timeline, layers: Sequence[Layer]) -> tuple[Float, Float]:
+def _percents(run: Timeline, layers: Sequence[Layer], span: Span) -> tuple[Float, Float]:
     """Moments, and the percent of each resource that each layer holds, shape (n_moments, n_layers, n_resources)."""
-    moments, total = _moments(run), run.cluster.total_capacities
+    moments, total = _moments(run, span), run.cluster.total_capacities
     units = _in_layers(run.held, moments, layers, len(run.users) * len(total))
     return moments, 100 * units / np.where(total > 0, total, 1.0)
 
 
-def _held_on_average(runs: Sequence[Timeline]) -> Float:
-    """The largest sum over time of each user's share in any of the runs, shape (n_users,)."""
-    kinds = [run.table.kind[run.task_job] for run in runs]
-    held = [
-        np.bincount(run.table.user_of_kind[kind], run.share_per_task[kind] * (run.end - run.start), len(run.users))
-        for run, kind in zip(runs, kinds, strict=True)
-    ]
+def _held(runs: Sequence[Timeline], span: Span) -> Float:
+    """The largest integral over time of each user's share in any of the runs, shape (n_users,)."""
+    held = []
+    for run in runs:
+        kind = run.table.kind[run.task_job]
+        length = np.clip(run.end, *span) - np.clip(run.start, *span)
+        held.append(np.bincount(run.table.user_of_kind[kind], run.share_per_task[kind] * length, len(run.users)))
     return np.asarray(np.max(held, axis=0))
 
 
-def _waiting_times(run: Timeline, users: NDArray[np.int64]) -> tuple[Float, float]:
-    """Sorted waiting times of tasks that started, and the number of those that arrived."""
-    table, chosen = run.table, np.isin(run.table.user, users)
-    never = run.unstarted[chosen & (table.arrival <= run.until)].sum()
+def _waiting_times(run: Timeline, users: NDArray[np.int64], span: Span) -> tuple[Float, float]:
+    """Sorted waiting times of tasks that arrived in a span and started, and the number of those that arrived."""
+    table = run.table
+    chosen = np.isin(table.user, users) & (table.arrival >= span[0]) & (table.arrival <= min(span[1], run.until))
     waits = np.sort(run.waiting[chosen[run.task_job]])
-    return waits, len(waits) + float(never)
+    return waits, len(waits) + float(run.unstarted[chosen].sum())

@@ -199,8 +199,8 @@ def inner(rule: Sequence[Moment]) -> Iterator[dict[str, Any]]:
     yield _fact("60 s: rounds of 4, 2, 3 by type", "14, 7, 2, and type 4 as type 1", _text(times[0].round(3)))
     capacities = TYPES.capacities * TYPES.counts[:, None]
     needed = np.array(PRINTED_AT_60[3]) @ DEMANDS
-    yield _fact("60 s: type 4 as printed needs", "(no more than there is)",
-                f"{needed[0]:g} cores and {needed[1]:g} GB of {capacities[3, 0]:g} and {capacities[3, 1]:g}")  # fmt: skip
+    yield _fact("60 s: type 4 as printed needs", "(all there is, or less)",
+                f"{needed[0]:g} cores, {needed[1]:g} GB of {capacities[3, 0]:g}, {capacities[3, 1]:g}")  # fmt: skip
     for k in range(4):
         used, most = rule[0].starts[k] @ DEMANDS, [most_used(TYPES.capacities[k], i) for i in range(2)]
         yield _fact(

@@ -192,7 +192,7 @@ def _plan(
         ]  # fmt: skip
     if kind == "shares":
         layers = by_size(runs[0].users, _held(runs, span), LINES)
-        return min(len(runs), 3), [
+        return math.ceil(len(runs) / math.ceil(len(runs) / 3)), [
             (partial(_shares, run=run, layers=layers, span=span), f"share of a user\n{_share_name(run)}")
             for run in runs
         ]
@@ -263,7 +263,7 @@ def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) 
     every = np.concatenate([waits for waits, _ in found])
     some = every[every > 0]
     log = len(some) > 0 and some.max() > DECADES * min(np.median(every), np.median(some))
-    left = some.min() if log else 0.0
+    left = np.quantile(some, 0.01) if log else 0.0
     right = 1.05 * every.max(initial=left) or 1.0
     for k, ((name, *_), (waits, total)) in enumerate(zip(groups, found, strict=True)):
         at = np.unique(np.linspace(0, len(waits), min(len(waits) + 1, MOMENTS)).astype(int))[1:]

@@ -413,7 +413,9 @@ def own(rng: Rng) -> Case:
         objective = objective + 0.5 * Logarithms(tuple(plain(rates)))
         terms.append((0.5, "Logarithms", rates))
     options = {} if rng.random() < 0.8 else {"solver": one_of(rng, "CLARABEL", "ECOS", "SCS")}
-    return Case(asked(fo.Policy(objective), given, **options), lambda answer: curves_verdict(cluster, answer, terms))
+    return Case(
+        asked(fo.Policy(objective), given, **options), lambda answer: curves_verdict(cluster, answer, terms)
+    )
 
 
 def rows(rng: Rng) -> Case:

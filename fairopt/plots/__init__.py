@@ -6,6 +6,7 @@
 * `purchase_bars`: what more of each resource brings.
 * `demands`: demands in the plane of two resources. `region`: what two users can run, and where policies put them.
 * `frontier`: the corners of that region. `tradeoff`: pictures of a `Frontier`.
+* `timeline`: pictures of a `Timeline`, and of several side by side.
 * `survey`: people who answered a survey: compatible points of the plane, and tastes.
 * `panels`: one axes, or a panel for each policy: sizes, titles, legends, and names that fit.
 * `cells`: tables of coloured cells by class of servers. `layers`: which users have a colour of their own.

@@ -30,18 +30,8 @@ from fairopt.plots.common import (
 from fairopt.policy import Policy, label
 
 __all__ = [
-    "LEGEND",
-    "Picture",
-    "Size",
-    "Two",
-    "given",
-    "grow",
-    "labels_at_the_edge",
-    "labels_of",
-    "many",
-    "one",
-    "two_of",
-]
+    "LEGEND", "Picture", "Size", "Two", "given", "grow", "labels_at_the_edge", "labels_of", "many", "one", "two_of",
+]  # fmt: skip
 
 Size: TypeAlias = tuple[float | None, float | None]  # inches of a figure, None for what its panels need
 Two: TypeAlias = "Sequence[str] | None"  # names of the two users or resources at the axes
@@ -142,7 +132,8 @@ def two_of(
         if len(names) > 2:
             some = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
             raise InvalidBlock(
-                f"this picture has two {what} at its axes; choose two of the {len(names):,}, as {example}, from {some}"
+                f"this picture has two {what} at its axes; choose two of the {len(names):,}, "
+                f"as {example}, from {some}"
             )
         return 0, 1
     if isinstance(asked, str) or len(asked) != 2 or asked[0] == asked[1]:

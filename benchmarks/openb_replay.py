@@ -146,14 +146,34 @@ def experiment(folder: str, users: str, every: int, compress: float, moments: in
         figure.savefig(OUT / f"openb-replay-{users}-{name}.png", dpi=120)
 
 
+def by_load(folder: str, every: int, factors: list[float]) -> Iterator[dict[str, Any]]:
+    """Waiting in seconds by how far arrivals are pushed together."""
+    cluster = part_of(fo.datasets.openb(folder, pods=PODS), every)
+    for factor in factors:
+        jobs = fo.read_jobs(folder, cluster, pods=PODS, compress=factor)
+        arrivals = np.array([job.arrival for job in jobs])
+        window = float(np.quantile(arrivals, 0.01)), float(arrivals.max())
+        row: dict[str, Any] = {"arrivals divided by": factor}
+        for name, (share, options) in POLICIES.items():
+            if "on_misfit" not in options:
+                run = fo.simulate(cluster, jobs, share, scheduler=fo.Scheduler(cluster, share, **options))
+                row |= {"GPU > 90% (% of time)": 100 * in_window(run, window)[1]} if name == "DRF" else {}
+                wait = run.summary()["waiting"]
+                row |= {f"{name}, {what}": round(wait[what]) for what in ("mean", "median", "p95")}
+        yield row
+
+
 def main() -> None:
     """Both notions of a user."""
-    options = arguments(str(__doc__), openb=str(OPENB), every=10, compress=300.0, moments=30)
+    factors = [30.0, 100.0, 200.0, 300.0, 1000.0]
+    options = arguments(str(__doc__), openb=str(OPENB), every=10, compress=300.0, moments=30, factors=factors)
     if not (Path(options.openb) / "openb_node_list_all_node.csv").is_file():
         print(f"no openb trace in {options.openb}: skipped; say where it is by --openb FOLDER")
         return
     for users in ("shape", "qos"):
         experiment(options.openb, users, options.every, options.compress, options.moments)
+    rows = [*by_load(options.openb, options.every, options.factors)]
+    show("Waiting in seconds by load, users by shape", rows, "openb-replay-load")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ __all__ = ["Scheduler", "Task"]
 
 Float = NDArray[np.floating[Any]]
 
-MOST_ASKED = 24  # users whose queues are set aside, in order, before all are compared at once
+MOST_ASKED = 16  # users whose queues are set aside, in order, before all are compared at once
 FEW_FREED = 4  # servers on which tasks ended since the last decision: fewer are asked one by one
 BITS_36 = 131073.0  # 2^17 + 1: shares that agree to 36 bits are equal, as any with denominators up to 10,000 that are
 _DOMINANT = DominantShare()

@@ -127,7 +127,7 @@ def read_jobs(
     jobs = (
         Job(user, demands, duration, tasks=int(tasks), arrival=arrival / compress, weight=weight, eligible=lists[k])
         for user, demands, duration, tasks, arrival, weight, k in zip(
-            found.users, found.demands, found.durations.tolist(), found.tasks.tolist(), found.arrivals.tolist(),
+            found.users, map(tuple, found.demands.tolist()), found.durations.tolist(), found.tasks.tolist(), found.arrivals.tolist(),
             found.weights.tolist(), found.listed.tolist(), strict=True)
     )  # fmt: skip
     return Trace(tuple(jobs), tuple(notes.sentences()))

@@ -61,7 +61,7 @@ class Job:
     --------
     >>> import fairopt as fo
     >>> fo.Job("batch", [2.5, 3], 30, tasks=450)
-    Job(user='batch', demands=(2.5, 3.0), duration=30, tasks=450, arrival=0.0, weight=1.0, eligible=None)
+    Job(user='batch', demands=(2.5, 3.0), duration=30, tasks=450, arrival=0, weight=1.0, eligible=None)
     >>> fo.Job("web", {"cpu": 1}, duration=0)
     Traceback (most recent call last):
         ...
@@ -72,7 +72,7 @@ class Job:
     demands: ArrayLike | Mapping[str, float]
     duration: Time
     tasks: int = field(default=1, kw_only=True)
-    arrival: Time = field(default=0.0, kw_only=True)
+    arrival: Time = field(default=0, kw_only=True)  # whole, so that fractions stay fractions
     weight: float = field(default=1.0, kw_only=True)
     eligible: Sequence[str] | Sequence[bool] | None = field(default=None, kw_only=True)
 

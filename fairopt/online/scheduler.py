@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ __all__ = ["Scheduler", "Task"]
 
 Float = NDArray[np.floating[Any]]
 
+MOST_ASKED = 24  # users whose queues are set aside, in order, before all are compared at once
 FEW_FREED = 4  # servers on which tasks ended since the last decision: fewer are asked one by one
 BITS_36 = 131073.0  # 2^17 + 1: shares that agree to 36 bits are equal, as any with denominators up to 10,000 that are
 _DOMINANT = DominantShare()
@@ -68,7 +69,7 @@ class _User:
     """A user: what it runs, and what waits."""
 
     __slots__ = (
-        "average", "entry", "index", "limit", "name", "present", "queues", "ready", "running", "shares", "since",
+        "average", "index", "limit", "name", "present", "queues", "ready", "running", "shares", "since",
         "waiting", "weight",
     )  # fmt: skip
 
@@ -80,7 +81,55 @@ class _User:
         self.present, self.running = 0.0, 0
         self.waiting: float = 0
         self.average, self.since = 0.0, 0.0  # decayed average of the present share, at a time
-        self.entry: tuple[Any, ...] | None = None  # the one that counts of the heap's entries
+
+
+class _Line:
+    """Users by key: a heap of keys that end with the user's index, of which the last that was put counts."""
+
+    def __init__(self, fresh: Callable[[int], tuple[Any, ...]] | None) -> None:
+        self.heap: list[tuple[Any, ...]] = []
+        self.counts: dict[int, tuple[Any, ...]] = {}  # the entry that counts, by user
+        self.fresh = fresh  # the key now, where keys rise with time
+
+    def put(self, index: int, key: tuple[Any, ...]) -> None:
+        """Give a user its place."""
+        heap = self.heap
+        self.counts[index] = key
+        if heap and heap[0][-1] == index:
+            heapreplace(heap, key)
+        else:
+            heappush(heap, key)
+            if len(heap) > 2 * len(self.counts) + 64:
+                heap[:] = self.counts.values()
+                heapify(heap)
+
+    def first(self) -> tuple[Any, ...] | None:
+        """The smallest key, up to date."""
+        heap, counts = self.heap, self.counts
+        while heap:
+            key = heap[0]
+            if counts.get(key[-1]) is not key:
+                heappop(heap)
+            elif self.fresh is not None and (now := self.fresh(key[-1])) != key:
+                counts[key[-1]] = now
+                heapreplace(heap, now)
+            else:
+                return key
+        return None
+
+    def search(self, found: Callable[[int], Any], most: int) -> tuple[Any, bool]:
+        """The first answer of a function of users, in order; and whether all were asked, or enough for an answer.
+
+        No more users are asked once ``most`` were.
+        """
+        passed: list[tuple[Any, ...]] = []
+        answer = None
+        while answer is None and len(passed) <= most and (key := self.first()) is not None:
+            answer = found(key[-1])
+            passed.append(heappop(self.heap))
+        for key in passed:
+            heappush(self.heap, key)
+        return answer, answer is not None or len(passed) <= most
 
 
 class _Aside:
@@ -223,7 +272,8 @@ class Scheduler:
                 self._places.setdefault(kind, []).append(row)
         self._users: dict[str, _User] = {}
         self._by_index: list[_User] = []
-        self._heap: list[tuple[Any, ...]] = []
+        fresh = None if half_life is None else self._fresh_key
+        self._line, self._aside_line = _Line(fresh), _Line(fresh)
         self._queues = 0
         self._jobs = 0
         self._started = 0
@@ -364,30 +414,27 @@ class Scheduler:
             self._advance(at)
         if len(self._freed) > FEW_FREED and self._aside.queues:
             self._ask_again()
-        heap, skip = self._heap, self.on_misfit == "skip"
+        line, skip = self._line, self.on_misfit == "skip"
         while True:
-            entry = self._first()
+            key = line.first()
             if self._freed and skip:
-                queue, row = self._best_aside()
-                if queue is not None and row is not None and self._before(queue, entry):
+                queue = self._first_aside()
+                if queue is not None and (key is None or self._place(queue) < self._place(self._head(key))):
+                    row = self._servers.choose(queue.request, self._rule)
+                    assert row is not None
                     self._return(queue)
                     return self._start(queue, row)
-            if entry is None:
+            if key is None:
                 return None
-            user = self._by_index[entry[-1]]
-            queue = user.ready[0][2]
-            place = self._servers.choose(queue.request, self._rule)
-            if place is not None:
-                return self._start(queue, place)
+            queue = self._head(key)
+            row = self._servers.choose(queue.request, self._rule)
+            if row is not None:
+                return self._start(queue, row)
             if not skip:
                 return None
-            heappop(user.ready)
+            heappop(queue.user.ready)
             self._aside.add(queue, self._plain_key(queue))
-            if not user.ready:
-                heappop(heap)
-                user.entry = None
-            elif self.order == "arrival":
-                self._enter(user)
+            self._enter(queue.user)
 
     def finish(self, task: Task | int, at: float | None = None) -> None:
         """End a running task, and give back what it held.
@@ -549,7 +596,7 @@ class Scheduler:
         user who runs nothing stays, and no key falls while the user's tasks stay: entries of the heap are lower bounds.
         """
         if self.order == "arrival":
-            return user.ready[0][0], user.index
+            return (user.ready[0][0] if user.ready else 0), user.index
         present = user.present / user.weight
         scaled = present * BITS_36
         present = scaled - (scaled - present)
@@ -571,40 +618,22 @@ class Scheduler:
 
         A user at its limit leaves both: what is set aside is asked about servers where tasks end, and nothing else.
         """
-        blocked = user.running >= user.limit
+        blocked, aside = user.running >= user.limit, False
         if len(user.ready) < len(user.queues):
             for queue in user.queues.values():
                 if queue.slot is not None and blocked:
                     self._return(queue)
                 elif queue.slot is not None:
-                    self._aside.keys[queue.slot] = self._plain_key(queue)
-        if blocked or not user.ready:
-            user.entry = None
-            return
-        user.entry = entry = self._key(user)
-        heap = self._heap
-        if heap and self._by_index[heap[0][-1]] is user:
-            heapreplace(heap, entry)
-        else:
-            heappush(heap, entry)
-        if len(heap) > 2 * len(self._by_index) + 64:
-            heap[:] = [u.entry for u in self._by_index if u.entry is not None]
-            heapify(heap)
-
-    def _first(self) -> tuple[Any, ...] | None:
-        """The smallest entry that counts, up to date; None if no user has a task that was not set aside."""
-        heap = self._heap
-        while heap:
-            entry = heap[0]
-            user = self._by_index[entry[-1]]
-            if user.entry is not entry:
-                heappop(heap)
-            elif self.half_life is not None and (now := self._key(user)) != entry:
-                user.entry = now
-                heapreplace(heap, now)
+                    aside, self._aside.keys[queue.slot] = True, self._plain_key(queue)
+        for line, there in ((self._line, user.ready and not blocked), (self._aside_line, aside)):
+            if there:
+                line.put(user.index, self._key(user))
             else:
-                return entry
-        return None
+                line.counts.pop(user.index, None)
+
+    def _head(self, key: tuple[Any, ...]) -> _Queue:
+        """The first queue of the user of a key."""
+        return self._by_index[key[-1]].ready[0][2]
 
     def _return(self, queue: _Queue) -> None:
         """Return a queue that was set aside to those of its user that are ready."""
@@ -619,27 +648,37 @@ class Scheduler:
             self._return(queue)
             self._enter(queue.user)
 
-    def _best_aside(self) -> tuple[_Queue | None, int | None]:
-        """The first in line of the queues set aside whose task fits where one ended, and the server to take."""
+    def _first_aside(self) -> _Queue | None:
+        """The first in line of the queues set aside whose task fits where one ended; forget servers where none fits."""
+        servers, rows = self._servers, list(self._freed)
+
+        def fitting(index: int) -> _Queue | None:
+            queues = [queue for queue in self._by_index[index].queues.values() if queue.slot is not None]
+            fits = (queue for queue in queues if any(servers.fits(queue.request, row) for row in rows))
+            return min(fits, key=_first_job, default=None)
+
+        if self.order == "share":
+            queue, decided = self._aside_line.search(fitting, MOST_ASKED)
+            if decided:
+                if queue is None:
+                    self._freed.clear()
+                return queue
         found: list[_Queue] = []
-        for row in list(self._freed):
-            here = self._aside.fitting(self._servers.room([row]), [row]) if self._aside.queues else []
+        for row in rows:
+            here = self._aside.fitting(servers.room([row]), [row])
             if not here:
                 del self._freed[row]
             found += here
-        if not found:
-            return None, None
-        best = min(found, key=self._line)
-        return best, self._servers.choose(best.request, self._rule)
+        return min(found, key=self._place, default=None)
 
-    def _line(self, queue: _Queue) -> tuple[Any, ...]:
+    def _place(self, queue: _Queue) -> tuple[Any, ...]:
         """The place of a queue in line."""
-        number = queue.jobs[0][0]
+        number = _first_job(queue)
         return (number,) if self.order == "arrival" else (*self._key(queue.user), number)
 
-    def _before(self, queue: _Queue, entry: tuple[Any, ...] | None) -> bool:
-        """Whether a queue that was set aside comes before the first user of the heap."""
-        return entry is None or self._line(queue) < self._line(self._by_index[entry[-1]].ready[0][2])
+    def _fresh_key(self, index: int) -> tuple[Any, ...]:
+        """The key of a user, now."""
+        return self._key(self._by_index[index])
 
     def _start(self, queue: _Queue, row: int) -> Task:
         """Start the first task of a queue on a server."""
@@ -665,6 +704,11 @@ class Scheduler:
         self._running[number] = queue, row
         self._enter(user)
         return Task(number, user.name, self.instance.servers[row], job[0])
+
+
+def _first_job(queue: _Queue) -> int:
+    """The number of the first job of a queue."""
+    return queue.jobs[0][0]
 
 
 def _allowed(request: Request, rows: Sequence[int]) -> bool:

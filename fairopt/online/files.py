@@ -28,6 +28,13 @@ class Trace(Sequence[Job]):
         In the order of the file.
     notes : tuple of str
         What was left out or assumed.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> trace = fo.Trace((fo.Job("web", [1, 4], 60), fo.Job("batch", [3, 1], 300, arrival=5)))
+    >>> len(trace), trace[1].user, trace.notes
+    (2, 'batch', ())
     """
 
     jobs: tuple[Job, ...]

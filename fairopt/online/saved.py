@@ -33,22 +33,8 @@ _Index = Annotated[int, Field(ge=0)]
 _Long = Field(fail_fast=True)  # each further fault would take 1 kB
 
 
-class _Job(BaseModel):
-    """A job; ``eligible`` is the place of a list in ``places``."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    user: str
-    demands: list[float] | dict[str, float]
-    duration: float
-    tasks: int
-    arrival: float
-    weight: float
-    eligible: _Index | None
-
-
 class _File(BaseModel):
-    """A timeline."""
+    """A timeline; ``eligible`` of a job is the place of a list in ``places``."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -57,7 +43,7 @@ class _File(BaseModel):
     share: str
     cluster: dict[str, Any]
     places: list[list[str] | list[bool]]
-    jobs: Annotated[list[_Job], _Long]
+    jobs: list[dict[str, Any]]
     share_per_task: list[_Part]
     task_job: Annotated[list[_Index], _Long]
     task_server: Annotated[list[_Index], _Long]
@@ -98,14 +84,12 @@ def load(path: Path) -> Timeline:
     share = _share(data.share)
     try:
         cluster = Instance(**arguments_of_data(data.cluster, "cluster").values)
-        jobs = [
-            Job(**{**dict(job), "eligible": None if job.eligible is None else data.places[job.eligible]})
-            for job in data.jobs
-        ]
+        places: dict[Any, Any] = {None: None, **dict(enumerate(data.places))}
+        jobs = [Job(**(job | {"eligible": places[job.get("eligible")]})) for job in data.jobs]
         measured = share if isinstance(share, Share) else DominantShare()
-        again = simulate(cluster, jobs, measured, scheduler=_Saved(data, cluster.servers), name=data.name)
+        again = simulate(cluster, jobs, measured, scheduler=_Saved(data, jobs, cluster.servers), name=data.name)
         return _joined(data, again, share)
-    except (FairoptError, LookupError) as error:
+    except (FairoptError, LookupError, TypeError) as error:
         raise InvalidInstance(f"{path}: {error}; the file was changed after it was saved") from error
 
 
@@ -119,9 +103,8 @@ class _Saved:
 
     name = "the saved run"
 
-    def __init__(self, data: _File, servers: tuple[str, ...]) -> None:
-        arrivals = [job.arrival for job in data.jobs]
-        self.jobs = iter(sorted(range(len(arrivals)), key=arrivals.__getitem__))  # as `simulate` submits them
+    def __init__(self, data: _File, jobs: list[Job], servers: tuple[str, ...]) -> None:
+        self.jobs = iter(sorted(range(len(jobs)), key=lambda k: jobs[k].arrival))  # as `simulate` submits them
         self.tasks = list(zip(data.start, data.task_job, data.task_server, strict=True))[::-1]
         self.servers = servers
 

@@ -29,6 +29,16 @@ Ints = NDArray[np.int64]
 MOST = 4_000_000  # numbers of a block of moments times kinds of jobs
 
 
+def _part(of: str, name: str, doc: str) -> Any:
+    """A property that is a part of an attribute."""
+
+    def get(self: Timeline) -> Any:
+        return getattr(getattr(self, of), name)
+
+    get.__doc__ = doc
+    return property(get)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Timeline:
     """What ran when; made by `simulate`.
@@ -54,8 +64,9 @@ class Timeline:
     fair_at : ndarray of shape (n_moments,)
         Moments at which the divisible optimum is known.
     fair_shares : ndarray of shape (n_moments, n_users)
-        Shares of the divisible optimum for the tasks present then, 0 for users who have none; NaN where it was not
-        found, and why is in ``fair_errors``: a text for each moment, or None.
+        Shares of the divisible optimum for the tasks present then, 0 for users who have none; NaN where it is unknown.
+    fair_errors : tuple of str or None
+        Why the fair shares of a moment are unknown.
     until : float
         Events before this moment are complete: infinity, unless Ctrl-C ended the simulation.
     interrupted : bool
@@ -92,13 +103,13 @@ class Timeline:
     interrupted: bool
     name: str
 
-    jobs = property(lambda self: self.table.jobs, doc="The jobs as given.")
-    users = property(lambda self: self.table.users, doc="Labels of the users.")
-    capacities = property(lambda self: self.cluster.capacities, doc="Units, shape (n_servers, n_resources).")
-    resources = property(lambda self: self.cluster.resources, doc="Labels of the resources.")
-    servers = property(lambda self: self.cluster.servers, doc="Labels of the servers.")
-    server_types = property(lambda self: self.cluster.server_types, doc="The type of each server, or None.")
-    units = property(lambda self: self.cluster.units, doc="The unit of each resource, or None.")
+    jobs = _part("table", "jobs", "The jobs as given.")
+    users = _part("table", "users", "Labels of the users.")
+    capacities = _part("cluster", "capacities", "Units, shape (n_servers, n_resources).")
+    resources = _part("cluster", "resources", "Labels of the resources.")
+    servers = _part("cluster", "servers", "Labels of the servers.")
+    server_types = _part("cluster", "server_types", "The type of each server, or None.")
+    units = _part("cluster", "units", "The unit of each resource, or None.")
 
     @cached_property
     def unstarted(self) -> Ints:

@@ -71,6 +71,7 @@ from fairopt.instance import Instance
 from fairopt.methods.batch.allocate_many import Allocations, allocate_many
 from fairopt.methods.prepared import Prepared
 from fairopt.methods.sharded.solve import ShardedAllocation, allocate_sharded
+from fairopt.online.files import Trace, read_jobs
 from fairopt.online.jobs import Job
 from fairopt.online.scheduler import Scheduler, Task
 from fairopt.online.simulation import simulate
@@ -110,10 +111,11 @@ __all__ = [
     "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective", "OrderedWeighted", "OutOfDomain",
     "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve", "ResourceShare",
     "Scheduler", "Sensitivity", "ShardedAllocation", "Share", "SharingIncentive", "SolverUnavailable",
-    "StandAloneShare", "Task", "Tasks", "Timeline", "Total", "Try", "Unbounded", "Verdict", "WeightedLog", "Witness",
-    "allocate_many", "allocate_sharded", "audit", "best_misreport", "bottleneck_fairness", "check", "compare",
-    "datasets", "frontier", "heterogeneity", "known_policies", "metrics", "named_policy", "no_tradeoff",
-    "population_monotone", "preferences", "progress", "read", "replay", "resource_monotone", "sensitivity", "simulate",
+    "StandAloneShare", "Task", "Tasks", "Timeline", "Total", "Trace", "Try", "Unbounded", "Verdict", "WeightedLog",
+    "Witness", "allocate_many", "allocate_sharded", "audit", "best_misreport", "bottleneck_fairness", "check",
+    "compare", "datasets", "frontier", "heterogeneity", "known_policies", "metrics", "named_policy", "no_tradeoff",
+    "population_monotone", "preferences", "progress", "read", "read_jobs", "replay", "resource_monotone", "sensitivity",
+    "simulate",
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.errors import InvalidBlock, MissingExtra, nearest
 from fairopt.online.timeline import Timeline, moments_of
 
-__all__ = ["frame"]
+__all__ = ["by_task", "frame"]
 
 Float = NDArray[np.floating[Any]]
 
@@ -30,7 +30,8 @@ def frame(timeline: Timeline, by: str, times: ArrayLike | None) -> Any:
     return pd.DataFrame(columns).set_index(by)
 
 
-def _by_task(timeline: Timeline) -> dict[str, Any]:
+def by_task(timeline: Timeline) -> dict[str, Any]:
+    """Columns with a row for each task that started; see `Timeline.to_frame`."""
     table, job = timeline.table, timeline.task_job
     return {
         "task": np.arange(len(job)), "job": job, "user": _names(timeline.users, table.user[job]),
@@ -101,7 +102,7 @@ def _by_time(timeline: Timeline, times: ArrayLike | None = None) -> dict[str, An
 
 
 _VIEWS: dict[str, Callable[[Timeline], dict[str, Any]]] = {
-    "task": _by_task, "job": _by_job, "user": _by_user, "server": _by_server, "time": _by_time,
+    "task": by_task, "job": _by_job, "user": _by_user, "server": _by_server, "time": _by_time,
 }  # fmt: skip
 
 

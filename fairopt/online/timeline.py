@@ -395,7 +395,8 @@ class Timeline:
 
         Notes
         -----
-        Fractions are saved as floats. The fair shares are taken as they are: `with_fair_at` solves again.
+        The jobs are run again, with tasks started when and where the file says. The fair shares are taken as they are:
+        `with_fair_at` solves again.
         """
         return later("Timeline.load")(Path(path))
 

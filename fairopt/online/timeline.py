@@ -151,11 +151,6 @@ class Timeline:
         -------
         ndarray of shape (n_times, n_users)
 
-        Raises
-        ------
-        InvalidInstance
-            If a moment is not a finite number.
-
         Examples
         --------
         >>> import fairopt as fo
@@ -201,20 +196,7 @@ class Timeline:
         return out[np.argsort(order)]
 
     def shortfalls(self) -> Float:
-        """How much less than its fair share each user holds at the moments ``fair_at``, at least 0.
-
-        Returns
-        -------
-        ndarray of shape (n_moments, n_users)
-            NaN where the fair shares were not found.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> jobs = [fo.Job("early", [1], 10, tasks=4), fo.Job("late", [1], 10, tasks=4, arrival=5)]
-        >>> fo.simulate([4], jobs, fair_at=[5]).shortfalls().round(6)
-        array([[0. , 0.5]])
-        """
+        """What each user lacks of its fair share at the moments ``fair_at``, at least 0, shape (n_moments, n_users)."""
         return np.maximum(self.fair_shares - self.shares(self.fair_at), 0.0)
 
     def distance(self) -> Float:
@@ -230,8 +212,9 @@ class Timeline:
         --------
         >>> import fairopt as fo
         >>> jobs = [fo.Job("early", [1], 10, tasks=4), fo.Job("late", [1], 10, tasks=4, arrival=5)]
-        >>> fo.simulate([4], jobs, fair_at=[0, 5, 10, 30]).distance().round(6)
-        array([0. , 0.5, 0. , 0. ])
+        >>> run = fo.simulate([4], jobs, fair_at=[0, 5, 10, 30])
+        >>> run.distance().round(6), run.shortfalls()[1].round(6)
+        (array([0. , 0.5, 0. , 0. ]), array([0. , 0.5]))
         """
         fair = self.fair_shares.sum(axis=1)
         return part_of_capacity(self.shortfalls().sum(axis=1), fair, 0.0) + np.where(np.isnan(fair), np.nan, 0.0)
@@ -250,18 +233,8 @@ class Timeline:
 
         Raises
         ------
-        InvalidInstance
-            If a moment is not a finite number.
         InvalidBlock
             If the share is known as text only.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> timeline = fo.simulate([4], [fo.Job("a", [1], 10, tasks=6)])
-        >>> timeline.with_fair_at([0, 10]).fair_shares.round(6)
-        array([[1. ],
-               [0.5]])
         """
         return later("Timeline.with_fair_at")(self, moments)
 

@@ -36,8 +36,8 @@ first come, first served. Tasks are whole, and run on one server each. Ctrl-C sh
 
 \b
 [bold]Jobs[/]
-  jobs.csv  columns user, arrival, duration, and a column for each resource, as
-            in servers.csv; optionally tasks, weight, servers (joined by |)
+  jobs.csv  columns user, arrival, duration, and one for each resource, headed
+            as in servers.csv; optionally tasks, weight, servers (joined by |)
   openb/    the folder of the openb trace: creation, scheduled, deletion times
 
 Times have any unit, the same for all of them; of openb it is seconds.
@@ -48,7 +48,7 @@ Times have any unit, the same for all of them; of openb it is seconds.
   fairopt simulate jobs.csv --servers cluster/ -p 2df --placement best-fit
   fairopt simulate jobs.csv --servers now/ -p drf --half-life 3600 --json
   fairopt simulate jobs.csv --servers cluster/ -p drf --plot drf.png
-  fairopt simulate openb/ --compress 100 --capacity-scale 0.5 -p drf -p fcfs
+  fairopt simulate openb/ --compress 20000 --capacity-scale 0.5 -p drf -p fcfs
   fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --out tasks.csv"""
 
 

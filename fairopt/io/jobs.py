@@ -56,7 +56,8 @@ class JobArguments:
         for k, names in enumerate(self.lists):
             jobs, rows = self.listed == k, np.ones(servers.n_servers, dtype=bool)
             if names is not None:
-                rows = np.isin(servers.servers, names) | np.isin(servers.server_types or "", names)
+                types = [name for name in names if name not in servers.servers]
+                rows = np.isin(servers.servers, names) | np.isin(servers.server_types or "", types)
             for capacities in np.unique(servers.capacities[rows], axis=0):
                 fits[jobs] |= (self.demands[jobs] <= capacities * _SLACK).all(axis=1)
         return fits
@@ -92,13 +93,14 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
                               "fill in 0, or remove the column")
         for column in table.columns if column not in _ABOUT_JOBS
     }  # fmt: skip
-    firsts, listed = _distinct(table.cells("servers") if "servers" in table.columns else [""] * len(table))
-    part = _rows(table, firsts)
-    names = list(dict.fromkeys([*servers.servers, *(servers.server_types or ())]))
-    allowed = eligibility(part, "the cluster", names, [])
+    cells = table.cells("servers") if "servers" in table.columns else [""] * len(table)
+    firsts, listed = _distinct(cells)
+    lines = [(table.lines or [])[row] for row in firsts]
+    part = InputTable(table.path, {"servers": [cells[row] for row in firsts]}, len(firsts), lines)
+    names = np.array(list(dict.fromkeys([*servers.servers, *(servers.server_types or ())])))
+    allowed = eligibility(part, "the cluster", names.tolist(), [])
     lists = [
-        None if allowed is None or not cell else tuple(name for name, yes in zip(names, allowed[k], strict=True) if yes)
-        for k, cell in enumerate(part.columns.get("servers", [""]))
+        None if allowed is None or not cells[row] else tuple(names[allowed[k]].tolist()) for k, row in enumerate(firsts)
     ]
     ones = np.ones(len(table))
     found = JobArguments(
@@ -129,12 +131,6 @@ def _distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
     at = [first.setdefault(cell, row) for row, cell in enumerate(cells)]
     rows = list(first.values())
     return rows, np.searchsorted(rows, at)
-
-
-def _rows(table: InputTable, rows: list[int]) -> InputTable:
-    """Some rows of a table from a file."""
-    columns: dict[str, Any] = {name: [column[row] for row in rows] for name, column in table.columns.items()}
-    return InputTable(table.path, columns, len(rows), [(table.lines or [])[row] for row in rows])
 
 
 def _check_rows(table: InputTable, jobs: JobArguments, servers: Instance) -> None:
@@ -221,5 +217,5 @@ def read_openb_jobs(
     if not kept.any():
         raise notes.nothing_left(f"{table.path} has no pod that can be a job")
     last = int((ended[kept] == ended[kept].max()).sum())
-    notes.add("{pod} {was} deleted at the last time in the list, perhaps cut short", number=last)
+    notes.add("{pod} {was} deleted at the last time in the list, perhaps cut short", number=last if last > 1 else 0)
     return found.part(kept)

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any
 
 from fairopt import datasets
 from fairopt.errors import InvalidInstance
@@ -28,16 +28,19 @@ class Trace(Sequence[Job]):
         In the order of the file.
     notes : tuple of str
         What was left out or assumed.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> trace = fo.Trace((fo.Job("web", [1, 4], 60), fo.Job("batch", [3, 1], 300, arrival=5)))
+    >>> len(trace), trace[1].user, trace.notes
+    (2, 'batch', ())
     """
 
     jobs: tuple[Job, ...]
     notes: tuple[str, ...] = ()
 
-    @overload
-    def __getitem__(self, at: int) -> Job: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[Job, ...]: ...
-    def __getitem__(self, at: int | slice) -> Job | tuple[Job, ...]:
+    def __getitem__(self, at: Any) -> Any:
         return self.jobs[at]
 
     def __len__(self) -> int:
@@ -127,8 +130,8 @@ def read_jobs(
     jobs = (
         Job(user, demands, duration, tasks=int(tasks), arrival=arrival / compress, weight=weight, eligible=lists[k])
         for user, demands, duration, tasks, arrival, weight, k in zip(
-            found.users, found.demands, found.durations.tolist(), found.tasks.tolist(), found.arrivals.tolist(),
-            found.weights.tolist(), found.listed.tolist(), strict=True)
+            found.users, map(tuple, found.demands.tolist()), found.durations.tolist(), found.tasks.tolist(),
+            found.arrivals.tolist(), found.weights.tolist(), found.listed.tolist(), strict=True)
     )  # fmt: skip
     return Trace(tuple(jobs), tuple(notes.sentences()))
 

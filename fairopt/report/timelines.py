@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import part_of_capacity
+from fairopt.io.notes import counted
 from fairopt.online.frames import by_task
 from fairopt.online.timeline import Timeline
 from fairopt.report.tables import Column, Table, numbers, percents, shortened
@@ -24,7 +25,8 @@ def timelines_table(runs: Mapping[str, Timeline]) -> Table:
     """Tasks, waiting, slowdown, use of resources and distance from the fair share, a row for each run."""
     found: list[dict[str, Any]] = [run.summary() for run in runs.values()]
     first = next(iter(runs.values()))
-    title = f"{len(first.jobs):,} jobs of {len(first.users):,} users on {len(first.servers):,} servers"
+    title = f"{counted(len(first.jobs), 'job')} of {counted(len(first.users), 'user')} on "
+    title += counted(len(first.servers), "server")
     late = any(f["unstarted"] for f in found)
     tasks = [f"{f['tasks']:,}" + f" of {f['tasks'] + f['unstarted']:,}" * late for f in found]
     groups = [[Column("tasks", tasks), Column("makespan", numbers([f["makespan"] for f in found]))]]
@@ -49,7 +51,7 @@ def timeline_remarks(runs: Mapping[str, Timeline]) -> Iterator[str]:
     if moments:
         yield (
             "Distance: the part of the fair shares (the divisible optimum of the same notion for the users present) "
-            f"that users do not have, mean over {moments:,} moments up to the last start."
+            f"that users do not have, mean over {counted(moments, 'moment')} up to the last start."
         )
     for name, run in runs.items():
         errors = [error for error in run.fair_errors if error]

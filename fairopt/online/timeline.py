@@ -344,7 +344,7 @@ class Timeline:
         -----
         Of many users the largest, by their shares over time (``"waiting"``: by their tasks), have a colour each; the
         others are added up, or their mean is drawn (``"shares"``). Of more than 2,000 moments 2,000 evenly spaced ones
-        are drawn. `fairopt.plots.timeline.draw_timelines` draws several runs side by side.
+        are drawn. `fairopt.plots.draw_timelines` draws several runs side by side.
 
         Examples
         --------

@@ -23,16 +23,19 @@ from fairopt.plots.region import feasible_region
 from fairopt.plots.servers import server_types
 from fairopt.plots.shares import stacked_shares
 from fairopt.plots.survey import preferences, questions
+from fairopt.plots.timeline import TIMELINE_KINDS, draw_timelines
 from fairopt.plots.use_bars import utilisation
 
 __all__ = [
     "KINDS",
     "PLANES",
+    "TIMELINE_KINDS",
     "check",
     "comparison",
     "demand_lines",
     "dominant_shares",
     "draw",
+    "draw_timelines",
     "envy_matrix",
     "feasible_region",
     "preferences",

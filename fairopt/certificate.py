@@ -87,6 +87,9 @@ class Certificate:
         A remark on the answer, where there is one.
     assumed : str
         An assumption of the gap that could not be proved; empty in general.
+    whole : bool
+        Whether tasks are whole numbers: then ``ok`` does not ask for the gap, which is the loss against the divisible
+        optimum.
 
     Examples
     --------
@@ -106,13 +109,14 @@ class Certificate:
     gaps: tuple[float, ...] = ()
     note: str = ""
     assumed: str = ""
+    whole: bool = False
 
     __pydantic_config__ = STRICT
 
     @property
     def ok(self) -> bool:
-        """Whether gap and violations are within tolerance (1e-6, 1e-9; the policy's own constraints 1e-7)."""
-        return within_tolerance(self.gap, self.violation, self.block_violation)
+        """Whether gap (unless ``whole``) and violations are within tolerance (1e-6, 1e-9; own constraints 1e-7)."""
+        return within_tolerance(0.0 if self.whole else self.gap, self.violation, self.block_violation)
 
     def __str__(self) -> str:
         by = f"{self.method} ({self.solver})" if self.solver else self.method

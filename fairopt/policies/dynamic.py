@@ -32,8 +32,8 @@ class DynamicDRF:
     smallest dominant share per weight of the users present is made as large as what was given before allows: each user
     gets the larger of a common level and what it had.
 
-    With demands of zero or task limits, levels of later bottlenecks follow as in `DRF` (leximin), where the paper, which
-    has neither, is silent. One pool, or identical servers.
+    Where demands of zero or task limits (which the paper does not have) stop some users before others, the others rise
+    further, as in `DRF`. For one pool, or identical servers.
 
     Examples
     --------
@@ -78,10 +78,12 @@ class DynamicDRF:
         >>> fo.DynamicDRF().allocate(fo.Instance([[1], [1]], [6], weights=[1, 2])).tasks
         array([2., 4.])
         """
-        last = None
-        for last in self.steps(instance):
-            pass
-        return self._nothing(instance) if last is None else last
+        require_instance(instance)
+        program = Program(instance.select_users([]), Leximin(DominantShare()), ())
+        last = gate.allocation(self, [(program, gate.empty(program))], time.perf_counter())  # of no users
+        for step in self.steps(instance):
+            last = step
+        return last
 
     def steps(self, instance: Instance) -> Iterator[Allocation]:
         """The allocation after each arrival, one after the other.
@@ -140,8 +142,3 @@ class DynamicDRF:
                 )
             had = np.maximum(had, step.tasks)
             yield step
-
-    def _nothing(self, instance: Instance) -> Allocation:
-        """The allocation of no users."""
-        program = Program(instance, Leximin(DominantShare()), ())
-        return gate.allocation(self, [(program, gate.empty(program))], time.perf_counter())

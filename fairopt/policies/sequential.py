@@ -122,8 +122,8 @@ class SequentialMinMax:
         allocation = gate.of_steps(self, instance, placed, self.share, begun)
         if not allocation.certificate.ok:
             raise NotCertified(
-                f"{self.name} could not be proved: violation {placed.violation:.2g} (tolerance 1e-9), and one more task "
-                f"fits of {len(placed.unsatisfied)} users. Fix: see .best for what was found",
+                f"{self.name} could not be proved: violation {placed.violation:.2g} (tolerance 1e-9), and one more "
+                f"task of {len(placed.unsatisfied)} users would fit. Fix: see .best for what was found",
                 best=allocation,
             )
         return allocation

@@ -29,6 +29,8 @@ def error_bound(answer: Allocation) -> Float:
     1e-6, and more for users who count for little: of small weight and, for large alpha, of large shares. For other
     objectives than alpha-fairness users count by their weights.
     """
+    if answer.certificate.whole:
+        return np.zeros(answer.instance.n_users)
     objective = getattr(answer.policy, "objective", None)
     alpha, part = 1.0, answer.instance.weights / answer.instance.weights.sum()
     if isinstance(objective, AlphaFair) and objective.alpha > 0:
@@ -48,7 +50,7 @@ def left_open(answer: Allocation) -> tuple[float, Float]:
     """
     objective, tasks = getattr(answer.policy, "objective", None), answer.tasks
     proved, more = answer.certificate.gap, np.zeros(answer.instance.n_users)
-    gap = TWICE * min(proved, GAP_TOLERANCE) if proved > 0 else 0.0  # of NaN too
+    gap = TWICE * min(proved, GAP_TOLERANCE) if proved > 0 and not answer.certificate.whole else 0.0  # of NaN too
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair()
     if isinstance(objective, (AlphaFair, Total)):

@@ -78,11 +78,12 @@ class DynamicDRF:
         >>> fo.DynamicDRF().allocate(fo.Instance([[1], [1]], [6], weights=[1, 2])).tasks
         array([2., 4.])
         """
-        require_instance(instance)
-        program = Program(instance.select_users([]), Leximin(DominantShare()), ())
-        last = gate.allocation(self, [(program, gate.empty(program))], time.perf_counter())  # of no users
+        last: Allocation | None = None
         for step in self.steps(instance):
             last = step
+        if last is None:  # no users
+            program = Program(instance, Leximin(DominantShare()), ())
+            last = gate.allocation(self, [(program, gate.empty(program))], time.perf_counter())
         return last
 
     def steps(self, instance: Instance) -> Iterator[Allocation]:

@@ -86,7 +86,10 @@ def test_it_is_not_leximin_and_may_break_envy_freeness_up_to_one_task():
     instance = fo.Instance([[1], [4]], [5], users=["small", "large"])
     a = fo.SequentialMinMax().allocate(instance)
     assert a.tasks.tolist() == [5, 0] and a.certificate.gap == a.objective + 1 == 1
-    assert fo.SequentialMinMax().allocate(instance.select_users([1, 0])).tasks.tolist() == [0, 5]  # not a matter of ties
+    assert fo.SequentialMinMax().allocate(instance.select_users([1, 0])).tasks.tolist() == [
+        0,
+        5,
+    ]  # not a matter of ties
     report = fo.check(a, ["ef1", "ef1-own"])
     assert not report["ef1"].holds and report["ef1-own"].holds
     assert str(report["ef1"]) == "user 'large' could run 1 whole task on what 'small' holds less one task, but runs 0"
@@ -116,11 +119,15 @@ def test_shares_and_placements_decide():
     assert list(rows.values()) == [[[1, 0]], [[0, 1]], [[0, 1]]]
 
 
-def test_on_servers_the_theorems_fail():
-    # whole tasks by server: the slices of b run 1 + 0, and first fit leaves it without any
-    found = fo.SequentialMinMax().allocate(fo.Instance([[2], [3]], [[3], [2]]))
-    assert found.tasks.tolist() == [2, 0]  # the same as (1, 1) for the first by best fit
-    assert not fo.check(found, "pareto").holds or found.tasks.tolist() == [2, 0]
+def test_first_fit_on_servers_may_leave_a_user_without_what_best_fit_gives_it():
+    two = fo.Instance([[1], [2]], [[2], [1]], task_limits=[1, None])
+    assert fo.SequentialMinMax().allocate(two).tasks.tolist() == [1, 0]
+    assert fo.SequentialMinMax(placement="best-fit").allocate(two).tasks.tolist() == [1, 1]
+
+
+def test_on_servers_a_user_may_have_less_than_its_slices_run_whole():
+    two = fo.Instance([[2], [3]], [[6]], counts=[2])  # half of each server runs one task of either
+    assert fo.SequentialMinMax().allocate(two).tasks.tolist() == [4, 1]
 
 
 # -- the certificate -------------------------------------------------------------------------------------------------

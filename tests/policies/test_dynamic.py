@@ -116,7 +116,7 @@ def test_identical_servers_are_one_pool_and_others_are_refused():
 def test_no_users_and_other_objects():
     assert fo.DynamicDRF().allocate(NONE).certificate.ok
     assert list(fo.DynamicDRF().steps(NONE)) == []
-    with pytest.raises(fo.InvalidBlock, match="give a fairopt.Instance"):
+    with pytest.raises(fo.InvalidBlock, match=r"give a fairopt\.Instance"):
         fo.DynamicDRF().allocate([[1, 2]])
 
 

@@ -177,7 +177,7 @@ def test_errors_name_the_user_and_the_fix():
         fo.SequentialMinMax("cpu")
     with pytest.raises(fo.InvalidBlock, match="placement is 'worst'"):
         fo.SequentialMinMax(placement="worst")
-    with pytest.raises(fo.InvalidBlock, match="give a fairopt.Instance"):
+    with pytest.raises(fo.InvalidBlock, match=r"give a fairopt\.Instance"):
         fo.SequentialMinMax().allocate([[1]])
     apart = fo.Instance([[[1], [2]]], [[4], [4]], users=["web"])
     with pytest.raises(fo.OutOfDomain, match="of user 'web' differ"):

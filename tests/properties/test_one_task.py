@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import fairopt as fo
 from fairopt.formulation.batch import Batch
+from fairopt.proofs import gate
 from fairopt.properties.answers import outcomes_of
 from fairopt.properties.audit.measure import violations
-from fairopt.proofs import gate
 
 
 @st.composite

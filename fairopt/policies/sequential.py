@@ -68,7 +68,10 @@ class SequentialMinMax:
     @property
     def name(self) -> str:
         """Name in tables and messages."""
-        return "SequentialMinMax" if self.share == DominantShare() else f"SequentialMinMax({self.share!r})"
+        share = "" if self.share == DominantShare() else repr(self.share)
+        rule = self.placement if isinstance(self.placement, str) else getattr(self.placement, "__name__", "own rule")
+        said = ", ".join(filter(None, (share, "" if rule == "first-fit" else rule)))
+        return f"SequentialMinMax({said})" if said else "SequentialMinMax"
 
     @asked_once()
     def allocate(self, instance: Instance) -> Allocation:

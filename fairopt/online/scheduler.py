@@ -20,7 +20,7 @@ __all__ = ["Scheduler", "Task"]
 
 Float = NDArray[np.floating[Any]]
 
-MOST_ASKED = 24  # users whose queues are set aside, in order, before all are compared at once
+MOST_ASKED = 16  # users whose queues are set aside, in order, before all are compared at once
 FEW_FREED = 4  # servers on which tasks ended since the last decision: fewer are asked one by one
 BITS_36 = 131073.0  # 2^17 + 1: shares that agree to 36 bits are equal, as any with denominators up to 10,000 that are
 _DOMINANT = DominantShare()
@@ -69,7 +69,7 @@ class _User:
     """A user: what it runs, and what waits."""
 
     __slots__ = (
-        "average", "index", "limit", "name", "present", "queues", "ready", "running", "shares", "since",
+        "aside", "average", "index", "limit", "name", "present", "queues", "ready", "running", "shares", "since",
         "waiting", "weight",
     )  # fmt: skip
 
@@ -77,6 +77,7 @@ class _User:
         self.name, self.index, self.weight, self.limit = name, index, 1.0, math.inf
         self.queues: dict[Any, _Queue] = {}
         self.ready: list[tuple[int, int, _Queue]] = []  # heap of queues by their first job, if not set aside
+        self.aside: set[_Queue] = set()
         self.shares: dict[float, int] = {}  # running tasks by the share of one
         self.present, self.running = 0.0, 0
         self.waiting: float = 0
@@ -143,6 +144,7 @@ class _Aside:
         """Add a queue, with the key by which it is chosen."""
         k = queue.slot = len(self.queues)
         self.queues.append(queue)
+        queue.user.aside.add(queue)
         if k == len(self.keys):
             self.units, self.keys = np.concatenate([self.units] * 2), np.concatenate([self.keys] * 2)
         self.units[k], self.keys[k] = queue.request.units, key
@@ -155,6 +157,7 @@ class _Aside:
             self.queues[k], last.slot = last, k
             self.units[k], self.keys[k] = self.units[len(self.queues)], self.keys[len(self.queues)]
         queue.slot = None
+        queue.user.aside.remove(queue)
 
     def fitting(self, room: Float, rows: Sequence[int]) -> list[_Queue]:
         """The queues whose task fits on one of some servers; of those with the smallest key, if there is one server."""
@@ -618,18 +621,18 @@ class Scheduler:
 
         A user at its limit leaves both: what is set aside is asked about servers where tasks end, and nothing else.
         """
-        blocked, aside = user.running >= user.limit, False
-        if len(user.ready) < len(user.queues):
-            for queue in user.queues.values():
-                if queue.slot is not None and blocked:
-                    self._return(queue)
-                elif queue.slot is not None:
-                    aside, self._aside.keys[queue.slot] = True, self._plain_key(queue)
-        for line, there in ((self._line, user.ready and not blocked), (self._aside_line, aside)):
-            if there:
-                line.put(user.index, self._key(user))
-            else:
-                line.counts.pop(user.index, None)
+        blocked = user.running >= user.limit
+        if user.aside and blocked:
+            for queue in tuple(user.aside):
+                self._return(queue)
+        if blocked or not user.ready:
+            self._line.counts.pop(user.index, None)
+        else:
+            self._line.put(user.index, self._key(user))
+        if user.aside:
+            self._aside_line.put(user.index, self._key(user))
+            for queue in user.aside:
+                self._aside.keys[queue.slot] = self._plain_key(queue)
 
     def _head(self, key: tuple[Any, ...]) -> _Queue:
         """The first queue of the user of a key."""
@@ -637,8 +640,11 @@ class Scheduler:
 
     def _return(self, queue: _Queue) -> None:
         """Return a queue that was set aside to those of its user that are ready."""
+        user = queue.user
         self._aside.remove(queue)
-        heappush(queue.user.ready, (queue.jobs[0][0], queue.number, queue))
+        heappush(user.ready, (_first_job(queue), queue.number, queue))
+        if not user.aside:
+            self._aside_line.counts.pop(user.index, None)
 
     def _ask_again(self) -> None:
         """Return to the heap all queues whose task fits on a server where one ended."""
@@ -653,8 +659,8 @@ class Scheduler:
         servers, rows = self._servers, list(self._freed)
 
         def fitting(index: int) -> _Queue | None:
-            queues = [queue for queue in self._by_index[index].queues.values() if queue.slot is not None]
-            fits = (queue for queue in queues if any(servers.fits(queue.request, row) for row in rows))
+            aside = self._by_index[index].aside
+            fits = [queue for queue in aside if any(servers.fits(queue.request, row) for row in rows)]
             return min(fits, key=_first_job, default=None)
 
         if self.order == "share":

@@ -98,8 +98,8 @@ class SequentialMinMax:
 
         Notes
         -----
-        A task takes O(log n) and its placement: 2 seconds for a million tasks on one pool. `progress` reports the
-        number of tasks placed, and Ctrl-C raises ``KeyboardInterrupt``.
+        A task takes O(log n) and its placement: 3 seconds for a million tasks of 1,000 users on one pool, 8 on 1,500
+        servers. `progress` reports the number of tasks placed, and Ctrl-C raises ``KeyboardInterrupt``.
 
         Examples
         --------

@@ -132,8 +132,7 @@ def _pareto(allocation: Allocation, tol: float) -> Verdict:
             words += _also(found.others + 1, "could gain", "could gain")
         elif found.margin > NOISE:
             words += f", but for {percent(found.margin)} of user {user!r}"
-    whole = allocation.certificate.whole  # then the gap says nothing of errors
-    if holds and TOLD < (gap := allocation.certificate.gap) < np.inf and not whole:
+    if holds and TOLD < (gap := allocation.certificate.gap) < np.inf and not allocation.certificate.whole:
         words += f", beyond what the certificate's gap of {gap:.1e} leaves open"
     return Verdict("pareto", holds, found.margin, found, words)
 

@@ -29,14 +29,12 @@ def error_bound(answer: Allocation) -> Float:
     1e-6, and more for users who count for little: of small weight and, for large alpha, of large shares. For other
     objectives than alpha-fairness users count by their weights.
     """
-    if answer.certificate.whole:
-        return np.zeros(answer.instance.n_users)
     objective = getattr(answer.policy, "objective", None)
     alpha, part = 1.0, answer.instance.weights / answer.instance.weights.sum()
     if isinstance(objective, AlphaFair) and objective.alpha > 0:
         alpha, part = objective.alpha, _parts(answer, objective.share, objective.alpha)
     with np.errstate(divide="ignore", over="ignore"):
-        off = 2.0 * np.sqrt(max(answer.certificate.gap, 0.0) / (min(alpha, 1.0) * part))
+        off = 2.0 * np.sqrt(max(_proved(answer), 0.0) / (min(alpha, 1.0) * part))
     return np.minimum(ROUNDING + np.nan_to_num(off, nan=1.0), 1.0)
 
 
@@ -49,14 +47,19 @@ def left_open(answer: Allocation) -> tuple[float, Float]:
     over ``r_j``. The tasks are 0 for other objectives, and no gap above the tolerance counts.
     """
     objective, tasks = getattr(answer.policy, "objective", None), answer.tasks
-    proved, more = answer.certificate.gap, np.zeros(answer.instance.n_users)
-    gap = TWICE * min(proved, GAP_TOLERANCE) if proved > 0 and not answer.certificate.whole else 0.0  # of NaN too
+    proved, more = _proved(answer), np.zeros(answer.instance.n_users)
+    gap = TWICE * min(proved, GAP_TOLERANCE) if proved > 0 else 0.0  # of NaN too
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair()
     if isinstance(objective, (AlphaFair, Total)):
         part = _parts(answer, objective.share, objective.alpha if isinstance(objective, AlphaFair) else 0.0)
         np.divide(gap * tasks, part, out=more, where=(part > 0) & (tasks > 0))
     return gap, more
+
+
+def _proved(answer: Allocation) -> float:
+    """The gap that a solver left; 0 for whole tasks, whose gap is what they lose by being whole."""
+    return 0.0 if answer.certificate.whole else answer.certificate.gap
 
 
 def _parts(answer: Allocation, share: Share, alpha: float) -> Float:

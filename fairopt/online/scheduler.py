@@ -493,13 +493,12 @@ class Scheduler:
                 raise InvalidInstance(f"user {user!r} demands {wrong!r}; {nearest(wrong, instance.resources)}")
             demands = [demands.get(name, 0.0) for name in instance.resources]
         try:
-            units = tuple(map(float, demands))
+            units = tuple(map(float, () if isinstance(demands, str) else demands))
         except (TypeError, ValueError) as error:
-            raise InvalidInstance(f"demands of user {user!r} are {demands!r}; give one number by resource") from error
+            raise InvalidInstance(f"demands of user {user!r} are {demands!r}; give numbers by resource") from error
         if len(units) != instance.n_resources:
-            raise InvalidInstance(
-                f"demands of user {user!r} are {len(units)} numbers for {instance.n_resources} resources"
-            )
+            fix = f"give {instance.n_resources} numbers, one by resource"
+            raise InvalidInstance(f"demands of user {user!r} are {demands!r}; {fix}")
         allowed = None if eligible is None else self._allowed_rows(user, eligible)
         key = (units, None if allowed is None else allowed.tobytes(), None if self.share.by_row else user)
         if key not in self._requests:

@@ -331,6 +331,7 @@ def of_parts(
         method=f"per server, {_joined(', ', (part.method for part in parts))}" if parts else "empty",
         solver=_joined(", ", (part.solver for part in parts)) or None, tried=tried,
         assumed=_joined("; ", (part.assumed for part in parts)),
+        whole=bool(parts) and all(getattr(p, "whole", False) for p in parts) and bool((tasks == np.rint(tasks)).all()),
     )  # fmt: skip
     return Allocation(instance, policy, tasks, certificate, value, given_bundles=bundles)
 

@@ -130,6 +130,13 @@ def test_on_servers_a_user_may_have_less_than_its_slices_run_whole():
     assert fo.SequentialMinMax().allocate(two).tasks.tolist() == [4, 1]
 
 
+def test_on_each_server_by_itself_tasks_are_whole_too():
+    several = fo.Instance([[1, 1], [2, 1]], [[4, 4], [6, 3]], counts=[3, 1])
+    a = fo.NaivePerServer(fo.SequentialMinMax()).allocate(several)
+    assert a.tasks_by_server.tolist() == [[6, 2], [3, 1]] and a.certificate.whole and a.certificate.ok
+    assert not fo.NaivePerServer(fo.DRF()).allocate(several.with_task_limits([0, 0])).certificate.whole
+
+
 # -- the certificate -------------------------------------------------------------------------------------------------
 
 

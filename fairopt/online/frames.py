@@ -86,7 +86,7 @@ def _by_time(timeline: Timeline, times: ArrayLike | None = None) -> dict[str, An
     table, start, end = timeline.table, timeline.start, timeline.end
     if times is None:
         known = np.unique(np.concatenate([table.arrival, start, end, timeline.fair_at]))
-        times = known[known <= timeline.until]
+        times = known[known < timeline.until]
     moments = moments_of(times, "times")
     order = np.argsort(table.arrival)
     arrived = np.append(0, table.tasks[order].cumsum())[np.searchsorted(table.arrival[order], moments, "right")]

@@ -148,6 +148,8 @@ class JobTable:
 
     def __init__(self, jobs: Iterable[Job], scheduler: Scheduler) -> None:
         """Check the jobs against the servers of a scheduler, and its share: nothing is submitted."""
+        if isinstance(jobs, Job) or not isinstance(jobs, Iterable):
+            raise InvalidInstance(f"jobs is {jobs!r}; give a list of fo.Job(user, demands, duration, ...)")
         self.jobs = tuple(jobs)
         users: dict[str, int] = {}
         kinds: dict[Any, int] = {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare, Share
@@ -25,25 +26,39 @@ from fairopt.policies.parse import parse_policy
 
 __all__ = ["load", "save"]
 
-SAME = 1e-9  # relative: sums of times, where fractions became floats
-
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Part = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Index = Annotated[int, Field(ge=0)]
 _Long = Field(fail_fast=True)  # each further fault would take 1 kB
 
 
+def _text(time: Any) -> Any:
+    """A time as JSON: fractions as text."""
+    return f"{time.numerator}/{time.denominator}" if isinstance(time, Fraction) else time
+
+
+def _time(given: Any) -> Any:
+    """A time from `_text`."""
+    try:
+        return Fraction(*map(int, given.split("/"))) if isinstance(given, str) else given
+    except (ValueError, TypeError, ZeroDivisionError):
+        raise ValueError("give a number, or a fraction as '1/3'") from None
+
+
+_Time = Annotated[Any, AfterValidator(_time)]
+
+
 class _Job(BaseModel):
-    """A job; ``eligible`` is the place of a list in ``places``."""
+    """A job, whose numbers `Job` checks; ``eligible`` is the place of a list in ``places``."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
     user: str
-    demands: list[float] | dict[str, float]
-    duration: float
-    tasks: int
-    arrival: float
-    weight: float
+    demands: Any
+    duration: _Time
+    tasks: Any
+    arrival: _Time
+    weight: Any
     eligible: _Index | None
 
 
@@ -79,7 +94,7 @@ def save(timeline: Timeline, path: Path) -> Path:
         "format": "fairopt.timeline/1", "name": timeline.name,
         "share": timeline.share if isinstance(timeline.share, str) else repr(timeline.share),
         "cluster": timeline.cluster.to_dict(), "places": list(map(list, places)),
-        "jobs": [asdict(job) | {"duration": float(job.duration), "arrival": float(job.arrival),
+        "jobs": [asdict(job) | {"duration": _text(job.duration), "arrival": _text(job.arrival),
                                 "eligible": places.get(job.eligible)} for job in timeline.jobs],
         **{key: getattr(timeline, key).tolist()
            for key in ("share_per_task", "task_job", "task_server", "start", "end", "fair_at")},
@@ -98,15 +113,18 @@ def load(path: Path) -> Timeline:
     share = _share(data.share)
     try:
         cluster = Instance(**arguments_of_data(data.cluster, "cluster").values)
-        jobs = [
-            Job(**{**dict(job), "eligible": None if job.eligible is None else data.places[job.eligible]})
-            for job in data.jobs
-        ]
+        jobs = [_job(one, data.places) for one in data.jobs]
         measured = share if isinstance(share, Share) else DominantShare()
-        again = simulate(cluster, jobs, measured, scheduler=_Saved(data, cluster.servers), name=data.name)
+        again = simulate(cluster, jobs, measured, scheduler=_Saved(data, jobs, cluster.servers), name=data.name)
         return _joined(data, again, share)
-    except (FairoptError, LookupError) as error:
+    except FairoptError as error:
         raise InvalidInstance(f"{path}: {error}; the file was changed after it was saved") from error
+
+
+def _job(given: _Job, places: list[list[str] | list[bool]]) -> Job:
+    if given.eligible is not None and given.eligible >= len(places):
+        raise InvalidInstance(f"eligible of a job is {given.eligible}, and there are {len(places)} places")
+    return Job(**(dict(given) | {"eligible": None if given.eligible is None else places[given.eligible]}))
 
 
 class _Task(NamedTuple):
@@ -119,9 +137,8 @@ class _Saved:
 
     name = "the saved run"
 
-    def __init__(self, data: _File, servers: tuple[str, ...]) -> None:
-        arrivals = [job.arrival for job in data.jobs]
-        self.jobs = iter(sorted(range(len(arrivals)), key=arrivals.__getitem__))  # as `simulate` submits them
+    def __init__(self, data: _File, jobs: list[Job], servers: tuple[str, ...]) -> None:
+        self.jobs = iter(sorted(range(len(jobs)), key=lambda k: jobs[k].arrival))  # as `simulate` submits them
         self.tasks = list(zip(data.start, data.task_job, data.task_server, strict=True))[::-1]
         self.servers = servers
 
@@ -129,10 +146,10 @@ class _Saved:
         return next(self.jobs)
 
     def next_task(self, at: float) -> _Task | None:
-        if not self.tasks or self.tasks[-1][0] > at + SAME * abs(at):
+        if not self.tasks or self.tasks[-1][0] > float(at):
             return None
         _, job, server = self.tasks.pop()
-        return _Task(job, self.servers[server])
+        return _Task(job, self.servers[server] if server < len(self.servers) else str(server))
 
     def finish(self, task: _Task) -> None:
         pass
@@ -145,8 +162,7 @@ def _joined(data: _File, again: Timeline, share: Share | str) -> Timeline:
         given, found = np.array(getattr(data, key), dtype=float), getattr(again, key)
         if given.shape != found.shape:
             raise InvalidInstance(f"{key} has {len(given)} entries, and {len(found)} follow from the jobs")
-        size = np.maximum(np.abs(found), np.abs(again.start) if key == "end" else 0.0)
-        for k in np.flatnonzero(np.abs(given - found) > SAME * size):
+        for k in np.flatnonzero(given != found):
             raise InvalidInstance(f"{key}[{k}] is {given[k]:.12g}, and {found[k]:.12g} follows from the jobs")
     if len(data.share_per_task) != len(again.share_per_task):
         raise InvalidInstance("share_per_task does not have one number for each kind of jobs")
@@ -154,8 +170,7 @@ def _joined(data: _File, again: Timeline, share: Share | str) -> Timeline:
         raise InvalidInstance(f"fair_shares does not have a row for {users} users at each moment of fair_at")
     rows = [[math.nan] * users if row is None else row for row in fair]
     return replace(
-        again, share=share, share_per_task=np.array(data.share_per_task), start=np.array(data.start, dtype=float),
-        end=np.array(data.end, dtype=float), fair_at=np.array(data.fair_at, dtype=float),
+        again, share=share, share_per_task=np.array(data.share_per_task), fair_at=np.array(data.fair_at, dtype=float),
         fair_shares=np.array(rows, dtype=float).reshape(len(rows), users), fair_errors=tuple(data.fair_errors),
         until=math.inf if data.until is None else data.until, interrupted=data.interrupted,
     )  # fmt: skip

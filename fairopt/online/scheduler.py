@@ -474,7 +474,8 @@ class Scheduler:
         self._freed[row] = None
         user, share = queue.user, queue.share[row]
         user.running -= 1
-        self._settle(user)
+        if self.half_life is not None:
+            self._settle(user)
         user.shares[share] -= 1
         if not user.shares[share]:
             del user.shares[share]
@@ -588,8 +589,8 @@ class Scheduler:
 
     def _settle(self, user: _User) -> None:
         """Bring a user's average up to now, before its present share changes."""
-        if self.half_life is not None and self._time is not None:
-            user.average, user.since = self._average(user), self._time
+        assert self._time is not None
+        user.average, user.since = self._average(user), self._time
 
     def _key(self, user: _User) -> tuple[Any, ...]:
         """What users are ordered by.
@@ -701,7 +702,8 @@ class Scheduler:
                 heappush(user.ready, (queue.jobs[0][0], queue.number, queue))
         user.waiting -= 1
         user.running += 1
-        self._settle(user)
+        if self.half_life is not None:
+            self._settle(user)
         share = queue.share[row]
         user.shares[share] = user.shares.get(share, 0) + 1
         user.present = self._present(user)

@@ -29,6 +29,16 @@ Ints = NDArray[np.int64]
 MOST = 4_000_000  # numbers of a block of moments times kinds of jobs
 
 
+def _part(of: str, name: str, doc: str) -> Any:
+    """A property that is a part of an attribute."""
+
+    def get(self: Timeline) -> Any:
+        return getattr(getattr(self, of), name)
+
+    get.__doc__ = doc
+    return property(get)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Timeline:
     """What ran when; made by `simulate`.
@@ -54,8 +64,9 @@ class Timeline:
     fair_at : ndarray of shape (n_moments,)
         Moments at which the divisible optimum is known.
     fair_shares : ndarray of shape (n_moments, n_users)
-        Shares of the divisible optimum for the tasks present then, 0 for users who have none; NaN where it was not
-        found, and why is in ``fair_errors``: a text for each moment, or None.
+        Shares of the divisible optimum for the tasks present then, 0 for users who have none; NaN where it is unknown.
+    fair_errors : tuple of str or None
+        Why the fair shares of a moment are unknown.
     until : float
         Events before this moment are complete: infinity, unless Ctrl-C ended the simulation.
     interrupted : bool
@@ -92,13 +103,13 @@ class Timeline:
     interrupted: bool
     name: str
 
-    jobs = property(lambda self: self.table.jobs, doc="The jobs as given.")
-    users = property(lambda self: self.table.users, doc="Labels of the users.")
-    capacities = property(lambda self: self.cluster.capacities, doc="Units, shape (n_servers, n_resources).")
-    resources = property(lambda self: self.cluster.resources, doc="Labels of the resources.")
-    servers = property(lambda self: self.cluster.servers, doc="Labels of the servers.")
-    server_types = property(lambda self: self.cluster.server_types, doc="The type of each server, or None.")
-    units = property(lambda self: self.cluster.units, doc="The unit of each resource, or None.")
+    jobs = _part("table", "jobs", "The jobs as given.")
+    users = _part("table", "users", "Labels of the users.")
+    capacities = _part("cluster", "capacities", "Units, shape (n_servers, n_resources).")
+    resources = _part("cluster", "resources", "Labels of the resources.")
+    servers = _part("cluster", "servers", "Labels of the servers.")
+    server_types = _part("cluster", "server_types", "The type of each server, or None.")
+    units = _part("cluster", "units", "The unit of each resource, or None.")
 
     @cached_property
     def unstarted(self) -> Ints:
@@ -139,11 +150,6 @@ class Timeline:
         Returns
         -------
         ndarray of shape (n_times, n_users)
-
-        Raises
-        ------
-        InvalidInstance
-            If a moment is not a finite number.
 
         Examples
         --------
@@ -190,20 +196,7 @@ class Timeline:
         return out[np.argsort(order)]
 
     def shortfalls(self) -> Float:
-        """How much less than its fair share each user holds at the moments ``fair_at``, at least 0.
-
-        Returns
-        -------
-        ndarray of shape (n_moments, n_users)
-            NaN where the fair shares were not found.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> jobs = [fo.Job("early", [1], 10, tasks=4), fo.Job("late", [1], 10, tasks=4, arrival=5)]
-        >>> fo.simulate([4], jobs, fair_at=[5]).shortfalls().round(6)
-        array([[0. , 0.5]])
-        """
+        """What each user lacks of its fair share at the moments ``fair_at``, at least 0, shape (n_moments, n_users)."""
         return np.maximum(self.fair_shares - self.shares(self.fair_at), 0.0)
 
     def distance(self) -> Float:
@@ -219,8 +212,9 @@ class Timeline:
         --------
         >>> import fairopt as fo
         >>> jobs = [fo.Job("early", [1], 10, tasks=4), fo.Job("late", [1], 10, tasks=4, arrival=5)]
-        >>> fo.simulate([4], jobs, fair_at=[0, 5, 10, 30]).distance().round(6)
-        array([0. , 0.5, 0. , 0. ])
+        >>> run = fo.simulate([4], jobs, fair_at=[0, 5, 10, 30])
+        >>> run.distance().round(6), run.shortfalls()[1].round(6)
+        (array([0. , 0.5, 0. , 0. ]), array([0. , 0.5]))
         """
         fair = self.fair_shares.sum(axis=1)
         return part_of_capacity(self.shortfalls().sum(axis=1), fair, 0.0) + np.where(np.isnan(fair), np.nan, 0.0)
@@ -239,18 +233,8 @@ class Timeline:
 
         Raises
         ------
-        InvalidInstance
-            If a moment is not a finite number.
         InvalidBlock
             If the share is known as text only.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> timeline = fo.simulate([4], [fo.Job("a", [1], 10, tasks=6)])
-        >>> timeline.with_fair_at([0, 10]).fair_shares.round(6)
-        array([[1. ],
-               [0.5]])
         """
         return later("Timeline.with_fair_at")(self, moments)
 
@@ -384,7 +368,8 @@ class Timeline:
 
         Notes
         -----
-        Fractions are saved as floats. The fair shares are taken as they are: `with_fair_at` solves again.
+        The jobs are run again, with tasks started when and where the file says. The fair shares are taken as they are:
+        `with_fair_at` solves again.
         """
         return later("Timeline.load")(Path(path))
 

@@ -83,6 +83,8 @@ def test_wrong_values_name_the_user_the_value_and_the_fix(changes, message):
     ("jobs", "message"),
     [
         (["a"], r"jobs\[0\] is 'a'"),
+        (None, "jobs is None; give a list"),
+        (fo.Job("a", [1], 1), r"jobs is Job\(user='a'.*give a list"),
         ([fo.Job("a", [1], 1, weight=2), fo.Job("a", [1], 1)], "user 'a' has jobs of weights 2 and 1"),
         ([fo.Job("a", [1, 2], 1)], r"user 'a' are \(1.0, 2.0\); give 1 numbers, one by resource"),
         ([fo.Job("a", {"cpu": 1}, 1)], "user 'a' demands 'cpu'"),

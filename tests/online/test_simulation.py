@@ -252,7 +252,7 @@ def test_progress_and_ctrl_c_keep_the_part_done():
     whole = fo.simulate([1], jobs)
     np.testing.assert_array_equal(part.start, whole.start[:2000])
     assert part.unstarted.tolist() == [1000, 1] and part.fair_errors == (None, None, "interrupted")
-    assert np.isnan(part.distance()[2]) and part.to_frame("time").index.max() == 2000
+    assert np.isnan(part.distance()[2]) and part.to_frame("time").index.max() == 1999
 
 
 def test_ctrl_c_among_the_fair_shares_keeps_those_found():

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -162,9 +161,16 @@ def assert_same(one, other):
 def test_a_saved_timeline_is_the_same_when_loaded(run, tmp_path):
     loaded = fo.Timeline.load(run.save(tmp_path / "run.json"))
     assert_same(run, loaded)
-    assert loaded.jobs == tuple(replace(job, duration=float(job.duration)) for job in JOBS)
+    assert loaded.jobs == tuple(JOBS)
     np.testing.assert_array_equal(loaded.shares([0, 1, 3]), run.shares([0, 1, 3]))
     assert_same(fo.simulate([4], []), fo.Timeline.load(fo.simulate([4], []).save(tmp_path / "none.json")))
+
+
+def test_moments_that_differ_by_rounding_stay_apart_when_loaded(tmp_path):
+    jobs = [fo.Job(f"u{k}", [1], 1 + k / 7, tasks=12) for k in range(7)]  # 2 * (1 + 5/7) and 24/7
+    made = fo.simulate([3], jobs)
+    assert (np.diff(np.unique(made.end)) < 1e-12).any()
+    assert_same(made, fo.Timeline.load(made.save(tmp_path / "run.json")))
 
 
 def test_an_interrupted_timeline_is_the_same_when_loaded(tmp_path):
@@ -208,12 +214,19 @@ def test_a_share_of_ones_own_is_loaded_as_text_and_not_executed(tmp_path):
         (lambda d: d["task_job"].__setitem__(0, 0), "gave a task of job 0, which was not submitted"),
         (lambda d: d["task_job"].__setitem__(9, 1), r"of job 1, all of whose tasks \(5\) have started"),
         (lambda d: d["task_server"].__setitem__(0, 1), "for server 's2', where job 1 may not run"),
-        (lambda d: d["task_server"].__setitem__(0, 7), "out of range"),
+        (lambda d: d["task_server"].__setitem__(0, 7), "for server '7'; known: s1, s2"),
         (lambda d: d["cluster"]["capacities"].__setitem__(0, [1.5, 8]), "which has {'cpu': 0.5"),
         (lambda d: d["cluster"].update(capacities=[[4, -8], [2, 8]]), r"cluster: capacities\[0\]\[1\] is -8"),
         (lambda d: d["jobs"][0].update(tasks=0), "tasks of a job of user 'web' is 0"),
-        (lambda d: d["jobs"][0].update(duration="5"), r"jobs\[0\].duration is \"5\"; give a number"),
-        (lambda d: d["jobs"][1].update(eligible=7), "out of range"),
+        (lambda d: d["jobs"][0].update(duration=[5]), r"duration of a job of user 'web' is \[5\]"),
+        (lambda d: d["jobs"][1].update(eligible=7), "eligible of a job is 7, and there are 2 places"),
+        (lambda d: d["jobs"][1].update(eligible=[7]), r"jobs\[1\].eligible is a list; give a whole number"),
+        (lambda d: d["jobs"][1].update(colour=7), r"unknown key 'jobs\[1\].colour'"),
+        (
+            lambda d: d["jobs"][0].update(duration="1/0"),
+            r"jobs\[0\].duration is \"1/0\"; give a number, or a fraction as '1/3'",
+        ),
+        (lambda d: d["jobs"][0].update(duration="9**9"), r"jobs\[0\].duration is .*give a number"),
         (lambda d: d["share_per_task"].__setitem__(0, 0.9), r"share_per_task\[0\] is 0.9, and .* follows"),
         (lambda d: d["share_per_task"].pop(), "share_per_task has 2 entries, and 3 follow"),
         (lambda d: d.update(share="FDS"), None),

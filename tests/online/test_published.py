@@ -56,7 +56,7 @@ def test_at_60_s_the_text_follows_whole_rounds_of_each_pool_and_job_3_has_two_ta
     np.testing.assert_allclose(divisible, once[:, None] * np.array(rounds, dtype=float), rtol=1e-9)
     starts = np.array([once * int(k) for k in rounds])
     assert starts.tolist() == [[56, 28, 42], [28, 14, 21], [8, 4, 6], [12, 6, 9]]  # printed for type 4: 56, 28, 42
-    assert ([56, 28, 42] @ DEMANDS > POOLS[3]).all()
+    assert (POOLS[3] < [56, 28, 42] @ DEMANDS).all()
     assert ([450, 150, 80] - starts.sum(axis=0) - [318, 3, 0]).tolist() == [28, 95, 2]  # printed: 28, 95, 1
 
 

@@ -111,7 +111,7 @@ def test_use_has_a_line_by_resource_and_of_several_runs_a_panel(run: fo.Timeline
 
 def test_waiting_is_cumulative_with_tasks_that_never_started(run: fo.Timeline) -> None:
     ax = run.plot("waiting")
-    everyone, batch, web = ax.lines
+    everyone, batch, _ = ax.lines
     assert [line.get_label() for line in ax.lines] == ["all users", "batch", r"\$web_1\$"]
     for line, waits in ((everyone, run.waiting), (batch, run.waiting[run.task_job == 0])):
         for x, y in zip(*line.get_data(), strict=True):
@@ -167,7 +167,7 @@ def test_what_cannot_be_drawn_is_refused(run: fo.Timeline, monkeypatch: pytest.M
     bare = fo.simulate([1], [fo.Job("a", [1], 1)])
     with pytest.raises(InvalidBlock, match=r"no fair share of .* is known; give fair_at"):
         bare.plot("distance")
-    with pytest.raises(InvalidBlock, match="no task of .* runs from 0 to 0"):
+    with pytest.raises(InvalidBlock, match=r"no task of .* runs from 0 to 0"):
         fo.simulate([1], []).plot()
     with pytest.raises(InvalidBlock, match="no task of 'share' runs from 500 to 600"):
         run.plot(between=(500, 600))

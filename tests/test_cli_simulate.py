@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import fairopt as fo
-from fairopt.cli import app
+from fairopt.cli import app, simulate
 
 DATA = Path(__file__).parent / "data"
 CLUSTER = fo.Instance(
@@ -132,18 +132,24 @@ def test_the_folder_of_openb_has_jobs_and_servers(run: Any) -> None:
     assert "1 pod was left out: never scheduled" in done.stderr
 
 
-def test_pictures_are_drawn_one_for_each_policy(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    figures = pytest.importorskip("matplotlib.figure")
-    asked = []
-
-    def draw(timeline: fo.Timeline, kind: str = "shares", ax: Any = None) -> Any:
-        asked.append((timeline.name, kind))
-        return figures.Figure().add_subplot()
-
-    monkeypatch.setattr(fo.Timeline, "plot", draw)
-    done = run("jobs.csv", "-p", "drf", "-p", "fcfs", "--plot", "p.png", "--kind", "shares")
-    assert done.exit_code == 0 and asked == [("DRF", "shares"), ("FCFS", "shares")], done.output
-    assert all(Path(name).read_bytes()[:4] == b"\x89PNG" for name in ("p-DRF.png", "p-FCFS.png"))
+def test_a_picture_shows_all_policies_in_part_of_the_time(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    asked: list[Any] = []
+    draw = simulate.draw_timelines
+    monkeypatch.setattr(simulate, "draw_timelines", lambda runs, kind, **how: asked.append((list(runs), kind, how))
+                        or draw(runs, kind, **how))  # fmt: skip
+    options = ("jobs.csv", "-p", "drf", "-p", "fcfs", "--plot", "p.png", "--kind")
+    done = run(*options, "allocation", "--between", "0", "20")
+    assert done.exit_code == 0 and asked == [(["DRF", "FCFS"], "allocation", {"between": (0.0, 20.0)})], done.output
+    assert Path("p.png").read_bytes()[:4] == b"\x89PNG" and "written: p.png" in done.stdout
+    done = run(*options, "use")
+    assert done.exit_code == 2 and done.stdout == "" and "no kind of picture 'use'" in done.stderr
+    done = run(*options, "shares", "--between", "2", "1")
+    assert done.exit_code == 2 and done.stdout == "" and "between is (2.0, 1.0)" in done.stderr
+    done = run(*options, "distance", "--fair", "0")
+    assert done.exit_code == 2 and done.stdout == "" and "give --fair 20" in done.stderr
+    done = run(*options, "shares", "--between", "1000", "2000")
+    assert done.exit_code == 0 and "there is no picture: no task of 'DRF' runs from 1000 to 2000" in done.stderr
 
 
 def test_missing_matplotlib_is_said_before_anything_runs(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from fairopt.online.scheduler import Scheduler
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import Timeline
 from fairopt.plots.common import matplotlib_or_missing
+from fairopt.plots.timeline import TIMELINE_KINDS, check_timelines, draw_timelines
 from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy, label
 from fairopt.progress import within
@@ -47,7 +48,7 @@ Times have any unit, the same for all of them; of openb it is seconds.
   fairopt simulate jobs.csv --servers cluster/ -p drf -p 2df -p fcfs
   fairopt simulate jobs.csv --servers cluster/ -p 2df --placement best-fit
   fairopt simulate jobs.csv --servers now/ -p drf --half-life 3600 --json
-  fairopt simulate jobs.csv --servers cluster/ -p drf --plot drf.png
+  fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --plot shares.png
   fairopt simulate openb/ --compress 20000 --capacity-scale 0.5 -p drf -p fcfs
   fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --out tasks.csv"""
 
@@ -81,8 +82,10 @@ def replay_jobs(
         metavar="N", min=0, help="Moments, evenly spaced, at which the distance from the fair share is measured.",
     )] = 20,
     plot: Annotated[Path | None, typer.Option(
-        help="Draw a picture, as .png, .pdf or .svg; of several policies one each, as name-DRF.png.")] = None,
-    kind: Annotated[str, typer.Option(help="The picture: 'shares' of users over time, ...")] = "shares",
+        help="Draw a picture of all policies, as .png, .pdf or .svg.")] = None,
+    kind: Annotated[str, typer.Option(help=f"The picture: {', '.join(TIMELINE_KINDS)}.")] = "shares",
+    between: Annotated[tuple[float, float] | None, typer.Option(
+        metavar="FROM TO", help="The picture: the first and the last moment.")] = None,
     out: Annotated[Path | None, typer.Option(
         help="Write .csv with all tasks, or .json that Timeline.load reads; of several policies one each.")] = None,
     as_json: AsJson = False,
@@ -91,7 +94,10 @@ def replay_jobs(
     files.check(out, (".csv", ".json"))
     files.check(plot, files.PICTURES)
     if plot is not None:
+        check_timelines(kind, between)
         matplotlib_or_missing()
+        if kind == "distance" and not fair:
+            raise InvalidBlock("distances are known at some moments only; give --fair 20, say")
     rules: dict[str, tuple[Share, str]] = {}
     for text in policy or ["drf"]:
         plain, share, order = _rule(text)
@@ -123,12 +129,19 @@ def replay_jobs(
             console_for().print(timelines_table(runs))
             for line in timeline_remarks(runs):
                 console_for().print(line, markup=False, style="dim")
-        for path in filter(None, (out, plot)):  # after they are shown, in case they cannot be written
+        written = []  # after they are shown, in case they cannot be written
+        if out is not None:
             for name, run in runs.items():
-                to = path if len(rules) == 1 else path.with_stem(f"{path.stem}-{UNFIT.sub('-', name)}")
-                _write(run, to, kind)
-                if not as_json:
-                    console_for().print(f"written: {to}", markup=False, soft_wrap=True)
+                written.append(out if len(rules) == 1 else out.with_stem(f"{out.stem}-{UNFIT.sub('-', name)}"))
+                _write(run, written[-1])
+        if plot is not None:
+            try:
+                draw_timelines(runs, kind, between=between)[0].figure.savefig(plot, dpi=150)
+                written.append(plot)
+            except InvalidBlock as error:  # of the part done, say
+                complain(f"there is no picture: {error}")
+        for to in () if as_json else written:
+            console_for().print(f"written: {to}", markup=False, soft_wrap=True)
 
     def last_words() -> None:
         show()
@@ -185,12 +198,9 @@ def _measure(runs: dict[str, Timeline], fair: int) -> bool:
     return False
 
 
-def _write(run: Timeline, path: Path, kind: str) -> None:
-    """Write a run as the ending of a file asks: everything, its tasks, or a picture."""
-    ending = path.suffix.lower()
-    if ending == ".json":
+def _write(run: Timeline, path: Path) -> None:
+    """Write a run as the ending of a file asks: everything, or its tasks."""
+    if path.suffix.lower() == ".json":
         run.save(path)
-    elif ending == ".csv":
-        write_tasks(run, path)
     else:
-        run.plot(kind=kind).figure.savefig(path, dpi=150)
+        write_tasks(run, path)

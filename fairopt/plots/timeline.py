@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.online.timeline import Timeline, moments_of
@@ -16,7 +16,7 @@ from fairopt.plots.common import GREYS, colour, cut, fitted, lettering, matplotl
 from fairopt.plots.layers import Layer, by_size
 from fairopt.plots.panels import LEGEND, given, labels_at_the_edge, labels_of
 
-__all__ = ["TIMELINE_KINDS", "check_timeline_kind", "draw_timeline", "draw_timelines"]
+__all__ = ["TIMELINE_KINDS", "check_timelines", "draw_timeline", "draw_timelines"]
 
 Float = NDArray[np.floating[Any]]
 Span: TypeAlias = tuple[float, float]  # the first and the last moment
@@ -37,17 +37,21 @@ RINGS: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4, "marke
 DECADES = 100.0  # ratio of the largest to the median waiting time above which their axis is logarithmic
 
 
-def check_timeline_kind(kind: str) -> None:
-    """Refuse an unknown kind of picture before anything runs.
+def check_timelines(kind: str, between: ArrayLike | None = None) -> None:
+    """Refuse an unknown kind of picture, and a part of the time that is none, before anything runs.
 
     Examples
     --------
-    >>> check_timeline_kind("share")
+    >>> check_timelines("share")
     Traceback (most recent call last):
     fairopt.errors.InvalidBlock: there is no kind of picture 'share'; did you mean 'shares'?
     """
     if kind not in TIMELINE_KINDS:
         raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, TIMELINE_KINDS)}")
+    if between is not None:
+        ends = moments_of(between, "between")
+        if len(ends) != 2 or not ends[0] < ends[1]:
+            raise InvalidBlock(f"between is {between!r}; give the first and the last moment, as (0, 60)")
 
 
 def draw_timeline(timeline: Timeline, kind: str = "shares", ax: Any = None, between: Any = None) -> Any:
@@ -97,7 +101,7 @@ def draw_timelines(
     >>> [ax.get_title() for ax in draw_timelines(runs)]
     ['share', 'arrival']
     """
-    check_timeline_kind(kind)
+    check_timelines(kind, between)
     span = _span([*timelines.values()], between)
     _check(timelines, kind, span)
     names = list(timelines)
@@ -156,10 +160,7 @@ def _span(runs: Sequence[Timeline], between: tuple[float, float] | None) -> Span
         raise InvalidBlock("no timeline is given, so there is nothing to draw")
     if between is None:
         return min(run.span[0] for run in runs), max(run.span[1] for run in runs)
-    ends = moments_of(between, "between")
-    if len(ends) != 2 or not ends[0] < ends[1]:
-        raise InvalidBlock(f"between is {between!r}; give the first and the last moment, as (0, 60)")
-    return float(ends[0]), float(ends[1])
+    return float(between[0]), float(between[1])
 
 
 def _check(timelines: Mapping[str, Timeline], kind: str, span: Span) -> None:

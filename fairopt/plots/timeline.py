@@ -12,7 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.online.timeline import Timeline, moments_of
-from fairopt.plots.common import GREYS, colour, cut, fitted, lettering, matplotlib_or_missing, new_figure, plain
+from fairopt.plots.common import (
+    COLOURS,
+    GREYS,
+    colour,
+    cut,
+    fitted,
+    lettering,
+    matplotlib_or_missing,
+    new_figure,
+    plain,
+)
 from fairopt.plots.layers import Layer, by_size
 from fairopt.plots.panels import LEGEND, given, labels_at_the_edge, labels_of
 
@@ -34,6 +44,7 @@ MOMENTS = 2_000  # at most, at which functions of time are drawn: an axes has fe
 NUMBERS = 4_000_000  # of a block of moments times users
 LINES = 6  # users with a line of their own
 RINGS: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4, "markerfacecolor": "none"}
+STYLES = ("-", "--", ":", "-.")  # of lines whose colours repeat
 DECADES = 100.0  # ratio of the largest to the median waiting time above which their axis is logarithmic
 
 
@@ -215,6 +226,11 @@ def _share_name(run: Timeline) -> str:
     return run.share if isinstance(run.share, str) else repr(run.share)
 
 
+def _look(k: int) -> dict[str, Any]:
+    """Colour and dashes of the k-th line."""
+    return {"color": colour(k), "linestyle": STYLES[k // len(COLOURS) % len(STYLES)], "linewidth": 1.2}
+
+
 # -- panels -----------------------------------------------------------------------------------------------------------
 
 
@@ -248,18 +264,18 @@ def _in_use(ax: Any, lines: Sequence[tuple[str, Timeline, int]], span: Span) -> 
     for k, (name, run, i) in enumerate(lines):
         moments = _moments(run, span)
         used = 100 * run.utilisation(moments)[:, i]
-        ax.plot(moments, used, drawstyle="steps-post", color=colour(k), linewidth=1.2, label=cut(name, 40))
+        ax.plot(moments, used, drawstyle="steps-post", **_look(k), label=cut(name, 40))
     ax.set_ylim(0, 105)
 
 
 def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) -> None:
     """Cumulative waiting times: of all tasks of each run, or of one run by user too; of those not started infinite."""
     groups = [(cut(name, 40), run, np.arange(len(run.users))) for name, run in zip(names, runs, strict=True)]
-    colours = [*map(colour, range(len(runs)))]
+    looks = [*map(_look, range(len(runs)))]
     if len(runs) == 1 and len(runs[0].users) > 1:
         layers = by_size(runs[0].users, np.bincount(runs[0].table.user, runs[0].table.tasks) * 1.0, LINES)
         groups = [("all users", *groups[0][1:]), *((layer.label, runs[0], layer.users) for layer in layers)]
-        colours = ["black", *(layer.colour for layer in layers)]
+        looks = [{"color": c, "zorder": z} for c, z in [("black", 3), *((x.colour, 2) for x in layers)]]
     found = [_waiting_times(run, users, span) for _, run, users in groups]
     every = np.concatenate([waits for waits, _ in found])
     some = every[every > 0]
@@ -270,8 +286,7 @@ def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) 
         at = np.unique(np.linspace(0, len(waits), min(len(waits) + 1, MOMENTS)).astype(int))[1:]
         x = np.concatenate([[left], np.maximum(waits[at - 1], left), [right]])
         y = 100 * np.concatenate([[(waits <= left).sum()], at, at[-1:] if len(at) else [0]]) / max(total, 1)
-        ax.plot(x, np.maximum.accumulate(y), drawstyle="steps-post", color=colours[k], linewidth=1.2,
-                zorder=3 if colours[k] == "black" else 2, label=name)  # fmt: skip
+        ax.plot(x, np.maximum.accumulate(y), drawstyle="steps-post", label=name, **{"linewidth": 1.2, **looks[k]})
     if log:
         ax.set_xscale("log")
     ax.set_xlim(left, right)
@@ -283,7 +298,7 @@ def _distances(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Sp
     for k, (run, name) in enumerate(zip(runs, names, strict=True)):
         order = np.argsort(run.fair_at, kind="stable")
         order = order[(run.fair_at[order] >= span[0]) & (run.fair_at[order] <= span[1])]
-        ax.plot(run.fair_at[order], 100 * run.distance()[order], "o-", color=colour(k), markersize=3, linewidth=1.2,
+        ax.plot(run.fair_at[order], 100 * run.distance()[order], marker="o", **_look(k), markersize=3,
                 clip_on=False, label=cut(name, 40))  # fmt: skip
     ax.set_ylim(top=max(ax.get_ylim()[1], 1.0))  # rounding is not drawn as a result
 

@@ -361,6 +361,30 @@ class Instance:
         merged._parent, merged._merged_from = self._parent, self
         return merged
 
+    def individual(self) -> Instance:
+        """Every server as a row of its own, ``name #1``, ``name #2``, ...: what whole tasks have to fit on.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1]], [[4], [8]], counts=[2, 1], servers=["small", "large"]).individual().servers
+        ('small #1', 'small #2', 'large')
+        """
+        if (self.counts == 1).all():
+            return self
+        row = np.repeat(np.arange(self.n_servers), self.counts)
+        names = [
+            name if count == 1 else f"{name} #{k + 1}"
+            for name, count in zip(self.servers, self.counts.tolist(), strict=True) for k in range(count)
+        ]  # fmt: skip
+        made = self.replace(
+            demands=self.demands[:, row] if self.demands.ndim == 3 else self.demands, capacities=self.capacities[row],
+            eligible=self.eligible[:, row], counts=None, servers=names,
+            server_types=None if self.server_types is None else [self.server_types[s] for s in row],
+        )  # fmt: skip
+        made._parent = self._parent
+        return made
+
     # -- sizes and labels -------------------------------------------------------------------------------------
 
     @property

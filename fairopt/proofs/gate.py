@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, MaxMin, Total
@@ -277,6 +278,48 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
         short = np.divide(before - after, before, out=np.zeros(len(before)), where=before > 0)
         return answer.gap + max(float(short.max(initial=0.0)), 0.0)
     return judge(program, Proposal(answer.method, tasks, answer.evidence, bundles=held)).gap
+
+
+def whole(
+    policy: Any, judged: Sequence[tuple[Program, Answer]], placement: Float, begun: float, *, method: str,
+    solver: str | None = None, tried: tuple[Try, ...] = (), note: str = "",
+) -> Allocation:  # fmt: skip
+    """The allocation of whole tasks by individual server, beside the divisible answer of a policy, tier by tier.
+
+    The point is measured as it is, never repaired. Its gap is the largest part of the divisible optimum (of the first
+    tier) that it loses: by what the divisible answer is worth, how much better than that any can be by its evidence,
+    and what the whole tasks are worth.
+    """
+    (first, _), given = judged[0], judged[0][0].given
+    starts = np.cumsum(given.counts) - given.counts
+    table = np.add.reduceat(placement, starts, axis=1) if given.n_users else np.zeros((0, given.n_servers))
+    violation = max(feasibility(given, table), feasibility(given.individual(), placement))
+    gaps, of_blocks, value = [0.0], 0.0, 0.0
+    if not first.empty:
+        tasks = first.gather(table)
+        with np.errstate(all="ignore"):
+            gaps = [_lost(program, answer, table) for program, answer in judged]
+            value = first.objective.value(first.point(tasks))
+            linked = first.rest or not all(is_ours(t) for _, t in first.objective.terms())
+            measure = conditions.bounds_violation
+            of_blocks = conditions.block_violation(ConeModel(first), tasks) if linked else measure(first, tasks)
+    certificate = _certificate(
+        begun, gap=gaps[0], violation=violation, block_violation=of_blocks, method=method, solver=solver, tried=tried,
+        gaps=tuple(gaps) if len(judged) > 1 else (), note=note,
+        assumed=_joined("; ", (a.assumed for _, a in judged)),
+        whole=bool((placement == np.rint(placement)).all()),
+    )  # fmt: skip
+    evidence = tuple(
+        {**(plain(answer.evidence) or {"kind": "none"}), "divisible": answer.tasks.tolist()} for _, answer in judged
+    )
+    return Allocation(given, policy, table, certificate, value, evidence=evidence, placement=placement)
+
+
+def _lost(program: Program, answer: Answer, table: Float) -> float:
+    """The largest part of the divisible optimum of a tier that tasks lose; 1 where nothing less is proved."""
+    best, point = program.point(answer.tasks), program.point(program.gather(table))
+    lost = program.objective.loss(best, answer.gap, point)
+    return min(max(lost, 0.0), 1.0) if lost == lost else 1.0
 
 
 def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> Allocation:

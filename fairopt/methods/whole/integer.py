@@ -1,0 +1,231 @@
+"""Whole tasks by mixed-integer programs through CVXPY, on individual servers: exact up to the solver's word.
+
+Objectives and conditions must be piecewise linear. `Leximin` is solved level by level: the largest level, then how many
+users can be above it, and so on; which users these are stays open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fairopt.blocks.algebra import tiers_of
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.model import Model
+from fairopt.blocks.objectives import Leximin, MaxMin, Objective
+from fairopt.blocks.shares import Share
+from fairopt.certificate import Try
+from fairopt.errors import NotCertified, SolverUnavailable
+from fairopt.formulation import solvers
+from fairopt.formulation.program import ConeModel, Float, Program, objective_form
+from fairopt.instance import Instance
+from fairopt.methods import infeasible
+from fairopt.methods.settings import Settings
+from fairopt.progress import tell
+
+SAME = 1e-9  # relative: levels of two users, and bounds on whole tasks, that differ by less are the same
+APART = 1e-7  # levels of shares that differ by server have no next whole number of tasks; nearer than this are the same
+EXACT = {
+    "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-12, "mip_feasibility_tolerance": 1e-9},
+    "SCIPY": {"scipy_options": {"mip_rel_gap": 0.0}},
+}  # fmt: skip
+
+
+class WholeModel(ConeModel):
+    """A program in whole tasks on individual servers; blocks see the sums by row of the instance.
+
+    ``pieces`` (n_pieces,) are tasks by pair of a user and an individual server.
+    """
+
+    def __init__(self, program: Program) -> None:
+        program.low = np.ceil(program.low * (1 - SAME))
+        program.high = np.floor(program.high * (1 + SAME))
+        super().__init__(program)
+        self.capacity = self._each_within(program.usable_rows)
+
+    def in_unknowns(self, solver: str | None) -> Model:
+        program, instance = self.program, self.program.instance
+        pairs, counts = program.pairs, self.program.instance.counts
+        self.scale = np.ones(len(pairs))
+        self.piece_pair = np.repeat(np.arange(len(pairs)), counts[pairs.server])
+        begin = np.cumsum(counts[pairs.server]) - counts[pairs.server]
+        within = np.arange(len(self.piece_pair)) - begin[self.piece_pair]
+        self.piece_server = (np.cumsum(counts) - counts)[pairs.server][self.piece_pair] + within
+        alone = program.instance.tasks_alone_within(program.usable) / counts
+        top = np.minimum(np.floor(alone[pairs.user, pairs.server] * (1 + SAME)), program.high[pairs.user])
+        self.pieces = cp.Variable(
+            len(self.piece_pair), integer=True, bounds=[np.zeros(len(self.piece_pair)), top[self.piece_pair]]
+        )
+        self.most = np.minimum(pairs.sum(top * counts[pairs.server]), program.high)  # of each user, (n_users,)
+        self.unknowns = self.pieces
+        shape = (len(pairs), len(self.piece_pair))
+        ones = np.ones(len(self.piece_pair))
+        self.by_pair = sp.csr_array((ones, (self.piece_pair, np.arange(len(self.piece_pair)))), shape=shape)
+        self.one_piece_each = len(pairs) == len(self.piece_pair)
+        return Model(instance, self.pieces if self.one_piece_each else self.by_pair @ self.pieces, self.scale, pairs)
+
+    def _each_within(self, usable: Float, rows: NDArray[np.int64] | None = None) -> cp.Constraint:
+        """Loads of individual servers, in parts of their capacities, only those of some rows of `Pairs.loads`."""
+        instance, m = self.program.instance, self.program.instance.n_resources
+        loads = sp.coo_array(sp.csc_array(sp.csr_array(self.program.pairs.loads))[:, self.piece_pair])
+        row, resource = np.divmod(loads.row, m)
+        kept = slice(None) if rows is None else np.isin(loads.row, rows)
+        values = loads.data * instance.counts[row]
+        place = self.piece_server[loads.col] * m + resource
+        shape = (int(instance.counts.sum()) * m, len(self.piece_pair))
+        each = sp.csr_array((values[kept], (place[kept], loads.col[kept])), shape=shape)
+        used = np.flatnonzero(np.diff(each.indptr))
+        return each[used] @ self.pieces <= np.repeat(usable.reshape(-1, m), instance.counts, axis=0).ravel()[used]
+
+    def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
+        return [self._each_within(np.ones(self.program.instance.capacities.size), rows)]
+
+    def form(self, objective: Objective) -> cp.Expression:
+        """An objective as the expression to maximise, near 1."""
+        return objective_form(objective, self.model, self.unknowns)[0]
+
+    def placement(self) -> Float:
+        """The tasks in the unknowns by individual server, of all users of the instance given."""
+        out = np.zeros((self.program.given.n_users, int(self.program.instance.counts.sum())))
+        out[self.program.active[self.program.pairs.user[self.piece_pair]], self.piece_server] = self.pieces.value
+        return out
+
+
+class _OutOfTime(Exception):
+    """The time limit was reached; the best found so far stands in the model."""
+
+
+class IntegerSearch:
+    """The tiers of a policy in whole tasks, one after the other; what was found stays when time runs out.
+
+    ``found`` is the placement of the best found, None so far if there is none; ``tried`` are the attempts, and ``note``
+    says what a time limit left open.
+    """
+
+    def __init__(self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], settings: Settings):
+        first = MaxMin(tier.share) if isinstance(tier := tiers_of(objective)[0], Leximin) else tier
+        self.tiers, self.settings = tiers_of(objective), settings
+        self.program = Program(instance, first, constraints, merge=False)
+        self.model = WholeModel(self.program)
+        self.kept: list[cp.Constraint] = []  # what earlier steps achieved
+        self.found: Float | None = None
+        self.tried: tuple[Try, ...] = ()
+        self.note = ""
+
+    @property
+    def linear(self) -> bool:
+        """Whether all tiers and conditions are piecewise linear."""
+        numbers = [MaxMin(t.share) if isinstance(t, Leximin) else t for t in self.tiers]
+        return solvers.all_linear(c for _, _, c in self.model.rest) and all(self.model.form(t).is_pwl() for t in numbers)
+
+    def run(self) -> None:
+        """Solve all tiers; `Infeasible` if whole tasks satisfy the constraints in no way."""
+        try:
+            for k, tier in enumerate(self.tiers):
+                name = f"tier {k + 1}, " if len(self.tiers) > 1 else ""
+                if isinstance(tier, Leximin):
+                    self._levels(tier.share, name)
+                else:
+                    form = self.model.form(tier)
+                    self._maximise(form, name + "whole tasks")
+                    best = float(form.value)
+                    self.kept.append(form >= best - SAME * max(abs(best), 1.0))
+        except _OutOfTime:
+            pass
+
+    def _maximise(self, form: cp.Expression, what: str) -> None:
+        """Maximise under all that was achieved before, and round the whole numbers of the answer."""
+        tell(what)
+        model, solver = self.model, self.settings.solver or "HIGHS"
+        problem = cp.Problem(cp.Maximize(form), [*model.all_constraints, *self.kept])
+        if self.settings.late:
+            self.note = f"time limit reached before {what}"
+            raise _OutOfTime
+        model.pieces.save_value(None)
+        attempt = solvers.run(
+            problem, solver, options={**EXACT.get(solver, {}), **self.settings.options},
+            time_limit=self.settings.left(), verbose=self.settings.verbose,
+        )  # fmt: skip
+        self.tried += (replace(attempt, message=attempt.message or what),)
+        if attempt.status.startswith("infeasible") and not self.kept:
+            infeasible.explain(self.program, model)
+        out_of_time = attempt.status == "user_limit"
+        values = model.pieces.value
+        if values is not None and np.isfinite(values).all():
+            for variable in problem.variables():
+                if variable.attributes["integer"] or variable.attributes["boolean"]:
+                    variable.save_value(np.rint(variable.value))
+            self.found = model.placement()
+        elif not out_of_time:
+            raise NotCertified(f"{attempt}: no whole tasks found at {what}; try another solver", tried=self.tried)
+        if out_of_time:
+            left = getattr(problem.solver_stats and problem.solver_stats.extra_stats, "mip_gap", np.inf)
+            bound = f", where by its word {100 * left:.3g}% more may be had" if left < np.inf else ""
+            self.note = f"{solver} reached the time limit at {what}{bound}: a better whole answer may exist"
+            raise _OutOfTime
+
+    def _levels(self, share: Share, name: str) -> None:
+        """Leximin: for each level the largest, then the number of users above it, who are left open.
+
+        ``floor`` is what each user needs, in tasks (in levels where the share differs by server): a number and a
+        multiple of a binary for each level that the user is above.
+        """
+        model, n = self.model, self.program.instance.n_users
+        level = model.model.relative_share(share)
+        c = share.coefficients(self.program.instance)
+        by_task = c.ndim == 1
+        per = c / (self.program.instance.weights * model.model.level(share)) if by_task else np.ones(n)
+        amount = model.model.tasks if by_task else level
+        reach = per * model.most if by_task else _reach(share, model)  # the highest level of each user
+        needs: Float = np.zeros(n)
+        floor: cp.Expression = cp.Constant(needs)
+        above: cp.Variable | None = None
+        count = n
+        for k in range(1, n + 1):
+            if above is None:
+                lowest = cp.min(level)
+            else:
+                top = float(np.sort(reach)[-count])
+                lowest = cp.min(level + cp.multiply(np.maximum(top - per * needs, 0.0), 1 - above))
+            self._maximise(lowest, f"{name}level {k} of whole tasks")
+            rising = np.ones(n, dtype=bool) if above is None else above.value > 0.5
+            z = float(np.asarray(level.value)[rising].min())
+            least = np.ceil(z / per * (1 - SAME)) if by_task else np.full(n, z * (1 - SAME))
+            more = np.floor(z / per * (1 + SAME)) + 1 if by_task else np.full(n, z * (1 + APART))
+            least = np.maximum(least, needs)
+            floor = floor + (least if above is None else cp.multiply(least - needs, above))
+            higher = cp.Variable(n, boolean=True)
+            here = [amount >= floor + cp.multiply(more - least, higher), higher <= (reach > z * (1 + SAME))]
+            if above is not None:
+                here.append(higher <= above)
+            before, self.kept = self.kept, [*self.kept, *here]
+            self._maximise(cp.sum(higher), f"{name}users above level {k} of whole tasks")
+            found = int(round(float(np.sum(higher.value))))
+            self.kept = [*before, *here, cp.sum(higher) >= found]
+            if found == 0:
+                return
+            above, count, needs = higher, found, more
+
+
+def _reach(share: Share, model: WholeModel) -> Float:
+    """An upper bound on the level of each user, of a share that differs by server."""
+    pairs, program = model.program.pairs, model.program
+    top = pairs.of(share.coefficients(program.instance)) * program.instance.tasks_alone_within(program.usable)[
+        pairs.user, pairs.server
+    ]
+    return pairs.sum(top) / (program.instance.weights * model.model.level(share))
+
+
+def checked_solver(name: str | None) -> None:
+    """`SolverUnavailable` unless a named solver takes whole numbers."""
+    from cvxpy.reductions.solvers.defines import INSTALLED_MI_SOLVERS
+
+    if name is not None and name not in INSTALLED_MI_SOLVERS:
+        raise SolverUnavailable(
+            f"{name} takes no whole numbers; try one of {', '.join(INSTALLED_MI_SOLVERS)}, or integral='rounded'"
+        )

@@ -1,0 +1,139 @@
+"""Whole tasks from divisible ones by largest remainders, on individual servers.
+
+First each user's tasks on each class of identical servers, rounded down, large tasks first; then one task after the
+other to the user with the largest remainder of its total; then what still fits, to the smallest share per weight.
+"""
+
+from __future__ import annotations
+
+import heapq
+from functools import cached_property
+
+import numpy as np
+
+from fairopt.blocks.base import is_ours
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.formulation.program import Float, Program
+from fairopt.methods.whole.servers import Request, Servers
+from fairopt.progress import tell
+
+NOISE = 1e-6  # tasks: what a solver leaves of a whole number
+SAME = 1e-9  # relative, of bounds and levels
+
+
+class WholeTasks:
+    """Whole tasks of the users who take part in a program, on individual servers; starts from a placement, or none.
+
+    ``held`` (n_users, n_classes) are tasks by class of identical servers, ``placed`` (n_users, n_individual_servers).
+    """
+
+    def __init__(self, program: Program, placement: Float | None = None) -> None:
+        self.program, self.instance = program, program.unmerged
+        instance, self.row = self.instance, np.repeat(np.arange(self.instance.n_servers), self.instance.counts)
+        rows = instance.server_classes if program.merge else np.arange(instance.n_servers)
+        self.classes, self.n_classes = rows[self.row], int(rows.max()) + 1
+        self.first = np.unique(rows, return_index=True)[1]  # a row of each class
+        self.servers = Servers(instance.capacities[self.row] * program.usable)
+        self.placed = np.zeros((instance.n_users, len(self.row)))
+        self.held = np.zeros((instance.n_users, self.n_classes))
+        self.most = np.floor(program.high * (1 + SAME))
+        self._requests: dict[tuple[int, int], Request] = {}
+        for user, server in np.argwhere(placement if placement is not None else self.placed).tolist():
+            for _ in range(int(placement[user, server])):  # type: ignore[index]
+                self._take(user, server)
+
+    @property
+    def totals(self) -> Float:
+        """Tasks of each user."""
+        return self.held.sum(axis=1)
+
+    def _request(self, user: int, k: int) -> Request:
+        """What a task of a user needs, on the servers of a class."""
+        if (user, k) not in self._requests:
+            demand = self.instance.per_server_demands[user, self.first[k]]
+            self._requests[user, k] = self.servers.request(demand, self.classes == k)
+        return self._requests[user, k]
+
+    def _take(self, user: int, server: int) -> None:
+        k = int(self.classes[server])
+        self.servers.take(self._request(user, k), server)
+        self.placed[user, server] += 1
+        self.held[user, k] += 1
+
+    def place(self, user: int, k: int) -> bool:
+        """One more task of a user on the fullest server of a class where it fits; whether there is one."""
+        server = self.servers.choose(self._request(user, k), "best-fit")
+        if server is None or not self.placed[user].sum() < self.most[user]:
+            return False
+        self._take(user, server)
+        return True
+
+    def place_anywhere(self, user: int, wanted: Float) -> bool:
+        """One more task on the class where most of the tasks ``wanted`` (n_classes,) by the user are missing."""
+        eligible = self.instance.eligible[user, self.first]
+        order = np.argsort(-(wanted - self.held[user]), kind="stable")
+        return any(self.place(user, int(k)) for k in order if eligible[k])
+
+    @cached_property
+    def can_fill(self) -> bool:
+        """Whether more tasks of a user never harm: the only conditions are bounds, and the objective grows."""
+        terms = [t for _, t in self.program.objective.terms()]
+        grows = all(is_ours(t) and (not isinstance(t, FairnessEfficiency) or t.concave) for t in terms)
+        return grows and not self.program.rest and bool(self.program.objective.share_blocks())
+
+    def fill(self) -> None:
+        """Hand out what is left, one task after the other to the smallest share per weight whose task still fits."""
+        if not self.can_fill:
+            return
+        c = self.program.objective.share_blocks()[0].coefficients(self.instance)
+        if c.ndim == 1:
+            c = np.broadcast_to(c[:, None], (self.instance.n_users, self.instance.n_servers))
+        worth = c[:, self.first] / self.instance.weights[:, None]
+        waiting = [(float(level), j) for j, level in enumerate((worth * self.held).sum(axis=1))]
+        heapq.heapify(waiting)
+        wanted = np.zeros(self.n_classes)
+        while waiting:
+            _, j = heapq.heappop(waiting)
+            if self.place_anywhere(j, wanted):
+                heapq.heappush(waiting, (float(worth[j] @ self.held[j]), j))
+
+    def placement(self) -> Float:
+        """Tasks by individual server of all users of the instance given."""
+        out = np.zeros((self.program.given.n_users, len(self.row)))
+        out[self.program.active] = self.placed
+        return out
+
+
+def rounded(program: Program, tasks: Float) -> Float:
+    """Divisible tasks by pair, rounded: shape (n_users, n_individual_servers), never over a capacity or a limit."""
+    if program.empty:
+        return np.zeros((program.given.n_users, int(program.given.counts.sum())))
+    whole = WholeTasks(program)
+    wanted = np.zeros(whole.held.shape)
+    by_row = program.expand(tasks)[program.active]
+    np.add.at(wanted.T, whole.classes[np.searchsorted(whole.row, np.arange(by_row.shape[1]))], by_row.T)
+    down = np.floor(wanted + NOISE)
+    users, classes = np.nonzero(down)
+    demands = whole.instance.per_server_demands[users, whole.first[classes]]
+    capacity = whole.instance.capacities[whole.first[classes]]
+    size = np.divide(demands, capacity, out=np.zeros_like(demands), where=capacity > 0).max(axis=1, initial=0.0)
+    for done, p in enumerate(np.argsort(-size, kind="stable").tolist()):
+        tell("rounding, users by class of servers", done, len(users))
+        for _ in range(int(down[users[p], classes[p]])):
+            if not whole.place(int(users[p]), int(classes[p])):
+                break
+    low, total = np.ceil(program.low * (1 - SAME)), wanted.sum(axis=1)
+
+    def order(j: int, held: float) -> tuple[bool, bool, float, int]:
+        """Users below a lower bound first, then those without any task, then by the remainder."""
+        return held >= low[j], held > 0, held - float(total[j]), j
+
+    waiting = [order(j, held) for j, held in enumerate(whole.totals.tolist())]
+    heapq.heapify(waiting)
+    while waiting:
+        tell("rounding, users with a remainder", len(waiting))
+        enough, _, over, j = heapq.heappop(waiting)
+        if (over < -NOISE or not enough) and whole.place_anywhere(j, wanted[j]):
+            heapq.heappush(waiting, order(j, float(whole.held[j].sum())))
+    whole.fill()
+    return whole.placement()

@@ -57,11 +57,12 @@ class WholeModel(ConeModel):
         within = np.arange(len(self.piece_pair)) - begin[self.piece_pair]
         self.piece_server = (np.cumsum(counts) - counts)[pairs.server][self.piece_pair] + within
         alone = program.instance.tasks_alone_within(program.usable) / counts
-        top = np.minimum(np.floor(alone[pairs.user, pairs.server] * (1 + SAME)), program.high[pairs.user])
+        fits = np.floor(alone[pairs.user, pairs.server] * (1 + SAME))
+        self.top = np.minimum(fits, program.high[pairs.user])  # on one server, by pair
         self.pieces = cp.Variable(
-            len(self.piece_pair), integer=True, bounds=[np.zeros(len(self.piece_pair)), top[self.piece_pair]]
+            len(self.piece_pair), integer=True, bounds=[np.zeros(len(self.piece_pair)), self.top[self.piece_pair]]
         )
-        self.most = np.minimum(pairs.sum(top * counts[pairs.server]), program.high)  # of each user, (n_users,)
+        self.most = np.minimum(pairs.sum(self.top * counts[pairs.server]), program.high)  # of each user, (n_users,)
         self.unknowns = self.pieces
         shape = (len(pairs), len(self.piece_pair))
         ones = np.ones(len(self.piece_pair))
@@ -172,53 +173,70 @@ class IntegerSearch:
     def _levels(self, share: Share, name: str) -> None:
         """Leximin: for each level the largest, then the number of users above it, who are left open.
 
-        ``floor`` is what each user needs, in tasks (in levels where the share differs by server): a number and a
-        multiple of a binary for each level that the user is above.
+        ``floor`` is what each user needs by the levels so far, in tasks (where the share differs by server, in levels),
+        for any values of the binaries: those of a level are 1 for the users above it.
         """
-        model, n = self.model, self.program.instance.n_users
+        model, n, before = self.model, self.program.instance.n_users, self.kept
         level = model.model.relative_share(share)
-        c = share.coefficients(self.program.instance)
-        by_task = c.ndim == 1
-        per = c / (self.program.instance.weights * model.model.level(share)) if by_task else np.ones(n)
-        amount = model.model.tasks if by_task else level
-        reach = per * model.most if by_task else _reach(share, model)  # the highest level of each user
-        needs: Float = np.zeros(n)
-        floor: cp.Expression = cp.Constant(needs)
+        steps = _Steps(self.program, share, model)
+        floor: cp.Expression = cp.Constant(np.zeros(n))
+        needs, counts = np.zeros(n), list[cp.Constraint]()
         above: cp.Variable | None = None
         count = n
         for k in range(1, n + 1):
-            if above is None:
-                lowest = cp.min(level)
-            else:
-                top = float(np.sort(reach)[-count])
-                lowest = cp.min(level + cp.multiply(np.maximum(top - per * needs, 0.0), 1 - above))
+            lowest = cp.min(level)
+            if above is not None:  # of the users above the level before only
+                top = float(np.sort(steps.reach)[-count])
+                lowest = cp.min(level + top * (1 - above))
             self._maximise(lowest, f"{name}level {k} of whole tasks")
             rising = np.ones(n, dtype=bool) if above is None else above.value > 0.5
             z = float(np.asarray(level.value)[rising].min())
-            least = np.ceil(z / per * (1 - SAME)) if by_task else np.full(n, z * (1 - SAME))
-            more = np.floor(z / per * (1 + SAME)) + 1 if by_task else np.full(n, z * (1 + APART))
-            least = np.maximum(least, needs)
+            least, more = steps.from_level(z, needs)
             floor = floor + (least if above is None else cp.multiply(least - needs, above))
             higher = cp.Variable(n, boolean=True)
-            here = [amount >= floor + cp.multiply(more - least, higher), higher <= (reach > z * (1 + SAME))]
+            floor = floor + cp.multiply(more - least, higher)
+            counts.append(higher <= (steps.reach > z * (1 + SAME)))
             if above is not None:
-                here.append(higher <= above)
-            before, self.kept = self.kept, [*self.kept, *here]
+                counts.append(higher <= above)
+            self.kept = [*before, *counts, steps.amount >= floor]
             self._maximise(cp.sum(higher), f"{name}users above level {k} of whole tasks")
-            found = int(round(float(np.sum(higher.value))))
-            self.kept = [*before, *here, cp.sum(higher) >= found]
-            if found == 0:
+            count = round(float(np.sum(higher.value)))
+            counts.append(cp.sum(higher) >= count)
+            self.kept = [*before, *counts, steps.amount >= floor]
+            if count == 0:
                 return
-            above, count, needs = higher, found, more
+            above, needs = higher, more
 
 
-def _reach(share: Share, model: WholeModel) -> Float:
-    """An upper bound on the level of each user, of a share that differs by server."""
-    pairs, program = model.program.pairs, model.program
-    top = pairs.of(share.coefficients(program.instance)) * program.instance.tasks_alone_within(program.usable)[
-        pairs.user, pairs.server
-    ]
-    return pairs.sum(top) / (program.instance.weights * model.model.level(share))
+class _Steps:
+    """Levels of users in whole tasks: ``amount`` of each user and ``per`` unit of it, the level, near 1.
+
+    Amounts are tasks, or where the share differs by server levels. ``reach`` are bounds on levels.
+    """
+
+    def __init__(self, program: Program, share: Share, model: WholeModel) -> None:
+        instance, pairs = program.instance, program.pairs
+        c = share.coefficients(instance)
+        unit = instance.weights * model.model.level(share)
+        self.by_task = c.ndim == 1
+        if self.by_task:
+            self.per: Float = c / unit
+            self.amount, self.reach = model.model.tasks, self.per * model.most
+            return
+        self.per, self.amount = np.ones(instance.n_users), model.model.relative_share(share)
+        by_pair = pairs.of(c) / unit[pairs.user]
+        self.least = pairs.min(np.where(by_pair > 0, by_pair, np.inf))  # of one task
+        self.reach = pairs.sum(by_pair * model.top * instance.counts[pairs.server])
+
+    def from_level(self, z: float, needs: Float) -> tuple[Float, Float]:
+        """The least amounts at a level, no less than ``needs``, and the least above it."""
+        if self.by_task:
+            least, more = np.ceil(z / self.per * (1 - SAME)), np.floor(z / self.per * (1 + SAME)) + 1
+        else:
+            least = np.full(len(self.per), z * (1 - SAME))
+            more = np.maximum(z * (1 + APART), self.least * (1 - SAME))
+        least = np.maximum(least, needs)
+        return least, np.maximum(least, more)
 
 
 def checked_solver(name: str | None) -> None:

@@ -83,7 +83,8 @@ class Certificate:
     tried : tuple of Try
         Every attempt, in order.
     gaps : tuple of float
-        One gap per tier, or per level of a leximin by programs.
+        One gap per tier, or per level of a leximin by programs; of a leximin in whole tasks, one per user, from the
+        smallest share per weight up.
     note : str
         A remark on the answer, where there is one.
     assumed : str

@@ -306,6 +306,15 @@ class Leximin(_Smallest):
     array([1.5       , 2.16666667, 1.        ])
     """
 
+    def loss(self, best: Point, gap: float, point: Point) -> float:
+        return float(self.losses(best, gap, point).max(initial=0.0))
+
+    def losses(self, best: Point, gap: float, point: Point) -> Float:
+        """The part that each level loses, from the smallest share per weight up; the gap counts twice, as above."""
+        held, here = (np.sort(p.share(self.share) / p.weights) for p in (best, point))
+        kept = np.divide(here, held, out=np.ones(len(held)), where=held > 0)
+        return np.maximum(1.0 - np.minimum(kept, 1.0) * (1.0 - 2.0 * gap), 0.0)
+
     def _refuse_arithmetic(self) -> None:
         raise InvalidBlock(
             f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded. "

@@ -23,6 +23,7 @@ from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_toleranc
 from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.division import Division
 from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.formulation.whole import whole_instance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, cone_programs, levels, plane, servers
 from fairopt.proofs.cone_programs import Bounded
@@ -281,45 +282,53 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
 
 
 def whole(
-    policy: Any, judged: Sequence[tuple[Program, Answer]], placement: Float, begun: float, *, method: str,
-    solver: str | None = None, tried: tuple[Try, ...] = (), note: str = "",
+    policy: Any, instance: Instance, judged: Sequence[tuple[Program, Answer]], placement: Float, begun: float, *,
+    method: str, solver: str | None = None, tried: tuple[Try, ...] = (), note: str = "",
 ) -> Allocation:  # fmt: skip
     """The allocation of whole tasks by individual server, beside the divisible answer of a policy, tier by tier.
 
     The point is measured as it is, never repaired. Its gap is the largest part of the divisible optimum (of the first
     tier) that it loses: by what the divisible answer is worth, how much better than that any can be by its evidence,
-    and what the whole tasks are worth.
+    and what the whole tasks are worth. The divisible answer is of users of whom a whole task fits (`whole_instance`).
     """
-    (first, _), given = judged[0], judged[0][0].given
-    starts = np.cumsum(given.counts) - given.counts
-    table = np.add.reduceat(placement, starts, axis=1) if given.n_users else np.zeros((0, given.n_servers))
-    violation = max(feasibility(given, table), feasibility(given.individual(), placement))
+    first, _ = judged[0]
+    starts = np.cumsum(instance.counts) - instance.counts
+    table = np.add.reduceat(placement, starts, axis=1) if instance.n_users else np.zeros((0, instance.n_servers))
+    violation = max(feasibility(instance, table), feasibility(instance.individual(), placement))
     gaps, of_blocks, value = [0.0], 0.0, 0.0
+    if first.given != whole_instance(instance, first.objective, first.constraints):
+        raise ValueError("the divisible answer is of another instance")
     if not first.empty:
         tasks = first.gather(table)
         with np.errstate(all="ignore"):
-            gaps = [_lost(program, answer, table) for program, answer in judged]
+            losses = [_lost(program, answer, table) for program, answer in judged]
+            gaps = [float(losses[0].max())] if len(losses) > 1 else losses[0].tolist()
+            gaps += [float(lost.max()) for lost in losses[1:]]
             value = first.objective.value(first.point(tasks))
             linked = first.rest or not all(is_ours(t) for _, t in first.objective.terms())
             measure = conditions.bounds_violation
             of_blocks = conditions.block_violation(ConeModel(first), tasks) if linked else measure(first, tasks)
     certificate = _certificate(
-        begun, gap=gaps[0], violation=violation, block_violation=of_blocks, method=method, solver=solver, tried=tried,
-        gaps=tuple(gaps) if len(judged) > 1 else (), note=note,
+        begun, gap=gaps[0] if len(judged) > 1 else max(gaps), violation=violation, block_violation=of_blocks,
+        method=method, solver=solver, tried=tried, gaps=tuple(gaps) if len(gaps) > 1 else (), note=note,
         assumed=_joined("; ", (a.assumed for _, a in judged)),
         whole=bool((placement == np.rint(placement)).all()),
     )  # fmt: skip
     evidence = tuple(
         {**(plain(answer.evidence) or {"kind": "none"}), "divisible": answer.tasks.tolist()} for _, answer in judged
     )
-    return Allocation(given, policy, table, certificate, value, evidence=evidence, placement=placement)
+    return Allocation(instance, policy, table, certificate, value, evidence=evidence, placement=placement)
 
 
-def _lost(program: Program, answer: Answer, table: Float) -> float:
-    """The largest part of the divisible optimum of a tier that tasks lose; 1 where nothing less is proved."""
+def _lost(program: Program, answer: Answer, table: Float) -> Float:
+    """The largest part of the divisible optimum of a tier that tasks lose, by level of a leximin; 1 at most."""
     best, point = program.point(answer.tasks), program.point(program.gather(table))
-    lost = program.objective.loss(best, answer.gap, point)
-    return min(max(lost, 0.0), 1.0) if lost == lost else 1.0
+    objective = program.objective
+    if isinstance(objective, Leximin):
+        lost = objective.losses(best, answer.gap, point)
+    else:
+        lost = np.array([objective.loss(best, answer.gap, point)])
+    return np.where(lost == lost, np.clip(lost, 0.0, 1.0), 1.0)
 
 
 def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> Allocation:

@@ -23,12 +23,12 @@ from fairopt.certificate import Try
 from fairopt.errors import NotCertified, SolverUnavailable
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Program, objective_form
+from fairopt.formulation.whole import SAME
 from fairopt.instance import Instance
 from fairopt.methods import infeasible
 from fairopt.methods.settings import Settings
 from fairopt.progress import tell
 
-SAME = 1e-9  # relative: levels of two users, and bounds on whole tasks, that differ by less are the same
 APART = 1e-7  # levels of shares that differ by server have no next whole number of tasks; nearer than this are the same
 EXACT = {
     "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-12, "mip_feasibility_tolerance": 1e-9},
@@ -109,9 +109,8 @@ class IntegerSearch:
     """
 
     def __init__(self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], settings: Settings):
-        first = MaxMin(tier.share) if isinstance(tier := tiers_of(objective)[0], Leximin) else tier
         self.tiers, self.settings = tiers_of(objective), settings
-        self.program = Program(instance, first, constraints, merge=False)
+        self.program = Program(instance, number_of(self.tiers[0]), constraints, merge=False)
         self.model = WholeModel(self.program)
         self.kept: list[cp.Constraint] = []  # what earlier steps achieved
         self.found: Float | None = None
@@ -121,8 +120,8 @@ class IntegerSearch:
     @property
     def linear(self) -> bool:
         """Whether all tiers and conditions are piecewise linear."""
-        numbers = [MaxMin(t.share) if isinstance(t, Leximin) else t for t in self.tiers]
-        return solvers.all_linear(c for _, _, c in self.model.rest) and all(self.model.form(t).is_pwl() for t in numbers)
+        forms = (self.model.form(number_of(tier)) for tier in self.tiers)
+        return solvers.all_linear(c for _, _, c in self.model.rest) and all(form.is_pwl() for form in forms)
 
     def run(self) -> None:
         """Solve all tiers; `Infeasible` if whole tasks satisfy the constraints in no way."""
@@ -237,6 +236,11 @@ class _Steps:
             more = np.maximum(z * (1 + APART), self.least * (1 - SAME))
         least = np.maximum(least, needs)
         return least, np.maximum(least, more)
+
+
+def number_of(tier: Objective) -> Objective:
+    """The first level of a leximin; any other objective itself."""
+    return MaxMin(tier.share) if isinstance(tier, Leximin) else tier
 
 
 def checked_solver(name: str | None) -> None:

@@ -1,7 +1,8 @@
 """Whole tasks from divisible ones by largest remainders, on individual servers.
 
-First each user's tasks on each class of identical servers, rounded down, large tasks first; then one task after the
-other to the user with the largest remainder of its total; then what still fits, to the smallest share per weight.
+Where a user without any task makes the objective worthless (max-min, Nash welfare), first one task for each, large ones
+first. Then each user's tasks on each class of identical servers, rounded down, large tasks first; then one task after
+the other to the user with the largest remainder of its total; then what still fits, to the smallest share per weight.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import numpy as np
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.formulation.program import Float, Program
+from fairopt.formulation.whole import SAME
 from fairopt.methods.whole.servers import Request, Servers
 from fairopt.progress import tell
 
 NOISE = 1e-6  # tasks: what a solver leaves of a whole number
-SAME = 1e-9  # relative, of bounds and levels
 
 
 class WholeTasks:
@@ -113,27 +114,44 @@ def rounded(program: Program, tasks: Float) -> Float:
     by_row = program.expand(tasks)[program.active]
     np.add.at(wanted.T, whole.classes[np.searchsorted(whole.row, np.arange(by_row.shape[1]))], by_row.T)
     down = np.floor(wanted + NOISE)
+    total = wanted.sum(axis=1)
+    size = _sizes(whole)
+    if _all_need(program, tasks):
+        for j in np.argsort(-np.where(total > 0, size.max(axis=1), -1.0), kind="stable").tolist():
+            if total[j] > 0:
+                whole.place_anywhere(j, wanted[j])
     users, classes = np.nonzero(down)
-    demands = whole.instance.per_server_demands[users, whole.first[classes]]
-    capacity = whole.instance.capacities[whole.first[classes]]
-    size = np.divide(demands, capacity, out=np.zeros_like(demands), where=capacity > 0).max(axis=1, initial=0.0)
-    for done, p in enumerate(np.argsort(-size, kind="stable").tolist()):
+    for done, p in enumerate(np.argsort(-size[users, classes], kind="stable").tolist()):
         tell("rounding, users by class of servers", done, len(users))
-        for _ in range(int(down[users[p], classes[p]])):
-            if not whole.place(int(users[p]), int(classes[p])):
-                break
-    low, total = np.ceil(program.low * (1 - SAME)), wanted.sum(axis=1)
+        j, k = int(users[p]), int(classes[p])
+        while whole.held[j, k] < down[j, k] and whole.place(j, k):
+            pass
+    low = np.ceil(program.low * (1 - SAME))
 
-    def order(j: int, held: float) -> tuple[bool, bool, float, int]:
-        """Users below a lower bound first, then those without any task, then by the remainder."""
-        return held >= low[j], held > 0, held - float(total[j]), j
+    def order(j: int, held: float) -> tuple[bool, float, int]:
+        """Users below a lower bound first, then by the remainder."""
+        return held >= low[j], held - float(total[j]), j
 
     waiting = [order(j, held) for j, held in enumerate(whole.totals.tolist())]
     heapq.heapify(waiting)
     while waiting:
-        tell("rounding, users with a remainder", len(waiting))
-        enough, _, over, j = heapq.heappop(waiting)
+        enough, over, j = heapq.heappop(waiting)
         if (over < -NOISE or not enough) and whole.place_anywhere(j, wanted[j]):
             heapq.heappush(waiting, order(j, float(whole.held[j].sum())))
     whole.fill()
     return whole.placement()
+
+
+def _sizes(whole: WholeTasks) -> Float:
+    """The largest part of a server of each class that one task of each user takes, shape (n_users, n_classes)."""
+    demands = whole.instance.per_server_demands[:, whole.first]
+    capacity = np.broadcast_to(whole.instance.capacities[whole.first], demands.shape)
+    return np.asarray(np.divide(demands, capacity, out=np.zeros(demands.shape), where=capacity > 0).max(axis=2))
+
+
+def _all_need(program: Program, tasks: Float) -> bool:
+    """Whether the objective is worth nothing once a user has no task."""
+    totals = program.pairs.sum(tasks)
+    without = np.where(program.pairs.user == int(np.argmin(np.where(totals > 0, totals, np.inf))), 0.0, tasks)
+    with np.errstate(all="ignore"):
+        return program.objective.loss(program.point(tasks), 0.0, program.point(without)) >= 1.0

@@ -16,10 +16,11 @@ from fairopt.blocks.shares import asked_once
 from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Float, Program
+from fairopt.formulation.whole import whole_instance
 from fairopt.methods.dispatch import checked_settings, raise_not_certified, solve_tiers
 from fairopt.methods.settings import Settings
-from fairopt.methods.whole.integer import IntegerSearch, checked_solver
-from fairopt.methods.whole.rounding import SAME, WholeTasks, rounded
+from fairopt.methods.whole.integer import IntegerSearch, checked_solver, number_of
+from fairopt.methods.whole.rounding import WholeTasks, rounded
 from fairopt.proofs import gate
 
 ROUNDED = "rounded"
@@ -37,13 +38,15 @@ def allocate_whole(
         raise InvalidBlock(f"integral is {integral!r}; give True, 'rounded' or False")
     if decides_bundles(policy.objective):
         raise InvalidBlock(f"{policy.objective!r} decides bundles, not tasks, so it takes no integral; leave it out")
-    search = None if integral == ROUNDED else _exact(policy, instance, settings)
+    first = number_of(tiers_of(policy.objective)[0])
+    part = whole_instance(instance, first, policy.constraints)
+    search = None if integral == ROUNDED else _exact(policy, part, settings)
     divisible = settings if search is None else Settings(None, {}, settings.deadline, verbose)
-    judged = solve_tiers(policy, instance, divisible, method)
+    judged = solve_tiers(policy, part, divisible, method)
     if not judged[-1][1].ok or len(judged) < len(tiers_of(policy.objective)):
         raise_not_certified(gate.allocation(policy, judged, begun), divisible)
     program, answer = judged[-1][0], judged[-1][1]
-    own = Program(instance, judged[0][0].objective, policy.constraints)  # without what tiers keep of earlier ones
+    own = Program(part, judged[0][0].objective, policy.constraints)  # without what tiers keep of earlier ones
     note = "rounded: a better whole answer may exist"
     if search is None:
         placement = rounded(program if len(judged) == 1 else own, own.gather(program.expand(answer.tasks)))
@@ -53,8 +56,11 @@ def allocate_whole(
         placement = _finished(policy, own, search, own.gather(program.expand(answer.tasks)))
         note = search.note or f"that no whole answer is better is {_title(settings.solver)}'s word"
         known = {"method": "integer", "solver": settings.solver or "HIGHS", "tried": search.tried, "note": note}
-    known["note"] = "; ".join(filter(None, (known["note"], _without(own))))
-    made = gate.whole(policy, judged, placement, begun, **known)
+    out = np.flatnonzero((part.task_limits <= 0) & (instance.task_limits > 0))
+    if len(out):
+        more = f" and {len(out) - 1} more" if len(out) > 1 else ""
+        known["note"] += f"; left out is user {instance.users[out[0]]!r}{more}, of whom not one whole task fits"
+    made = gate.whole(policy, instance, judged, placement, begun, **known)
     if not made.certificate.ok:
         c = made.certificate
         fix = "integral=True looks for whole tasks that satisfy all constraints, where these are linear"
@@ -99,7 +105,7 @@ def _worth(policy: Any, program: Program, placement: Float) -> list[Float]:
     given = program.given
     table = np.add.reduceat(placement, np.cumsum(given.counts) - given.counts, axis=1)
     point = program.point(program.gather(table))
-    fits = gate.whole(policy, [(program, gate.nothing(program))], placement, 0.0, method="").certificate.ok
+    fits = gate.whole(policy, given, [(program, gate.nothing(program))], placement, 0.0, method="").certificate.ok
     out: list[Any] = [fits]
     for tier in tiers_of(policy.objective):
         if isinstance(tier, Leximin):
@@ -107,19 +113,6 @@ def _worth(policy: Any, program: Program, placement: Float) -> list[Float]:
         else:
             out.append(tier.value(point))
     return [float(f"{v:.9g}") for v in out]
-
-
-def _without(program: Program) -> str:
-    """A note on a user of whom not one whole task fits on any server."""
-    if program.empty:
-        return ""
-    instance = program.unmerged
-    alone = instance.tasks_alone_within(program.usable) / instance.counts
-    bad = np.flatnonzero((alone.max(axis=1) * (1 + SAME) < 1) | (program.high * (1 + SAME) < 1))
-    if not len(bad):
-        return ""
-    more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-    return f"not one whole task of user {instance.users[bad[0]]!r}{more} fits on a server and within its limit"
 
 
 def _title(solver: str | None) -> str:

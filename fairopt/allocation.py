@@ -74,7 +74,8 @@ class Allocation:
     placement: Float | None = field(default=None)
 
     def __post_init__(self) -> None:
-        for name in ("tasks_by_server", "evidence_prices", "given_bundles", "placement"):  # no change after the certificate
+        # no change after the certificate
+        for name in ("tasks_by_server", "evidence_prices", "given_bundles", "placement"):
             if getattr(self, name) is not None:
                 judged = np.asarray(getattr(self, name)).view()
                 judged.flags.writeable = False

@@ -385,6 +385,18 @@ class Instance:
         made._parent = self._parent
         return made
 
+    def by_row(self, individual: Float) -> Float:
+        """Values of shape (n_users, number of servers) by individual server, added up: shape (n_users, n_servers).
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> import numpy as np
+        >>> fo.Instance([[1]], [[4], [8]], counts=[2, 1]).by_row(np.array([[1.0, 2.0, 5.0]]))
+        array([[3., 5.]])
+        """
+        return np.add.reduceat(individual, np.cumsum(self.counts) - self.counts, axis=1)
+
     # -- sizes and labels -------------------------------------------------------------------------------------
 
     @property

@@ -19,7 +19,7 @@ from fairopt.certificate import VIOLATION_TOLERANCE, Certificate
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.formulation.division import division
 from fairopt.instance import Instance
-from fairopt.methods.saved import judged_again
+from fairopt.methods.saved import judged_again, whole_again
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
@@ -46,6 +46,7 @@ def save(allocation: Allocation, path: Path) -> Path:
         "prices": None if allocation.evidence_prices is None else allocation.evidence_prices.tolist(),
         "bundles": None if allocation.given_bundles is None else allocation.given_bundles.tolist(),
         "evidence": list(allocation.evidence),
+        "placement": None if allocation.placement is None else allocation.placement.tolist(),
     }
     if path.suffix == ".parquet":
         arrow = _arrow()
@@ -68,6 +69,7 @@ def load(path: Path) -> Allocation:
         claim = CERTIFICATE.validate_json(json.dumps(data["certificate"]))  # its gaps are computed again below
         prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
+        placement = None if data.get("placement") is None else np.asarray(data["placement"], dtype=float)
         objective = float(data["objective"])
         policy = mechanism_or_text(str(data["policy"]))
         if prices is not None and prices.shape != instance.capacities.shape:
@@ -77,6 +79,8 @@ def load(path: Path) -> Allocation:
             bundles = bundles.reshape(shape) if bundles.size == 0 == np.prod(shape) else bundles
             if bundles.shape != shape:
                 raise ValueError(f"bundles of shape {bundles.shape}")
+        if placement is not None:
+            placement = placement.reshape(len(tasks), int(instance.counts.sum()))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInstance(f"{path}: not a whole allocation ({error}); save it again") from error
     held = 0.0 if bundles is None else holdings_violation(instance, bundles)
@@ -86,7 +90,10 @@ def load(path: Path) -> Allocation:
                 f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, against its "
                 "certificate; the file was changed after it was saved"
             )
+    if placement is not None and not np.array_equal(instance.by_row(placement), tasks):
+        raise InvalidInstance(f"{path}: its placement holds other tasks; the file was changed after it was saved")
     loaded = gate.of_nothing(instance, tasks, policy, value=objective, prices=prices, bundles=bundles)
+    loaded = replace(loaded, placement=placement if claim.whole else None)
     if bundles is not None:
         needed = replace(loaded, given_bundles=None).bundles
         if (needed > bundles * (1 + VIOLATION_TOLERANCE)).any():
@@ -110,6 +117,8 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allo
         note = "its policy is known as text only"
     elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
         note = "it is not feasible"
+    elif isinstance(policy, Policy) and loaded.placement is not None:
+        return whole_again(loaded, evidence, claim.method, claim.solver)
     elif isinstance(policy, Policy):
         return judged_again(loaded, evidence, claim.method, claim.solver)
     elif isinstance(policy, BottleneckFairness):

@@ -7,12 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.objectives import Objective
+from fairopt.blocks.objectives import Leximin, MaxMin, Objective
 from fairopt.errors import Infeasible
 from fairopt.formulation.program import Indices, Program
 from fairopt.instance import Instance
 
 SAME = 1e-9  # relative: bounds on whole tasks and levels of users that differ by less are the same
+
+
+def number_of(tier: Objective) -> Objective:
+    """The first level of a leximin; any other objective itself."""
+    return MaxMin(tier.share) if isinstance(tier, Leximin) else tier
 
 
 def left_out(program: Program) -> Indices:

@@ -292,8 +292,7 @@ def whole(
     and what the whole tasks are worth. The divisible answer is of users of whom a whole task fits (`whole_instance`).
     """
     first, _ = judged[0]
-    starts = np.cumsum(instance.counts) - instance.counts
-    table = np.add.reduceat(placement, starts, axis=1) if instance.n_users else np.zeros((0, instance.n_servers))
+    table = instance.by_row(placement)
     violation = max(feasibility(instance, table), feasibility(instance.individual(), placement))
     gaps, of_blocks, value = [0.0], 0.0, 0.0
     if first.given != whole_instance(instance, first.objective, first.constraints):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,8 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
         Any, also of your own mechanism or changed by hand.
     properties : str or iterable of str, optional
         Names or short forms (``pe``, ``si``, ``ef``, ``bf``). Default: all four, ``bottleneck`` left out where servers
-        differ.
+        differ. Of whole tasks each is asked as of divisible ones, and a sentence of a failure says so: whole tasks
+        that are Pareto-efficient among whole ones can fail.
     tol : float, default 1e-6
         Margins up to this hold; from 1e-9. Optima are flat, so the tasks of a cone solver may be off by 1e-4 under a
         certified gap of 1e-6: judge its envy with a larger ``tol``.
@@ -101,6 +102,8 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
     names = _chosen(properties, allocation)
     _require_feasible(allocation, float(tol))
     verdicts = tuple(CHECKS[p](allocation, float(tol)) for p in names)
+    if allocation.certificate.whole:  # which can seldom have what divisible tasks can
+        verdicts = tuple(v if v.holds else replace(v, sentence=f"{v.sentence} (in divisible tasks)") for v in verdicts)
     return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}", verdicts)
 
 
@@ -119,7 +122,7 @@ def _pareto(allocation: Allocation, tol: float) -> Verdict:
             words += _also(found.others + 1, "could gain", "could gain")
         elif found.margin > NOISE:
             words += f", but for {percent(found.margin)} of user {user!r}"
-    if holds and TOLD < (gap := allocation.certificate.gap) < np.inf:
+    if holds and TOLD < (gap := allocation.certificate.gap) < np.inf and not allocation.certificate.whole:
         words += f", beyond what the certificate's gap of {gap:.1e} leaves open"
     return Verdict("pareto", holds, found.margin, found, words)
 

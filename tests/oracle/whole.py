@@ -35,6 +35,19 @@ def exact(values: Any) -> Any:
     return [exact(v) for v in values] if np.ndim(values) else Fraction(float(values))
 
 
+def of_instance(instance: fo.Instance) -> tuple[Any, Any, Vector]:
+    """Demands by user and server row, capacities of one server of each row, and capacities of all servers."""
+    capacities = exact(instance.capacities)
+    columns = zip(*capacities, strict=True)
+    total = tuple(sum(c * int(q) for c, q in zip(column, instance.counts, strict=True)) for column in columns)
+    return exact(instance.per_server_demands), capacities, total
+
+
+def largest_part(demand: Vector, total: Vector) -> Fraction:
+    """The dominant share of a task."""
+    return max((d / c for d, c in zip(demand, total, strict=True) if c), default=Fraction(0))
+
+
 def fillings(demands: list[Vector], room: Vector) -> Iterator[tuple[int, ...]]:
     """All whole numbers of tasks of these demands that fit within a room."""
     if not demands:
@@ -48,14 +61,18 @@ def fillings(demands: list[Vector], room: Vector) -> Iterator[tuple[int, ...]]:
         k += 1
 
 
+def added(x: Vector, y: Vector) -> Vector:
+    """The sum of two vectors."""
+    return tuple(a + b for a, b in zip(x, y, strict=True))
+
+
 def outcomes(instance: fo.Instance) -> set[tuple[Vector, Vector]]:
     """Tasks and dominant shares of all users with a limit above 0, of enough whole allocations to hold every best one.
 
     Where shares do not differ by server these are the largest fillings of each server, cut at the limits.
     """
     users = np.flatnonzero(instance.task_limits > 0)
-    demands, capacities = exact(instance.per_server_demands), exact(instance.capacities)
-    total = [sum(c * int(q) for c, q in zip(column, instance.counts, strict=True)) for column in zip(*capacities)]
+    demands, capacities, total = of_instance(instance)
     by_server = instance.demands.ndim == 3
     limits = [int(t) if np.isfinite(t) else 10**9 for t in instance.task_limits[users]]
     zero = (Fraction(0),) * len(users)
@@ -64,8 +81,10 @@ def outcomes(instance: fo.Instance) -> set[tuple[Vector, Vector]]:
         may = [j for j in users if instance.eligible[j, s]]
         ways = set(fillings([tuple(demands[j][s]) for j in may], tuple(capacities[s])))
         if not by_server:
-            ways = {x for x in ways if not any(tuple(v + (i == k) for i, v in enumerate(x)) in ways for k in range(len(x)))}
-        per = {j: max((d / c for d, c in zip(demands[j][s], total) if c), default=Fraction(0)) for j in may}
+            ways = {
+                x for x in ways if not any(tuple(v + (i == k) for i, v in enumerate(x)) in ways for k in range(len(x)))
+            }
+        per = {j: largest_part(demands[j][s], total) for j in may}
         step = []
         for way in ways:
             run = dict(zip(may, way, strict=True))
@@ -73,12 +92,12 @@ def outcomes(instance: fo.Instance) -> set[tuple[Vector, Vector]]:
             step.append((tasks, tuple(run.get(j, 0) * per.get(j, Fraction(0)) for j in users)))
         grown = set()
         for (x, a), (y, b) in product(found, step):
-            tasks, shares = tuple(map(sum, zip(x, y))), tuple(map(sum, zip(a, b)))
-            if any(t > limit for t, limit in zip(tasks, limits)):
+            tasks, shares = added(x, y), added(a, b)
+            if any(t > limit for t, limit in zip(tasks, limits, strict=True)):
                 if by_server:
                     continue
-                cut = [min(t, Fraction(limit)) for t, limit in zip(tasks, limits)]
-                shares = tuple(v * c / t if t else v for v, c, t in zip(shares, cut, tasks))
+                cut = [min(t, Fraction(limit)) for t, limit in zip(tasks, limits, strict=True)]
+                shares = tuple(v * c / t if t else v for v, c, t in zip(shares, cut, tasks, strict=True))
                 tasks = tuple(cut)
             grown.add((tasks, shares))
         found = grown
@@ -103,12 +122,11 @@ def of_answer(answer: fo.Allocation) -> tuple[Vector, Vector]:
     """Tasks and dominant shares of an answer, in fractions, of the users with a limit above 0."""
     instance = answer.instance
     users = np.flatnonzero(instance.task_limits > 0)
-    demands, capacities = exact(instance.per_server_demands), exact(instance.capacities)
-    total = [sum(c * int(q) for c, q in zip(column, instance.counts, strict=True)) for column in zip(*capacities)]
+    demands, _, total = of_instance(instance)
     x = exact(answer.tasks_by_server)
     shares = tuple(
         sum(
-            (x[j][s] * max((d / c for d, c in zip(demands[j][s], total) if c), default=Fraction(0))
+            (x[j][s] * largest_part(demands[j][s], total)
              for s in range(instance.n_servers)), Fraction(0),
         )
         for j in users

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -16,21 +17,22 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
-from fairopt.blocks.objectives import Leximin, MaxMin, Objective
+from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Try
-from fairopt.errors import NotCertified, SolverUnavailable
+from fairopt.errors import SolverUnavailable
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Program, objective_form
-from fairopt.formulation.whole import SAME
+from fairopt.formulation.whole import SAME, number_of
 from fairopt.instance import Instance
 from fairopt.methods import infeasible
 from fairopt.methods.settings import Settings
 from fairopt.progress import tell
 
 APART = 1e-7  # levels of shares that differ by server have no next whole number of tasks; nearer than this are the same
-EXACT = {
+EXACT: dict[str, dict[str, Any]] = {
     "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-12, "mip_feasibility_tolerance": 1e-9},
     "SCIPY": {"scipy_options": {"mip_rel_gap": 0.0}},
 }  # fmt: skip
@@ -49,6 +51,7 @@ class WholeModel(ConeModel):
         self.capacity = self._each_within(program.usable_rows)
 
     def in_unknowns(self, solver: str | None) -> Model:
+        """The model; sets the pieces, what they are of, and bounds on them."""
         program, instance = self.program, self.program.instance
         pairs, counts = program.pairs, self.program.instance.counts
         self.scale = np.ones(len(pairs))
@@ -84,6 +87,7 @@ class WholeModel(ConeModel):
         return each[used] @ self.pieces <= np.repeat(usable.reshape(-1, m), instance.counts, axis=0).ravel()[used]
 
     def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
+        """The conditions that individual servers hold their whole capacities."""
         return [self._each_within(np.ones(self.program.instance.capacities.size), rows)]
 
     def form(self, objective: Objective) -> cp.Expression:
@@ -97,15 +101,15 @@ class WholeModel(ConeModel):
         return out
 
 
-class _OutOfTime(Exception):
-    """The time limit was reached; the best found so far stands in the model."""
+class _Stopped(Exception):
+    """The time limit was reached, or the solver failed; the best found so far stays."""
 
 
 class IntegerSearch:
     """The tiers of a policy in whole tasks, one after the other; what was found stays when time runs out.
 
     ``found`` is the placement of the best found, None so far if there is none; ``tried`` are the attempts, and ``note``
-    says what a time limit left open.
+    says what a limit or a failure left open.
     """
 
     def __init__(self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], settings: Settings):
@@ -120,6 +124,8 @@ class IntegerSearch:
     @property
     def linear(self) -> bool:
         """Whether all tiers and conditions are piecewise linear."""
+        if any(isinstance(tier, FairnessEfficiency) and not tier.concave for tier in self.tiers):
+            return False
         forms = (self.model.form(number_of(tier)) for tier in self.tiers)
         return solvers.all_linear(c for _, _, c in self.model.rest) and all(form.is_pwl() for form in forms)
 
@@ -135,7 +141,7 @@ class IntegerSearch:
                     self._maximise(form, name + "whole tasks")
                     best = float(form.value)
                     self.kept.append(form >= best - SAME * max(abs(best), 1.0))
-        except _OutOfTime:
+        except _Stopped:
             pass
 
     def _maximise(self, form: cp.Expression, what: str) -> None:
@@ -144,8 +150,7 @@ class IntegerSearch:
         model, solver = self.model, self.settings.solver or "HIGHS"
         problem = cp.Problem(cp.Maximize(form), [*model.all_constraints, *self.kept])
         if self.settings.late:
-            self.note = f"time limit reached before {what}"
-            raise _OutOfTime
+            self._stop("the time limit was reached", what)
         model.pieces.save_value(None)
         attempt = solvers.run(
             problem, solver, options={**EXACT.get(solver, {}), **self.settings.options},
@@ -154,20 +159,25 @@ class IntegerSearch:
         self.tried += (replace(attempt, message=attempt.message or what),)
         if attempt.status.startswith("infeasible") and not self.kept:
             infeasible.explain(self.program, model)
-        out_of_time = attempt.status == "user_limit"
-        values = model.pieces.value
-        if values is not None and np.isfinite(values).all():
-            for variable in problem.variables():
-                if variable.attributes["integer"] or variable.attributes["boolean"]:
-                    variable.save_value(np.rint(variable.value))
-            self.found = model.placement()
-        elif not out_of_time:
-            raise NotCertified(f"{attempt}: no whole tasks found at {what}; try another solver", tried=self.tried)
-        if out_of_time:
-            left = getattr(problem.solver_stats and problem.solver_stats.extra_stats, "mip_gap", np.inf)
-            bound = f", where by its word {100 * left:.3g}% more may be had" if left < np.inf else ""
-            self.note = f"{solver} reached the time limit at {what}{bound}: a better whole answer may exist"
-            raise _OutOfTime
+        if attempt.status not in solvers.SOLVED or model.pieces.value is None:
+            self._stop(f"{self.title} found no answer ({attempt.status})", what)
+        for variable in problem.variables():
+            if variable.attributes["integer"] or variable.attributes["boolean"]:
+                variable.save_value(np.rint(variable.value))
+        self.found = model.placement()
+        if attempt.status == "user_limit":
+            left = getattr(problem.solver_stats.extra_stats, "mip_gap", np.inf)
+            bound = f", with a gap of {100 * left:.3g}% left by its word" if left < np.inf else ""
+            self._stop(f"{self.title} reached a limit{bound}", what)
+
+    def _stop(self, why: str, what: str) -> None:
+        self.note = f"{why} at {what}: a better whole answer may exist"
+        raise _Stopped
+
+    @property
+    def title(self) -> str:
+        """The name of the solver, for notes."""
+        return self.settings.solver if self.settings.solver not in (None, "HIGHS") else "HiGHS"
 
     def _levels(self, share: Share, name: str) -> None:
         """Leximin: for each level the largest, then the number of users above it, who are left open.
@@ -179,7 +189,8 @@ class IntegerSearch:
         level = model.model.relative_share(share)
         steps = _Steps(self.program, share, model)
         floor: cp.Expression = cp.Constant(np.zeros(n))
-        needs, counts = np.zeros(n), list[cp.Constraint]()
+        needs: Float = np.zeros(n)
+        counts = list[cp.Constraint]()
         above: cp.Variable | None = None
         count = n
         for k in range(1, n + 1):
@@ -236,11 +247,6 @@ class _Steps:
             more = np.maximum(z * (1 + APART), self.least * (1 - SAME))
         least = np.maximum(least, needs)
         return least, np.maximum(least, more)
-
-
-def number_of(tier: Objective) -> Objective:
-    """The first level of a leximin; any other objective itself."""
-    return MaxMin(tier.share) if isinstance(tier, Leximin) else tier
 
 
 def checked_solver(name: str | None) -> None:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
-from fairopt.blocks.objectives import Leximin, MaxMin
+from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import asked_once
 from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Float, Program
-from fairopt.formulation.whole import whole_instance
+from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.methods.dispatch import checked_settings, raise_not_certified, solve_tiers
 from fairopt.methods.settings import Settings
-from fairopt.methods.whole.integer import IntegerSearch, checked_solver, number_of
+from fairopt.methods.whole.integer import IntegerSearch, checked_solver
 from fairopt.methods.whole.rounding import WholeTasks, rounded
 from fairopt.proofs import gate
 
@@ -50,11 +49,11 @@ def allocate_whole(
     note = "rounded: a better whole answer may exist"
     if search is None:
         placement = rounded(program if len(judged) == 1 else own, own.gather(program.expand(answer.tasks)))
-        known: dict[str, Any] = {"method": ROUNDED, "solver": answer.solver, "tried": answer.tried, "note": note}
+        known: dict[str, Any] = {"method": "rounding", "solver": answer.solver, "tried": answer.tried, "note": note}
     else:
         search.run()
         placement = _finished(policy, own, search, own.gather(program.expand(answer.tasks)))
-        note = search.note or f"that no whole answer is better is {_title(settings.solver)}'s word"
+        note = search.note or f"that no whole answer is better is {search.title}'s word"
         known = {"method": "integer", "solver": settings.solver or "HIGHS", "tried": search.tried, "note": note}
     out = np.flatnonzero((part.task_limits <= 0) & (instance.task_limits > 0))
     if len(out):
@@ -85,14 +84,12 @@ def _exact(policy: Any, instance: Any, settings: Settings) -> IntegerSearch | No
 
 
 def _finished(policy: Any, program: Program, search: IntegerSearch, divisible: Float) -> Float:
-    """What a search found, or rounding where that is better (the time was up); leftovers of max-min are handed out."""
+    """What a search found, or rounding where that is better (a limit was reached); what is left is handed out."""
     found = search.found
     if found is not None and not search.note:
-        if isinstance(program.objective, MaxMin) and len(search.tiers) == 1:
-            whole = WholeTasks(program, found[program.active])
-            whole.fill()
-            return whole.placement()
-        return found
+        whole = WholeTasks(program, found[program.active])
+        whole.fill()
+        return whole.placement()
     other = rounded(program, divisible)
     if found is None or _worth(policy, program, other) > _worth(policy, program, found):
         search.note += "; the answer is the divisible one, rounded"
@@ -100,11 +97,10 @@ def _finished(policy: Any, program: Program, search: IntegerSearch, divisible: F
     return found
 
 
-def _worth(policy: Any, program: Program, placement: Float) -> list[Float]:
-    """A key that is larger for better whole tasks: the constraints, then tier by tier the value or the sorted levels."""
+def _worth(policy: Any, program: Program, placement: Float) -> list[float]:
+    """A key that is larger for better whole tasks: constraints first, then by tier the value or the sorted levels."""
     given = program.given
-    table = np.add.reduceat(placement, np.cumsum(given.counts) - given.counts, axis=1)
-    point = program.point(program.gather(table))
+    point = program.point(program.gather(given.by_row(placement)))
     fits = gate.whole(policy, given, [(program, gate.nothing(program))], placement, 0.0, method="").certificate.ok
     out: list[Any] = [fits]
     for tier in tiers_of(policy.objective):
@@ -113,7 +109,3 @@ def _worth(policy: Any, program: Program, placement: Float) -> list[Float]:
         else:
             out.append(tier.value(point))
     return [float(f"{v:.9g}") for v in out]
-
-
-def _title(solver: str | None) -> str:
-    return "HiGHS" if solver in (None, "HIGHS") else str(solver)

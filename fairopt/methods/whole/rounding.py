@@ -19,7 +19,24 @@ from fairopt.formulation.whole import SAME
 from fairopt.methods.whole.servers import Request, Servers
 from fairopt.progress import tell
 
+MOST = 1e15  # tasks at once: beyond, floats are no longer all whole numbers
 NOISE = 1e-6  # tasks: what a solver leaves of a whole number
+
+
+class _Servers(Servers):
+    """Servers that start many tasks of one request at once."""
+
+    def count(self, request: Request, row: int) -> int:
+        """How many tasks fit on a server by themselves."""
+        room = self._room[row]
+        return int(min(room[i] // units for i, units in request.needs))
+
+    def take_many(self, request: Request, row: int, count: int) -> None:
+        """Start tasks on a server, where they fit."""
+        for i, units in request.needs:
+            self._room[row][i] = self._columns[i, row] = max(self._room[row][i] - count * units, 0.0)
+        self._tasks[row] += count
+        self._load[row] += count * request.load[row]
 
 
 class WholeTasks:
@@ -34,14 +51,14 @@ class WholeTasks:
         rows = instance.server_classes if program.merge else np.arange(instance.n_servers)
         self.classes, self.n_classes = rows[self.row], int(rows.max()) + 1
         self.first = np.unique(rows, return_index=True)[1]  # a row of each class
-        self.servers = Servers(instance.capacities[self.row] * program.usable)
+        self.servers = _Servers(instance.capacities[self.row] * program.usable)
         self.placed = np.zeros((instance.n_users, len(self.row)))
         self.held = np.zeros((instance.n_users, self.n_classes))
         self.most = np.floor(program.high * (1 + SAME))
         self._requests: dict[tuple[int, int], Request] = {}
-        for user, server in np.argwhere(placement if placement is not None else self.placed).tolist():
-            for _ in range(int(placement[user, server])):  # type: ignore[index]
-                self._take(user, server)
+        if placement is not None:
+            for user, server in np.argwhere(placement).tolist():
+                self._take(user, server, int(placement[user, server]))
 
     @property
     def totals(self) -> Float:
@@ -55,25 +72,29 @@ class WholeTasks:
             self._requests[user, k] = self.servers.request(demand, self.classes == k)
         return self._requests[user, k]
 
-    def _take(self, user: int, server: int) -> None:
+    def _take(self, user: int, server: int, count: int) -> None:
         k = int(self.classes[server])
-        self.servers.take(self._request(user, k), server)
-        self.placed[user, server] += 1
-        self.held[user, k] += 1
+        self.servers.take_many(self._request(user, k), server, count)
+        self.placed[user, server] += count
+        self.held[user, k] += count
 
-    def place(self, user: int, k: int) -> bool:
-        """One more task of a user on the fullest server of a class where it fits; whether there is one."""
-        server = self.servers.choose(self._request(user, k), "best-fit")
-        if server is None or not self.placed[user].sum() < self.most[user]:
-            return False
-        self._take(user, server)
-        return True
+    def place(self, user: int, k: int, count: float = 1) -> int:
+        """Up to ``count`` more tasks of a user on servers of a class, always the fullest where one fits: how many."""
+        request, left = self._request(user, k), min(count, self.most[user] - self.held[user].sum())
+        begun = left
+        while left >= 1 and (server := self.servers.choose(request, "best-fit")) is not None:
+            some = max(int(min(left, self.servers.count(request, server))), 1)
+            self._take(user, server, some)
+            left -= some
+        return int(begun - left) if begun > 0 else 0
 
-    def place_anywhere(self, user: int, wanted: Float) -> bool:
-        """One more task on the class where most of the tasks ``wanted`` (n_classes,) by the user are missing."""
-        eligible = self.instance.eligible[user, self.first]
-        order = np.argsort(-(wanted - self.held[user]), kind="stable")
-        return any(self.place(user, int(k)) for k in order if eligible[k])
+    def place_anywhere(self, user: int, wanted: Float, count: float = 1) -> int:
+        """More tasks, first on classes where most of the tasks ``wanted`` (n_classes,) by the user are missing."""
+        eligible, left = self.instance.eligible[user, self.first], count
+        for k in np.argsort(-(wanted - self.held[user]), kind="stable"):
+            if eligible[k] and left >= 1:
+                left -= self.place(user, int(k), left)
+        return int(count - left)
 
     @cached_property
     def can_fill(self) -> bool:
@@ -94,8 +115,10 @@ class WholeTasks:
         heapq.heapify(waiting)
         wanted = np.zeros(self.n_classes)
         while waiting:
-            _, j = heapq.heappop(waiting)
-            if self.place_anywhere(j, wanted):
+            level, j = heapq.heappop(waiting)
+            step = worth[j][self.instance.eligible[j, self.first]].max()
+            reach = (waiting[0][0] - level) // step if waiting else self.most[j]  # until another has less
+            if self.place_anywhere(j, wanted, min(max(reach, 1.0), MOST)):
                 heapq.heappush(waiting, (float(worth[j] @ self.held[j]), j))
 
     def placement(self) -> Float:
@@ -124,8 +147,7 @@ def rounded(program: Program, tasks: Float) -> Float:
     for done, p in enumerate(np.argsort(-size[users, classes], kind="stable").tolist()):
         tell("rounding, users by class of servers", done, len(users))
         j, k = int(users[p]), int(classes[p])
-        while whole.held[j, k] < down[j, k] and whole.place(j, k):
-            pass
+        whole.place(j, k, down[j, k] - whole.held[j, k])
     low = np.ceil(program.low * (1 - SAME))
 
     def order(j: int, held: float) -> tuple[bool, float, int]:

@@ -71,6 +71,7 @@ from fairopt.instance import Instance
 from fairopt.methods.batch.allocate_many import Allocations, allocate_many
 from fairopt.methods.prepared import Prepared
 from fairopt.methods.sharded.solve import ShardedAllocation, allocate_sharded
+from fairopt.online.scheduler import Scheduler, Task
 from fairopt.policies.bottleneck import BottleneckFairness, bottleneck_fairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
@@ -104,12 +105,12 @@ __all__ = [
     "Infeasible", "Instance", "InvalidBlock", "InvalidInstance", "KDominantShare", "Leximin", "MaxMin", "MaxShare",
     "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra", "Model", "NaivePerServer", "NashWelfare",
     "NoFairness", "NotCertified", "NotConcave", "Objective", "OrderedWeighted", "OutOfDomain", "PNormFairness",
-    "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve", "ResourceShare", "Sensitivity",
-    "ShardedAllocation", "Share", "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Tasks", "Total", "Try",
-    "Unbounded", "Verdict", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit", "best_misreport",
-    "bottleneck_fairness", "check", "compare", "datasets", "frontier", "heterogeneity", "known_policies", "metrics",
-    "named_policy", "no_tradeoff", "population_monotone", "preferences", "progress", "read", "replay",
-    "resource_monotone", "sensitivity",
+    "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve", "ResourceShare", "Scheduler",
+    "Sensitivity", "ShardedAllocation", "Share", "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Task",
+    "Tasks", "Total", "Try", "Unbounded", "Verdict", "WeightedLog", "Witness", "allocate_many", "allocate_sharded",
+    "audit", "best_misreport", "bottleneck_fairness", "check", "compare", "datasets", "frontier", "heterogeneity",
+    "known_policies", "metrics", "named_policy", "no_tradeoff", "population_monotone", "preferences", "progress",
+    "read", "replay", "resource_monotone", "sensitivity",
 ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
-"""Whole tasks over time: a scheduler for somebody else's loop, a simulator, and users who arrive one by one.
+"""Whole tasks over time: a scheduler for a loop of one's own, and a simulator.
 
-* `scheduler`: lowest share first. `placement`: on which server a task runs.
+* `scheduler`: lowest share first.
 * `jobs`: batches of equal tasks with arrival and duration. `files`: jobs from tables and traces.
 * `simulation`: jobs in, events of the scheduler out. `timeline`: what ran when, and what is measured of it.
+* `saved`: files of timelines.
 """

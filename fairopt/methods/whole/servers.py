@@ -76,7 +76,7 @@ class Servers:
     def fitting(self, request: Request) -> Mask:
         """The servers on which one more task fits, shape (n_servers,)."""
         (i, units), *others = request.needs
-        mask: Mask = self._columns[i] >= units
+        mask = np.asarray(self._columns[i] >= units)
         for i, units in others:
             mask &= self._columns[i] >= units
         if request.allowed is not None:
@@ -85,8 +85,10 @@ class Servers:
 
     def would_fit_empty(self, request: Request) -> Mask:
         """The servers that could run one task if nothing else ran there, shape (n_servers,)."""
-        fits: Mask = (np.array(self._whole) >= request.units).all(axis=1)
-        return fits if request.allowed is None else fits & request.allowed
+        fits: Mask = np.asarray((np.array(self._whole) >= request.units).all(axis=1))
+        if request.allowed is not None:
+            fits &= request.allowed
+        return fits
 
     def room(self, rows: list[int]) -> Float:
         """What tests of some servers compare with, shape (n_rows, n_resources): the free units with their tolerance."""
@@ -110,7 +112,7 @@ class Servers:
             if not (isinstance(row, (int, np.integer)) and row in rows):
                 raise InvalidBlock(f"placement {rule!r} gave {row!r}; give one of the rows {rows.tolist()[:10]}")
             return int(row)
-        after = self._load[rows] + request.load[rows]
+        after = np.round(self._load[rows] + request.load[rows], 9)  # equal loads are ties, whatever rounding did
         return int(rows[after.argmax() if rule == "best-fit" else after.argmin()])
 
     def take(self, request: Request, row: int) -> None:
@@ -149,5 +151,5 @@ PLACEMENTS = {
 def placement_rule(rule: Any) -> str | Placement:
     """A placement rule by name, or a function of the user's; `InvalidBlock` for others."""
     if callable(rule) or rule in PLACEMENTS:
-        return rule  # type: ignore[no-any-return]
+        return rule
     raise InvalidBlock(f"placement is {rule!r}; {nearest(rule, [*PLACEMENTS, 'pooled'])}, or give a function")

@@ -13,11 +13,13 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.certificate import VIOLATION_TOLERANCE, Certificate
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.formulation.division import division
+from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
 from fairopt.methods.saved import judged_again, whole_again
 from fairopt.policies.bottleneck import BottleneckFairness
@@ -93,7 +95,7 @@ def load(path: Path) -> Allocation:
     if placement is not None and not np.array_equal(instance.by_row(placement), tasks):
         raise InvalidInstance(f"{path}: its placement holds other tasks; the file was changed after it was saved")
     loaded = gate.of_nothing(instance, tasks, policy, value=objective, prices=prices, bundles=bundles)
-    loaded = replace(loaded, placement=placement if claim.whole else None)
+    loaded = replace(loaded, placement=placement if claim.whole and isinstance(policy, Policy) else None)
     if bundles is not None:
         needed = replace(loaded, given_bundles=None).bundles
         if (needed > bundles * (1 + VIOLATION_TOLERANCE)).any():
@@ -152,8 +154,17 @@ def _fewer_than_fit(allocation: Allocation) -> bool:
 def _value_again(allocation: Allocation) -> tuple[float | None, float]:
     """The objective at the tasks, None where the policy is not known, and the unit to compare it in."""
     objective = getattr(allocation.policy, "objective", None)
-    part = np.flatnonzero(allocation.instance.task_limits > 0)
-    if objective is None or not len(part):
+    if objective is None:
+        return None, 0.0
+    limits = allocation.instance.task_limits
+    if allocation.placement is not None:  # users of whom no whole task fits are left out
+        first, constraints = number_of(tiers_of(objective)[0]), allocation.policy.constraints
+        try:
+            limits = whole_instance(allocation.instance, first, constraints).task_limits
+        except FairoptError:  # told when it is judged
+            return None, 0.0
+    part = np.flatnonzero(limits > 0)
+    if not len(part):
         return None, 0.0
     instance, tasks, bundles = allocation.instance.taking_part(part), allocation.tasks_by_server[part], None
     if allocation.given_bundles is not None:

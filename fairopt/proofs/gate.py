@@ -292,21 +292,23 @@ def whole(
     and what the whole tasks are worth. The divisible answer is of users of whom a whole task fits (`whole_instance`).
     """
     first, _ = judged[0]
+    if first.given != whole_instance(instance, first.objective, first.constraints):
+        raise ValueError("the divisible answer is of another instance")
     table = instance.by_row(placement)
     violation = max(feasibility(instance, table), feasibility(instance.individual(), placement))
     gaps, of_blocks, value = [0.0], 0.0, 0.0
-    if first.given != whole_instance(instance, first.objective, first.constraints):
-        raise ValueError("the divisible answer is of another instance")
-    if not first.empty:
-        tasks = first.gather(table)
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        own = Program(instance, first.objective, first.constraints)
+        if not own.empty:
+            tasks = own.gather(table)
+            linked = own.rest or not all(is_ours(t) for _, t in own.objective.terms())
+            measure = conditions.bounds_violation
+            of_blocks = conditions.block_violation(ConeModel(own), tasks) if linked else measure(own, tasks)
+        if not first.empty:
+            value = first.objective.value(first.point(first.gather(table)))
             losses = [_lost(program, answer, table) for program, answer in judged]
             gaps = [float(losses[0].max())] if len(losses) > 1 else losses[0].tolist()
             gaps += [float(lost.max()) for lost in losses[1:]]
-            value = first.objective.value(first.point(tasks))
-            linked = first.rest or not all(is_ours(t) for _, t in first.objective.terms())
-            measure = conditions.bounds_violation
-            of_blocks = conditions.block_violation(ConeModel(first), tasks) if linked else measure(first, tasks)
     certificate = _certificate(
         begun, gap=gaps[0] if len(judged) > 1 else max(gaps), violation=violation, block_violation=of_blocks,
         method=method, solver=solver, tried=tried, gaps=tuple(gaps) if len(gaps) > 1 else (), note=note,

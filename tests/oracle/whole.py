@@ -104,10 +104,18 @@ def outcomes(instance: fo.Instance) -> set[tuple[Vector, Vector]]:
     return found
 
 
+def able(instance: fo.Instance, user: int) -> bool:
+    """Whether one whole task of a user fits within its limit and on some server by itself."""
+    servers = np.flatnonzero(instance.eligible[user])
+    demands = instance.per_server_demands[user]
+    return bool(instance.task_limits[user] >= 1 and any((demands[s] <= instance.capacities[s]).all() for s in servers))
+
+
 def levels(instance: fo.Instance, shares: Vector) -> Vector:
-    """Sorted shares per weight of the users with a limit above 0."""
-    weights = exact(instance.weights[instance.task_limits > 0])
-    return tuple(sorted(s / w for s, w in zip(shares, weights, strict=True)))
+    """Sorted shares per weight of the users of whom a whole task fits; shares are of users with a limit above 0."""
+    users = np.flatnonzero(instance.task_limits > 0)
+    weights = exact(instance.weights[users])
+    return tuple(sorted(s / w for s, w, j in zip(shares, weights, users, strict=True) if able(instance, int(j))))
 
 
 def best(instance: fo.Instance) -> tuple[Fraction, Fraction, Vector]:

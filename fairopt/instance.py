@@ -24,7 +24,7 @@ Float = NDArray[np.floating[Any]]
 class Instance:
     """Users' demands per task, servers' capacities, weights, task limits, and where users may run.
 
-    Tasks are divisible: an allocation may give a user 2.5 of them.
+    Tasks are divisible: an allocation may give a user 2.5 of them, unless whole ones are asked for.
 
     Parameters
     ----------

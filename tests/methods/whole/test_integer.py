@@ -147,7 +147,7 @@ def test_constraints_that_only_divisible_tasks_satisfy_are_told_apart() -> None:
 
 def test_constraints_that_no_tasks_satisfy_are_told_as_ever() -> None:
     policy = fo.Policy(fo.Total(), [fo.MinTasks({"batch": 6})])
-    with pytest.raises(fo.Infeasible, match="there is room for 0.83"):
+    with pytest.raises(fo.Infeasible, match=r"there is room for 0\.83"):
         policy.allocate(PAIR, integral=True)
 
 
@@ -180,7 +180,7 @@ def test_what_decides_bundles_takes_no_integral() -> None:
 
 
 def test_a_solver_without_whole_numbers_is_refused_where_they_are_needed() -> None:
-    with pytest.raises(fo.SolverUnavailable, match="CLARABEL takes no whole numbers; try one of .*HIGHS"):
+    with pytest.raises(fo.SolverUnavailable, match=r"CLARABEL takes no whole numbers; try one of .*HIGHS"):
         fo.DRF().allocate(PAIR, integral=True, solver="CLARABEL")
     a = fo.NashWelfare().allocate(PAIR, integral=True, solver="CLARABEL")
     assert a.certificate.method == "rounding" and a.certificate.solver == "CLARABEL"

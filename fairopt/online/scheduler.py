@@ -267,7 +267,7 @@ class Scheduler:
         if half_life is not None and order == "arrival":
             raise InvalidBlock("order='arrival' compares no shares; leave half_life out")
         self.share, self.on_misfit, self.order, self.half_life = share, on_misfit, order, half_life
-        self.placement = "pooled" if placement == "pooled" else placement_rule(placement)
+        self.placement = placement_rule(placement, "pooled")
         self.instance = _individual_servers(capacities, resources, servers, server_types, placement == "pooled")
         self._rule: str | Placement = "first-fit" if self.placement == "pooled" else self.placement
         self._servers = Servers(self.instance.capacities)
@@ -733,28 +733,19 @@ def _individual_servers(capacities: Any, resources: Any, servers: Any, server_ty
     if isinstance(capacities, Instance):
         if not (resources is None and servers is None and server_types is None):
             raise InvalidInstance("the labels are those of the instance; leave resources, servers and server_types out")
-        given = capacities
+        given = capacities.select_users([])
     else:
-        n = len(np.atleast_2d(np.asarray(capacities, dtype=object))[0]) if not isinstance(capacities, Mapping) else None
-        width = len(capacities) if n is None else n
-        given = Instance(
-            np.empty((0, width)), capacities, resources=resources, servers=servers, server_types=server_types
-        )
-    rows = np.repeat(np.arange(given.n_servers), given.counts)
-    names = [
-        given.servers[s] if q == 1 else f"{given.servers[s]} #{k + 1}"
-        for s, q in enumerate(given.counts)
-        for k in range(q)
-    ]
-    kinds = None if given.server_types is None else [given.server_types[s] for s in rows]
-    alone = given.capacities[rows]
-    if pooled:
-        if kinds is None:
-            raise InvalidBlock("placement='pooled' makes a pool of each type of server; give server_types")
-        names = list(dict.fromkeys(kinds))
-        alone = np.array([alone[[kind == name for kind in kinds]].sum(axis=0) for name in names])
-        kinds = None
+        wide = capacities if isinstance(capacities, Mapping) else np.atleast_2d(np.asarray(capacities, dtype=object))[0]
+        labels = dict(resources=resources, servers=servers, server_types=server_types)
+        given = Instance(np.empty((0, len(wide))), capacities, **labels)
+    alone = given.individual()
+    if not pooled:
+        return alone
+    if alone.server_types is None:
+        raise InvalidBlock("placement='pooled' makes a pool of each type of server; give server_types")
+    names = list(dict.fromkeys(alone.server_types))
+    kinds = np.array(alone.server_types)
     return Instance(
-        np.empty((0, given.n_resources)), alone, resources=given.resources, servers=names, server_types=kinds,
-        units=given.units,
+        np.empty((0, given.n_resources)), [alone.capacities[kinds == name].sum(axis=0) for name in names],
+        resources=given.resources, servers=names, units=given.units,
     )  # fmt: skip

@@ -149,8 +149,9 @@ PLACEMENTS = {
 }
 
 
-def placement_rule(rule: Any) -> str | Placement:
-    """A placement rule by name, or a function of the user's; `InvalidBlock` for others."""
-    if callable(rule) or rule in PLACEMENTS:
+def placement_rule(rule: Any, *others: str) -> str | Placement:
+    """A placement rule by name, or a function of the user's; `InvalidBlock` for others, which may be asked for."""
+    known = (*PLACEMENTS, *others)
+    if callable(rule) or rule in known:
         return rule
-    raise InvalidBlock(f"placement is {rule!r}; {nearest(rule, [*PLACEMENTS, 'pooled'])}, or give a function")
+    raise InvalidBlock(f"placement is {rule!r}; {nearest(rule, known)}, or give a function")

@@ -340,3 +340,13 @@ def test_no_jobs_and_one_job():
 def test_moments_are_finite_numbers(moments):
     with pytest.raises(fo.InvalidInstance, match="fair_at"):
         fo.simulate([4], [], fair_at=moments)
+
+
+def test_a_share_that_differs_by_server_is_refused():
+    @dataclass(frozen=True, repr=False)
+    class ByServer(fo.Share):
+        def per_task(self, instance):
+            return np.arange(1.0, 3.0)[None, :].repeat(instance.n_users, axis=0)
+
+    with pytest.raises(fo.InvalidBlock, match="of user 'a' differs by server"):
+        fo.simulate([[4], [4]], [fo.Job("a", [1], 1)], ByServer())

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt.blocks.base import ByUser
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
@@ -474,7 +476,8 @@ class Scheduler:
         self._freed[row] = None
         user, share = queue.user, queue.share[row]
         user.running -= 1
-        self._settle(user)
+        if self.half_life is not None:
+            self._settle(user)
         user.shares[share] -= 1
         if not user.shares[share]:
             del user.shares[share]
@@ -513,9 +516,12 @@ class Scheduler:
                 raise InvalidInstance(f"user {user!r} demands nothing; give at least one number > 0")
             if not self._servers.would_fit_empty(request).any():
                 raise InvalidInstance(self._too_large(user, request))
-            alone = Instance(
-                [units], instance.capacities, eligible=None if allowed is None else [allowed], users=[user],
-                resources=instance.resources, servers=instance.servers, server_types=instance.server_types,
+            per_user = [value for value in vars(self.share).values() if isinstance(value, ByUser)]
+            users = list(dict.fromkeys([user, *(name for value in per_user for name, _ in value.pairs)]))
+            alone = Instance(  # and users whom the block names
+                [units] * len(users), instance.capacities, users=users, resources=instance.resources,
+                eligible=None if allowed is None else [allowed] * len(users), servers=instance.servers,
+                server_types=instance.server_types,
             )  # fmt: skip
             c = self.share.coefficients(alone)
             self._requests[key] = request, np.broadcast_to(c[0], instance.n_servers).tolist()
@@ -560,7 +566,7 @@ class Scheduler:
             if self.half_life is not None:
                 raise InvalidInstance(f"half_life needs the time of every call; {FIX_AT}")
             return
-        if not at > -math.inf or at == math.inf:
+        if not (isinstance(at, (int, float, Fraction, np.number)) and -math.inf < at < math.inf):
             raise InvalidInstance(f"at is {at!r}; {FIX_AT}")
         if self._time is None:
             self._origin = at
@@ -588,8 +594,8 @@ class Scheduler:
 
     def _settle(self, user: _User) -> None:
         """Bring a user's average up to now, before its present share changes."""
-        if self.half_life is not None and self._time is not None:
-            user.average, user.since = self._average(user), self._time
+        assert self._time is not None
+        user.average, user.since = self._average(user), self._time
 
     def _key(self, user: _User) -> tuple[Any, ...]:
         """What users are ordered by.
@@ -701,7 +707,8 @@ class Scheduler:
                 heappush(user.ready, (queue.jobs[0][0], queue.number, queue))
         user.waiting -= 1
         user.running += 1
-        self._settle(user)
+        if self.half_life is not None:
+            self._settle(user)
         share = queue.share[row]
         user.shares[share] = user.shares.get(share, 0) + 1
         user.present = self._present(user)

@@ -304,6 +304,7 @@ def test_with_a_half_life_the_smallest_decayed_average_is_first(seed):
         (dict(user=""), "user is ''; give a label"),
         (dict(at=1), r"at is 1 after 2; give at= as a time"),
         (dict(at=math.nan), "at is nan"),
+        (dict(at="now"), "at is 'now'"),
     ],
 )  # fmt: skip
 def test_a_wrong_job_is_named_and_nothing_is_lost(job, message):
@@ -362,3 +363,11 @@ def test_a_half_life_needs_the_time_of_every_call():
 def test_a_scheduler_of_nothing_has_nothing_to_start():
     assert fo.Scheduler([4]).next_task() is None
     assert repr(fo.Scheduler([4])) == "<Scheduler of DominantShare() on 1 servers: 0 users, 0 tasks running, 0 waiting>"
+
+
+def test_rank_weights_by_user_count_in_shares():
+    scheduler = fo.Scheduler([4, 8], fo.KDominantShare(2, rank_weights={"A": (1, 2), "B": (3, 1)}))
+    for user in "AB":
+        scheduler.submit(user, [1, 2])
+    everything(scheduler)
+    assert scheduler.shares == {"A": 2 / 16, "B": 3 / 16}

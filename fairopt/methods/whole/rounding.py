@@ -23,22 +23,6 @@ MOST = 1e15  # tasks at once: beyond, floats are no longer all whole numbers
 NOISE = 1e-6  # tasks: what a solver leaves of a whole number
 
 
-class _Servers(Servers):
-    """Servers that start many tasks of one request at once."""
-
-    def count(self, request: Request, row: int) -> int:
-        """How many tasks fit on a server by themselves."""
-        room = self._room[row]
-        return int(min(room[i] // units for i, units in request.needs))
-
-    def take_many(self, request: Request, row: int, count: int) -> None:
-        """Start tasks on a server, where they fit."""
-        for i, units in request.needs:
-            self._room[row][i] = self._columns[i, row] = max(self._room[row][i] - count * units, 0.0)
-        self._tasks[row] += count
-        self._load[row] += count * request.load[row]
-
-
 class WholeTasks:
     """Whole tasks of the users who take part in a program, on individual servers; starts from a placement, or none.
 
@@ -51,7 +35,7 @@ class WholeTasks:
         rows = instance.server_classes if program.merge else np.arange(instance.n_servers)
         self.classes, self.n_classes = rows[self.row], int(rows.max()) + 1
         self.first = np.unique(rows, return_index=True)[1]  # a row of each class
-        self.servers = _Servers(instance.capacities[self.row] * program.usable)
+        self.servers = Servers(instance.capacities[self.row] * program.usable)
         self.placed = np.zeros((instance.n_users, len(self.row)))
         self.held = np.zeros((instance.n_users, self.n_classes))
         self.most = np.floor(program.high * (1 + SAME))
@@ -74,7 +58,7 @@ class WholeTasks:
 
     def _take(self, user: int, server: int, count: int) -> None:
         k = int(self.classes[server])
-        self.servers.take_many(self._request(user, k), server, count)
+        self.servers.take(self._request(user, k), server, count)
         self.placed[user, server] += count
         self.held[user, k] += count
 
@@ -83,7 +67,7 @@ class WholeTasks:
         request, left = self._request(user, k), min(count, self.most[user] - self.held[user].sum())
         begun = left
         while left >= 1 and (server := self.servers.choose(request, "best-fit")) is not None:
-            some = max(int(min(left, self.servers.count(request, server))), 1)
+            some = max(int(min(left, self.servers.how_many(request, server))), 1)
             self._take(user, server, some)
             left -= some
         return int(begun - left) if begun > 0 else 0

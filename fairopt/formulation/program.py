@@ -238,6 +238,10 @@ class ConeModel:
         self.unknowns = cp.Variable(len(pairs), name="tasks in units", nonneg=True)
         return Model(self.program.instance, self.unknowns, self.scale, pairs, solver)
 
+    def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
+        """The conditions that rows of `Pairs.loads` hold their whole capacities."""
+        return [self.model.loads[rows] <= 1]
+
     @property
     def required(self) -> list[cp.Constraint]:
         """Conditions on variables that objectives added."""

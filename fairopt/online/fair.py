@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt.blocks.base import ByUser
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidBlock
@@ -26,7 +27,6 @@ def with_fair_at(timeline: Timeline, moments: ArrayLike) -> Timeline:
     at = moments_of(moments, "fair_at")
     if not isinstance(timeline.share, Share):
         raise InvalidBlock(f"the share {timeline.share!r} is known as text only, so that fair shares cannot be found")
-    policy = Policy(Leximin(timeline.share))
     shares = np.full((len(at), len(timeline.users)), np.nan)
     errors: list[str | None] = ["interrupted"] * len(at)
     interrupted = timeline.interrupted
@@ -35,7 +35,7 @@ def with_fair_at(timeline: Timeline, moments: ArrayLike) -> Timeline:
             for k in np.flatnonzero(at < timeline.until).tolist():
                 tell("fair shares", k, len(at))
                 try:
-                    shares[k] = _fair_shares(timeline, policy, at[k])
+                    shares[k] = _fair_shares(timeline, timeline.share, at[k])
                     errors[k] = None
                 except FairoptError as error:
                     errors[k] = f"{type(error).__name__}: {error}"
@@ -44,7 +44,17 @@ def with_fair_at(timeline: Timeline, moments: ArrayLike) -> Timeline:
     return replace(timeline, fair_at=at, fair_shares=shares, fair_errors=tuple(errors), interrupted=interrupted)
 
 
-def _fair_shares(timeline: Timeline, policy: Policy, at: float) -> Float:
+@dataclass(frozen=True, repr=False)
+class _Known(Share):
+    """Shares by label, where they depend on the user and not only on its demands."""
+
+    by_label: ByUser
+
+    def per_task(self, instance: Instance) -> Float:
+        return instance.per_user(dict(self.by_label.pairs), "shares")
+
+
+def _fair_shares(timeline: Timeline, share: Share, at: float) -> Float:
     """Fair share of each user at a moment; 0 without tasks that run or wait."""
     table, cluster, n_users = timeline.table, timeline.cluster, len(timeline.users)
     present = np.bincount(table.kind, table.tasks * (table.arrival <= at), minlength=len(table.demands))
@@ -53,7 +63,8 @@ def _fair_shares(timeline: Timeline, policy: Policy, at: float) -> Float:
     if not len(kinds):
         return np.zeros(n_users)
     user = table.user_of_kind[kinds]
-    wish = timeline.share_per_task[kinds] * present[kinds]
+    per_task = timeline.share_per_task[kinds]
+    wish = per_task * present[kinds]
     wished, several = np.bincount(user, wish, minlength=n_users), np.bincount(user, minlength=n_users) > 1
     mark = " #"
     while any(mark in name for name in timeline.users):  # so that no name of a part is that of a user
@@ -66,4 +77,6 @@ def _fair_shares(timeline: Timeline, policy: Policy, at: float) -> Float:
         task_limits=present[kinds], eligible=np.array(eligible), users=names,
         resources=cluster.resources, servers=cluster.servers, server_types=cluster.server_types,
     )  # fmt: skip
-    return np.asarray(np.bincount(user, policy.allocate(instance).shares, minlength=n_users), dtype=float)
+    levelled = share if share.by_row else _Known(ByUser(dict(zip(names, per_task, strict=True))))
+    fair = Policy(Leximin(levelled)).allocate(instance).shares
+    return np.asarray(np.bincount(user, fair, minlength=n_users), dtype=float)

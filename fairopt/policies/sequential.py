@@ -63,8 +63,6 @@ class SequentialMinMax:
     def __post_init__(self) -> None:
         if not isinstance(self.share, Share):
             raise InvalidBlock(f"SequentialMinMax({self.share!r}): give a share, such as DominantShare()")
-        if self.placement == "pooled":
-            raise InvalidBlock("placement is 'pooled'; ask about instance.pooled() instead")
         placement_rule(self.placement)
 
     @property

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, MaxMin, Total
@@ -23,6 +24,7 @@ from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_toleranc
 from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.division import Division
 from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.formulation.whole import whole_instance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, cone_programs, levels, plane, servers
 from fairopt.proofs.cone_programs import Bounded
@@ -281,6 +283,57 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
     return judge(program, Proposal(answer.method, tasks, answer.evidence, bundles=held)).gap
 
 
+def whole(
+    policy: Any, instance: Instance, judged: Sequence[tuple[Program, Answer]], placement: Float, begun: float, *,
+    method: str, solver: str | None = None, tried: tuple[Try, ...] = (), note: str = "",
+) -> Allocation:  # fmt: skip
+    """The allocation of whole tasks by individual server, beside the divisible answer of a policy, tier by tier.
+
+    The point is measured as it is, never repaired. Its gap is the largest part of the divisible optimum (of the first
+    tier) that it loses: by what the divisible answer is worth, how much better than that any can be by its evidence,
+    and what the whole tasks are worth. The divisible answer is of users of whom a whole task fits (`whole_instance`).
+    """
+    first, _ = judged[0]
+    if first.given != whole_instance(instance, first.objective, first.constraints):
+        raise ValueError("the divisible answer is of another instance")
+    table = instance.by_row(placement)
+    violation = max(feasibility(instance, table), feasibility(instance.individual(), placement))
+    gaps, of_blocks, value = [0.0], 0.0, 0.0
+    with np.errstate(all="ignore"):
+        own = Program(instance, first.objective, first.constraints)
+        if not own.empty:
+            tasks = own.gather(table)
+            linked = own.rest or not all(is_ours(t) for _, t in own.objective.terms())
+            measure = conditions.bounds_violation
+            of_blocks = conditions.block_violation(ConeModel(own), tasks) if linked else measure(own, tasks)
+        if not first.empty:
+            value = first.objective.value(first.point(first.gather(table)))
+            losses = [_lost(program, answer, table) for program, answer in judged]
+            gaps = [float(losses[0].max())] if len(losses) > 1 else losses[0].tolist()
+            gaps += [float(lost.max()) for lost in losses[1:]]
+    certificate = _certificate(
+        begun, gap=gaps[0] if len(judged) > 1 else max(gaps), violation=violation, block_violation=of_blocks,
+        method=method, solver=solver, tried=tried, gaps=tuple(gaps) if len(gaps) > 1 else (), note=note,
+        assumed=_joined("; ", (a.assumed for _, a in judged)),
+        whole=bool((placement == np.rint(placement)).all()),
+    )  # fmt: skip
+    evidence = tuple(
+        {**(plain(answer.evidence) or {"kind": "none"}), "divisible": answer.tasks.tolist()} for _, answer in judged
+    )
+    return Allocation(instance, policy, table, certificate, value, evidence=evidence, placement=placement)
+
+
+def _lost(program: Program, answer: Answer, table: Float) -> Float:
+    """The largest part of the divisible optimum of a tier that tasks lose, by level of a leximin; 1 at most."""
+    best, point = program.point(answer.tasks), program.point(program.gather(table))
+    objective = program.objective
+    if isinstance(objective, Leximin):
+        lost = objective.losses(best, answer.gap, point)
+    else:
+        lost = np.array([objective.loss(best, answer.gap, point)])
+    return np.where(lost == lost, np.clip(lost, 0.0, 1.0), 1.0)
+
+
 def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> Allocation:
     """The allocation of a solved problem; see `Policy.read`."""
     certificate = _certificate(begun, found)
@@ -308,15 +361,16 @@ def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begu
     Its objective is the smallest share per weight, and its gap the loss against a bound for divisible tasks.
     """
     part, value, gap = np.flatnonzero(instance.task_limits > 0), 0.0, 0.0
+    tasks = instance.by_row(placed.placement)
     if len(part):
         some = instance if len(part) == instance.n_users else instance.taking_part(part)
-        value = float(MaxMin(share).value(Point(some, placed.tasks[part])))
+        value = float(MaxMin(share).value(Point(some, tasks[part])))
         gap = max(1.0 - value / highest_level(some, share), 0.0)
     certificate = _certificate(
         begun, gap=gap, violation=placed.violation, block_violation=np.inf if len(placed.unsatisfied) else 0.0,
         method="one after the other" if len(part) else "empty", whole=True,
     )  # fmt: skip
-    return Allocation(instance, policy, placed.tasks, certificate, value)
+    return Allocation(instance, policy, tasks, certificate, value, placement=placed.placement)
 
 
 def of_parts(

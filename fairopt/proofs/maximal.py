@@ -16,9 +16,9 @@ BLOCK = 1 << 22  # pairs of users and servers looked at in a row
 
 
 class Placed(NamedTuple):
-    """What is measured of a placement: tasks by server row, the largest violation, and the users who could run more."""
+    """What is measured of a placement: the largest violation, and the users who could run more."""
 
-    tasks: Float  # (n_users, n_servers)
+    placement: Float  # (n_users, number of individual servers)
     violation: float  # relative, on each individual server, as of `feasibility`
     unsatisfied: NDArray[np.intp]  # users below their limits for whom one more task fits on some server
 
@@ -27,8 +27,9 @@ def measured(instance: Instance, user: NDArray[Any], server: NDArray[Any]) -> Pl
     """Measure tasks, (n_tasks,) users and servers each; server row s stands for ``counts[s]`` consecutive servers."""
     row = np.repeat(np.arange(instance.n_servers), instance.counts.astype(int))
     demands, room = instance.per_server_demands, instance.capacities[row]
-    tasks = np.zeros((instance.n_users, instance.n_servers))
-    np.add.at(tasks, (user, row[server]), 1.0)
+    placement = np.zeros((instance.n_users, len(row)))
+    np.add.at(placement, (user, server), 1.0)
+    tasks = instance.by_row(placement)
     used = np.stack(
         [np.bincount(server, demands[user, row[server], i], len(row)) for i in range(instance.n_resources)], axis=1
     )
@@ -42,7 +43,7 @@ def measured(instance: Instance, user: NDArray[Any], server: NDArray[Any]) -> Pl
             needs = demands[some, :, i][:, row]
             fits &= (needs <= free[:, i]) | (needs == 0)
         more.append(some[fits.any(axis=1)])
-    return Placed(tasks, violation, np.concatenate(more))
+    return Placed(placement, violation, np.concatenate(more))
 
 
 def highest_level(instance: Instance, share: Share) -> float:

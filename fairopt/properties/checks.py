@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -70,7 +70,8 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
         Any, also of your own mechanism or changed by hand.
     properties : str or iterable of str, optional
         Names or short forms (``pe``, ``si``, ``ef``, ``bf``). Default: these four, ``bottleneck`` left out where
-        servers differ.
+        servers differ. Of whole tasks each is asked as of divisible ones, and a sentence of a failure says so: whole
+        tasks that are Pareto-efficient among whole ones can fail. Only ``ef1`` and ``ef1-own`` count whole tasks.
     tol : float, default 1e-6
         Margins up to this hold; from 1e-9. Optima are flat, so the tasks of a cone solver may be off by 1e-4 under a
         certified gap of 1e-6: judge its envy with a larger ``tol``.
@@ -114,6 +115,11 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
     names = _chosen(properties, allocation)
     _require_feasible(allocation, float(tol))
     verdicts = tuple(CHECKS[p](allocation, float(tol)) for p in names)
+    if allocation.certificate.whole:  # which can seldom have what divisible tasks can
+        verdicts = tuple(
+            v if v.holds or v.name in WHOLE else replace(v, sentence=f"{v.sentence} (in divisible tasks)")
+            for v in verdicts
+        )
     return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}", verdicts)
 
 
@@ -192,6 +198,7 @@ def _bottleneck(allocation: Allocation, tol: float) -> Verdict:
     return Verdict("bottleneck", found.holds, margin, found, str(found))
 
 
+WHOLE = ("ef1", "ef1-own")  # of whole tasks
 CHECKS: dict[str, Callable[[Allocation, float], Verdict]] = {
     "pareto": _pareto, "sharing-incentive": _sharing_incentive, "envy-free": _envy_free, "bottleneck": _bottleneck,
     "ef1": partial(_up_to_one, "ef1"), "ef1-own": partial(_up_to_one, "ef1-own"),

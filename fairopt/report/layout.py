@@ -56,7 +56,10 @@ def groups(comparison: Comparison, whole_names: bool = False) -> list[list[Colum
         ]
 
     by = ["-" if r["method"] is None else " ".join(filter(None, (r["method"], r["solver"]))) for r in rows]
-    gaps = ["-" if r["gap"] is None else "0" if r["gap"] < EXACT else f"{r['gap']:.1e}" for r in rows]
+    gaps = [
+        "-" if r["gap"] is None else "0" if r["gap"] < EXACT else f"{r['gap']:.{'1%' if r['whole'] else '1e'}}"
+        for r in rows
+    ]
     return [
         [Column("policy", names if whole_names else shortened(names), right=False)],
         [column("tasks", "ntt"), column("Jain", "jain"), column("least share", "smallest_dominant_share")],

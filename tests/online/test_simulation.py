@@ -328,6 +328,15 @@ def test_a_share_of_ones_own_is_levelled_and_measured():
     np.testing.assert_allclose(made.distance(), [0], atol=1e-9)
 
 
+def test_rank_weights_by_user_count_in_fair_shares_too():
+    share = fo.KDominantShare(1, rank_weights={"a": [2.0], "later": [3.0]})
+    jobs = [fo.Job("a", [1], 5, tasks=12), fo.Job("a", [2], 5, tasks=6), fo.Job("b", [1], 5, tasks=12)]
+    made = fo.simulate([12], [*jobs, fo.Job("later", [1], 1, arrival=90)], share, fair_at=[0])
+    # shares of a task: 2/12, 4/12 and 1/12; a's kinds have half its weight each, so levels are u/2, u/2 and u
+    np.testing.assert_allclose(made.fair_shares[0], [2 / 3, 2 / 3, 0], rtol=1e-6)
+    assert made.fair_errors == (None,)
+
+
 def test_no_jobs_and_one_job():
     none = fo.simulate([4, 2], [], fair_at=[0, 1])
     assert none.users == () and none.distance().tolist() == [0, 0] and none.summary()["makespan"] == 0
@@ -340,3 +349,13 @@ def test_no_jobs_and_one_job():
 def test_moments_are_finite_numbers(moments):
     with pytest.raises(fo.InvalidInstance, match="fair_at"):
         fo.simulate([4], [], fair_at=moments)
+
+
+def test_a_share_that_differs_by_server_is_refused():
+    @dataclass(frozen=True, repr=False)
+    class ByServer(fo.Share):
+        def per_task(self, instance):
+            return np.arange(1.0, 3.0)[None, :].repeat(instance.n_users, axis=0)
+
+    with pytest.raises(fo.InvalidBlock, match="of user 'a' differs by server"):
+        fo.simulate([[4], [4]], [fo.Job("a", [1], 1)], ByServer())

@@ -184,7 +184,7 @@ def test_errors_name_the_user_and_the_fix():
         fo.SequentialMinMax("cpu")
     with pytest.raises(fo.InvalidBlock, match="placement is 'worst'"):
         fo.SequentialMinMax(placement="worst")
-    with pytest.raises(fo.InvalidBlock, match=r"ask about instance\.pooled\(\)"):
+    with pytest.raises(fo.InvalidBlock, match=r"placement is 'pooled'; known: first-fit"):
         fo.SequentialMinMax(placement="pooled")
     with pytest.raises(fo.InvalidBlock, match=r"give a fairopt\.Instance"):
         fo.SequentialMinMax().allocate([[1]])

@@ -591,7 +591,8 @@ class Scheduler:
             return min(fits, key=_first_job, default=None)
 
         if self.order == "share":
-            queue, decided = self._aside_line.search(fitting, min(4 + len(self._aside.queues) // EACH_COSTS, MOST_ASKED))
+            most = min(4 + len(self._aside.queues) // EACH_COSTS, MOST_ASKED)
+            queue, decided = self._aside_line.search(fitting, most)
             if decided:
                 if queue is None:
                     self._freed.clear()

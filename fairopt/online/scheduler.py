@@ -22,7 +22,8 @@ __all__ = ["Scheduler", "Task"]
 
 Float = NDArray[np.floating[Any]]
 
-MOST_ASKED = 16  # users whose queues are set aside, in order, before all are compared at once
+MOST_ASKED = 64  # users whose queues are set aside, in order, before all are compared at once
+EACH_COSTS = 175  # queues compared at once take as long as one user asked
 FEW_FREED = 4  # servers on which tasks ended since the last decision: fewer are asked one by one
 BITS_36 = 131073.0  # 2^17 + 1: shares that agree to 36 bits are equal, as any with denominators up to 10,000 that are
 _DOMINANT = DominantShare()
@@ -590,7 +591,8 @@ class Scheduler:
             return min(fits, key=_first_job, default=None)
 
         if self.order == "share":
-            queue, decided = self._aside_line.search(fitting, MOST_ASKED)
+            most = min(4 + len(self._aside.queues) // EACH_COSTS, MOST_ASKED)
+            queue, decided = self._aside_line.search(fitting, most)
             if decided:
                 if queue is None:
                     self._freed.clear()

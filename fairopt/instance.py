@@ -260,7 +260,7 @@ class Instance:
         ('user1', 'user3')
         """
         try:
-            rows = np.arange(self.n_users)[np.asarray(chosen)]
+            rows = np.arange(self.n_users)[np.asarray(chosen) if np.size(chosen) else slice(0)]
         except IndexError as error:
             raise InvalidInstance(f"select_users: {error}; give indices below {self.n_users}, or a mask") from error
         return self.replace(

@@ -129,7 +129,7 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allo
     elif isinstance(policy, PSDSF):
         return gate.of_equilibrium(policy, instance, tasks, time.perf_counter())
     else:
-        note = "what was certified of each server is not kept"
+        note = "what was certified of each server or step is not kept"
         try:
             again = policy.allocate(instance)
             if np.allclose(again.tasks_by_server, tasks, rtol=1e-9, atol=0.0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -15,7 +15,7 @@ from fairopt.cli.progress import console_for, working
 from fairopt.cli.values import labelled_number
 from fairopt.instance import Instance
 
-__all__ = ["Source", "reading"]
+__all__ = ["Source", "reading", "say_notes"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
@@ -62,14 +62,19 @@ class Source:
         """The instance; notes of its reader go to stderr."""
         with working(f"reading {self.path}"):
             instance = datasets.read(self.path, **self.options)
-        console = console_for(stderr=True)
-        for note in instance.notes:
-            console.print(f"note: {note}", markup=False, style="dim", soft_wrap=not console.is_terminal)
+        say_notes(instance.notes)
         instance = instance.with_weights(1) if self.equal_weights else instance
         if self.weight:
             weights = (labelled_number("--weight", one, "user", "web=2") for one in self.weight)
             instance = instance.with_weights(dict(weights))
         return instance.pooled() if self.pooled else instance
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """Print the notes of a reader on stderr."""
+    console = console_for(stderr=True)
+    for note in notes:
+        console.print(f"note: {note}", markup=False, style="dim", soft_wrap=not console.is_terminal)
 
 
 def reading(command: _Command) -> _Command:

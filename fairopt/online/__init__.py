@@ -3,5 +3,5 @@
 * `scheduler`: lowest share first.
 * `jobs`: batches of equal tasks with arrival and duration. `files`: jobs from tables and traces.
 * `simulation`: jobs in, events of the scheduler out. `timeline`: what ran when, and what is measured of it.
-* `saved`: files of timelines.
+* `fair`: the divisible optimum at moments of a timeline. `frames`: its tables. `saved`: its files.
 """

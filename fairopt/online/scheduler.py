@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt.blocks.base import ByUser
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
@@ -69,7 +71,7 @@ class _User:
     """A user: what it runs, and what waits."""
 
     __slots__ = (
-        "average", "index", "limit", "name", "present", "queues", "ready", "running", "shares", "since",
+        "aside", "average", "index", "limit", "name", "present", "queues", "ready", "running", "shares", "since",
         "waiting", "weight",
     )  # fmt: skip
 
@@ -77,6 +79,7 @@ class _User:
         self.name, self.index, self.weight, self.limit = name, index, 1.0, math.inf
         self.queues: dict[Any, _Queue] = {}
         self.ready: list[tuple[int, int, _Queue]] = []  # heap of queues by their first job, if not set aside
+        self.aside: set[_Queue] = set()
         self.shares: dict[float, int] = {}  # running tasks by the share of one
         self.present, self.running = 0.0, 0
         self.waiting: float = 0
@@ -143,6 +146,7 @@ class _Aside:
         """Add a queue, with the key by which it is chosen."""
         k = queue.slot = len(self.queues)
         self.queues.append(queue)
+        queue.user.aside.add(queue)
         if k == len(self.keys):
             self.units, self.keys = np.concatenate([self.units] * 2), np.concatenate([self.keys] * 2)
         self.units[k], self.keys[k] = queue.request.units, key
@@ -155,6 +159,7 @@ class _Aside:
             self.queues[k], last.slot = last, k
             self.units[k], self.keys[k] = self.units[len(self.queues)], self.keys[len(self.queues)]
         queue.slot = None
+        queue.user.aside.remove(queue)
 
     def fitting(self, room: Float, rows: Sequence[int]) -> list[_Queue]:
         """The queues whose task fits on one of some servers; of those with the smallest key, if there is one server."""
@@ -262,7 +267,7 @@ class Scheduler:
         if half_life is not None and order == "arrival":
             raise InvalidBlock("order='arrival' compares no shares; leave half_life out")
         self.share, self.on_misfit, self.order, self.half_life = share, on_misfit, order, half_life
-        self.placement = "pooled" if placement == "pooled" else placement_rule(placement)
+        self.placement = placement_rule(placement, "pooled")
         self.instance = _individual_servers(capacities, resources, servers, server_types, placement == "pooled")
         self._rule: str | Placement = "first-fit" if self.placement == "pooled" else self.placement
         self._servers = Servers(self.instance.capacities)
@@ -471,7 +476,8 @@ class Scheduler:
         self._freed[row] = None
         user, share = queue.user, queue.share[row]
         user.running -= 1
-        self._settle(user)
+        if self.half_life is not None:
+            self._settle(user)
         user.shares[share] -= 1
         if not user.shares[share]:
             del user.shares[share]
@@ -490,13 +496,12 @@ class Scheduler:
                 raise InvalidInstance(f"user {user!r} demands {wrong!r}; {nearest(wrong, instance.resources)}")
             demands = [demands.get(name, 0.0) for name in instance.resources]
         try:
-            units = tuple(map(float, demands))
+            units = tuple(map(float, () if isinstance(demands, str) else demands))
         except (TypeError, ValueError) as error:
-            raise InvalidInstance(f"demands of user {user!r} are {demands!r}; give one number by resource") from error
+            raise InvalidInstance(f"demands of user {user!r} are {demands!r}; give numbers by resource") from error
         if len(units) != instance.n_resources:
-            raise InvalidInstance(
-                f"demands of user {user!r} are {len(units)} numbers for {instance.n_resources} resources"
-            )
+            fix = f"give {instance.n_resources} numbers, one by resource"
+            raise InvalidInstance(f"demands of user {user!r} are {demands!r}; {fix}")
         allowed = None if eligible is None else self._allowed_rows(user, eligible)
         key = (units, None if allowed is None else allowed.tobytes(), None if self.share.by_row else user)
         if key not in self._requests:
@@ -511,9 +516,12 @@ class Scheduler:
                 raise InvalidInstance(f"user {user!r} demands nothing; give at least one number > 0")
             if not self._servers.would_fit_empty(request).any():
                 raise InvalidInstance(self._too_large(user, request))
-            alone = Instance(
-                [units], instance.capacities, eligible=None if allowed is None else [allowed], users=[user],
-                resources=instance.resources, servers=instance.servers, server_types=instance.server_types,
+            per_user = [value for value in vars(self.share).values() if isinstance(value, ByUser)]
+            users = list(dict.fromkeys([user, *(name for value in per_user for name, _ in value.pairs)]))
+            alone = Instance(  # and users whom the block names
+                [units] * len(users), instance.capacities, users=users, resources=instance.resources,
+                eligible=None if allowed is None else [allowed] * len(users), servers=instance.servers,
+                server_types=instance.server_types,
             )  # fmt: skip
             c = self.share.coefficients(alone)
             self._requests[key] = request, np.broadcast_to(c[0], instance.n_servers).tolist()
@@ -558,7 +566,7 @@ class Scheduler:
             if self.half_life is not None:
                 raise InvalidInstance(f"half_life needs the time of every call; {FIX_AT}")
             return
-        if not at > -math.inf or at == math.inf:
+        if not (isinstance(at, (int, float, Fraction, np.number)) and -math.inf < at < math.inf):
             raise InvalidInstance(f"at is {at!r}; {FIX_AT}")
         if self._time is None:
             self._origin = at
@@ -586,8 +594,8 @@ class Scheduler:
 
     def _settle(self, user: _User) -> None:
         """Bring a user's average up to now, before its present share changes."""
-        if self.half_life is not None and self._time is not None:
-            user.average, user.since = self._average(user), self._time
+        assert self._time is not None
+        user.average, user.since = self._average(user), self._time
 
     def _key(self, user: _User) -> tuple[Any, ...]:
         """What users are ordered by.
@@ -618,18 +626,18 @@ class Scheduler:
 
         A user at its limit leaves both: what is set aside is asked about servers where tasks end, and nothing else.
         """
-        blocked, aside = user.running >= user.limit, False
-        if len(user.ready) < len(user.queues):
-            for queue in user.queues.values():
-                if queue.slot is not None and blocked:
-                    self._return(queue)
-                elif queue.slot is not None:
-                    aside, self._aside.keys[queue.slot] = True, self._plain_key(queue)
-        for line, there in ((self._line, user.ready and not blocked), (self._aside_line, aside)):
-            if there:
-                line.put(user.index, self._key(user))
-            else:
-                line.counts.pop(user.index, None)
+        blocked = user.running >= user.limit
+        if user.aside and blocked:
+            for queue in tuple(user.aside):
+                self._return(queue)
+        if blocked or not user.ready:
+            self._line.counts.pop(user.index, None)
+        else:
+            self._line.put(user.index, self._key(user))
+        if user.aside:
+            self._aside_line.put(user.index, self._key(user))
+            for queue in user.aside:
+                self._aside.keys[queue.slot] = self._plain_key(queue)
 
     def _head(self, key: tuple[Any, ...]) -> _Queue:
         """The first queue of the user of a key."""
@@ -637,8 +645,11 @@ class Scheduler:
 
     def _return(self, queue: _Queue) -> None:
         """Return a queue that was set aside to those of its user that are ready."""
+        user = queue.user
         self._aside.remove(queue)
-        heappush(queue.user.ready, (queue.jobs[0][0], queue.number, queue))
+        heappush(user.ready, (_first_job(queue), queue.number, queue))
+        if not user.aside:
+            self._aside_line.counts.pop(user.index, None)
 
     def _ask_again(self) -> None:
         """Return to the heap all queues whose task fits on a server where one ended."""
@@ -653,8 +664,8 @@ class Scheduler:
         servers, rows = self._servers, list(self._freed)
 
         def fitting(index: int) -> _Queue | None:
-            queues = [queue for queue in self._by_index[index].queues.values() if queue.slot is not None]
-            fits = (queue for queue in queues if any(servers.fits(queue.request, row) for row in rows))
+            aside = self._by_index[index].aside
+            fits = [queue for queue in aside if any(servers.fits(queue.request, row) for row in rows)]
             return min(fits, key=_first_job, default=None)
 
         if self.order == "share":
@@ -696,7 +707,8 @@ class Scheduler:
                 heappush(user.ready, (queue.jobs[0][0], queue.number, queue))
         user.waiting -= 1
         user.running += 1
-        self._settle(user)
+        if self.half_life is not None:
+            self._settle(user)
         share = queue.share[row]
         user.shares[share] = user.shares.get(share, 0) + 1
         user.present = self._present(user)
@@ -721,28 +733,19 @@ def _individual_servers(capacities: Any, resources: Any, servers: Any, server_ty
     if isinstance(capacities, Instance):
         if not (resources is None and servers is None and server_types is None):
             raise InvalidInstance("the labels are those of the instance; leave resources, servers and server_types out")
-        given = capacities
+        given = capacities.select_users([])
     else:
-        n = len(np.atleast_2d(np.asarray(capacities, dtype=object))[0]) if not isinstance(capacities, Mapping) else None
-        width = len(capacities) if n is None else n
-        given = Instance(
-            np.empty((0, width)), capacities, resources=resources, servers=servers, server_types=server_types
-        )
-    rows = np.repeat(np.arange(given.n_servers), given.counts)
-    names = [
-        given.servers[s] if q == 1 else f"{given.servers[s]} #{k + 1}"
-        for s, q in enumerate(given.counts)
-        for k in range(q)
-    ]
-    kinds = None if given.server_types is None else [given.server_types[s] for s in rows]
-    alone = given.capacities[rows]
-    if pooled:
-        if kinds is None:
-            raise InvalidBlock("placement='pooled' makes a pool of each type of server; give server_types")
-        names = list(dict.fromkeys(kinds))
-        alone = np.array([alone[[kind == name for kind in kinds]].sum(axis=0) for name in names])
-        kinds = None
+        wide = capacities if isinstance(capacities, Mapping) else np.atleast_2d(np.asarray(capacities, dtype=object))[0]
+        labels = dict(resources=resources, servers=servers, server_types=server_types)
+        given = Instance(np.empty((0, len(wide))), capacities, **labels)
+    alone = given.individual()
+    if not pooled:
+        return alone
+    if alone.server_types is None:
+        raise InvalidBlock("placement='pooled' makes a pool of each type of server; give server_types")
+    names = list(dict.fromkeys(alone.server_types))
+    kinds = np.array(alone.server_types)
     return Instance(
-        np.empty((0, given.n_resources)), alone, resources=given.resources, servers=names, server_types=kinds,
-        units=given.units,
+        np.empty((0, given.n_resources)), [alone.capacities[kinds == name].sum(axis=0) for name in names],
+        resources=given.resources, servers=names, units=given.units,
     )  # fmt: skip

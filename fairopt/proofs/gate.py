@@ -19,6 +19,7 @@ from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, MaxMin, Total
+from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.division import Division
@@ -39,6 +40,7 @@ from fairopt.proofs.evidence import (
     TotalPrices,
     plain,
 )
+from fairopt.proofs.maximal import Placed, highest_level
 from fairopt.proofs.pool import Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 
@@ -353,6 +355,24 @@ def of_equilibrium(policy: Any, instance: Instance, tasks: Float, begun: float) 
     return Allocation(instance, policy, tasks, certificate, value)
 
 
+def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begun: float) -> Allocation:
+    """The allocation of whole tasks that were placed one by one: feasible, and no user's next task fits anywhere.
+
+    Its objective is the smallest share per weight, and its gap the loss against a bound for divisible tasks.
+    """
+    part, value, gap = np.flatnonzero(instance.task_limits > 0), 0.0, 0.0
+    tasks = instance.by_row(placed.placement)
+    if len(part):
+        some = instance if len(part) == instance.n_users else instance.taking_part(part)
+        value = float(MaxMin(share).value(Point(some, tasks[part])))
+        gap = max(1.0 - value / highest_level(some, share), 0.0)
+    certificate = _certificate(
+        begun, gap=gap, violation=placed.violation, block_violation=np.inf if len(placed.unsatisfied) else 0.0,
+        method="one after the other" if len(part) else "empty", whole=True,
+    )  # fmt: skip
+    return Allocation(instance, policy, tasks, certificate, value, placement=placed.placement)
+
+
 def of_parts(
     policy: Any, instance: Instance, tasks: Float, bundles: Float | None, value: float,
     parts: Sequence[Certificate | MeasuredPart], begun: float, tried: tuple[Try, ...] = (),
@@ -365,6 +385,7 @@ def of_parts(
         method=f"per server, {_joined(', ', (part.method for part in parts))}" if parts else "empty",
         solver=_joined(", ", (part.solver for part in parts)) or None, tried=tried,
         assumed=_joined("; ", (part.assumed for part in parts)),
+        whole=bool(parts) and all(getattr(p, "whole", False) for p in parts) and bool((tasks == np.rint(tasks)).all()),
     )  # fmt: skip
     return Allocation(instance, policy, tasks, certificate, value, given_bundles=bundles)
 

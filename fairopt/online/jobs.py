@@ -1,0 +1,203 @@
+"""Jobs, batches of equal tasks that arrive at a time and run for one; and many of them as arrays, by number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.errors import InvalidBlock, InvalidInstance
+from fairopt.labels import by_label
+from fairopt.methods.whole.servers import Request
+from fairopt.online.scheduler import Scheduler
+from fairopt.validation import as_floats
+
+__all__ = ["Job", "JobTable"]
+
+Float = NDArray[np.floating[Any]]
+Ints = NDArray[np.int64]
+Time = float | Fraction  # whole numbers too
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Equal tasks of one user, which arrive together and run one by one or at once, for `simulate`.
+
+    Parameters
+    ----------
+    user : str
+        Label of the user. A user may have several jobs.
+    demands : array-like of shape (n_resources,) or dict by resource
+        Units of each resource that one task takes; at least one is positive. A dict may leave resources out.
+    duration : float
+        How long each task runs, > 0, in the unit of all times of the simulation, as seconds.
+    tasks : int, default 1
+        Number of tasks, at least 1.
+    arrival : float, default 0
+        When the tasks start to wait.
+    weight : float, default 1
+        Entitlement of the user, > 0; the same in all jobs of a user.
+    eligible : sequence of str or of bool, optional
+        Labels of the servers, or of types of servers, where the tasks may run, or True and False by server. Default
+        everywhere.
+
+    Raises
+    ------
+    InvalidInstance
+        If a value is wrong; the message names the user, the value and the fix.
+
+    Notes
+    -----
+    Times given as whole numbers or as `fractions.Fraction` are added up exactly.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.Job("batch", [2.5, 3], 30, tasks=450)
+    Job(user='batch', demands=(2.5, 3.0), duration=30, tasks=450, arrival=0, weight=1.0, eligible=None)
+    >>> fo.Job("web", {"cpu": 1}, duration=0)
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: duration of a job of user 'web' is 0; give a finite number > 0
+    """
+
+    user: str
+    demands: ArrayLike | Mapping[str, float]
+    duration: Time
+    tasks: int = field(default=1, kw_only=True)
+    arrival: Time = field(default=0, kw_only=True)  # whole, so that fractions stay fractions
+    weight: float = field(default=1.0, kw_only=True)
+    eligible: Sequence[str] | Sequence[bool] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.user, str) or not self.user:
+            raise InvalidInstance(f"the user of a job is {self.user!r}; give a label, as 'web'")
+        tasks = _number(self.user, "tasks", self.tasks, positive=True)
+        if tasks != int(tasks):
+            raise InvalidInstance(f"tasks of a job of user {self.user!r} is {tasks!r}; give a whole number >= 1")
+        for name, value in (
+            ("demands", _demands(self.user, self.demands)), ("tasks", int(tasks)),
+            ("duration", _number(self.user, "duration", self.duration, positive=True)),
+            ("arrival", _number(self.user, "arrival", self.arrival)),
+            ("weight", float(_number(self.user, "weight", self.weight, positive=True))),
+            ("eligible", _eligible(self.user, self.eligible)),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+
+def _number(user: str, name: str, value: Any, positive: bool = False) -> Any:
+    """A finite number: whole numbers and fractions as they are, others as float."""
+    if type(value) not in (float, int, Fraction, bool) and isinstance(value, Real):
+        value = int(value) if isinstance(value, Integral) else float(value)
+    try:
+        right = type(value) in (float, int, Fraction) and math.isfinite(value) and not (positive and value <= 0)
+    except OverflowError:
+        right = False
+    if not right:
+        fix = "give a finite number > 0" if positive else "give a finite number"
+        raise InvalidInstance(f"{name} of a job of user {user!r} is {value!r}; {fix}")
+    return value
+
+
+def _demands(user: str, given: Any) -> tuple[float, ...] | dict[str, float]:
+    """Units as a tuple, not copied where it is one of floats, or by resource."""
+    given = by_label(given)
+    if isinstance(given, Mapping):
+        given = {str(name): float(_number(user, f"demand for {name!r}", units)) for name, units in given.items()}
+        amounts = [*given.values()]
+    elif type(given) is tuple and all(type(units) is float for units in given):
+        amounts = list(given)
+    else:
+        amounts = as_floats(given, f"demands of a job of user {user!r}").tolist()
+        if not isinstance(amounts, list) or any(isinstance(units, list) for units in amounts):
+            raise InvalidInstance(f"demands of a job of user {user!r} are {given!r}; give one number by resource")
+        given = tuple(amounts)
+    for units in amounts:
+        if not 0 <= units < math.inf:
+            raise InvalidInstance(f"demands of a job of user {user!r} are {given!r}; give finite numbers >= 0")
+    if not any(amounts):
+        raise InvalidInstance(f"a job of user {user!r} demands nothing; give at least one number > 0")
+    return given
+
+
+def _eligible(user: str, given: Any) -> tuple[str, ...] | tuple[bool, ...] | None:
+    """Labels or a mask as a tuple, not copied where it is one."""
+    if given is None:
+        return None
+    names = () if isinstance(given, str) or not isinstance(given, Iterable) else given
+    names = names if type(names) is tuple else tuple(names.tolist() if isinstance(names, np.ndarray) else names)
+    if not names or not (all(isinstance(x, str) for x in names) or all(isinstance(x, bool) for x in names)):
+        fix = "give a list of labels of servers, or of True and False for each; None for all servers"
+        raise InvalidInstance(f"eligible of a job of user {user!r} is {given!r}; {fix}")
+    return names
+
+
+class JobTable:
+    """Jobs as arrays. Jobs of one *kind* have the same user, demands and servers where they may run.
+
+    ``users`` are in order of their first job, with ``weights``; ``kind`` (n_jobs,); by kind ``user_of_kind``,
+    ``demands`` (n_kinds, n_resources), ``requests`` and ``share``, that of one task.
+    """
+
+    def __init__(self, jobs: Iterable[Job], scheduler: Scheduler) -> None:
+        """Check the jobs against the servers of a scheduler, and its share: nothing is submitted."""
+        if isinstance(jobs, Job) or not isinstance(jobs, Iterable):
+            raise InvalidInstance(f"jobs is {jobs!r}; give a list of fo.Job(user, demands, duration, ...)")
+        self.jobs = tuple(jobs)
+        users: dict[str, int] = {}
+        kinds: dict[Any, int] = {}
+        self.requests: list[Request] = []
+        kind, user_of_kind, shares = [], [], []
+        weights: list[float] = []
+        for k, job in enumerate(self.jobs):
+            if not isinstance(job, Job):
+                raise InvalidInstance(f"jobs[{k}] is {job!r}; give a list of fo.Job(user, demands, duration, ...)")
+            user = users.setdefault(job.user, len(users))
+            if user == len(weights):
+                weights.append(job.weight)
+            elif weights[user] != job.weight:
+                both = f"{weights[user]:g} and {job.weight:g}"
+                raise InvalidInstance(
+                    f"user {job.user!r} has jobs of weights {both}; give all its jobs the same weight"
+                )
+            row: Any = tuple(job.demands.items()) if isinstance(job.demands, Mapping) else job.demands
+            kind.append(kinds.setdefault((user, row, job.eligible), len(kinds)))
+            if kind[-1] == len(self.requests):
+                request, share = scheduler._requests[scheduler._request(job.user, job.demands, job.eligible)]
+                if len(set(share)) > 1:
+                    raise InvalidBlock(f"{scheduler.share!r} of user {job.user!r} differs by server; give one number")
+                self.requests.append(request)
+                user_of_kind.append(user)
+                shares.append(share[0])
+        self.users, self.weights = tuple(users), np.array(weights, dtype=float)
+        self.kind, self.user_of_kind = np.array(kind, dtype=np.int64), np.array(user_of_kind, dtype=np.int64)
+        n_resources = scheduler.instance.n_resources
+        self.demands: Float = np.array([r.units for r in self.requests], dtype=float).reshape(-1, n_resources)
+        self.share: Float = np.array(shares, dtype=float)
+
+    @cached_property
+    def user(self) -> Ints:
+        """User of each job."""
+        return self.user_of_kind[self.kind]
+
+    @cached_property
+    def tasks(self) -> Ints:
+        """Number of tasks of each job."""
+        return np.array([job.tasks for job in self.jobs], dtype=np.int64)
+
+    @cached_property
+    def arrival(self) -> Float:
+        """Arrival of each job."""
+        return np.array([job.arrival for job in self.jobs], dtype=float)
+
+    @cached_property
+    def duration(self) -> Float:
+        """Duration of each job's tasks."""
+        return np.array([job.duration for job in self.jobs], dtype=float)

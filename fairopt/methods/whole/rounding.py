@@ -21,6 +21,7 @@ from fairopt.methods.whole.servers import Request, Servers
 from fairopt.progress import tell
 
 MOST = 1e15  # tasks at once: beyond, floats are no longer all whole numbers
+KEPT = 10_000  # requests, each with a number per server
 PARTS = 1000  # in which the tasks of a user on a class are placed, at most
 NOISE = 1e-6  # tasks: what a solver leaves of a whole number
 
@@ -53,6 +54,7 @@ class WholeTasks:
         rows = instance.server_classes if program.merge else np.arange(instance.n_servers)
         self.classes, self.n_classes = rows[self.row], int(rows.max()) + 1
         self.first = np.unique(rows, return_index=True)[1]  # a row of each class
+        self.members = [self.classes == k for k in range(self.n_classes)]
         self.servers = _Servers(instance.capacities[self.row] * program.usable)
         self.placed = np.zeros((instance.n_users, len(self.row)))
         self.held = np.zeros((instance.n_users, self.n_classes))
@@ -69,10 +71,12 @@ class WholeTasks:
 
     def _request(self, user: int, k: int) -> Request:
         """What a task of a user needs, on the servers of a class."""
-        if (user, k) not in self._requests:
-            demand = self.instance.per_server_demands[user, self.first[k]]
-            self._requests[user, k] = self.servers.request(demand, self.classes == k)
-        return self._requests[user, k]
+        key = (user, k if self.instance.demands.ndim == 3 else 0)
+        if key not in self._requests:
+            if len(self._requests) >= KEPT:
+                self._requests.clear()
+            self._requests[key] = self.servers.request(self.instance.per_server_demands[user, self.first[k]])
+        return self._requests[key]._replace(allowed=self.members[k])
 
     def _take(self, user: int, server: int, count: int) -> None:
         k = int(self.classes[server])
@@ -80,23 +84,32 @@ class WholeTasks:
         self.placed[user, server] += count
         self.held[user, k] += count
 
-    def place(self, user: int, k: int, count: float = 1) -> int:
+    def place(self, user: int, k: int, count: float = 1) -> float:
         """Up to ``count`` more tasks of a user on servers of a class, always the fullest where one fits: how many."""
-        request, left = self._request(user, k), min(count, self.most[user] - self.held[user].sum())
-        begun = left
-        while left >= 1 and (server := self.servers.choose(request, "best-fit")) is not None:
-            some = max(int(min(left, self.servers.count(request, server))), 1)
-            self._take(user, server, some)
-            left -= some
-        return int(begun - left) if begun > 0 else 0
+        return self._place(user, self._request(user, k), count)
 
-    def place_anywhere(self, user: int, wanted: Float, count: float = 1) -> int:
-        """More tasks, first on classes where most of the tasks ``wanted`` (n_classes,) by the user are missing."""
-        eligible, left = self.instance.eligible[user, self.first], count
-        for k in np.argsort(-(wanted - self.held[user]), kind="stable"):
-            if eligible[k] and left >= 1:
-                left -= self.place(user, int(k), left)
-        return int(count - left)
+    def _place(self, user: int, request: Request, count: float) -> float:
+        placed, most = 0.0, min(count, self.most[user] - self.held[user].sum())
+        while most - placed >= 1 and (server := self.servers.choose(request, "best-fit")) is not None:
+            some = max(min(int(most - placed), self.servers.count(request, server)), 1)
+            self._take(user, server, some)
+            placed += some
+        return placed
+
+    def place_anywhere(self, user: int, wanted: Float, count: float = 1) -> float:
+        """More tasks, first on classes where tasks ``wanted`` (n_classes,) by the user are missing: how many."""
+        eligible, missing, placed = self.instance.eligible[user], wanted - self.held[user], 0.0
+        order = np.argsort(-missing, kind="stable")
+        if self.instance.demands.ndim == 2:  # one request for all other servers
+            order = order[missing[order] > NOISE]
+        for k in order:
+            if eligible[self.first[k]] and placed < count:
+                placed += self.place(user, int(k), count - placed)
+        if len(order) < self.n_classes and placed < count:
+            allowed = None if self.instance.everywhere else eligible[self.row]
+            request = self._request(user, 0)._replace(allowed=allowed)
+            placed += self._place(user, request, count - placed)
+        return placed
 
     @cached_property
     def can_fill(self) -> bool:

@@ -55,7 +55,8 @@ class WholeTasks:
         self.classes, self.n_classes = rows[self.row], int(rows.max()) + 1
         self.first = np.unique(rows, return_index=True)[1]  # a row of each class
         self.members = [self.classes == k for k in range(self.n_classes)]
-        self.servers = _Servers(instance.capacities[self.row] * program.usable)
+        # within a tolerance that leaves room for sums of floats
+        self.servers = _Servers(instance.capacities[self.row] * program.usable * (1 - 0.5 * SAME))
         self.placed = np.zeros((instance.n_users, len(self.row)))
         self.held = np.zeros((instance.n_users, self.n_classes))
         self.most = np.floor(program.high * (1 + SAME))

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.labels import by_label
 from fairopt.methods.whole.servers import Request
-from fairopt.online.scheduler import Scheduler
+from fairopt.online.requests import Requests
 from fairopt.validation import as_floats
 
 __all__ = ["Job", "JobTable"]
@@ -146,8 +146,8 @@ class JobTable:
     ``demands`` (n_kinds, n_resources), ``requests`` and ``share``, that of one task.
     """
 
-    def __init__(self, jobs: Iterable[Job], scheduler: Scheduler) -> None:
-        """Check the jobs against the servers of a scheduler, and its share: nothing is submitted."""
+    def __init__(self, jobs: Iterable[Job], requests: Requests) -> None:
+        """Check the jobs against servers, and the share: nothing is submitted."""
         if isinstance(jobs, Job) or not isinstance(jobs, Iterable):
             raise InvalidInstance(f"jobs is {jobs!r}; give a list of fo.Job(user, demands, duration, ...)")
         self.jobs = tuple(jobs)
@@ -170,15 +170,18 @@ class JobTable:
             row: Any = tuple(job.demands.items()) if isinstance(job.demands, Mapping) else job.demands
             kind.append(kinds.setdefault((user, row, job.eligible), len(kinds)))
             if kind[-1] == len(self.requests):
-                request, share = scheduler._requests[scheduler._request(job.user, job.demands, job.eligible)]
-                if len(set(share)) > 1:
-                    raise InvalidBlock(f"{scheduler.share!r} of user {job.user!r} differs by server; give one number")
+                _, request, share = requests.of(job.user, job.demands, job.eligible)
+                if isinstance(share, list):
+                    if min(share) < max(share):
+                        what = f"{requests.share!r} of user {job.user!r} differs by server"
+                        raise InvalidBlock(f"{what}; give one number")
+                    share = share[0]
                 self.requests.append(request)
                 user_of_kind.append(user)
-                shares.append(share[0])
+                shares.append(share)
         self.users, self.weights = tuple(users), np.array(weights, dtype=float)
         self.kind, self.user_of_kind = np.array(kind, dtype=np.int64), np.array(user_of_kind, dtype=np.int64)
-        n_resources = scheduler.instance.n_resources
+        n_resources = requests.instance.n_resources
         self.demands: Float = np.array([r.units for r in self.requests], dtype=float).reshape(-1, n_resources)
         self.share: Float = np.array(shares, dtype=float)
 

@@ -12,17 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.blocks.base import ByUser
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.methods.whole.servers import Placement, Request, Servers, placement_rule
+from fairopt.online.requests import Requests, individual_servers
 
 __all__ = ["Scheduler", "Task"]
 
 Float = NDArray[np.floating[Any]]
 
-MOST_ASKED = 16  # users whose queues are set aside, in order, before all are compared at once
+MOST_ASKED = 64  # users whose queues are set aside, in order, before all are compared at once
+EACH_COSTS = 175  # queues compared at once take as long as one user asked
 FEW_FREED = 4  # servers on which tasks ended since the last decision: fewer are asked one by one
 BITS_36 = 131073.0  # 2^17 + 1: shares that agree to 36 bits are equal, as any with denominators up to 10,000 that are
 _DOMINANT = DominantShare()
@@ -57,11 +58,11 @@ class Task(NamedTuple):
 
 
 class _Queue:
-    """Waiting tasks of one user that make the same request; ``share`` is that of one task, on each server."""
+    """Waiting tasks of one user that make the same request; ``share`` is that of one task, or a list by server."""
 
     __slots__ = ("jobs", "number", "request", "share", "slot", "user")
 
-    def __init__(self, number: int, user: _User, request: Request, share: list[float]) -> None:
+    def __init__(self, number: int, user: _User, request: Request, share: float | list[float]) -> None:
         self.number, self.user, self.request, self.share = number, user, request, share
         self.jobs: deque[list[Any]] = deque()  # [number of the job, tasks left]
         self.slot: int | None = None  # in the table of queues set aside, as their task fits nowhere
@@ -268,13 +269,10 @@ class Scheduler:
             raise InvalidBlock("order='arrival' compares no shares; leave half_life out")
         self.share, self.on_misfit, self.order, self.half_life = share, on_misfit, order, half_life
         self.placement = placement_rule(placement, "pooled")
-        self.instance = _individual_servers(capacities, resources, servers, server_types, placement == "pooled")
+        self.instance = individual_servers(capacities, resources, servers, server_types, placement == "pooled")
         self._rule: str | Placement = "first-fit" if self.placement == "pooled" else self.placement
         self._servers = Servers(self.instance.capacities)
-        self._places = {name: [row] for row, name in enumerate(self.instance.servers)}
-        for row, kind in enumerate(self.instance.server_types or ()):
-            if kind not in self.instance.servers:
-                self._places.setdefault(kind, []).append(row)
+        self.requests = Requests(self.instance, self._servers, share)
         self._users: dict[str, _User] = {}
         self._by_index: list[_User] = []
         fresh = None if half_life is None else self._fresh_key
@@ -285,7 +283,6 @@ class Scheduler:
         self._running: dict[int, tuple[_Queue, int]] = {}
         self._aside = _Aside(self.instance.n_resources)
         self._freed: dict[int, None] = {}  # servers on which tasks ended since queues were last asked about them
-        self._requests: dict[Any, tuple[Request, list[float]]] = {}
         self._time: float | None = None
         self._origin = 0.0
 
@@ -370,8 +367,7 @@ class Scheduler:
             most = math.inf if name == "limit" else np.nextafter(math.inf, 0)
             if value is not None and not (isinstance(value, (int, float, np.number)) and 0 < value <= most):
                 raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give a number > 0")
-        made = self._request(user, demands, eligible)
-        request, share = self._requests[made]
+        key, request, share = self.requests.of(user, demands, eligible)
         self._advance(at)
         held = self._users.get(user)
         if held is None:
@@ -381,9 +377,9 @@ class Scheduler:
         if weight is not None or limit is not None:
             held.weight = held.weight if weight is None else float(weight)
             held.limit = held.limit if limit is None else float(limit)
-        queue = held.queues.get(made)
+        queue = held.queues.get(key)
         if queue is None:
-            queue = held.queues[made] = _Queue(self._queues, held, request, share)
+            queue = held.queues[key] = _Queue(self._queues, held, request, share)
             self._queues += 1
         job, self._jobs = self._jobs, self._jobs + 1
         queue.jobs.append([job, tasks])
@@ -474,7 +470,7 @@ class Scheduler:
         queue, row = held
         self._servers.give_back(queue.request, row)
         self._freed[row] = None
-        user, share = queue.user, queue.share[row]
+        user, share = queue.user, _share_on(queue, row)
         user.running -= 1
         if self.half_life is not None:
             self._settle(user)
@@ -485,80 +481,6 @@ class Scheduler:
         self._enter(user)
 
     # -- pieces ---------------------------------------------------------------------------------------------------
-
-    def _request(self, user: str, demands: Any, eligible: Any) -> tuple[Any, ...]:
-        """The key in `_requests` of what a task needs: the request, and its share on each server."""
-        instance = self.instance
-        if isinstance(demands, Mapping):
-            unknown = set(demands) - set(instance.resources)
-            if unknown:
-                wrong = min(map(str, unknown))
-                raise InvalidInstance(f"user {user!r} demands {wrong!r}; {nearest(wrong, instance.resources)}")
-            demands = [demands.get(name, 0.0) for name in instance.resources]
-        try:
-            units = tuple(map(float, () if isinstance(demands, str) else demands))
-        except (TypeError, ValueError) as error:
-            raise InvalidInstance(f"demands of user {user!r} are {demands!r}; give numbers by resource") from error
-        if len(units) != instance.n_resources:
-            fix = f"give {instance.n_resources} numbers, one by resource"
-            raise InvalidInstance(f"demands of user {user!r} are {demands!r}; {fix}")
-        allowed = None if eligible is None else self._allowed_rows(user, eligible)
-        key = (units, None if allowed is None else allowed.tobytes(), None if self.share.by_row else user)
-        if key not in self._requests:
-            for i, one in enumerate(units):
-                if not 0 <= one < math.inf:
-                    where = instance.resources[i]
-                    raise InvalidInstance(
-                        f"demand of user {user!r} for {where!r} is {one!r}; give a finite number >= 0"
-                    )
-            request = self._servers.request(np.array(units), allowed)
-            if not request.needs:
-                raise InvalidInstance(f"user {user!r} demands nothing; give at least one number > 0")
-            if not self._servers.would_fit_empty(request).any():
-                raise InvalidInstance(self._too_large(user, request))
-            per_user = [value for value in vars(self.share).values() if isinstance(value, ByUser)]
-            users = list(dict.fromkeys([user, *(name for value in per_user for name, _ in value.pairs)]))
-            alone = Instance(  # and users whom the block names
-                [units] * len(users), instance.capacities, users=users, resources=instance.resources,
-                eligible=None if allowed is None else [allowed] * len(users), servers=instance.servers,
-                server_types=instance.server_types,
-            )  # fmt: skip
-            c = self.share.coefficients(alone)
-            self._requests[key] = request, np.broadcast_to(c[0], instance.n_servers).tolist()
-        return key
-
-    def _allowed_rows(self, user: str, eligible: Any) -> NDArray[np.bool_]:
-        """Which servers a list of names of servers and types, or a mask, allows."""
-        n = self.instance.n_servers
-        given = np.asarray(eligible)
-        if given.dtype == bool:
-            allowed = given.copy()
-            if given.shape != (n,):
-                raise InvalidInstance(f"eligible of user {user!r} has shape {given.shape}; give ({n},)")
-        elif isinstance(eligible, str):
-            raise InvalidInstance(f"eligible of user {user!r} is the text {eligible!r}; give a list of names")
-        else:
-            allowed = np.zeros(n, dtype=bool)
-            for name in eligible:
-                if name not in self._places:
-                    raise InvalidInstance(f"eligible of user {user!r} names {name!r}; {nearest(name, self._places)}")
-                allowed[self._places[name]] = True
-        if not allowed.any():
-            raise InvalidInstance(f"eligible of user {user!r} has no server; name at least one, or leave it out")
-        return allowed
-
-    def _too_large(self, user: str, request: Request) -> str:
-        """Why a task fits on no server."""
-        instance = self.instance
-        rows = slice(None) if request.allowed is None else request.allowed
-        most = instance.capacities[rows].max(axis=0)
-        where = "no server has" if request.allowed is None else "no server where it may run has"
-        for i, units in request.needs:
-            if units > most[i]:
-                what = f"needs {units:.12g} of {instance.resources[i]}, and {where} more than {most[i]:.12g}"
-                return f"a task of user {user!r} {what}; make the task smaller, or the servers larger"
-        needs = ", ".join(f"{units:.12g} of {instance.resources[i]}" for i, units in request.needs)
-        return f"a task of user {user!r} needs {needs}, and {where} all of it; make the task smaller"
 
     def _advance(self, at: float | None) -> None:
         """Take the time of a call."""
@@ -669,7 +591,8 @@ class Scheduler:
             return min(fits, key=_first_job, default=None)
 
         if self.order == "share":
-            queue, decided = self._aside_line.search(fitting, MOST_ASKED)
+            most = min(4 + len(self._aside.queues) // EACH_COSTS, MOST_ASKED)
+            queue, decided = self._aside_line.search(fitting, most)
             if decided:
                 if queue is None:
                     self._freed.clear()
@@ -709,7 +632,7 @@ class Scheduler:
         user.running += 1
         if self.half_life is not None:
             self._settle(user)
-        share = queue.share[row]
+        share = _share_on(queue, row)
         user.shares[share] = user.shares.get(share, 0) + 1
         user.present = self._present(user)
         number, self._started = self._started, self._started + 1
@@ -723,29 +646,11 @@ def _first_job(queue: _Queue) -> int:
     return queue.jobs[0][0]
 
 
+def _share_on(queue: _Queue, row: int) -> float:
+    """The share of a task on a server."""
+    return queue.share[row] if isinstance(queue.share, list) else queue.share
+
+
 def _allowed(request: Request, rows: Sequence[int]) -> bool:
     """Whether a request may run on one of some servers."""
     return request.allowed is None or bool(request.allowed[rows].any())
-
-
-def _individual_servers(capacities: Any, resources: Any, servers: Any, server_types: Any, pooled: bool) -> Instance:
-    """An instance of no users on individual servers, or with a pool for each type."""
-    if isinstance(capacities, Instance):
-        if not (resources is None and servers is None and server_types is None):
-            raise InvalidInstance("the labels are those of the instance; leave resources, servers and server_types out")
-        given = capacities.select_users([])
-    else:
-        wide = capacities if isinstance(capacities, Mapping) else np.atleast_2d(np.asarray(capacities, dtype=object))[0]
-        labels = dict(resources=resources, servers=servers, server_types=server_types)
-        given = Instance(np.empty((0, len(wide))), capacities, **labels)
-    alone = given.individual()
-    if not pooled:
-        return alone
-    if alone.server_types is None:
-        raise InvalidBlock("placement='pooled' makes a pool of each type of server; give server_types")
-    names = list(dict.fromkeys(alone.server_types))
-    kinds = np.array(alone.server_types)
-    return Instance(
-        np.empty((0, given.n_resources)), [alone.capacities[kinds == name].sum(axis=0) for name in names],
-        resources=given.resources, servers=names, units=given.units,
-    )  # fmt: skip

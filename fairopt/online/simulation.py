@@ -104,7 +104,7 @@ def simulate(
             totals = f"{theirs.tolist()} in total, not {ours.tolist()}"
             raise InvalidInstance(f"the scheduler has capacities {totals}; give both the same")
         usual = Scheduler(scheduler.instance, share)  # of its pools, if pooled
-    table = JobTable(jobs, usual)
+    table = JobTable(jobs, usual.requests)
     with np.errstate(over="ignore"):
         if not np.isfinite(np.abs(table.arrival).max(initial=0.0) + table.duration @ table.tasks):
             raise InvalidInstance("the times of all jobs add up to more than floats hold; give them in a larger unit")

@@ -26,22 +26,6 @@ PARTS = 1000  # in which the tasks of a user on a class are placed, at most
 NOISE = 1e-6  # tasks: what a solver leaves of a whole number
 
 
-class _Servers(Servers):
-    """Servers that start many tasks of one request at once."""
-
-    def count(self, request: Request, row: int) -> int:
-        """How many tasks fit on a server by themselves."""
-        room = self._room[row]
-        return int(min(room[i] // units for i, units in request.needs))
-
-    def take_many(self, request: Request, row: int, count: int) -> None:
-        """Start tasks on a server, where they fit."""
-        for i, units in request.needs:
-            self._room[row][i] = self._columns[i, row] = max(self._room[row][i] - count * units, 0.0)
-        self._tasks[row] += count
-        self._load[row] += count * request.load[row]
-
-
 class WholeTasks:
     """Whole tasks of the users who take part in a program, on individual servers; starts from a placement, or none.
 
@@ -56,7 +40,7 @@ class WholeTasks:
         self.first = np.unique(rows, return_index=True)[1]  # a row of each class
         self.members = [self.classes == k for k in range(self.n_classes)]
         # within a tolerance that leaves room for sums of floats
-        self.servers = _Servers(instance.capacities[self.row] * program.usable * (1 - 0.5 * SAME))
+        self.servers = Servers(instance.capacities[self.row] * program.usable * (1 - 0.5 * SAME))
         self.placed = np.zeros((instance.n_users, len(self.row)))
         self.held = np.zeros((instance.n_users, self.n_classes))
         self.most = np.floor(program.high * (1 + SAME))
@@ -81,7 +65,7 @@ class WholeTasks:
 
     def _take(self, user: int, server: int, count: int) -> None:
         k = int(self.classes[server])
-        self.servers.take_many(self._request(user, k), server, count)
+        self.servers.take(self._request(user, k), server, count)
         self.placed[user, server] += count
         self.held[user, k] += count
 
@@ -92,7 +76,7 @@ class WholeTasks:
     def _place(self, user: int, request: Request, count: float) -> float:
         placed, most = 0.0, min(count, self.most[user] - self.held[user].sum())
         while most - placed >= 1 and (server := self.servers.choose(request, "best-fit")) is not None:
-            some = max(min(int(most - placed), self.servers.count(request, server)), 1)
+            some = max(min(int(most - placed), self.servers.how_many(request, server)), 1)
             self._take(user, server, some)
             placed += some
         return placed

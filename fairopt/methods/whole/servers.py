@@ -21,14 +21,12 @@ Placement = Callable[[Float, Float, NDArray[np.intp]], int]
 class Request(NamedTuple):
     """What one task needs: ``units`` (n_resources,), the same as pairs (resource, units > 0), and where it may run.
 
-    ``allowed`` is None where it may run everywhere; ``load`` (n_servers,) is the mean over resources of the part of
-    each server that it takes.
+    ``allowed`` is None where it may run everywhere.
     """
 
     units: Float
     needs: tuple[tuple[int, float], ...]
     allowed: Mask | None
-    load: Float
 
 
 class Servers:
@@ -43,17 +41,15 @@ class Servers:
         self._whole: list[list[float]] = (self.capacities * (1 + VIOLATION_TOLERANCE)).tolist()
         self._room = [row[:] for row in self._whole]  # for tests of one server
         self._columns = np.array(self._whole).T.copy()  # the same by resource, for tests of all
-        self._load = np.zeros(self.n_servers)
+        has = self.capacities > 0
+        self._parts = np.divide(1.0, self.capacities * has.sum(axis=1)[:, None], out=np.zeros(has.shape), where=has).T
         self._tasks = [0] * self.n_servers
 
     def request(self, units: Float, allowed: Mask | None = None) -> Request:
         """A request that tasks can be placed by."""
         units = np.asarray(units, dtype=float)
-        has = self.capacities > 0
-        parts = np.divide(units, self.capacities, out=np.zeros_like(self.capacities), where=has)
-        load = parts.sum(axis=1) / np.maximum(has.sum(axis=1), 1)
         needs = tuple((i, float(u)) for i, u in enumerate(units) if u > 0)
-        return Request(units, needs, None if allowed is None or allowed.all() else allowed, load)
+        return Request(units, needs, None if allowed is None or allowed.all() else allowed)
 
     @property
     def used(self) -> Float:
@@ -112,13 +108,19 @@ class Servers:
             if not (isinstance(row, (int, np.integer)) and row in rows):
                 raise InvalidBlock(f"placement {rule!r} gave {row!r}; give one of the rows {rows.tolist()[:10]}")
             return int(row)
-        after = np.round(self._load[rows] + request.load[rows], 9)  # equal loads are ties, whatever rounding did
-        return int(rows[after.argmax() if rule == "best-fit" else after.argmin()])
+        free = self._columns[:, rows] - request.units[:, None]  # of each resource, with the task on the server
+        empty = np.round((free * self._parts[:, rows]).sum(axis=0), 9)  # equal parts are ties, whatever rounding did
+        return int(rows[empty.argmin() if rule == "best-fit" else empty.argmax()])
 
-    def take(self, request: Request, row: int) -> None:
-        """Start a task on a server, where it fits."""
-        self._change(request, row, -1)
-        self._tasks[row] += 1
+    def how_many(self, request: Request, row: int) -> int:
+        """How many tasks fit on a server by themselves."""
+        room = self._room[row]
+        return max(int(min(room[i] // units for i, units in request.needs)), 0)
+
+    def take(self, request: Request, row: int, count: int = 1) -> None:
+        """Start tasks on a server, where they fit."""
+        self._change(request, row, -count)
+        self._tasks[row] += count
 
     def give_back(self, request: Request, row: int) -> None:
         """End a task on a server; an empty server has its whole capacity again, whatever rounding did."""
@@ -128,10 +130,9 @@ class Servers:
         else:
             self._room[row] = self._whole[row][:]
             self._columns[:, row] = self._whole[row]
-            self._load[row] = 0.0
 
     def _change(self, request: Request, row: int, by: int) -> None:
-        """Add the units of a task to what is free on a server, or subtract them."""
+        """Add the units of some tasks to what is free on a server."""
         room = self._room[row]
         for i, units in request.needs:
             room[i] += by * units
@@ -139,7 +140,6 @@ class Servers:
             columns = self._columns
             for i, _ in request.needs:
                 columns[i, row] = room[i]
-            self._load[row] -= by * request.load[row]
 
 
 PLACEMENTS = {

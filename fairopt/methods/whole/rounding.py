@@ -21,7 +21,6 @@ from fairopt.methods.whole.servers import Request, Servers
 from fairopt.progress import tell
 
 MOST = 1e15  # tasks at once: beyond, floats are no longer all whole numbers
-KEPT = 10_000  # requests, each with a number per server
 PARTS = 1000  # in which the tasks of a user on a class are placed, at most
 NOISE = 1e-6  # tasks: what a solver leaves of a whole number
 
@@ -58,8 +57,6 @@ class WholeTasks:
         """What a task of a user needs, on the servers of a class."""
         key = (user, k if self.instance.demands.ndim == 3 else 0)
         if key not in self._requests:
-            if len(self._requests) >= KEPT:
-                self._requests.clear()
             self._requests[key] = self.servers.request(self.instance.per_server_demands[user, self.first[k]])
         return self._requests[key]._replace(allowed=self.members[k])
 

@@ -46,20 +46,21 @@ def allocate_whole(
         raise_not_certified(gate.allocation(policy, judged, begun), divisible)
     program, answer = judged[-1][0], judged[-1][1]
     own = Program(part, judged[0][0].objective, policy.constraints)  # without what tiers keep of earlier ones
-    note = "rounded: a better whole answer may exist"
     if search is None:
         placement = rounded(program if len(judged) == 1 else own, own.gather(program.expand(answer.tasks)))
-        known: dict[str, Any] = {"method": "rounding", "solver": answer.solver, "tried": answer.tried, "note": note}
+        note = "" if own.empty else "rounded: a better whole answer may exist"
+        method, by, tried = "empty" if own.empty else "rounding", answer.solver, answer.tried
     else:
         search.run()
         placement = _finished(policy, own, search, own.gather(program.expand(answer.tasks)))
         note = search.note or f"that no whole answer is better is {search.title}'s word"
-        known = {"method": "integer", "solver": settings.solver or "HIGHS", "tried": search.tried, "note": note}
+        method, by, tried = "integer", settings.solver or "HIGHS", search.tried
     out = np.flatnonzero((part.task_limits <= 0) & (instance.task_limits > 0))
     if len(out):
         more = f" and {len(out) - 1} more" if len(out) > 1 else ""
-        known["note"] += f"; left out is user {instance.users[out[0]]!r}{more}, of whom not one whole task fits"
-    made = gate.whole(policy, instance, judged, placement, begun, **known)
+        left = f"left out is user {instance.users[out[0]]!r}{more}, of whom not one whole task fits"
+        note = f"{note}; {left}" if note else left
+    made = gate.whole(policy, instance, judged, placement, begun, method=method, solver=by, tried=tried, note=note)
     if not made.certificate.ok:
         c = made.certificate
         fix = "integral=True looks for whole tasks that satisfy all constraints, where these are linear"
@@ -89,7 +90,9 @@ def _finished(policy: Any, program: Program, search: IntegerSearch, divisible: F
     if found is not None and not search.note:
         whole = WholeTasks(program, found[program.active])
         whole.fill()
-        return whole.placement()
+        if _worth(policy, program, whole.placement())[0]:
+            return whole.placement()
+        search.note = f"the answer of {search.title} violates a condition: a better whole answer may exist"
     other = rounded(program, divisible)
     if found is None or _worth(policy, program, other) > _worth(policy, program, found):
         search.note += "; the answer is the divisible one, rounded"

@@ -216,8 +216,17 @@ def test_without_time_for_a_program_the_divisible_answer_is_rounded(monkeypatch:
     assert a.certificate.note.endswith("the answer is the divisible one, rounded")
 
 
+def test_numbers_beyond_the_solver_are_rounded_and_the_note_says_so() -> None:
+    """HiGHS drops parts of a capacity below 1e-9, so a task of one may run a million times too often."""
+    a = fo.NoFairness().allocate(fo.Instance([[1e-9], [1]], [1e6]), integral=True)
+    assert a.certificate.ok and a.certificate.gap < 1e-6
+    assert a.certificate.note.startswith("the answer of HiGHS violates a condition: a better whole answer may exist")
+
+
 def test_no_users_and_users_of_limit_zero_have_no_tasks() -> None:
     for instance in (fo.Instance(np.zeros((0, 1)), [4]), fo.Instance([[1], [2]], [4], task_limits=0)):
         for how in (True, "rounded"):
             a = fo.DRF().allocate(instance, integral=how)
-            assert a.certificate.ok and a.certificate.whole and not a.tasks.any()
+            assert a.certificate.ok and a.certificate.whole and not a.tasks.any() and a.certificate.note == ""
+    a = fo.DRF().allocate(fo.Instance([[5]], [4]), integral=True)
+    assert a.certificate.note == "left out is user 'user1', of whom not one whole task fits"

@@ -19,7 +19,7 @@ def test_rounded_tasks_fit_on_individual_servers_and_within_limits(instance: fo.
     for policy in (fo.DRF(), fo.NashWelfare(), fo.NoFairness()):
         a = policy.allocate(instance, integral="rounded")
         assert a.certificate.ok and a.certificate.whole and 0 <= a.certificate.gap <= 1
-        assert whole.fits(a) and a.certificate.method == "rounding"
+        assert whole.fits(a) and a.certificate.method in ("rounding", "empty")
 
 
 @given(clusters())

@@ -230,11 +230,6 @@ class Timeline:
         Returns
         -------
         Timeline
-
-        Raises
-        ------
-        InvalidBlock
-            If the share is known as text only.
         """
         return later("Timeline.with_fair_at")(self, moments)
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from numbers import Integral, Real
 from typing import Any
 
@@ -142,8 +141,9 @@ def _eligible(user: str, given: Any) -> tuple[str, ...] | tuple[bool, ...] | Non
 class JobTable:
     """Jobs as arrays. Jobs of one *kind* have the same user, demands and servers where they may run.
 
-    ``users`` are in order of their first job, with ``weights``; ``kind`` (n_jobs,); by kind ``user_of_kind``,
-    ``demands`` (n_kinds, n_resources), ``requests`` and ``share``, that of one task.
+    ``users`` are in order of their first job, with ``weights``; by job ``kind``, ``user``, ``tasks``, ``arrival`` and
+    ``duration``, (n_jobs,) each; by kind ``user_of_kind``, ``demands`` (n_kinds, n_resources), ``requests`` and
+    ``share``, that of one task.
     """
 
     def __init__(self, jobs: Iterable[Job], requests: Requests) -> None:
@@ -154,8 +154,7 @@ class JobTable:
         users: dict[str, int] = {}
         kinds: dict[Any, int] = {}
         self.requests: list[Request] = []
-        kind, user_of_kind, shares = [], [], []
-        weights: list[float] = []
+        kind, user_of_kind, shares, weights = [], [], [], []
         for k, job in enumerate(self.jobs):
             if not isinstance(job, Job):
                 raise InvalidInstance(f"jobs[{k}] is {job!r}; give a list of fo.Job(user, demands, duration, ...)")
@@ -184,23 +183,7 @@ class JobTable:
         n_resources = requests.instance.n_resources
         self.demands: Float = np.array([r.units for r in self.requests], dtype=float).reshape(-1, n_resources)
         self.share: Float = np.array(shares, dtype=float)
-
-    @cached_property
-    def user(self) -> Ints:
-        """User of each job."""
-        return self.user_of_kind[self.kind]
-
-    @cached_property
-    def tasks(self) -> Ints:
-        """Number of tasks of each job."""
-        return np.array([job.tasks for job in self.jobs], dtype=np.int64)
-
-    @cached_property
-    def arrival(self) -> Float:
-        """Arrival of each job."""
-        return np.array([job.arrival for job in self.jobs], dtype=float)
-
-    @cached_property
-    def duration(self) -> Float:
-        """Duration of each job's tasks."""
-        return np.array([job.duration for job in self.jobs], dtype=float)
+        self.user: Ints = self.user_of_kind[self.kind]
+        self.tasks: Ints = np.array([job.tasks for job in self.jobs], dtype=np.int64)
+        self.arrival: Float = np.array([job.arrival for job in self.jobs], dtype=float)
+        self.duration: Float = np.array([job.duration for job in self.jobs], dtype=float)

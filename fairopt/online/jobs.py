@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidBlock, InvalidInstance
-from fairopt.labels import by_label
 from fairopt.methods.whole.servers import Request
-from fairopt.online.requests import Requests
-from fairopt.validation import as_floats
+from fairopt.online.requests import Requests, checked_demands, checked_places
 
 __all__ = ["Job", "JobTable"]
 
@@ -82,11 +80,11 @@ class Job:
         if tasks != int(tasks):
             raise InvalidInstance(f"tasks of a job of user {self.user!r} is {tasks!r}; give a whole number >= 1")
         for name, value in (
-            ("demands", _demands(self.user, self.demands)), ("tasks", int(tasks)),
+            ("demands", checked_demands(self.user, self.demands)), ("tasks", int(tasks)),
             ("duration", _number(self.user, "duration", self.duration, positive=True)),
             ("arrival", _number(self.user, "arrival", self.arrival)),
             ("weight", float(_number(self.user, "weight", self.weight, positive=True))),
-            ("eligible", _eligible(self.user, self.eligible)),
+            ("eligible", checked_places(self.user, self.eligible)),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
@@ -105,39 +103,6 @@ def _number(user: str, name: str, value: Any, positive: bool = False) -> Any:
     return value
 
 
-def _demands(user: str, given: Any) -> tuple[float, ...] | dict[str, float]:
-    """Units as a tuple, not copied where it is one of floats, or by resource."""
-    given = by_label(given)
-    if isinstance(given, Mapping):
-        given = {str(name): float(_number(user, f"demand for {name!r}", units)) for name, units in given.items()}
-        amounts = [*given.values()]
-    elif type(given) is tuple and all(type(units) is float for units in given):
-        amounts = list(given)
-    else:
-        amounts = as_floats(given, f"demands of a job of user {user!r}").tolist()
-        if not isinstance(amounts, list) or any(isinstance(units, list) for units in amounts):
-            raise InvalidInstance(f"demands of a job of user {user!r} are {given!r}; give one number by resource")
-        given = tuple(amounts)
-    for units in amounts:
-        if not 0 <= units < math.inf:
-            raise InvalidInstance(f"demands of a job of user {user!r} are {given!r}; give finite numbers >= 0")
-    if not any(amounts):
-        raise InvalidInstance(f"a job of user {user!r} demands nothing; give at least one number > 0")
-    return given
-
-
-def _eligible(user: str, given: Any) -> tuple[str, ...] | tuple[bool, ...] | None:
-    """Labels or a mask as a tuple, not copied where it is one."""
-    if given is None:
-        return None
-    names = () if isinstance(given, str) or not isinstance(given, Iterable) else given
-    names = names if type(names) is tuple else tuple(names.tolist() if isinstance(names, np.ndarray) else names)
-    if not names or not (all(isinstance(x, str) for x in names) or all(isinstance(x, bool) for x in names)):
-        fix = "give a list of labels of servers, or of True and False for each; None for all servers"
-        raise InvalidInstance(f"eligible of a job of user {user!r} is {given!r}; {fix}")
-    return names
-
-
 class JobTable:
     """Jobs as arrays. Jobs of one *kind* have the same user, demands and servers where they may run.
 
@@ -154,7 +119,8 @@ class JobTable:
         users: dict[str, int] = {}
         kinds: dict[Any, int] = {}
         self.requests: list[Request] = []
-        kind, user_of_kind, shares, weights = [], [], [], []
+        kind, user_of_kind, shares = [], [], []
+        weights: list[float] = []
         for k, job in enumerate(self.jobs):
             if not isinstance(job, Job):
                 raise InvalidInstance(f"jobs[{k}] is {job!r}; give a list of fo.Job(user, demands, duration, ...)")

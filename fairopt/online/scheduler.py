@@ -372,9 +372,8 @@ class Scheduler:
         if held is None:
             held = self._users[user] = _User(user, len(self._users))
             held.since = 0.0 if self._time is None else self._time
-        if weight is not None or limit is not None:
-            held.weight = held.weight if weight is None else float(weight)
-            held.limit = held.limit if limit is None else float(limit)
+        held.weight = held.weight if weight is None else float(weight)
+        held.limit = held.limit if limit is None else float(limit)
         queue = held.queues.get(key)
         if queue is None:
             queue = held.queues[key] = _Queue(self._queues, held, request, share)

@@ -106,15 +106,6 @@ def test_many_users_set_aside_are_asked_in_order_or_at_once_alike(asked, monkeyp
         live += started
 
 
-def test_the_example_of_ghodsi_et_al_ends_at_3_and_2_tasks_whoever_breaks_the_tie():
-    for order, expected in (("AB", "ABABA"), ("BA", "BAABA")):
-        scheduler = fo.Scheduler([9, 18])
-        for user in order:
-            scheduler.submit(user, {"A": [1, 4], "B": [3, 1]}[user], tasks=10)
-        assert "".join(task.user for task in everything(scheduler)) == expected  # the paper prints B, A, A, B, A
-        assert scheduler.shares == pytest.approx({"A": 2 / 3, "B": 2 / 3})
-
-
 def test_a_tie_in_exact_numbers_is_one_in_floats():
     scheduler = fo.Scheduler([10])
     scheduler.submit("A", [1], tasks=10)  # shares of 3 * 0.1, which is not 0.3 in floats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,11 @@ from fairopt.labels import by_label
 from fairopt.methods.whole.servers import Request, Servers
 from fairopt.validation import as_floats
 
-__all__ = ["Asked", "Requests", "checked_demands", "checked_places", "individual_servers"]
+__all__ = ["Requests", "checked_demands", "checked_places", "individual_servers"]
 
 
-class Asked(NamedTuple):
-    """A request, with a key that tells it apart, and the share of one task: a number, or a list by server."""
-
-    key: Any
-    request: Request
-    share: float | list[float]
+# A key that tells a request apart, the request, and the share of one task: a number, or a list by server.
+Asked: TypeAlias = tuple[Any, Request, float | list[float]]
 
 
 class Requests:
@@ -65,7 +61,7 @@ class Requests:
                 server_types=instance.server_types,
             )  # fmt: skip
             c = self.share.coefficients(alone)[0]
-            self._known[key] = Asked(key, request, c.tolist())
+            self._known[key] = key, request, c.tolist()
         return self._known[key]
 
     def _allowed_rows(self, user: str, eligible: Any) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, nearest
 
-__all__ = ["PLACEMENTS", "Placement", "Request", "Servers", "placement_rule"]
+__all__ = ["Placement", "Request", "Servers", "placement_rule"]
 
 Float = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
@@ -142,16 +142,9 @@ class Servers:
                 columns[i, row] = room[i]
 
 
-PLACEMENTS = {
-    "first-fit": "the first server where the task fits, in the order of the servers",
-    "best-fit": "the server that is fullest with the task on it, by the mean of its resources",
-    "least-loaded": "the server that is emptiest with the task on it, by the mean of its resources",
-}
-
-
 def placement_rule(rule: Any, *others: str) -> str | Placement:
     """A placement rule by name, or a function of the user's; `InvalidBlock` for others, which may be asked for."""
-    known = (*PLACEMENTS, *others)
+    known = ("first-fit", "best-fit", "least-loaded", *others)
     if callable(rule) or rule in known:
         return rule
     raise InvalidBlock(f"placement is {rule!r}; {nearest(rule, known)}, or give a function")

@@ -31,7 +31,7 @@ from fairopt.methods import infeasible
 from fairopt.methods.settings import Settings
 from fairopt.progress import tell
 
-APART = 1e-7  # levels of shares that differ by server have no next whole number of tasks; nearer than this are the same
+APART = 1e-6  # levels of shares that differ by server have no next whole number of tasks; nearer than this are the same
 EXACT: dict[str, dict[str, Any]] = {
     "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-12, "mip_feasibility_tolerance": 1e-9},
     "SCIPY": {"scipy_options": {"mip_rel_gap": 0.0}},
@@ -192,12 +192,13 @@ class IntegerSearch:
         needs: Float = np.zeros(n)
         counts = list[cp.Constraint]()
         above: cp.Variable | None = None
-        count = n
+        count, z = n, 0.0
         for k in range(1, n + 1):
-            lowest = cp.min(level)
+            top = float(np.sort(steps.reach)[-count])  # a bound on the level
+            unit = z or min(top, 1.0) or 1.0  # near the level, since solvers' tolerances are absolute
+            lowest = cp.min(level / unit)
             if above is not None:  # of the users above the level before only
-                top = float(np.sort(steps.reach)[-count])
-                lowest = cp.min(level + top * (1 - above))
+                lowest = cp.min(level / unit + top / unit * (1 - above))
             self._maximise(lowest, f"{name}level {k} of whole tasks")
             rising = np.ones(n, dtype=bool) if above is None else above.value > 0.5
             z = float(np.asarray(level.value)[rising].min())
@@ -208,11 +209,14 @@ class IntegerSearch:
             counts.append(higher <= (steps.reach > z * (1 + SAME)))
             if above is not None:
                 counts.append(higher <= above)
-            self.kept = [*before, *counts, steps.amount >= floor]
-            self._maximise(cp.sum(higher), f"{name}users above level {k} of whole tasks")
-            count = round(float(np.sum(higher.value)))
+            enough = steps.amount / steps.unit >= floor / steps.unit
+            self.kept = [*before, *counts, enough]
+            self._maximise(cp.sum(higher), what := f"{name}users above level {k} of whole tasks")
+            count, fewer_than = round(float(np.sum(higher.value))), count
+            if count == fewer_than:
+                self._stop(f"{self.title} contradicts itself", what)
             counts.append(cp.sum(higher) >= count)
-            self.kept = [*before, *counts, steps.amount >= floor]
+            self.kept = [*before, *counts, enough]
             if count == 0:
                 return
             above, needs = higher, more
@@ -221,14 +225,15 @@ class IntegerSearch:
 class _Steps:
     """Levels of users in whole tasks: ``amount`` of each user and ``per`` unit of it, the level, near 1.
 
-    Amounts are tasks, or where the share differs by server levels. ``reach`` are bounds on levels.
+    Amounts are tasks, or where the share differs by server levels. ``reach`` are bounds on levels. Amounts
+    are compared in a ``unit`` in which what is `APART` is 1e-3: HiGHS errs where binaries have coefficients of 1e-7.
     """
 
     def __init__(self, program: Program, share: Share, model: WholeModel) -> None:
         instance, pairs = program.instance, program.pairs
         c = share.coefficients(instance)
         unit = instance.weights * model.model.level(share)
-        self.by_task = c.ndim == 1
+        self.by_task, self.unit = c.ndim == 1, 1.0
         if self.by_task:
             self.per: Float = c / unit
             self.amount, self.reach = model.model.tasks, self.per * model.most
@@ -243,6 +248,7 @@ class _Steps:
         if self.by_task:
             least, more = np.ceil(z / self.per * (1 - SAME)), np.floor(z / self.per * (1 + SAME)) + 1
         else:
+            self.unit = min(self.unit, 1e-3 * z or 1.0)
             least = np.full(len(self.per), z * (1 - SAME))
             more = np.maximum(z * (1 + APART), self.least * (1 - SAME))
         least = np.maximum(least, needs)

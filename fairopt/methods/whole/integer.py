@@ -19,7 +19,7 @@ from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
-from fairopt.blocks.objectives import Leximin, Objective
+from fairopt.blocks.objectives import Leximin, MaxMin, Objective
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
@@ -137,7 +137,8 @@ class IntegerSearch:
                 if isinstance(tier, Leximin):
                     self._levels(tier.share, name)
                 else:
-                    form = self.model.form(tier)
+                    steps = _Steps(self.program, tier.share, self.model) if type(tier) is MaxMin else None
+                    form = self.model.form(tier) if steps is None else steps.lowest(len(steps.reach))
                     self._maximise(form, name + "whole tasks")
                     best = float(form.value)
                     self.kept.append(form >= best - SAME * max(abs(best), 1.0))
@@ -167,7 +168,7 @@ class IntegerSearch:
         self.found = model.placement()
         if attempt.status == "user_limit":
             left = getattr(problem.solver_stats.extra_stats, "mip_gap", np.inf)
-            bound = f", with a gap of {100 * left:.3g}% left by its word" if left < np.inf else ""
+            bound = f", with a gap of {100 * left:.3g}% left by its word" if left <= 1 else ""
             self._stop(f"{self.title} reached a limit{bound}", what)
 
     def _stop(self, why: str, what: str) -> None:
@@ -194,12 +195,7 @@ class IntegerSearch:
         above: cp.Variable | None = None
         count, z = n, 0.0
         for k in range(1, n + 1):
-            top = float(np.sort(steps.reach)[-count])  # a bound on the level
-            unit = z or min(top, 1.0) or 1.0  # near the level, since solvers' tolerances are absolute
-            lowest = cp.min(level / unit)
-            if above is not None:  # of the users above the level before only
-                lowest = cp.min(level / unit + top / unit * (1 - above))
-            self._maximise(lowest, f"{name}level {k} of whole tasks")
+            self._maximise(steps.lowest(count, above, z), f"{name}level {k} of whole tasks")
             rising = np.ones(n, dtype=bool) if above is None else above.value > 0.5
             z = float(np.asarray(level.value)[rising].min())
             least, more = steps.from_level(z, needs)
@@ -234,14 +230,25 @@ class _Steps:
         c = share.coefficients(instance)
         unit = instance.weights * model.model.level(share)
         self.by_task, self.unit = c.ndim == 1, 1.0
+        self.model, self.by_pair = model.model, pairs.of(c) / unit[pairs.user]
         if self.by_task:
             self.per: Float = c / unit
             self.amount, self.reach = model.model.tasks, self.per * model.most
             return
         self.per, self.amount = np.ones(instance.n_users), model.model.relative_share(share)
-        by_pair = pairs.of(c) / unit[pairs.user]
-        self.least = pairs.min(np.where(by_pair > 0, by_pair, np.inf))  # of one task
-        self.reach = pairs.sum(by_pair * model.top * instance.counts[pairs.server])
+        self.least = pairs.min(np.where(self.by_pair > 0, self.by_pair, np.inf))  # of one task
+        self.reach = pairs.sum(self.by_pair * model.top * instance.counts[pairs.server])
+
+    def lowest(self, count: int, above: cp.Variable | None = None, before: float = 0.0) -> cp.Expression:
+        """The smallest level of ``count`` users, those ``above`` the level before, in a unit in which it is near 1.
+
+        Tolerances of solvers are absolute, and small parts of a task pass as none. So one task counts as no more than a
+        bound on the smallest level, which changes nothing of whole tasks.
+        """
+        top = float(np.sort(self.reach)[-count])
+        unit = before or min(top, 1.0) or 1.0
+        level = self.model._sum_by_user(np.minimum(self.by_pair, top) / unit)
+        return cp.min(level if above is None else level + top / unit * (1 - above))
 
     def from_level(self, z: float, needs: Float) -> tuple[Float, Float]:
         """The least amounts at a level, no less than ``needs``, and the least above it."""

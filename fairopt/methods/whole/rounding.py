@@ -19,7 +19,7 @@ from fairopt.formulation.whole import SAME
 from fairopt.methods.whole.servers import Request, Servers
 from fairopt.progress import tell
 
-MOST = 1e15  # tasks at once: beyond, floats are no longer all whole numbers
+MOST = 1e12  # tasks of a user: of more, one is lost in the tolerances of capacities and in the rounding of floats
 NOISE = 1e-6  # tasks: what a solver leaves of a whole number
 
 

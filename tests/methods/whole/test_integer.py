@@ -69,6 +69,21 @@ def test_levels_that_differ_by_decades_are_all_raised() -> None:
     np.testing.assert_array_equal(a.tasks_by_server, [[2, 0], [1, 0]])
 
 
+@pytest.mark.parametrize("objective", [fo.MaxMin(), fo.Leximin(), fo.MaxMin().then(fo.Total(fo.Tasks()))], ids=repr)
+def test_no_part_of_a_task_that_a_solver_tolerates_is_a_level(objective: fo.Objective) -> None:
+    a = fo.Policy(objective).allocate(fo.Instance([[1], [1]], [100], weights=[1e-6, 1e6]), integral=True)
+    np.testing.assert_array_equal(a.tasks, [1, 99])
+
+
+def test_more_tasks_than_solvers_tell_apart_are_rounded_and_more_than_floats_hold_refused() -> None:
+    a = fo.DRF().allocate(fo.Instance([[1], [1]], [1e9]), integral=True)
+    np.testing.assert_array_equal(a.tasks, [5e8, 5e8])
+    assert a.certificate.ok and a.certificate.method == "rounding"
+    for how in (True, "rounded"):
+        with pytest.raises(fo.OutOfDomain, match=r"user 'web' could run 1e\+21 tasks, and up to 1e\+12 are counted"):
+            fo.DRF().allocate(fo.Instance([[1e12], [1e-9]], [1e12], users=["batch", "web"]), integral=how)
+
+
 @pytest.mark.parametrize("how", [True, "rounded"])
 @pytest.mark.parametrize("policy", [fo.DRF(), fo.NoFairness()], ids=lambda p: p.name)
 def test_capacities_exceeded_by_the_tolerance_itself_take_one_task_less(policy: fo.Policy, how: Any) -> None:

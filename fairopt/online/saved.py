@@ -112,6 +112,8 @@ def load(path: Path) -> Timeline:
     data = checked(_File, read_json_text(path, "expected a file that Timeline.save made"), str(path))
     share = _share(data.share)
     try:
+        if not len(data.task_job) == len(data.task_server) == len(data.start):
+            raise InvalidInstance("task_job, task_server and start differ in length")
         cluster = Instance(**arguments_of_data(data.cluster, "cluster").values)
         jobs = [_job(one, data.places) for one in data.jobs]
         measured = share if isinstance(share, Share) else DominantShare()

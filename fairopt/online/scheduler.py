@@ -545,7 +545,7 @@ class Scheduler:
 
         A user at its limit leaves both: what is set aside is asked about servers where tasks end, and nothing else.
         """
-        blocked = user.running >= user.limit
+        blocked = user.running + 1 > user.limit
         if user.aside and blocked:
             for queue in tuple(user.aside):
                 self._return(queue)

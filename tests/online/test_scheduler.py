@@ -157,6 +157,13 @@ def test_weights_limits_and_backlogs():
     assert scheduler.running["C"] > 2
 
 
+@pytest.mark.parametrize(("limit", "runs"), [(2.5, 2), (0.5, 0), (2, 2)])
+def test_a_limit_that_is_no_whole_number_is_not_exceeded(limit, runs):
+    scheduler = fo.Scheduler([9])
+    scheduler.submit("web", [1], tasks=9, limit=limit)
+    assert len(list(iter(scheduler.next_task, None))) == runs
+
+
 def test_places_are_names_of_servers_or_of_types_or_a_mask():
     scheduler = fo.Scheduler([[4], [4], [4]], servers=["a", "b", "c"], server_types=["cpu", "gpu", "gpu"])
     for user, eligible in (("x", ["gpu"]), ("y", ["a"]), ("z", [False, False, True])):

@@ -20,7 +20,7 @@ from fairopt.formulation.whole import SAME
 from fairopt.methods.whole.servers import Request, Servers
 from fairopt.progress import tell
 
-MOST = 1e15  # tasks at once: beyond, floats are no longer all whole numbers
+MOST = 1e12  # tasks of a user: of more, one is lost in the tolerances of capacities and in the rounding of floats
 PARTS = 1000  # in which the tasks of a user on a class are placed, at most
 NOISE = 1e-6  # tasks: what a solver leaves of a whole number
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, nearest
+from fairopt.formulation.whole import SAME
 
 __all__ = ["Placement", "Request", "Servers", "placement_rule"]
 
@@ -38,7 +38,7 @@ class Servers:
     def __init__(self, capacities: Float) -> None:
         self.capacities = np.asarray(capacities, dtype=float)
         self.n_servers, self.n_resources = self.capacities.shape
-        self._whole: list[list[float]] = (self.capacities * (1 + VIOLATION_TOLERANCE)).tolist()
+        self._whole: list[list[float]] = (self.capacities * (1 + SAME)).tolist()
         self._room = [row[:] for row in self._whole]  # for tests of one server
         self._columns = np.array(self._whole).T.copy()  # the same by resource, for tests of all
         has = self.capacities > 0

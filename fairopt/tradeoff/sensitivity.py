@@ -337,6 +337,8 @@ def sensitivity(allocation: Allocation, *, held: bool = False) -> Sensitivity:
     """
     if not isinstance(allocation, Allocation):
         raise InvalidBlock(f"sensitivity({type(allocation).__name__}): give an Allocation, as fo.DRF().allocate(x)")
+    if allocation.certificate.whole:
+        raise OutOfDomain("whole tasks do not change little by little; ask about the divisible answer, without integral")
     return Sensitivity(allocation, held)
 
 

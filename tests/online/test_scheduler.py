@@ -362,7 +362,7 @@ def test_a_half_life_needs_the_time_of_every_call():
 
 def test_a_scheduler_of_nothing_has_nothing_to_start():
     assert fo.Scheduler([4]).next_task() is None
-    assert repr(fo.Scheduler([4])) == "<Scheduler of DominantShare() on 1 servers: 0 users, 0 tasks running, 0 waiting>"
+    assert repr(fo.Scheduler([4])) == "<Scheduler of DominantShare(): 0 users on 1 server, 0 tasks running, 0 waiting>"
 
 
 def test_rank_weights_by_user_count_in_shares():

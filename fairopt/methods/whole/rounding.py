@@ -1,8 +1,8 @@
 """Whole tasks from divisible ones by largest remainders, on individual servers.
 
 Where a user without any task makes the objective worthless (max-min, Nash welfare), first one task for each, large ones
-first. Then each user's tasks on each class of identical servers, rounded down, large tasks first; then one task after
-the other to the user with the largest remainder of its total; then what still fits, to the smallest share per weight.
+first. Then each user's tasks on each class of identical servers, rounded down: on each of these servers alike as far as
+they go, the rest large tasks first; then one task after the other to the user with the largest remainder of its total; then what still fits, to the smallest share per weight.
 """
 
 from __future__ import annotations
@@ -72,6 +72,14 @@ class WholeTasks:
             left -= some
         return int(begun - left) if begun > 0 else 0
 
+    def spread(self, user: int, k: int, each: float) -> None:
+        """Up to ``each`` tasks of a user on every single server of a class, those it has there included."""
+        request = self._request(user, k)
+        for server in np.flatnonzero(self.classes == k).tolist():
+            wanted = min(each - self.placed[user, server], self.most[user] - self.held[user].sum())
+            if (some := min(wanted, self.servers.how_many(request, server))) >= 1:
+                self._take(user, server, int(some))
+
     def place_anywhere(self, user: int, wanted: Float, count: float = 1) -> int:
         """More tasks, first on classes where most of the tasks ``wanted`` (n_classes,) by the user are missing."""
         eligible, left = self.instance.eligible[user, self.first], count
@@ -127,6 +135,9 @@ def rounded(program: Program, tasks: Float) -> Float:
         for j in np.argsort(-np.where(total > 0, size.max(axis=1), -1.0), kind="stable").tolist():
             if total[j] > 0:
                 whole.place_anywhere(j, wanted[j])
+    alike = np.bincount(whole.classes)
+    for j, k in np.argwhere(down >= alike).tolist():  # the same mix on each server: a server of few users' tasks
+        whole.spread(j, k, down[j, k] // alike[k])  # fills one resource and leaves the others idle
     users, classes = np.nonzero(down)
     for done, p in enumerate(np.argsort(-size[users, classes], kind="stable").tolist()):
         tell("rounding, users by class of servers", done, len(users))

@@ -46,20 +46,20 @@ def allocate_whole(
         raise_not_certified(gate.allocation(policy, judged, begun), divisible)
     program, answer = judged[-1][0], judged[-1][1]
     own = Program(part, judged[0][0].objective, policy.constraints)  # without what tiers keep of earlier ones
-    note = "rounded: a better whole answer may exist"
     if search is None:
         placement = rounded(program if len(judged) == 1 else own, own.gather(program.expand(answer.tasks)))
-        known: dict[str, Any] = {"method": "rounding", "solver": answer.solver, "tried": answer.tried, "note": note}
+        unproved = "rounded: a better whole answer may exist"
+        known: dict[str, Any] = {"method": "rounding", "solver": answer.solver, "tried": answer.tried}
     else:
         search.run()
         placement = _finished(policy, own, search, own.gather(program.expand(answer.tasks)))
-        note = search.note or f"that no whole answer is better is {search.title}'s word"
-        known = {"method": "integer", "solver": settings.solver or "HIGHS", "tried": search.tried, "note": note}
+        unproved = search.note or f"that no whole answer is better is {search.title}'s word"
+        known = {"method": "integer", "solver": settings.solver or "HIGHS", "tried": search.tried}
     out = np.flatnonzero((part.task_limits <= 0) & (instance.task_limits > 0))
     if len(out):
         more = f" and {len(out) - 1} more" if len(out) > 1 else ""
-        known["note"] += f"; left out is user {instance.users[out[0]]!r}{more}, of whom not one whole task fits"
-    made = gate.whole(policy, instance, judged, placement, begun, **known)
+        known["note"] = f"left out is user {instance.users[out[0]]!r}{more}, of whom not one whole task fits"
+    made = gate.whole(policy, instance, judged, placement, begun, unproved=unproved, **known)
     if not made.certificate.ok:
         c = made.certificate
         fix = "integral=True looks for whole tasks that satisfy all constraints, where these are linear"

@@ -203,8 +203,12 @@ def test_at_a_limit_the_best_found_is_returned_and_the_note_says_so(
 
     monkeypatch.setattr(solvers, "run", slow)
     a = policy.allocate(PAIR, integral=True)
-    assert a.certificate.ok and "HiGHS reached a limit, with a gap of 0% left" in a.certificate.note
-    assert "a better whole answer may exist" in a.certificate.note and a.tasks.sum() >= 15
+    assert a.certificate.ok and a.tasks.sum() >= 15
+    if policy == fo.NoFairness():  # as many as divisible ones: proved, whatever HiGHS left open
+        assert a.certificate.gap == 0 and a.certificate.note == ""
+        return
+    assert "HiGHS reached a limit, with a gap of 0% left" in a.certificate.note
+    assert "a better whole answer may exist" in a.certificate.note
 
 
 def test_without_time_for_a_program_the_divisible_answer_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:

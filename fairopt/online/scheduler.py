@@ -366,10 +366,11 @@ class Scheduler:
         if not (isinstance(tasks, (int, float, np.integer)) and tasks >= 1 and (tasks == math.inf or tasks % 1 == 0)):
             raise InvalidInstance(f"tasks of user {user!r} is {tasks!r}; give a whole number >= 1")
         for name, value in (("weight", weight), ("limit", limit)):
-            most = math.inf if name == "limit" else np.nextafter(math.inf, 0)
-            fits = isinstance(value, (int, float, np.number)) and (0 < value <= most or name == "limit" and value == 0)
-            if value is not None and not fits:
-                fix = "a number > 0" if name == "weight" else "a number >= 0, or math.inf for no limit"
+            if value is None:
+                continue
+            number = isinstance(value, (int, float, np.number))
+            if not (number and (0 < value < math.inf if name == "weight" else value >= 0)):
+                fix = "a number > 0" if name == "weight" else "a number >= 0, or math.inf for none"
                 raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give {fix}")
         key, request, share = self.requests.of(user, demands, eligible)
         self._advance(at)

@@ -1,8 +1,9 @@
 """Whole tasks from divisible ones by largest remainders, on individual servers.
 
 Where a user without any task makes the objective worthless (max-min, Nash welfare), first one task for each, large ones
-first. Then each user's tasks on each class of identical servers, rounded down: on each of these servers alike as far as
-they go, the rest large tasks first; then one task after the other to the user with the largest remainder of its total; then what still fits, to the smallest share per weight.
+first. Then each user's tasks on each class of identical servers, rounded down: as many on each of these servers, as far
+as that goes, the rest large tasks first; then one task after the other to the user with the largest remainder of its
+total; then what still fits, to the smallest share per weight.
 """
 
 from __future__ import annotations

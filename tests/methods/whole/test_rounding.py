@@ -43,7 +43,7 @@ def test_many_identical_servers_leave_no_user_without_its_tasks(policy: fo.Polic
 
 
 def test_identical_servers_hold_the_same_mix() -> None:
-    """Six servers of 3 tasks of either user each: packed user by user, each would fill one resource of three servers."""
+    """Six servers of 3 tasks of either user: packed user by user, each would fill one resource of three servers."""
     instance = fo.Instance([[2, 1], [1, 2]], [[9, 9]], counts=[6])
     a = fo.DRF().allocate(instance, integral="rounded")
     assert a.placement is not None and (a.placement == 3).all() and a.certificate.gap <= 1e-6

@@ -125,6 +125,7 @@ class Certificate:
     def __str__(self) -> str:
         by = f"{self.method} ({self.solver})" if self.solver else self.method
         verdict = ("certified" if self.ok else "NOT certified") + " whole" * self.whole
-        gap = f"loses at most {100 * self.gap:.3g}% of the divisible optimum" if self.whole else f"gap {self.gap:.1e}"
+        short = self.whole and self.gap > GAP_TOLERANCE
+        gap = f"loses at most {100 * self.gap:.3g}% of the divisible optimum" if short else f"gap {self.gap:.1e}"
         if_so = f", assuming that {self.assumed}" if self.assumed else ""
         return f"{verdict}: {gap}{if_so}, violation {self.violation:.1e}, by {by} in {self.seconds:.3f} s"

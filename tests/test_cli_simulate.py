@@ -204,3 +204,26 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Any, words: list[str], messa
 def test_a_table_needs_servers(run: Any) -> None:
     done = run("jobs.csv", servers=False)
     assert done.exit_code == 2 and "servers of jobs.csv are missing; give --servers INPUT" in done.stderr
+
+
+def test_a_folder_of_servers_is_enough(run: Any, tmp_path: Path) -> None:
+    fo.datasets.write(CLUSTER, tmp_path / "tables")
+    with_users = run("jobs.csv", "--servers", "tables", "--json", servers=False)
+    (tmp_path / "tables" / "users.csv").unlink()
+    alone = run("jobs.csv", "--servers", "tables", "--json", servers=False)
+    assert numbers_of(alone) == numbers_of(with_users) and "no users" not in with_users.stderr + alone.stderr
+
+
+def test_pools_of_types_are_named_by_types(run: Any, tmp_path: Path) -> None:
+    table = "user,arrival,duration,servers,cpu [core],memory [GiB]\na,0,1,{},1,1\n"
+    (tmp_path / "named.csv").write_text(table.format("big"))
+    done = run("named.csv", "--placement", "pooled")
+    assert done.exit_code == 2 and "names the server 'big #1', and --placement pooled" in " ".join(done.output.split())
+    (tmp_path / "typed.csv").write_text(table.format("x"))
+    assert run("typed.csv", "--placement", "pooled").exit_code == 0
+
+
+@pytest.mark.parametrize("option", [("--kind", "waiting"), ("--between", "0", "9")])
+def test_options_of_a_picture_need_a_picture(run: Any, option: tuple[str, ...]) -> None:
+    done = run("jobs.csv", *option)
+    assert done.exit_code == 2 and "give --plot FILE too" in done.output

@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -14,6 +15,8 @@ from fairopt import datasets
 from fairopt.cli.progress import console_for, working
 from fairopt.cli.values import labelled_number
 from fairopt.instance import Instance
+from fairopt.io.assemble import NO_USERS
+from fairopt.io.csv_folder import read_servers
 
 __all__ = ["Source", "reading", "say_notes"]
 
@@ -57,6 +60,18 @@ class Source:
     equal_weights: bool = False
     pooled: bool = False
     weight: Sequence[str] | None = None
+
+    def read_servers(self) -> Instance:
+        """The instance without its users; a folder may hold servers.csv alone."""
+        alone = Path(self.path) / "servers.csv"
+        if alone.is_file() and not (alone.with_name("users.csv")).exists():
+            instance = Instance(**read_servers(alone).values)
+        else:
+            with working(f"reading {self.path}"):
+                instance = datasets.read(self.path, **self.options)
+            say_notes(note for note in instance.notes if not note.startswith(NO_USERS))
+        instance = instance.select_users([])
+        return instance.pooled() if self.pooled else instance
 
     def read(self) -> Instance:
         """The instance; notes of its reader go to stderr."""

@@ -15,8 +15,9 @@ from fairopt.cli.commands import AsJson, app, guarded
 from fairopt.cli.inputs import Source, say_notes
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
 from fairopt.errors import InvalidBlock, InvalidInstance
+from fairopt.instance import Instance
 from fairopt.io.jobs import is_openb
-from fairopt.online.files import read_jobs
+from fairopt.online.files import Trace, read_jobs
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import Timeline
@@ -59,8 +60,8 @@ def replay_jobs(
     jobs: Annotated[str, typer.Argument(
         metavar="JOBS", show_default=False, help="A CSV table of jobs, or a folder of the openb trace.")],
     servers: Annotated[str | None, typer.Option(
-        metavar="INPUT", help="The servers: a cluster as other commands read it, whose users do not matter. Default "
-        "for openb: those of the folder.")] = None,
+        metavar="INPUT", help="The servers: a cluster as other commands read it, whose users do not matter, or a "
+        "folder with servers.csv. Default for openb: those of the folder.")] = None,
     policy: Annotated[list[str] | None, typer.Option(
         "--policy", "-p", help="A policy that levels one share, or 'fcfs'; repeat it. Default: drf.")] = None,
     placement: Annotated[str, typer.Option(
@@ -83,7 +84,8 @@ def replay_jobs(
     )] = 20,
     plot: Annotated[Path | None, typer.Option(
         help="Draw a picture of all policies, as .png, .pdf or .svg.")] = None,
-    kind: Annotated[str, typer.Option(help=f"The picture: {', '.join(TIMELINE_KINDS)}.")] = "shares",
+    kind: Annotated[str | None, typer.Option(
+        help=f"The picture: {', '.join(TIMELINE_KINDS)}. Default: shares.")] = None,
     between: Annotated[tuple[float, float] | None, typer.Option(
         metavar="FROM TO", help="The picture: the first and the last moment.")] = None,
     out: Annotated[Path | None, typer.Option(
@@ -94,10 +96,13 @@ def replay_jobs(
     files.check(out, (".csv", ".json"))
     files.check(plot, files.PICTURES)
     if plot is not None:
+        kind = kind or "shares"
         check_timelines(kind, between)
         matplotlib_or_missing()
         if kind == "distance" and not fair:
             raise InvalidBlock("distances are known at some moments only; give --fair 20, say")
+    elif kind is not None or between is not None:
+        raise InvalidBlock("--kind and --between are about a picture; give --plot FILE too")
     rules: dict[str, tuple[Share, str]] = {}
     for text in policy or ["drf"]:
         plain, share, order = _rule(text)
@@ -108,10 +113,12 @@ def replay_jobs(
         raise InvalidInstance(f"the servers of {jobs} are missing; give --servers INPUT, as --servers cluster/")
     asked = {"capacity_scale": capacity_scale, "pods": pods if servers is None else None}
     source = Source(servers or jobs, {k: v for k, v in asked.items() if v is not None}, pooled=pooled)
-    cluster = source.read()
+    cluster = source.read_servers()
     with working(f"reading {jobs}"):
         trace = read_jobs(jobs, cluster, users=users, pods=pods, compress=compress)
     say_notes(trace.notes)
+    if placement == "pooled":
+        _by_types(trace, cluster)
     schedulers = {
         name: Scheduler(
             cluster, share, order=order, placement=placement, on_misfit=on_misfit,
@@ -136,7 +143,7 @@ def replay_jobs(
                 run.save(written[-1]) if out.suffix.lower() == ".json" else write_tasks(run, written[-1])
         if plot is not None:
             try:
-                draw_timelines(runs, kind, between=between)[0].figure.savefig(plot, dpi=150)
+                draw_timelines(runs, kind or "shares", between=between)[0].figure.savefig(plot, dpi=150)
                 written.append(plot)
             except InvalidBlock as error:  # of the part done, say
                 complain(f"there is no picture: {error}")
@@ -183,6 +190,17 @@ def _rule(text: str) -> tuple[str, Share, str]:
         f"policy {text!r} {problem}; give one of Leximin or MaxMin alone, as drf, 2df, kdf:k=3, tsf or "
         f"'Leximin(PNormShare(2))', or {FIRST_COME}"
     )
+
+
+def _by_types(trace: Trace, cluster: Instance) -> None:
+    """Refuse jobs that name servers, which pools of types do not have."""
+    for job in trace:
+        name = next((one for one in job.eligible or () if one not in (cluster.server_types or ())), None)
+        if name is not None:
+            raise InvalidInstance(
+                f"a job of user {job.user!r} names the server {name!r}, and --placement pooled has a pool for each "
+                "type of server; name types in the column 'servers'"
+            )
 
 
 def _measure(runs: dict[str, Timeline], fair: int) -> bool:

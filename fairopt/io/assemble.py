@@ -26,6 +26,7 @@ __all__ = [
 TableColumns = dict[str, Any]
 
 _ABOUT_USERS = ("user", "weight", "task_limit", "servers")
+NO_USERS = "there are no users"
 _ABOUT_SERVERS = ("server", "count", "type")
 ABOUT_DEMANDS = ("user", "server")
 _RESERVED = {*_ABOUT_USERS, *_ABOUT_SERVERS}
@@ -60,7 +61,7 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
         types = servers.texts("type")
         if "" in types:
             servers.refuse(types.index(""), "type", "the type is empty; give every server one, or remove the column")
-    notes = [] if len(users) else [f"there are no users: {users.path} has no rows"]
+    notes = [] if len(users) else [f"{NO_USERS}: {users.path} has no rows"]
     eligible = eligibility(users, servers.path, server_labels, notes)
     if demands is None:
         amounts = _matrix(users, headers)
@@ -74,6 +75,11 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
         units=units, notes=notes,
     )  # fmt: skip
     return Arguments(values, (users.path, servers.path))
+
+
+def resource_headers(servers: InputTable) -> list[str]:
+    """The columns of a table of servers that are resources."""
+    return [column for column in servers.columns if column not in _ABOUT_SERVERS]
 
 
 def _resource_of(header: str) -> tuple[str, str]:
@@ -92,7 +98,7 @@ def _resources(
     users: InputTable, servers: InputTable, demands: InputTable | None
 ) -> tuple[list[str], list[str], list[str]]:
     """Headers, names and units of the resources, which are the same in the tables of servers and of demands."""
-    headers = [column for column in servers.columns if column not in _ABOUT_SERVERS]
+    headers = resource_headers(servers)
     if not headers:
         raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
     first: dict[str, str] = {}

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
+from fairopt.io.notes import counted
 from fairopt.methods.whole.servers import Placement, Request, Servers, placement_rule
 from fairopt.online.requests import Requests, individual_servers
 
@@ -27,7 +28,7 @@ EACH_COSTS = 175  # queues compared at once take as long as one user asked
 FEW_FREED = 4  # servers on which tasks ended since the last decision: fewer are asked one by one
 BITS_36 = 131073.0  # 2^17 + 1: shares that agree to 36 bits are equal, as any with denominators up to 10,000 that are
 _DOMINANT = DominantShare()
-FIX_AT = "give at= as a time, in the unit of half_life, that never decreases"
+FIX_AT = "give at= as a time, a number that never decreases"
 
 
 class Task(NamedTuple):
@@ -186,7 +187,7 @@ class Scheduler:
 
     Parameters
     ----------
-    capacities : array-like of shape (n_resources,) or (n_servers, n_resources), or Instance
+    capacities : array-like of shape (n_resources,) or (n_servers, n_resources), dict by resource, or Instance
         Units on each server; of an instance its servers (rows with a count as individual servers) and labels.
     share : Share, default DominantShare()
         What is levelled: the sum of the shares of a user's running tasks. The share of a task is that of an instance
@@ -308,8 +309,9 @@ class Scheduler:
         return self._servers.used
 
     def __repr__(self) -> str:
-        many = f"{len(self._users)} users, {len(self._running)} tasks running, {sum(self.waiting.values()):g} waiting"
-        return f"<Scheduler of {self.share!r} on {self.instance.n_servers} servers: {many}>"
+        many = f"{sum(self.running.values()):,} tasks running, {sum(self.waiting.values()):,} waiting"
+        who = f"{counted(len(self._users), 'user')} on {counted(self.instance.n_servers, 'server')}"
+        return f"<Scheduler of {self.share!r}: {who}, {many}>"
 
     # -- what is told ---------------------------------------------------------------------------------------------
 
@@ -328,8 +330,8 @@ class Scheduler:
         tasks : int, default 1
             Number of tasks; infinity for an endless backlog.
         weight, limit : float, optional
-            The user's weight, and how many tasks it may run at once; from now on, for all its jobs. Default: as they
-            are, at first 1 and no limit.
+            The user's weight, and how many tasks it may run at once (0 for none, infinity for no limit); from now on,
+            for all its jobs. Default: as they are, at first 1 and no limit.
         eligible : sequence of str, or array-like of bool of shape (n_servers,), optional
             Servers, or types of servers, where the tasks may run. Default everywhere.
         at : float, optional
@@ -363,9 +365,12 @@ class Scheduler:
         if not (isinstance(tasks, (int, float, np.integer)) and tasks >= 1 and (tasks == math.inf or tasks % 1 == 0)):
             raise InvalidInstance(f"tasks of user {user!r} is {tasks!r}; give a whole number >= 1")
         for name, value in (("weight", weight), ("limit", limit)):
-            most = math.inf if name == "limit" else np.nextafter(math.inf, 0)
-            if value is not None and not (isinstance(value, (int, float, np.number)) and 0 < value <= most):
-                raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give a number > 0")
+            if value is None:
+                continue
+            number = isinstance(value, (int, float, np.number))
+            if not (number and (0 < value < math.inf if name == "weight" else value >= 0)):
+                fix = "a number > 0" if name == "weight" else "a number >= 0, or math.inf for none"
+                raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give {fix}")
         key, request, share = self.requests.of(user, demands, eligible)
         self._advance(at)
         held = self._users.get(user)

@@ -142,6 +142,8 @@ def draw_timelines(
                     ax.set_title(fitted(names[k], width if alone else 4.0, 9.0), fontsize=9, loc="left")
             elif alone and k == 0:
                 what = TIMELINE_KINDS[kind]
+                if kind == "shares" and not len(timelines[names[0]].fair_at):
+                    what = what.split(",")[0]  # without rings
                 title = f"{names[0]}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
                 ax.set_title(fitted(title, width, 9.0), fontsize=9, loc="left")
         for ax in axes:
@@ -150,18 +152,21 @@ def draw_timelines(
             ax.set_ylim(bottom=0)
         if alone and alike:
             labels_at_the_edge(axes, columns)
-        _legend(axes, columns, alone, kind == "allocation")
+        _legend(axes, columns, alone, kind == "allocation", least=1 if kind in ("allocation", "shares") else 2)
     return list(axes)
 
 
-def _legend(axes: Sequence[Any], columns: int, alone: bool, from_top: bool) -> None:
-    """One legend for all panels, beside them; ``from_top`` has stacks in their order on the picture."""
+def _legend(axes: Sequence[Any], columns: int, alone: bool, from_top: bool, least: int) -> None:
+    """One legend for all panels, beside them; ``from_top`` has stacks in their order on the picture.
+
+    It has at ``least`` so many entries.
+    """
     handles, names = axes[0].get_legend_handles_labels()
     order = slice(None, None, -1 if from_top else 1)
     entries: dict[str, Any] = {"handles": handles[order], "labels": names[order], **LEGEND}
-    if len(names) > 1 and alone:
+    if len(names) >= least and alone:
         axes[0].figure.legend(loc="outside right upper", **entries)
-    elif len(names) > 1:
+    elif len(names) >= least:
         axes[columns - 1].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), **entries)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -74,13 +75,15 @@ class SequentialMinMax:
         return f"SequentialMinMax({said})" if said else "SequentialMinMax"
 
     @asked_once()
-    def allocate(self, instance: Instance) -> Allocation:
+    def allocate(self, instance: Instance, *, integral: bool | Literal["rounded"] = True) -> Allocation:
         """Give tasks one by one, and prove that they fit and that no user's next task would.
 
         Parameters
         ----------
         instance : Instance
             Users and servers.
+        integral : True or "rounded", default True
+            Without effect, since all tasks are whole: for comparisons with whole tasks of other policies.
 
         Returns
         -------
@@ -91,6 +94,8 @@ class SequentialMinMax:
 
         Raises
         ------
+        InvalidBlock
+            If ``integral`` is False.
         OutOfDomain
             If demands or the share of a user differ by server, or it has a share of zero.
         NotCertified
@@ -109,6 +114,8 @@ class SequentialMinMax:
         (array([2., 1.]), 0.25, True)
         """
         begun = time.perf_counter()
+        if integral is not True and integral != "rounded":
+            raise InvalidBlock(f"integral is {integral!r}, and {self.name} gives whole tasks only; leave it out")
         require_instance(instance)
         n, part = instance.n_users, np.flatnonzero(instance.task_limits > 0)
         per_task = np.ones(n)

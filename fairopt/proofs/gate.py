@@ -285,13 +285,14 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
 
 def whole(
     policy: Any, instance: Instance, judged: Sequence[tuple[Program, Answer]], placement: Float, begun: float, *,
-    method: str, solver: str | None = None, tried: tuple[Try, ...] = (), note: str = "",
+    method: str, solver: str | None = None, tried: tuple[Try, ...] = (), note: str = "", unproved: str = "",
 ) -> Allocation:  # fmt: skip
     """The allocation of whole tasks by individual server, beside the divisible answer of a policy, tier by tier.
 
     The point is measured as it is, never repaired. Its gap is the largest part of the divisible optimum (of the first
     tier) that it loses: by what the divisible answer is worth, how much better than that any can be by its evidence,
     and what the whole tasks are worth. The divisible answer is of users of whom a whole task fits (`whole_instance`).
+    ``unproved``, on better whole answers, enters the note unless they reach the divisible optimum, in all tiers.
     """
     first, _ = judged[0]
     if first.given != whole_instance(instance, first.objective, first.constraints):
@@ -315,7 +316,8 @@ def whole(
             gaps += [float(lost.max()) for lost in losses[1:]]
     certificate = _certificate(
         begun, gap=gaps[0] if len(judged) > 1 else max(gaps), violation=violation, block_violation=of_blocks,
-        method=method, solver=solver, tried=tried, gaps=tuple(gaps) if len(gaps) > 1 else (), note=note,
+        method=method, solver=solver, tried=tried, gaps=tuple(gaps) if len(gaps) > 1 else (),
+        note=_joined("; ", (unproved if max(gaps) > GAP_TOLERANCE else "", note)),
         assumed=_joined("; ", (a.assumed for _, a in judged)),
         whole=bool((placement == np.rint(placement)).all()),
     )  # fmt: skip

@@ -34,6 +34,7 @@ LEGEND = (
     "tasks: NTT, all users together. Jain: index of dominant shares. least share: smallest dominant share per weight. "
     "Of each resource: the part in use"
 )
+LOST = ". gap of whole tasks: how much of the divisible optimum they lose at most"
 HELD = ", which is what users hold; by tasks: what their tasks use of it"
 AUR = "AUR: units left over, resources added up"
 MIXED = " though their units may differ, as Jiang and Wu (2021) do"
@@ -83,7 +84,9 @@ def console(comparison: Comparison) -> Iterator[Any]:
     names = zip(first[0].cells, (o.policy for o in comparison.outcomes), strict=True)
     yield from (Text(f"{cut} is {visible(name)}", style="dim") for cut, name in names if cut != name)
     held, unit = comparison.by_type.bundles, _unit(comparison.instance)
-    yield Text(f"{LEGEND}{HELD if held else ''}. {AUR}{'' if unit else MIXED}.", style="dim")
+    whole = any(row["whole"] for row in comparison.rows())
+    legend = LEGEND + (HELD if held else "") + (LOST if whole else "")
+    yield Text(f"{legend}. {AUR}{'' if unit else MIXED}.", style="dim")
 
 
 def markdown(comparison: Comparison) -> str:

@@ -358,7 +358,7 @@ def test_a_half_life_needs_the_time_of_every_call():
 
 def test_a_scheduler_of_nothing_has_nothing_to_start():
     assert fo.Scheduler([4]).next_task() is None
-    assert repr(fo.Scheduler([4])) == "<Scheduler of DominantShare() on 1 servers: 0 users, 0 tasks running, 0 waiting>"
+    assert repr(fo.Scheduler([4])) == "<Scheduler of DominantShare(): 0 users on 1 server, 0 tasks running, 0 waiting>"
 
 
 def test_rank_weights_by_user_count_in_shares():
@@ -367,3 +367,13 @@ def test_rank_weights_by_user_count_in_shares():
         scheduler.submit(user, [1, 2])
     everything(scheduler)
     assert scheduler.shares == {"A": 2 / 16, "B": 3 / 16}
+
+
+def test_a_limit_of_zero_holds_a_user_back_until_it_is_raised() -> None:
+    scheduler = fo.Scheduler([4])
+    scheduler.submit("a", [1], tasks=2, limit=0)
+    assert scheduler.next_task() is None and scheduler.waiting == {"a": 2}
+    scheduler.submit("a", [1], limit=np.inf)
+    assert len(list(iter(scheduler.next_task, None))) == 3
+    with pytest.raises(fo.InvalidInstance, match=r"limit of user 'a' is -1; give a number >= 0"):
+        scheduler.submit("a", [1], limit=-1)

@@ -184,6 +184,8 @@ def test_errors_name_the_user_and_the_fix():
         fo.SequentialMinMax("cpu")
     with pytest.raises(fo.InvalidBlock, match="placement is 'worst'"):
         fo.SequentialMinMax(placement="worst")
+    with pytest.raises(fo.InvalidBlock, match="gives whole tasks only"):
+        fo.SequentialMinMax().allocate(fo.Instance([[1]], [1]), integral=False)
     with pytest.raises(fo.InvalidBlock, match=r"placement is 'pooled'; known: first-fit"):
         fo.SequentialMinMax(placement="pooled")
     with pytest.raises(fo.InvalidBlock, match=r"give a fairopt\.Instance"):

@@ -147,4 +147,5 @@ def placement_rule(rule: Any, *others: str) -> str | Placement:
     known = ("first-fit", "best-fit", "least-loaded", *others)
     if callable(rule) or rule in known:
         return rule
-    raise InvalidBlock(f"placement is {rule!r}; {nearest(rule, known)}, or give a function")
+    hint = nearest(rule, known)
+    raise InvalidBlock(f"placement is {rule!r}; {hint}{'' if hint.endswith('?') else ', or give a function'}")

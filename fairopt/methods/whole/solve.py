@@ -53,19 +53,19 @@ def allocate_whole(
     own = Program(part, judged[0][0].objective, policy.constraints)  # without what tiers keep of earlier ones
     if search is None:
         placement = rounded(program if len(judged) == 1 else own, own.gather(program.expand(answer.tasks)))
-        note = "" if own.empty else "rounded: a better whole answer may exist"
-        method, by, tried = "empty" if own.empty else "rounding", answer.solver, answer.tried
+        unproved = "" if own.empty else "rounded: a better whole answer may exist"
+        method = "empty" if own.empty else "rounding"
+        known: dict[str, Any] = {"method": method, "solver": answer.solver, "tried": answer.tried}
     else:
         search.run()
         placement = _finished(policy, own, search, own.gather(program.expand(answer.tasks)))
-        note = search.note or f"that no whole answer is better is {search.title}'s word"
-        method, by, tried = "integer", settings.solver or "HIGHS", search.tried
+        unproved = search.note or f"that no whole answer is better is {search.title}'s word"
+        known = {"method": "integer", "solver": settings.solver or "HIGHS", "tried": search.tried}
     out = np.flatnonzero((part.task_limits <= 0) & (instance.task_limits > 0))
     if len(out):
         more = f" and {len(out) - 1} more" if len(out) > 1 else ""
-        left = f"left out is user {instance.users[out[0]]!r}{more}, of whom not one whole task fits"
-        note = f"{note}; {left}" if note else left
-    made = gate.whole(policy, instance, judged, placement, begun, method=method, solver=by, tried=tried, note=note)
+        known["note"] = f"left out is user {instance.users[out[0]]!r}{more}, of whom not one whole task fits"
+    made = gate.whole(policy, instance, judged, placement, begun, unproved=unproved, **known)
     if not made.certificate.ok:
         c = made.certificate
         fix = "integral=True looks for whole tasks that satisfy all constraints, where these are linear"

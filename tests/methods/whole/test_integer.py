@@ -239,8 +239,12 @@ def test_at_a_limit_the_best_found_is_returned_and_the_note_says_so(
 
     monkeypatch.setattr(solvers, "run", slow)
     a = policy.allocate(PAIR, integral=True)
-    assert a.certificate.ok and "HiGHS reached a limit, with a gap of 0% left" in a.certificate.note
-    assert "a better whole answer may exist" in a.certificate.note and a.tasks.sum() >= 15
+    assert a.certificate.ok and a.tasks.sum() >= 15
+    if policy == fo.NoFairness():  # as many as divisible ones: proved, whatever HiGHS left open
+        assert a.certificate.gap == 0 and a.certificate.note == ""
+        return
+    assert "HiGHS reached a limit, with a gap of 0% left" in a.certificate.note
+    assert "a better whole answer may exist" in a.certificate.note
 
 
 def test_without_time_for_a_program_the_divisible_answer_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,11 +256,12 @@ def test_without_time_for_a_program_the_divisible_answer_is_rounded(monkeypatch:
     assert a.certificate.note.endswith("the answer is the divisible one, rounded")
 
 
-def test_numbers_beyond_the_solver_are_rounded_and_the_note_says_so() -> None:
-    """HiGHS drops parts of a capacity below 1e-9, so a task of one may run a million times too often."""
-    a = fo.NoFairness().allocate(fo.Instance([[1e-9], [1]], [1e6]), integral=True)
-    assert a.certificate.ok and a.certificate.gap < 1e-6
-    assert a.certificate.note.startswith("the answer of HiGHS violates a condition: a better whole answer may exist")
+def test_numbers_beyond_the_solver_are_rounded_instead() -> None:
+    """HiGHS drops parts of a capacity below 1e-9, so that tasks of one would exceed it by far."""
+    instance = fo.Instance([[1e-9], [1]], [1e2])
+    a = fo.NoFairness().allocate(instance, integral=True)
+    assert a.certificate.ok and a.certificate.gap < 1e-6 and a.certificate.method == "integer"
+    np.testing.assert_array_equal(a.tasks, fo.NoFairness().allocate(instance, integral="rounded").tasks)
 
 
 def test_no_users_and_users_of_limit_zero_have_no_tasks() -> None:

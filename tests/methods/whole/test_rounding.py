@@ -42,6 +42,18 @@ def test_many_identical_servers_leave_no_user_without_its_tasks(policy: fo.Polic
     np.testing.assert_array_equal(policy.allocate(spread, integral="rounded").tasks, a.tasks)
 
 
+def test_identical_servers_hold_the_same_mix() -> None:
+    """Six servers of 3 tasks of either user: packed user by user, each would fill one resource of three servers."""
+    instance = fo.Instance([[2, 1], [1, 2]], [[9, 9]], counts=[6])
+    a = fo.DRF().allocate(instance, integral="rounded")
+    assert a.placement is not None and (a.placement == 3).all() and a.certificate.gap <= 1e-6
+    assert a.certificate.note == "" and str(a.certificate).startswith("certified whole: gap ")
+
+
+def test_rounding_loses_less_than_a_tenth_of_the_demo() -> None:
+    assert fo.DRF().allocate(fo.datasets.demo(), integral="rounded").certificate.gap < 0.1
+
+
 def test_the_loss_is_that_of_the_objective() -> None:
     instance = fo.Instance([[2, 3], [2, 1]], [6, 4])
     a = fo.NashWelfare().allocate(instance, integral="rounded")

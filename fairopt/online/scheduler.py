@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, NamedTuple
@@ -466,7 +466,7 @@ class Scheduler:
         ({'web': 0.0}, {'web': 1})
         """
         number = task.id if isinstance(task, Task) else task
-        held = self._running.get(number)
+        held = self._running.get(number) if isinstance(number, (int, np.integer)) else None
         if held is None:
             raise InvalidInstance(f"no task {number!r} is running; give one that next_task returned, once")
         self._advance(at)
@@ -535,8 +535,8 @@ class Scheduler:
             allowed = given.copy()
             if given.shape != (n,):
                 raise InvalidInstance(f"eligible of user {user!r} has shape {given.shape}; give ({n},)")
-        elif isinstance(eligible, str):
-            raise InvalidInstance(f"eligible of user {user!r} is the text {eligible!r}; give a list of names")
+        elif isinstance(eligible, str) or not isinstance(eligible, Iterable):
+            raise InvalidInstance(f"eligible of user {user!r} is {eligible!r}; give a list of names")
         else:
             allowed = np.zeros(n, dtype=bool)
             for name in eligible:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, NamedTuple
@@ -464,7 +464,7 @@ class Scheduler:
         ({'web': 0.0}, {'web': 1})
         """
         number = task.id if isinstance(task, Task) else task
-        held = self._running.get(number)
+        held = self._running.get(number) if isinstance(number, (int, np.integer)) else None
         if held is None:
             raise InvalidInstance(f"no task {number!r} is running; give one that next_task returned, once")
         self._advance(at)

@@ -295,6 +295,7 @@ def test_with_a_half_life_the_smallest_decayed_average_is_first(seed):
         (dict(limit=-1), "limit of user 'web' is -1"),
         (dict(eligible=["c"]), "eligible of user 'web' names 'c'; known: b, a"),
         (dict(eligible="a"), "eligible of user 'web' is 'a'; give a list"),
+        (dict(eligible=5), "eligible of user 'web' is 5; give a list"),
         (dict(eligible=[True]), r"eligible of user 'web' has shape \(1,\); give \(2,\)"),
         (dict(eligible=[False, False]), "eligible of user 'web' has no server"),
         (dict(user=""), "user is ''; give a label"),
@@ -322,7 +323,7 @@ def test_a_task_ends_once():
     scheduler.submit("web", [1])
     task = scheduler.next_task()
     scheduler.finish(task.id)
-    for wrong in (task, 7, "x"):
+    for wrong in (task, 7, "x", [1]):
         with pytest.raises(fo.InvalidInstance, match="is running; give one that next_task returned, once"):
             scheduler.finish(wrong)
 

@@ -449,14 +449,17 @@ def part_of_capacity(units: Float, capacity: Float, of_nothing: float = np.nan) 
     return np.divide(units, capacity, out=np.full(units.shape, of_nothing), where=capacity > 0)
 
 
-def feasibility(instance: Instance, tasks_by_server: Float) -> float:
-    """Largest relative violation of capacities, task limits, eligibility and sign; infinity where a number is NaN."""
+def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | float = 1.0) -> float:
+    """Largest relative violation of capacities, task limits, eligibility and sign; infinity where a number is NaN.
+
+    Of each resource's capacities only a part may be ``usable``, (n_resources,).
+    """
     if not np.isfinite(tasks_by_server).all():
         return float("inf")
     if instance.n_users == 0:
         return 0.0
     used = used_by(instance, tasks_by_server)
-    capacity = instance.capacities * instance.counts[:, None]
+    capacity = instance.capacities * instance.counts[:, None] * usable
     over = np.divide(used - capacity, capacity, out=np.where(used > 0, np.inf, 0.0), where=capacity > 0)
     worst = float(over.max(initial=0.0))
     total, limits = tasks_by_server.sum(axis=1), instance.task_limits

@@ -140,7 +140,7 @@ def replay_jobs(
         if out is not None:
             for name, run in runs.items():
                 written.append(out if len(rules) == 1 else out.with_stem(f"{out.stem}-{UNFIT.sub('-', name)}"))
-                _write(run, written[-1])
+                run.save(written[-1]) if out.suffix.lower() == ".json" else write_tasks(run, written[-1])
         if plot is not None:
             try:
                 draw_timelines(runs, kind or "shares", between=between)[0].figure.savefig(plot, dpi=150)
@@ -214,11 +214,3 @@ def _measure(runs: dict[str, Timeline], fair: int) -> bool:
         if runs[name].interrupted:
             return True
     return False
-
-
-def _write(run: Timeline, path: Path) -> None:
-    """Write a run as the ending of a file asks: everything, or its tasks."""
-    if path.suffix.lower() == ".json":
-        run.save(path)
-    else:
-        write_tasks(run, path)

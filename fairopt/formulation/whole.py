@@ -8,11 +8,14 @@ import numpy as np
 
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Leximin, MaxMin, Objective
+from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import Infeasible
 from fairopt.formulation.program import Indices, Program
 from fairopt.instance import Instance
 
-SAME = 1e-9  # relative: bounds on whole tasks and levels of users that differ by less are the same
+# relative: capacities, bounds on whole tasks and levels of users that differ by less are the same. Sums of tasks that
+# servers hold to it are within the tolerance of certificates, whatever rounding does
+SAME = 0.99 * VIOLATION_TOLERANCE
 
 
 def number_of(tier: Objective) -> Objective:

@@ -42,16 +42,14 @@ def by_task(timeline: Timeline) -> dict[str, Any]:
 
 def _by_job(timeline: Timeline) -> dict[str, Any]:
     table, n = timeline.table, len(timeline.jobs)
-    first, last, most = np.full(n, np.inf), np.full(n, -np.inf), np.full(n, -np.inf)
-    np.minimum.at(first, timeline.task_job, timeline.start)
-    np.maximum.at(last, timeline.task_job, timeline.end)
-    np.maximum.at(most, timeline.task_job, timeline.waiting)
-    none = timeline.unstarted == table.tasks
+    first, last, most = np.full((3, n), np.nan)
+    np.fmin.at(first, timeline.task_job, timeline.start)
+    np.fmax.at(last, timeline.task_job, timeline.end)
+    np.fmax.at(most, timeline.task_job, timeline.waiting)
     return {
         "job": np.arange(n), "user": _names(timeline.users, table.user), "tasks": table.tasks,
-        "not started": timeline.unstarted, "arrival": table.arrival, "first start": np.where(none, np.nan, first),
-        "last end": np.where(none, np.nan, last),
-        "mean waiting": _means(timeline.waiting, timeline.task_job, n), "longest waiting": np.where(none, np.nan, most),
+        "not started": timeline.unstarted, "arrival": table.arrival, "first start": first, "last end": last,
+        "mean waiting": _means(timeline.waiting, timeline.task_job, n), "longest waiting": most,
         "completion": timeline.completion, "slowdown": timeline.slowdown,
     }  # fmt: skip
 

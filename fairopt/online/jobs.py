@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,10 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidBlock, InvalidInstance
-from fairopt.labels import by_label
 from fairopt.methods.whole.servers import Request
-from fairopt.online.requests import Requests
-from fairopt.validation import as_floats
+from fairopt.online.requests import Requests, checked_demands, checked_places
 
 __all__ = ["Job", "JobTable"]
 
@@ -83,11 +80,11 @@ class Job:
         if tasks != int(tasks):
             raise InvalidInstance(f"tasks of a job of user {self.user!r} is {tasks!r}; give a whole number >= 1")
         for name, value in (
-            ("demands", _demands(self.user, self.demands)), ("tasks", int(tasks)),
+            ("demands", checked_demands(self.user, self.demands)), ("tasks", int(tasks)),
             ("duration", _number(self.user, "duration", self.duration, positive=True)),
             ("arrival", _number(self.user, "arrival", self.arrival)),
             ("weight", float(_number(self.user, "weight", self.weight, positive=True))),
-            ("eligible", _eligible(self.user, self.eligible)),
+            ("eligible", checked_places(self.user, self.eligible)),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
@@ -106,44 +103,12 @@ def _number(user: str, name: str, value: Any, positive: bool = False) -> Any:
     return value
 
 
-def _demands(user: str, given: Any) -> tuple[float, ...] | dict[str, float]:
-    """Units as a tuple, not copied where it is one of floats, or by resource."""
-    given = by_label(given)
-    if isinstance(given, Mapping):
-        given = {str(name): float(_number(user, f"demand for {name!r}", units)) for name, units in given.items()}
-        amounts = [*given.values()]
-    elif type(given) is tuple and all(type(units) is float for units in given):
-        amounts = list(given)
-    else:
-        amounts = as_floats(given, f"demands of a job of user {user!r}").tolist()
-        if not isinstance(amounts, list) or any(isinstance(units, list) for units in amounts):
-            raise InvalidInstance(f"demands of a job of user {user!r} are {given!r}; give one number by resource")
-        given = tuple(amounts)
-    for units in amounts:
-        if not 0 <= units < math.inf:
-            raise InvalidInstance(f"demands of a job of user {user!r} are {given!r}; give finite numbers >= 0")
-    if not any(amounts):
-        raise InvalidInstance(f"a job of user {user!r} demands nothing; give at least one number > 0")
-    return given
-
-
-def _eligible(user: str, given: Any) -> tuple[str, ...] | tuple[bool, ...] | None:
-    """Labels or a mask as a tuple, not copied where it is one."""
-    if given is None:
-        return None
-    names = () if isinstance(given, str) or not isinstance(given, Iterable) else given
-    names = names if type(names) is tuple else tuple(names.tolist() if isinstance(names, np.ndarray) else names)
-    if not names or not (all(isinstance(x, str) for x in names) or all(isinstance(x, bool) for x in names)):
-        fix = "give a list of labels of servers, or of True and False for each; None for all servers"
-        raise InvalidInstance(f"eligible of a job of user {user!r} is {given!r}; {fix}")
-    return names
-
-
 class JobTable:
     """Jobs as arrays. Jobs of one *kind* have the same user, demands and servers where they may run.
 
-    ``users`` are in order of their first job, with ``weights``; ``kind`` (n_jobs,); by kind ``user_of_kind``,
-    ``demands`` (n_kinds, n_resources), ``requests`` and ``share``, that of one task.
+    ``users`` are in order of their first job, with ``weights``; by job ``kind``, ``user``, ``tasks``, ``arrival`` and
+    ``duration``, (n_jobs,) each; by kind ``user_of_kind``, ``demands`` (n_kinds, n_resources), ``requests`` and
+    ``share``, that of one task.
     """
 
     def __init__(self, jobs: Iterable[Job], requests: Requests) -> None:
@@ -184,23 +149,7 @@ class JobTable:
         n_resources = requests.instance.n_resources
         self.demands: Float = np.array([r.units for r in self.requests], dtype=float).reshape(-1, n_resources)
         self.share: Float = np.array(shares, dtype=float)
-
-    @cached_property
-    def user(self) -> Ints:
-        """User of each job."""
-        return self.user_of_kind[self.kind]
-
-    @cached_property
-    def tasks(self) -> Ints:
-        """Number of tasks of each job."""
-        return np.array([job.tasks for job in self.jobs], dtype=np.int64)
-
-    @cached_property
-    def arrival(self) -> Float:
-        """Arrival of each job."""
-        return np.array([job.arrival for job in self.jobs], dtype=float)
-
-    @cached_property
-    def duration(self) -> Float:
-        """Duration of each job's tasks."""
-        return np.array([job.duration for job in self.jobs], dtype=float)
+        self.user: Ints = self.user_of_kind[self.kind]
+        self.tasks: Ints = np.array([job.tasks for job in self.jobs], dtype=np.int64)
+        self.arrival: Float = np.array([job.arrival for job in self.jobs], dtype=float)
+        self.duration: Float = np.array([job.duration for job in self.jobs], dtype=float)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,15 @@ from fairopt.blocks.base import ByUser
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
+from fairopt.labels import by_label
 from fairopt.methods.whole.servers import Request, Servers
+from fairopt.validation import as_floats
 
-__all__ = ["Asked", "Requests", "individual_servers"]
+__all__ = ["Requests", "checked_demands", "checked_places", "individual_servers"]
 
 
-class Asked(NamedTuple):
-    """A request, with a key that tells it apart, and the share of one task: a number, or a list by server."""
-
-    key: Any
-    request: Request
-    share: float | list[float]
+# A key that tells a request apart, the request, and the share of one task: a number, or a list by server.
+Asked: TypeAlias = tuple[Any, Request, float | list[float]]
 
 
 class Requests:
@@ -40,31 +38,19 @@ class Requests:
     def of(self, user: str, demands: Any, eligible: Any) -> Asked:
         """What a task needs: the same for the same demands and places. `InvalidInstance` if it fits on no server."""
         instance = self.instance
-        if isinstance(demands, Mapping):
-            unknown = set(demands) - set(instance.resources)
-            if unknown:
-                wrong = min(map(str, unknown))
+        units = checked_demands(user, demands)
+        if isinstance(units, dict):
+            if unknown := set(units) - set(instance.resources):
+                wrong = min(unknown)
                 raise InvalidInstance(f"user {user!r} demands {wrong!r}; {nearest(wrong, instance.resources)}")
-            demands = [demands.get(name, 0.0) for name in instance.resources]
-        try:
-            units = tuple(map(float, () if isinstance(demands, str) else demands))
-        except (TypeError, ValueError) as error:
-            raise InvalidInstance(f"demands of user {user!r} are {demands!r}; give numbers by resource") from error
+            units = tuple(units.get(name, 0.0) for name in instance.resources)
         if len(units) != instance.n_resources:
             fix = f"give {instance.n_resources} numbers, one by resource"
             raise InvalidInstance(f"demands of user {user!r} are {demands!r}; {fix}")
         allowed = None if eligible is None else self._allowed_rows(user, eligible)
         key = (units, None if allowed is None else allowed.tobytes(), None if self.share.by_row else user)
         if key not in self._known:
-            for i, one in enumerate(units):
-                if not 0 <= one < math.inf:
-                    where = instance.resources[i]
-                    raise InvalidInstance(
-                        f"demand of user {user!r} for {where!r} is {one!r}; give a finite number >= 0"
-                    )
             request = self._servers.request(np.array(units), allowed)
-            if not request.needs:
-                raise InvalidInstance(f"user {user!r} demands nothing; give at least one number > 0")
             if not self._servers.would_fit_empty(request).any():
                 raise InvalidInstance(self._too_large(user, request))
             per_user = [value for value in vars(self.share).values() if isinstance(value, ByUser)]
@@ -75,22 +61,20 @@ class Requests:
                 server_types=instance.server_types,
             )  # fmt: skip
             c = self.share.coefficients(alone)[0]
-            self._known[key] = Asked(key, request, c.tolist())
+            self._known[key] = key, request, c.tolist()
         return self._known[key]
 
     def _allowed_rows(self, user: str, eligible: Any) -> NDArray[np.bool_]:
         """Which servers a list of names of servers and types, or a mask, allows."""
         n = self.instance.n_servers
-        given = np.asarray(eligible)
+        given = eligible if isinstance(eligible, np.ndarray) else np.array(checked_places(user, eligible))
         if given.dtype == bool:
             allowed = given.copy()
             if given.shape != (n,):
                 raise InvalidInstance(f"eligible of user {user!r} has shape {given.shape}; give ({n},)")
-        elif isinstance(eligible, str):
-            raise InvalidInstance(f"eligible of user {user!r} is the text {eligible!r}; give a list of names")
         else:
             allowed = np.zeros(n, dtype=bool)
-            for name in eligible:
+            for name in given.tolist():
                 if name not in self._places:
                     raise InvalidInstance(f"eligible of user {user!r} names {name!r}; {nearest(name, self._places)}")
                 allowed[self._places[name]] = True
@@ -110,6 +94,34 @@ class Requests:
                 return f"a task of user {user!r} {what}; make the task smaller, or the servers larger"
         needs = ", ".join(f"{units:.12g} of {instance.resources[i]}" for i, units in request.needs)
         return f"a task of user {user!r} needs {needs}, and {where} all of it; make the task smaller"
+
+
+def checked_demands(user: str, given: Any) -> tuple[float, ...] | dict[str, float]:
+    """Units as a tuple, not copied where it is one of floats, or by resource."""
+    given = by_label(given)
+    units = given
+    if type(given) is not tuple or not all(type(one) is float for one in given):
+        array = as_floats([*given.values()] if isinstance(given, Mapping) else given, f"demands of user {user!r}")
+        if array.ndim != 1:
+            raise InvalidInstance(f"demands of user {user!r} are {given!r}; give one number by resource")
+        units = tuple(array.tolist())
+    if not all(0 <= one < math.inf for one in units):
+        raise InvalidInstance(f"demands of user {user!r} are {given!r}; give finite numbers >= 0")
+    if not any(units):
+        raise InvalidInstance(f"user {user!r} demands nothing; give at least one number > 0")
+    return dict(zip(map(str, given), units, strict=True)) if isinstance(given, Mapping) else units
+
+
+def checked_places(user: str, given: Any) -> tuple[str, ...] | tuple[bool, ...] | None:
+    """Labels or a mask as a tuple, not copied where it is one."""
+    if given is None:
+        return None
+    names = () if isinstance(given, str) or not isinstance(given, Iterable) else given
+    names = names if type(names) is tuple else tuple(names.tolist() if isinstance(names, np.ndarray) else names)
+    if not names or not (all(isinstance(x, str) for x in names) or all(isinstance(x, bool) for x in names)):
+        fix = "give a list of labels of servers, or of True and False for each; None for all servers"
+        raise InvalidInstance(f"eligible of user {user!r} is {given!r}; {fix}")
+    return names
 
 
 def individual_servers(capacities: Any, resources: Any, servers: Any, server_types: Any, pooled: bool) -> Instance:

@@ -112,6 +112,8 @@ def load(path: Path) -> Timeline:
     data = checked(_File, read_json_text(path, "expected a file that Timeline.save made"), str(path))
     share = _share(data.share)
     try:
+        if not len(data.task_job) == len(data.task_server) == len(data.start):
+            raise InvalidInstance("task_job, task_server and start differ in length")
         cluster = Instance(**arguments_of_data(data.cluster, "cluster").values)
         jobs = [_job(one, data.places) for one in data.jobs]
         measured = share if isinstance(share, Share) else DominantShare()
@@ -158,14 +160,13 @@ class _Saved:
 def _joined(data: _File, again: Timeline, share: Share | str) -> Timeline:
     """The timeline in a file, which is that of running it again."""
     users, fair = len(again.users), data.fair_shares
-    for key in ("start", "end", *(("share_per_task",) if isinstance(share, Share) else ())):
+    for key in ("start", "end", "share_per_task"):
         given, found = np.array(getattr(data, key), dtype=float), getattr(again, key)
         if given.shape != found.shape:
             raise InvalidInstance(f"{key} has {len(given)} entries, and {len(found)} follow from the jobs")
-        for k in np.flatnonzero(given != found):
+        known = key != "share_per_task" or isinstance(share, Share)
+        for k in np.flatnonzero(given != found) if known else ():
             raise InvalidInstance(f"{key}[{k}] is {given[k]:.12g}, and {found[k]:.12g} follows from the jobs")
-    if len(data.share_per_task) != len(again.share_per_task):
-        raise InvalidInstance("share_per_task does not have one number for each kind of jobs")
     if not len(data.fair_at) == len(fair) == len(data.fair_errors) or any(row and len(row) != users for row in fair):
         raise InvalidInstance(f"fair_shares does not have a row for {users} users at each moment of fair_at")
     rows = [[math.nan] * users if row is None else row for row in fair]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, NamedTuple
@@ -89,18 +89,18 @@ class _User:
 
 
 class _Line:
-    """Users by key: a heap of keys that end with the user's index, of which the last that was put counts."""
+    """Users by key: a heap of keys that end with the user, of which the last that was put counts."""
 
-    def __init__(self, fresh: Callable[[int], tuple[Any, ...]] | None) -> None:
+    def __init__(self, fresh: Callable[[_User], tuple[Any, ...]] | None) -> None:
         self.heap: list[tuple[Any, ...]] = []
-        self.counts: dict[int, tuple[Any, ...]] = {}  # the entry that counts, by user
+        self.counts: dict[_User, tuple[Any, ...]] = {}  # the entry that counts, by user
         self.fresh = fresh  # the key now, where keys rise with time
 
-    def put(self, index: int, key: tuple[Any, ...]) -> None:
+    def put(self, key: tuple[Any, ...]) -> None:
         """Give a user its place."""
         heap = self.heap
-        self.counts[index] = key
-        if heap and heap[0][-1] == index:
+        self.counts[key[-1]] = key
+        if heap and heap[0][-1] is key[-1]:
             heapreplace(heap, key)
         else:
             heappush(heap, key)
@@ -122,7 +122,7 @@ class _Line:
                 return key
         return None
 
-    def search(self, found: Callable[[int], Any], most: int) -> tuple[Any, bool]:
+    def search(self, found: Callable[[_User], Any], most: int) -> tuple[Any, bool]:
         """The first answer of a function of users, in order; and whether all were asked, or enough for an answer.
 
         No more users are asked once ``most`` were.
@@ -275,8 +275,7 @@ class Scheduler:
         self._servers = Servers(self.instance.capacities)
         self.requests = Requests(self.instance, self._servers, share)
         self._users: dict[str, _User] = {}
-        self._by_index: list[_User] = []
-        fresh = None if half_life is None else self._fresh_key
+        fresh = None if half_life is None else self._key
         self._line, self._aside_line = _Line(fresh), _Line(fresh)
         self._queues = 0
         self._jobs = 0
@@ -377,11 +376,9 @@ class Scheduler:
         held = self._users.get(user)
         if held is None:
             held = self._users[user] = _User(user, len(self._users))
-            self._by_index.append(held)
             held.since = 0.0 if self._time is None else self._time
-        if weight is not None or limit is not None:
-            held.weight = held.weight if weight is None else float(weight)
-            held.limit = held.limit if limit is None else float(limit)
+        held.weight = held.weight if weight is None else float(weight)
+        held.limit = held.limit if limit is None else float(limit)
         queue = held.queues.get(key)
         if queue is None:
             queue = held.queues[key] = _Queue(self._queues, held, request, share)
@@ -423,24 +420,24 @@ class Scheduler:
         line, skip = self._line, self.on_misfit == "skip"
         while True:
             key = line.first()
+            first = None if key is None else key[-1].ready[0][2]
             if self._freed and skip:
                 queue = self._first_aside()
-                if queue is not None and (key is None or self._place(queue) < self._place(self._head(key))):
+                if queue is not None and (first is None or self._place(queue) < self._place(first)):
                     row = self._servers.choose(queue.request, self._rule)
                     assert row is not None
                     self._return(queue)
                     return self._start(queue, row)
-            if key is None:
+            if first is None:
                 return None
-            queue = self._head(key)
-            row = self._servers.choose(queue.request, self._rule)
+            row = self._servers.choose(first.request, self._rule)
             if row is not None:
-                return self._start(queue, row)
+                return self._start(first, row)
             if not skip:
                 return None
-            heappop(queue.user.ready)
-            self._aside.add(queue, self._plain_key(queue))
-            self._enter(queue.user)
+            heappop(first.user.ready)
+            self._aside.add(first, self._plain_key(first))
+            self._enter(first.user)
 
     def finish(self, task: Task | int, at: float | None = None) -> None:
         """End a running task, and give back what it held.
@@ -467,7 +464,7 @@ class Scheduler:
         ({'web': 0.0}, {'web': 1})
         """
         number = task.id if isinstance(task, Task) else task
-        held = self._running.get(number)
+        held = self._running.get(number) if isinstance(number, (int, np.integer)) else None
         if held is None:
             raise InvalidInstance(f"no task {number!r} is running; give one that next_task returned, once")
         self._advance(at)
@@ -525,22 +522,22 @@ class Scheduler:
         user.average, user.since = self._average(user), self._time
 
     def _key(self, user: _User) -> tuple[Any, ...]:
-        """What users are ordered by.
+        """What users are ordered by; it ends with the user.
 
         With decay it is the average, multiplied by a factor that grows with time alike for all, so that the key of a
         user who runs nothing stays, and no key falls while the user's tasks stay: entries of the heap are lower bounds.
         """
         if self.order == "arrival":
-            return (user.ready[0][0] if user.ready else 0), user.index
+            return (user.ready[0][0] if user.ready else 0), user.index, user
         present = user.present / user.weight
         scaled = present * BITS_36
         present = scaled - (scaled - present)
         if self.half_life is None:
-            return present, user.index
+            return present, user.index, user
         assert self._time is not None
         average = self._average(user) / user.weight
         exponent = math.log2(average) + (self._time - self._origin) / self.half_life if average > 0 else -math.inf
-        return round(exponent, 6), present, user.index
+        return round(exponent, 6), present, user.index, user
 
     def _plain_key(self, queue: _Queue) -> float:
         """The key of a queue that is set aside, as one number; with decay 0, since it changes with time."""
@@ -553,22 +550,18 @@ class Scheduler:
 
         A user at its limit leaves both: what is set aside is asked about servers where tasks end, and nothing else.
         """
-        blocked = user.running >= user.limit
+        blocked = user.running + 1 > user.limit
         if user.aside and blocked:
             for queue in tuple(user.aside):
                 self._return(queue)
         if blocked or not user.ready:
-            self._line.counts.pop(user.index, None)
+            self._line.counts.pop(user, None)
         else:
-            self._line.put(user.index, self._key(user))
+            self._line.put(self._key(user))
         if user.aside:
-            self._aside_line.put(user.index, self._key(user))
+            self._aside_line.put(self._key(user))
             for queue in user.aside:
                 self._aside.keys[queue.slot] = self._plain_key(queue)
-
-    def _head(self, key: tuple[Any, ...]) -> _Queue:
-        """The first queue of the user of a key."""
-        return self._by_index[key[-1]].ready[0][2]
 
     def _return(self, queue: _Queue) -> None:
         """Return a queue that was set aside to those of its user that are ready."""
@@ -576,7 +569,7 @@ class Scheduler:
         self._aside.remove(queue)
         heappush(user.ready, (_first_job(queue), queue.number, queue))
         if not user.aside:
-            self._aside_line.counts.pop(user.index, None)
+            self._aside_line.counts.pop(user, None)
 
     def _ask_again(self) -> None:
         """Return to the heap all queues whose task fits on a server where one ended."""
@@ -590,9 +583,8 @@ class Scheduler:
         """The first in line of the queues set aside whose task fits where one ended; forget servers where none fits."""
         servers, rows = self._servers, list(self._freed)
 
-        def fitting(index: int) -> _Queue | None:
-            aside = self._by_index[index].aside
-            fits = [queue for queue in aside if any(servers.fits(queue.request, row) for row in rows)]
+        def fitting(user: _User) -> _Queue | None:
+            fits = [queue for queue in user.aside if any(servers.fits(queue.request, row) for row in rows)]
             return min(fits, key=_first_job, default=None)
 
         if self.order == "share":
@@ -614,10 +606,6 @@ class Scheduler:
         """The place of a queue in line."""
         number = _first_job(queue)
         return (number,) if self.order == "arrival" else (*self._key(queue.user), number)
-
-    def _fresh_key(self, index: int) -> tuple[Any, ...]:
-        """The key of a user, now."""
-        return self._key(self._by_index[index])
 
     def _start(self, queue: _Queue, row: int) -> Task:
         """Start the first task of a queue on a server."""

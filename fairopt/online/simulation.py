@@ -73,7 +73,7 @@ def simulate(
     -----
     At one moment tasks end first, in order of their start; then jobs arrive, in the order given; then the scheduler is
     asked until it returns None. Times are exact sums of those given: floats are rounded, whole numbers and fractions
-    are not.
+    are not; what is equal as a float is one moment, at its last exact time.
 
     A fair share is that of ``Policy(Leximin(share))`` on all users with tasks that run or wait, with these as task
     limits. A user with tasks of several demands is several users, who divide its weight in proportion to the total
@@ -148,14 +148,16 @@ class _Run:
             now: Any = ends[0][0] if ends else math.inf
             if arrived < len(order):
                 now = min(now, jobs[order[arrived]].arrival)
-            self.until = now
-            while ends and ends[0][0] == now:
-                _, _, job, s, task = heapq.heappop(ends)
+            self.until, moment = now, float(now)
+            while ends and float(ends[0][0]) == moment:
+                over, _, job, s, task = heapq.heappop(ends)
+                now = max(now, over)
                 finish(task, now)
                 self.servers.give_back(requests[job], s)
                 if not (started - len(ends)) % OFTEN:
                     tell("tasks ended", started - len(ends), total)
-            while arrived < len(order) and jobs[order[arrived]].arrival == now:
+            while arrived < len(order) and float(jobs[order[arrived]].arrival) == moment:
+                now = max(now, jobs[order[arrived]].arrival)
                 self.submit(order[arrived], takes, now)
                 arrived += 1
             while (task := next_task(now)) is not None:

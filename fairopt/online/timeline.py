@@ -18,6 +18,7 @@ from fairopt.allocation import part_of_capacity
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
+from fairopt.io.notes import counted
 from fairopt.online.jobs import JobTable
 from fairopt.validation import as_floats
 
@@ -230,11 +231,6 @@ class Timeline:
         Returns
         -------
         Timeline
-
-        Raises
-        ------
-        InvalidBlock
-            If the share is known as text only.
         """
         return later("Timeline.with_fair_at")(self, moments)
 
@@ -402,10 +398,8 @@ class Timeline:
         return later("Timeline.load")(Path(path))
 
     def __repr__(self) -> str:
-        many = f"{len(self.start):,} task{'' if len(self.start) == 1 else 's'}"
-        of = f"{len(self.users):,} user{'' if len(self.users) == 1 else 's'}"
-        on = f"{len(self.servers):,} server{'' if len(self.servers) == 1 else 's'}"
-        begun, ended = self.span
+        many, of = counted(len(self.start), "task"), counted(len(self.users), "user")
+        on, (begun, ended) = counted(len(self.servers), "server"), self.span
         left = f"; {self.unstarted.sum():,} not started" if self.unstarted.any() else ""
         stopped = "; interrupted" if self.interrupted else ""
         return f"<Timeline of {self.name}: {many} of {of} on {on}, from {begun:g} to {ended:g}{left}{stopped}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -78,13 +79,11 @@ class DynamicDRF:
         >>> fo.DynamicDRF().allocate(fo.Instance([[1], [1]], [6], weights=[1, 2])).tasks
         array([2., 4.])
         """
-        last: Allocation | None = None
-        for step in self.steps(instance):
-            last = step
-        if last is None:  # no users
-            program = Program(instance, Leximin(DominantShare()), ())
-            last = gate.allocation(self, [(program, gate.empty(program))], time.perf_counter())
-        return last
+        last = deque(self.steps(instance), maxlen=1)
+        if last:
+            return last[0]
+        program = Program(instance, Leximin(DominantShare()), ())  # of no users
+        return gate.allocation(self, [(program, gate.empty(program))], time.perf_counter())
 
     def steps(self, instance: Instance) -> Iterator[Allocation]:
         """The allocation after each arrival, one after the other.

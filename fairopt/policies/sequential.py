@@ -127,8 +127,8 @@ class SequentialMinMax:
         units = _units(instance)
         everywhere = [None] * n if instance.everywhere else instance.eligible[:, row]
         requests = [servers.request(units[j], everywhere[j]) for j in range(n)]
-        steps = one_after_the_other(servers, requests, per_task, instance.task_limits, self.placement)
-        placed = measured(instance, *steps)
+        user, server = one_after_the_other(servers, requests, per_task, instance.task_limits, self.placement)
+        placed = measured(instance, user, server)
         allocation = gate.of_steps(self, instance, placed, self.share, begun)
         if not allocation.certificate.ok:
             raise NotCertified(

@@ -298,7 +298,8 @@ def whole(
     if first.given != whole_instance(instance, first.objective, first.constraints):
         raise ValueError("the divisible answer is of another instance")
     table = instance.by_row(placement)
-    violation = max(feasibility(instance, table), feasibility(instance.individual(), placement))
+    each = instance.individual()
+    violation = max(feasibility(instance, table), feasibility(each, placement))
     gaps, of_blocks, value = [0.0], 0.0, 0.0
     with np.errstate(all="ignore"):
         own = Program(instance, first.objective, first.constraints)
@@ -307,6 +308,7 @@ def whole(
             linked = own.rest or not all(is_ours(t) for _, t in own.objective.terms())
             measure = conditions.bounds_violation
             of_blocks = conditions.block_violation(ConeModel(own), tasks) if linked else measure(own, tasks)
+            of_blocks = max(of_blocks, feasibility(each, placement, own.usable))
         if not first.empty:
             value = first.objective.value(first.point(first.gather(table)))
             losses = [_lost(program, answer, table) for program, answer in judged]

@@ -72,4 +72,5 @@ def test_ghodsi_et_al_start_b_first_if_ties_go_to_b() -> None:
     for users, order in (("AB", "ABABA"), ("BA", "BAABA")):
         run = fo.simulate([9, 18], [fo.Job(user, units[user], 1, tasks=10) for user in users])
         first = run.task_job[run.start == 0]
-        assert "".join(users[job] for job in first) == order
+        assert "".join(users[job] for job in first) == order  # printed: BAABA
+        np.testing.assert_allclose(run.shares([0]), [[2 / 3, 2 / 3]])

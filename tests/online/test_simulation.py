@@ -1,4 +1,4 @@
-"""Simulations: the published run, the order of events, schedulers of one's own, interruptions, fair shares."""
+"""Simulations: the order of events, schedulers of one's own, interruptions, fair shares."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,31 +12,6 @@ from oracle.scheduler import OracleScheduler
 
 import fairopt as fo
 from fairopt.online import fair
-
-PUBLISHED = fo.Instance([], [[8, 64], [8, 32], [8, 96], [16, 128]], counts=[27, 16, 4, 3], resources=["CPU", "RAM"])
-THREE_JOBS = [
-    fo.Job("job 1", [2.5, 3], 30, tasks=450),
-    fo.Job("job 2", [1, 15], 20, tasks=150, arrival=40),
-    fo.Job("job 3", [1, 10], 80, tasks=80, arrival=50),
-]
-
-
-def running(timeline, moment):
-    """Running tasks by user, from the arrays alone."""
-    on = (timeline.start <= moment) & (moment < timeline.end)
-    users = [timeline.jobs[k].user for k in timeline.task_job[on]]
-    return [users.count(user) for user in timeline.users]
-
-
-def test_the_published_run_of_three_jobs_up_to_60_seconds():
-    # Jiang and Wu 2021, sec. 6.3
-    run = fo.simulate(PUBLISHED, THREE_JOBS, fo.KDominantShare(2))
-    assert [running(run, t) for t in (0, 39, 40, 50)] == [[159, 0, 0], [159, 0, 0], [159, 3, 0], [159, 3, 0]]
-    assert {run.servers[s] for s in run.task_server[run.task_job == 1][:3]} == {f"server4 #{k}" for k in (1, 2, 3)}
-    assert [int(((run.task_job == k) & (run.end <= 60)).sum()) for k in range(3)] == [318, 3, 0]
-    assert run.start[run.task_job == 2].min() == 60 and not run.unstarted.any()
-    exact = OracleScheduler(run.capacities, k=2, servers=run.servers)
-    assert_same(run, fo.simulate(PUBLISHED, THREE_JOBS, fo.KDominantShare(2), scheduler=exact))
 
 
 def assert_same(one, other):

@@ -73,7 +73,7 @@ class OracleScheduler:
         """Jobs with waiting tasks, the first in line first."""
         users, shares = list(self.weights), self.shares
         runs = Counter(self.jobs[k]["user"] for k, _ in self.running.values())
-        below = {user for user in self.weights if runs[user] < self.limits.get(user, inf)}
+        below = {user for user in self.weights if runs[user] + 1 <= self.limits.get(user, inf)}
         waiting = [k for k, job in enumerate(self.jobs) if job["left"] and job["user"] in below]
         if self.order == "arrival":
             return waiting

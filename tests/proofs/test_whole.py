@@ -94,6 +94,17 @@ def test_constraints_are_measured_at_the_whole_tasks(constraint: fo.Constraint) 
     assert not a.certificate.ok and a.certificate.violation == 0 and a.certificate.block_violation >= 0.49
 
 
+@pytest.mark.parametrize(("fraction", "broken"), [(0.25, 1 / 3), (1.0, np.inf)])
+def test_a_reserve_holds_on_each_of_the_servers_of_a_row(fraction: float, broken: float) -> None:
+    """The first of two servers is full, the second empty: their sum leaves half."""
+    policy = fo.Policy(fo.Total(fo.Tasks()), [fo.Reserve(0, fraction)])
+    pool = fo.Instance([[2]], [[4]], counts=[2])
+    part = whole_instance(pool, policy.objective, policy.constraints)
+    answer = gate.nothing(program := Program(part, policy.objective, policy.constraints))
+    a = gate.whole(policy, pool, [(program, answer)], np.array([[2.0, 0]]), 0.0, method="x")
+    assert not a.certificate.ok and a.certificate.block_violation == pytest.approx(broken)
+
+
 @pytest.mark.parametrize("policy", [fo.DRF(), fo.NoFairness(), fo.NashWelfare(), fo.FDS(2)], ids=lambda p: p.name)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_loss_is_never_less_than_what_is_lost(policy: fo.Policy, seed: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +13,17 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.whole.servers import Placement, Request, Servers
 from fairopt.progress import tell
 
-__all__ = ["Steps", "one_after_the_other"]
+__all__ = ["one_after_the_other"]
+
+Ints = NDArray[np.int64]
 
 TOLD = 1 << 14  # tasks between two reports of progress
 
 
-class Steps(NamedTuple):
-    """The user and the server of each task, in order, shape (n_tasks,) each."""
-
-    user: NDArray[np.int64]
-    server: NDArray[np.int64]
-
-
 def one_after_the_other(
     servers: Servers, requests: Sequence[Request], per_task: Float, limits: Float, rule: str | Placement
-) -> Steps:
-    """Give tasks one by one to the user whose next task fits and leaves it with the smallest share.
+) -> tuple[Ints, Ints]:
+    """The user and the server of each task, in order: the user whose next task fits has the smallest share after it.
 
     ``per_task`` (n_users,) is the share per weight of one task. Shares that agree to 12 digits are ties, and go to the
     first user. Capacity only shrinks, so a user whose next task fits nowhere is out; under first fit the server that
@@ -57,7 +51,7 @@ def one_after_the_other(
             heapq.heappop(queue)
         if len(users) % TOLD == 0:
             tell("tasks placed", len(users))
-    return Steps(np.array(users, dtype=np.int64), np.array(places, dtype=np.int64))
+    return np.array(users, dtype=np.int64), np.array(places, dtype=np.int64)
 
 
 def _rounded(share: float) -> float:

@@ -19,7 +19,7 @@ from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
-from fairopt.blocks.objectives import Leximin, Objective
+from fairopt.blocks.objectives import Leximin, MaxMin, Objective
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
@@ -31,7 +31,7 @@ from fairopt.methods import infeasible
 from fairopt.methods.settings import Settings
 from fairopt.progress import tell
 
-APART = 1e-7  # levels of shares that differ by server have no next whole number of tasks; nearer than this are the same
+APART = 1e-6  # levels of shares that differ by server have no next whole number of tasks; nearer than this are the same
 EXACT: dict[str, dict[str, Any]] = {
     "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-12, "mip_feasibility_tolerance": 1e-9},
     "SCIPY": {"scipy_options": {"mip_rel_gap": 0.0}},
@@ -137,7 +137,8 @@ class IntegerSearch:
                 if isinstance(tier, Leximin):
                     self._levels(tier.share, name)
                 else:
-                    form = self.model.form(tier)
+                    steps = _Steps(self.program, tier.share, self.model) if type(tier) is MaxMin else None
+                    form = self.model.form(tier) if steps is None else steps.lowest(len(steps.reach))
                     self._maximise(form, name + "whole tasks")
                     best = float(form.value)
                     self.kept.append(form >= best - SAME * max(abs(best), 1.0))
@@ -167,7 +168,7 @@ class IntegerSearch:
         self.found = model.placement()
         if attempt.status == "user_limit":
             left = getattr(problem.solver_stats.extra_stats, "mip_gap", np.inf)
-            bound = f", with a gap of {100 * left:.3g}% left by its word" if left < np.inf else ""
+            bound = f", with a gap of {100 * left:.3g}% left by its word" if left <= 1 else ""
             self._stop(f"{self.title} reached a limit{bound}", what)
 
     def _stop(self, why: str, what: str) -> None:
@@ -192,13 +193,9 @@ class IntegerSearch:
         needs: Float = np.zeros(n)
         counts = list[cp.Constraint]()
         above: cp.Variable | None = None
-        count = n
+        count, z = n, 0.0
         for k in range(1, n + 1):
-            lowest = cp.min(level)
-            if above is not None:  # of the users above the level before only
-                top = float(np.sort(steps.reach)[-count])
-                lowest = cp.min(level + top * (1 - above))
-            self._maximise(lowest, f"{name}level {k} of whole tasks")
+            self._maximise(steps.lowest(count, above, z), f"{name}level {k} of whole tasks")
             rising = np.ones(n, dtype=bool) if above is None else above.value > 0.5
             z = float(np.asarray(level.value)[rising].min())
             least, more = steps.from_level(z, needs)
@@ -208,11 +205,14 @@ class IntegerSearch:
             counts.append(higher <= (steps.reach > z * (1 + SAME)))
             if above is not None:
                 counts.append(higher <= above)
-            self.kept = [*before, *counts, steps.amount >= floor]
-            self._maximise(cp.sum(higher), f"{name}users above level {k} of whole tasks")
-            count = round(float(np.sum(higher.value)))
+            enough = steps.amount / steps.unit >= floor / steps.unit
+            self.kept = [*before, *counts, enough]
+            self._maximise(cp.sum(higher), what := f"{name}users above level {k} of whole tasks")
+            count, fewer_than = round(float(np.sum(higher.value))), count
+            if count == fewer_than:
+                self._stop(f"{self.title} contradicts itself", what)
             counts.append(cp.sum(higher) >= count)
-            self.kept = [*before, *counts, steps.amount >= floor]
+            self.kept = [*before, *counts, enough]
             if count == 0:
                 return
             above, needs = higher, more
@@ -221,28 +221,41 @@ class IntegerSearch:
 class _Steps:
     """Levels of users in whole tasks: ``amount`` of each user and ``per`` unit of it, the level, near 1.
 
-    Amounts are tasks, or where the share differs by server levels. ``reach`` are bounds on levels.
+    Amounts are tasks, or where the share differs by server levels. ``reach`` are bounds on levels. Amounts
+    are compared in a ``unit`` in which what is `APART` is 1e-3: HiGHS errs where binaries have coefficients of 1e-7.
     """
 
     def __init__(self, program: Program, share: Share, model: WholeModel) -> None:
         instance, pairs = program.instance, program.pairs
         c = share.coefficients(instance)
         unit = instance.weights * model.model.level(share)
-        self.by_task = c.ndim == 1
+        self.by_task, self.unit = c.ndim == 1, 1.0
+        self.model, self.by_pair = model.model, pairs.of(c) / unit[pairs.user]
         if self.by_task:
             self.per: Float = c / unit
             self.amount, self.reach = model.model.tasks, self.per * model.most
             return
         self.per, self.amount = np.ones(instance.n_users), model.model.relative_share(share)
-        by_pair = pairs.of(c) / unit[pairs.user]
-        self.least = pairs.min(np.where(by_pair > 0, by_pair, np.inf))  # of one task
-        self.reach = pairs.sum(by_pair * model.top * instance.counts[pairs.server])
+        self.least = pairs.min(np.where(self.by_pair > 0, self.by_pair, np.inf))  # of one task
+        self.reach = pairs.sum(self.by_pair * model.top * instance.counts[pairs.server])
+
+    def lowest(self, count: int, above: cp.Variable | None = None, before: float = 0.0) -> cp.Expression:
+        """The smallest level of ``count`` users, those ``above`` the level before, in a unit in which it is near 1.
+
+        Tolerances of solvers are absolute, and small parts of a task pass as none. So one task counts as no more than a
+        bound on the smallest level, which changes nothing of whole tasks.
+        """
+        top = float(np.sort(self.reach)[-count])
+        unit = before or min(top, 1.0) or 1.0
+        level = self.model._sum_by_user(np.minimum(self.by_pair, top) / unit)
+        return cp.min(level if above is None else level + top / unit * (1 - above))
 
     def from_level(self, z: float, needs: Float) -> tuple[Float, Float]:
         """The least amounts at a level, no less than ``needs``, and the least above it."""
         if self.by_task:
             least, more = np.ceil(z / self.per * (1 - SAME)), np.floor(z / self.per * (1 + SAME)) + 1
         else:
+            self.unit = min(self.unit, 1e-3 * z or 1.0)
             least = np.full(len(self.per), z * (1 - SAME))
             more = np.maximum(z * (1 + APART), self.least * (1 - SAME))
         least = np.maximum(least, needs)

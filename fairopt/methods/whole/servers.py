@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, nearest
+from fairopt.formulation.whole import SAME
 
-__all__ = ["PLACEMENTS", "Placement", "Request", "Servers", "placement_rule"]
+__all__ = ["Placement", "Request", "Servers", "placement_rule"]
 
 Float = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
@@ -38,7 +38,7 @@ class Servers:
     def __init__(self, capacities: Float) -> None:
         self.capacities = np.asarray(capacities, dtype=float)
         self.n_servers, self.n_resources = self.capacities.shape
-        self._whole: list[list[float]] = (self.capacities * (1 + VIOLATION_TOLERANCE)).tolist()
+        self._whole: list[list[float]] = (self.capacities * (1 + SAME)).tolist()
         self._room = [row[:] for row in self._whole]  # for tests of one server
         self._columns = np.array(self._whole).T.copy()  # the same by resource, for tests of all
         has = self.capacities > 0
@@ -142,16 +142,9 @@ class Servers:
                 columns[i, row] = room[i]
 
 
-PLACEMENTS = {
-    "first-fit": "the first server where the task fits, in the order of the servers",
-    "best-fit": "the server that is fullest with the task on it, by the mean of its resources",
-    "least-loaded": "the server that is emptiest with the task on it, by the mean of its resources",
-}
-
-
 def placement_rule(rule: Any, *others: str) -> str | Placement:
     """A placement rule by name, or a function of the user's; `InvalidBlock` for others, which may be asked for."""
-    known = (*PLACEMENTS, *others)
+    known = ("first-fit", "best-fit", "least-loaded", *others)
     if callable(rule) or rule in known:
         return rule
     hint = nearest(rule, known)

@@ -12,17 +12,18 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import asked_once
-from fairopt.errors import InvalidBlock, NotCertified
+from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.methods.dispatch import checked_settings, raise_not_certified, solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.methods.whole.integer import IntegerSearch, checked_solver
-from fairopt.methods.whole.rounding import WholeTasks, rounded
+from fairopt.methods.whole.rounding import MOST, WholeTasks, rounded
 from fairopt.proofs import gate
 
 ROUNDED = "rounded"
+TOLD_APART = 1e8  # tasks of a user on a server: of more, solvers do not tell one more from their tolerances
 
 
 @asked_once()
@@ -39,6 +40,10 @@ def allocate_whole(
         raise InvalidBlock(f"{policy.objective!r} decides bundles, not tasks, so it takes no integral; leave it out")
     first = number_of(tiers_of(policy.objective)[0])
     part = whole_instance(instance, first, policy.constraints)
+    most = np.minimum(part.tasks_alone.sum(axis=1), part.task_limits)
+    for j in np.flatnonzero(most > MOST)[:1]:
+        many = f"{most[j]:.3g} tasks, and up to {MOST:g} are counted; allow divisible tasks, or give it a task limit"
+        raise OutOfDomain(f"user {part.users[j]!r} could run {many}")
     search = None if integral == ROUNDED else _exact(policy, part, settings)
     divisible = settings if search is None else Settings(None, {}, settings.deadline, verbose)
     judged = solve_tiers(policy, part, divisible, method)
@@ -48,8 +53,9 @@ def allocate_whole(
     own = Program(part, judged[0][0].objective, policy.constraints)  # without what tiers keep of earlier ones
     if search is None:
         placement = rounded(program if len(judged) == 1 else own, own.gather(program.expand(answer.tasks)))
-        unproved = "rounded: a better whole answer may exist"
-        known: dict[str, Any] = {"method": "rounding", "solver": answer.solver, "tried": answer.tried}
+        unproved = "" if own.empty else "rounded: a better whole answer may exist"
+        method = "empty" if own.empty else "rounding"
+        known: dict[str, Any] = {"method": method, "solver": answer.solver, "tried": answer.tried}
     else:
         search.run()
         placement = _finished(policy, own, search, own.gather(program.expand(answer.tasks)))
@@ -72,12 +78,12 @@ def allocate_whole(
 
 
 def _exact(policy: Any, instance: Any, settings: Settings) -> IntegerSearch | None:
-    """The search by mixed-integer programs; None where something is not linear, or no user takes part."""
+    """The search by mixed-integer programs; None where one is not linear or has too many tasks, or none."""
     if not (instance.task_limits > 0).any():
         return None
     with np.errstate(all="ignore"):
         search = IntegerSearch(instance, policy.objective, policy.constraints, settings)
-        if not search.linear:
+        if not search.linear or search.model.top.max(initial=0.0) > TOLD_APART:
             return None
     checked_solver(settings.solver)
     return search
@@ -89,7 +95,9 @@ def _finished(policy: Any, program: Program, search: IntegerSearch, divisible: F
     if found is not None and not search.note:
         whole = WholeTasks(program, found[program.active])
         whole.fill()
-        return whole.placement()
+        if _worth(policy, program, whole.placement())[0]:
+            return whole.placement()
+        search.note = f"the answer of {search.title} violates a condition: a better whole answer may exist"
     other = rounded(program, divisible)
     if found is None or _worth(policy, program, other) > _worth(policy, program, found):
         search.note += "; the answer is the divisible one, rounded"

@@ -12,6 +12,7 @@ from oracle import whole
 
 import fairopt as fo
 from fairopt.formulation import solvers
+from fairopt.methods.whole import integer
 
 PAIR = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 ROWS = fo.Instance([[1, 4], [3, 1], [1, 1]], [[9, 18], [4, 4]], counts=[1, 2], users=["a", "b", "c"])
@@ -59,6 +60,41 @@ def test_levels_of_a_share_of_ones_own_by_server() -> None:
     a = fo.Policy(fo.Leximin(Speed())).allocate(fo.Instance([[2], [2]], [[4], [6]], counts=[1, 2]), integral=True)
     np.testing.assert_array_equal(a.share(Speed()), [10, 10])
     assert a.placement is not None and a.placement.shape == (2, 3)
+
+
+def test_levels_that_differ_by_decades_are_all_raised() -> None:
+    """In the unit of the divisible level both are below the tolerances of solvers."""
+    instance = fo.Instance([[[0.02], [0.01]], [[4e-7], [4e-7]]], [[5], [1]], task_limits=[2, 1])
+    a = fo.DRF().allocate(instance, integral=True)
+    np.testing.assert_array_equal(a.tasks_by_server, [[2, 0], [1, 0]])
+
+
+@pytest.mark.parametrize("objective", [fo.MaxMin(), fo.Leximin(), fo.MaxMin().then(fo.Total(fo.Tasks()))], ids=repr)
+def test_no_part_of_a_task_that_a_solver_tolerates_is_a_level(objective: fo.Objective) -> None:
+    a = fo.Policy(objective).allocate(fo.Instance([[1], [1]], [100], weights=[1e-6, 1e6]), integral=True)
+    np.testing.assert_array_equal(a.tasks, [1, 99])
+
+
+def test_more_tasks_than_solvers_tell_apart_are_rounded_and_more_than_floats_hold_refused() -> None:
+    a = fo.DRF().allocate(fo.Instance([[1], [1]], [1e9]), integral=True)
+    np.testing.assert_array_equal(a.tasks, [5e8, 5e8])
+    assert a.certificate.ok and a.certificate.method == "rounding"
+    for how in (True, "rounded"):
+        with pytest.raises(fo.OutOfDomain, match=r"user 'web' could run 1e\+21 tasks, and up to 1e\+12 are counted"):
+            fo.DRF().allocate(fo.Instance([[1e12], [1e-9]], [1e12], users=["batch", "web"]), integral=how)
+
+
+@pytest.mark.parametrize("how", [True, "rounded"])
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.NoFairness()], ids=lambda p: p.name)
+def test_capacities_exceeded_by_the_tolerance_itself_take_one_task_less(policy: fo.Policy, how: Any) -> None:
+    a = policy.allocate(fo.Instance([[2.000000002]], [4]), integral=how)
+    assert a.certificate.ok and a.tasks == 1
+
+
+def test_a_solver_that_finds_all_users_above_the_largest_level_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(integer._Steps, "from_level", lambda self, z, needs: (needs, needs))
+    a = fo.DRF().allocate(PAIR, integral=True)
+    assert "HiGHS contradicts itself at users above level 1 of whole tasks" in a.certificate.note and a.certificate.ok
 
 
 def test_a_row_of_several_servers_holds_only_what_each_of_them_does() -> None:
@@ -220,8 +256,18 @@ def test_without_time_for_a_program_the_divisible_answer_is_rounded(monkeypatch:
     assert a.certificate.note.endswith("the answer is the divisible one, rounded")
 
 
+def test_numbers_beyond_the_solver_are_rounded_instead() -> None:
+    """HiGHS drops parts of a capacity below 1e-9, so that tasks of one would exceed it by far."""
+    instance = fo.Instance([[1e-9], [1]], [1e2])
+    a = fo.NoFairness().allocate(instance, integral=True)
+    assert a.certificate.ok and a.certificate.gap < 1e-6
+    np.testing.assert_array_equal(a.tasks, fo.NoFairness().allocate(instance, integral="rounded").tasks)
+
+
 def test_no_users_and_users_of_limit_zero_have_no_tasks() -> None:
     for instance in (fo.Instance(np.zeros((0, 1)), [4]), fo.Instance([[1], [2]], [4], task_limits=0)):
         for how in (True, "rounded"):
             a = fo.DRF().allocate(instance, integral=how)
-            assert a.certificate.ok and a.certificate.whole and not a.tasks.any()
+            assert a.certificate.ok and a.certificate.whole and not a.tasks.any() and a.certificate.note == ""
+    a = fo.DRF().allocate(fo.Instance([[5]], [4]), integral=True)
+    assert a.certificate.note == "left out is user 'user1', of whom not one whole task fits"

@@ -19,7 +19,7 @@ def test_rounded_tasks_fit_on_individual_servers_and_within_limits(instance: fo.
     for policy in (fo.DRF(), fo.NashWelfare(), fo.NoFairness()):
         a = policy.allocate(instance, integral="rounded")
         assert a.certificate.ok and a.certificate.whole and 0 <= a.certificate.gap <= 1
-        assert whole.fits(a) and a.certificate.method == "rounding"
+        assert whole.fits(a) and a.certificate.method in ("rounding", "empty")
 
 
 @given(clusters())
@@ -50,9 +50,8 @@ def test_identical_servers_hold_the_same_mix() -> None:
     assert a.certificate.note == "" and str(a.certificate).startswith("certified whole: gap ")
 
 
-def test_rounding_loses_less_than_a_quarter_of_the_demo() -> None:
-    a = fo.DRF().allocate(fo.datasets.demo(), integral="rounded")
-    assert a.tasks.sum() >= 560 and a.certificate.gap < 0.25
+def test_rounding_loses_less_than_a_tenth_of_the_demo() -> None:
+    assert fo.DRF().allocate(fo.datasets.demo(), integral="rounded").certificate.gap < 0.1
 
 
 def test_the_loss_is_that_of_the_objective() -> None:

@@ -226,3 +226,11 @@ def test_brute_force_of_a_pool_finds_nothing_better_for_all():
     for tasks in itertools.product(range(6), repeat=3):
         fits = (np.array(tasks) @ instance.demands <= instance.capacities[0]).all()
         assert not fits or (np.array(tasks) < a.tasks).any() or list(tasks) == a.tasks.tolist()
+
+
+def test_it_is_compared_with_whole_tasks_of_others_and_the_legend_says_what_the_gap_is() -> None:
+    instance = fo.Instance([[1, 4], [3, 1]], [9, 18])
+    both = fo.compare([fo.DRF(), fo.SequentialMinMax()], instance, integral=True)
+    assert [row["whole"] for row in both.rows()] == [True, True]
+    said = [" ".join(str(c).split()) for c in (both, fo.compare("drf", instance))]
+    assert ["gap of whole tasks: how much" in text for text in said] == [True, False]

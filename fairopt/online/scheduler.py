@@ -25,6 +25,7 @@ Float = NDArray[np.floating[Any]]
 
 MOST_ASKED = 64  # users whose queues are set aside, in order, before all are compared at once
 EACH_COSTS = 175  # queues compared at once take as long as one user asked
+MOST_TASKS = 2.0**53  # beyond, floats are no longer all whole numbers
 FEW_FREED = 4  # servers on which tasks ended since the last decision: fewer are asked one by one
 BITS_36 = 131073.0  # 2^17 + 1: shares that agree to 36 bits are equal, as any with denominators up to 10,000 that are
 _DOMINANT = DominantShare()
@@ -281,6 +282,7 @@ class Scheduler:
         self._jobs = 0
         self._started = 0
         self._running: dict[int, tuple[_Queue, int]] = {}
+        self._queue_of: dict[int, _Queue] = {}  # by number of a job of which a task waits
         self._aside = _Aside(self.instance.n_resources)
         self._freed: dict[int, None] = {}  # servers on which tasks ended since queues were last asked about them
         self._time: float | None = None
@@ -362,13 +364,14 @@ class Scheduler:
         """
         if not isinstance(user, str) or not user:
             raise InvalidInstance(f"user is {user!r}; give a label, as 'web'")
-        if not (isinstance(tasks, (int, float, np.integer)) and tasks >= 1 and (tasks == math.inf or tasks % 1 == 0)):
+        counted_tasks = isinstance(tasks, (int, float, np.integer)) and 1 <= tasks <= MOST_TASKS and tasks % 1 == 0
+        if not (counted_tasks or tasks == math.inf):
             raise InvalidInstance(f"tasks of user {user!r} is {tasks!r}; give a whole number >= 1")
         for name, value in (("weight", weight), ("limit", limit)):
             if value is None:
                 continue
-            number = isinstance(value, (int, float, np.number))
-            if not (number and (0 < value < math.inf if name == "weight" else value >= 0)):
+            number = isinstance(value, (int, float, np.number)) and (0 <= value <= MOST_TASKS or value == math.inf)
+            if not number or (name == "weight" and not 0 < value < math.inf):
                 fix = "a number > 0" if name == "weight" else "a number >= 0, or math.inf for none"
                 raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give {fix}")
         key, request, share = self.requests.of(user, demands, eligible)
@@ -385,11 +388,58 @@ class Scheduler:
             self._queues += 1
         job, self._jobs = self._jobs, self._jobs + 1
         queue.jobs.append([job, tasks])
+        self._queue_of[job] = queue
         held.waiting += tasks
         if queue.slot is None and len(queue.jobs) == 1:
             heappush(held.ready, (job, queue.number, queue))
         self._enter(held)
         return job
+
+    def withdraw(self, job: int, at: float | None = None) -> float:
+        """Take back the tasks of a job that wait; those that run are not touched.
+
+        Parameters
+        ----------
+        job : int
+            A number that `submit` returned.
+        at : float, optional
+            The time; required with ``half_life``.
+
+        Returns
+        -------
+        int
+            How many waited; infinity for an endless backlog.
+
+        Raises
+        ------
+        InvalidInstance
+            If no task of the job waits.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> scheduler = fo.Scheduler([4])
+        >>> job = scheduler.submit("web", [3], tasks=2)
+        >>> _ = scheduler.next_task()
+        >>> scheduler.withdraw(job), scheduler.waiting, scheduler.running
+        (1, {'web': 0}, {'web': 1})
+        """
+        queue = self._queue_of.get(job) if isinstance(job, (int, np.integer)) else None
+        if queue is None:
+            raise InvalidInstance(f"no task of job {job!r} waits; give a number that submit returned")
+        self._advance(at)
+        user = queue.user
+        ((_, left),) = [one for one in queue.jobs if one[0] == job]
+        queue.jobs.remove([job, left])
+        del self._queue_of[job]
+        user.waiting = sum(tasks for one in user.queues.values() for _, tasks in one.jobs)
+        if queue.slot is None:
+            user.ready = [(_first_job(one), one.number, one) for *_, one in user.ready if one.jobs]
+            heapify(user.ready)
+        elif not queue.jobs:
+            self._leave_aside(queue)
+        self._enter(user)
+        return left
 
     def next_task(self, at: float | None = None) -> Task | None:
         """Start the next task, and say whose and where; None if no task may start now.
@@ -565,11 +615,14 @@ class Scheduler:
 
     def _return(self, queue: _Queue) -> None:
         """Return a queue that was set aside to those of its user that are ready."""
-        user = queue.user
+        self._leave_aside(queue)
+        heappush(queue.user.ready, (_first_job(queue), queue.number, queue))
+
+    def _leave_aside(self, queue: _Queue) -> None:
+        """Remove a queue from those set aside, and its user from their line after the last."""
         self._aside.remove(queue)
-        heappush(user.ready, (_first_job(queue), queue.number, queue))
-        if not user.aside:
-            self._aside_line.counts.pop(user, None)
+        if not queue.user.aside:
+            self._aside_line.counts.pop(queue.user, None)
 
     def _ask_again(self) -> None:
         """Return to the heap all queues whose task fits on a server where one ended."""
@@ -614,6 +667,7 @@ class Scheduler:
         job[1] -= 1
         if not job[1]:
             queue.jobs.popleft()
+            del self._queue_of[job[0]]
             if user.ready[0][2] is queue:
                 heappop(user.ready)
             else:

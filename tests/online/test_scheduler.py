@@ -42,8 +42,10 @@ def loops(draw):
     )  # fmt: skip
     ask = st.tuples(st.just("ask"), st.sampled_from([1, 2, 100]))
     finish = st.tuples(st.just("finish"), st.lists(st.integers(0, 10**6), min_size=1, max_size=9))
+    withdraw = st.tuples(st.just("withdraw"), st.integers(0, 30))
     pickled = st.just(("pickle",))
-    return capacities, options, draw(st.lists(submit | ask | ask | finish | finish | pickled, min_size=5, max_size=60))
+    steps = submit | ask | ask | finish | finish | withdraw | pickled
+    return capacities, options, draw(st.lists(steps, min_size=5, max_size=60))
 
 
 @given(loops())
@@ -69,6 +71,13 @@ def test_decisions_are_those_of_plain_loops_in_fractions(loop):
                 if task is None:
                     break
                 live.append(task)
+        elif kind == "withdraw":
+            (job,) = step
+            if job < len(exact.jobs) and exact.jobs[job]["left"]:
+                assert fast.withdraw(job) == exact.withdraw(job)
+            else:
+                with pytest.raises(fo.InvalidInstance, match=f"no task of job {job} waits"):
+                    fast.withdraw(job)
         elif kind == "finish":
             for number in step[0] if live else ():
                 if live:
@@ -289,6 +298,8 @@ def test_with_a_half_life_the_smallest_decayed_average_is_first(seed):
         (dict(demands={"gpu": 1}), "user 'web' demands 'gpu'; did you mean 'cpu'"),
         (dict(tasks=0), "tasks of user 'web' is 0; give a whole number >= 1"),
         (dict(tasks=1.5), "tasks of user 'web' is 1.5"),
+        (dict(tasks=10**400), "tasks of user 'web' is 1000"),
+        (dict(weight=10**400), "weight of user 'web' is 1000"),
         (dict(tasks=math.nan), "tasks of user 'web' is nan"),
         (dict(weight=0), "weight of user 'web' is 0; give a number > 0"),
         (dict(weight=math.inf), "weight of user 'web' is inf"),
@@ -316,6 +327,13 @@ def test_a_wrong_job_is_named_and_nothing_is_lost(job, message):
 def test_a_share_that_is_not_defined_for_a_job_is_an_error():
     with pytest.raises(fo.OutOfDomain, match="'web' has a zero KDominantShare"):
         fo.Scheduler([4, 4], fo.KDominantShare(2)).submit("web", [1, 0])
+
+
+def test_an_endless_backlog_is_withdrawn_and_others_go_on():
+    scheduler = fo.Scheduler([4])
+    endless, other = scheduler.submit("web", [1], tasks=math.inf), scheduler.submit("web", [1])
+    assert scheduler.withdraw(endless) == math.inf and scheduler.waiting == {"web": 1}
+    assert [task.job for task in everything(scheduler)] == [other]
 
 
 def test_a_task_ends_once():

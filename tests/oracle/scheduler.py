@@ -46,6 +46,10 @@ class OracleScheduler:
         self.jobs.append(dict(user=user, demands=row, left=tasks, allowed=allowed, share=prod(parts[: self.k])))
         return len(self.jobs) - 1
 
+    def withdraw(self, job):
+        left, self.jobs[job]["left"] = self.jobs[job]["left"], 0
+        return left
+
     @property
     def shares(self):
         held = dict.fromkeys(self.weights, Fraction(0))

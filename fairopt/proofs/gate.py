@@ -299,7 +299,7 @@ def whole(
         raise ValueError("the divisible answer is of another instance")
     table = instance.by_row(placement)
     each = instance.individual()
-    violation = max(feasibility(instance, table), feasibility(each, placement))
+    violation = feasibility(each, placement)
     gaps, of_blocks, value = [0.0], 0.0, 0.0
     with np.errstate(all="ignore"):
         own = Program(instance, first.objective, first.constraints)

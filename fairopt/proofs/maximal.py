@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import feasibility
+from fairopt.allocation import feasibility, used_by
 from fairopt.blocks.shares import Share
 from fairopt.formulation.program import Float
 from fairopt.instance import Instance
@@ -25,25 +25,19 @@ class Placed(NamedTuple):
 
 def measured(instance: Instance, user: NDArray[Any], server: NDArray[Any]) -> Placed:
     """Measure tasks, (n_tasks,) users and servers each; server row s stands for ``counts[s]`` consecutive servers."""
-    row = np.repeat(np.arange(instance.n_servers), instance.counts.astype(int))
-    demands, room = instance.per_server_demands, instance.capacities[row]
-    placement = np.zeros((instance.n_users, len(row)))
+    each = instance.individual()
+    placement = np.zeros((each.n_users, each.n_servers))
     np.add.at(placement, (user, server), 1.0)
-    tasks = instance.by_row(placement)
-    used = np.stack(
-        [np.bincount(server, demands[user, row[server], i], len(row)) for i in range(instance.n_resources)], axis=1
-    )
-    over = np.divide(used - room, room, out=np.where(used > 0, np.inf, 0.0), where=room > 0)
-    violation = max(feasibility(instance, tasks), float(over.max(initial=0.0)))
-    free, more = room - used, []
-    below = np.flatnonzero(tasks.sum(axis=1) + 1 <= instance.task_limits)
-    for some in np.array_split(below, max(1, -(-len(below) * len(row) // BLOCK))):
-        fits = instance.eligible[some][:, row]
-        for i in range(instance.n_resources):
-            needs = demands[some, :, i][:, row]
+    demands, free = each.per_server_demands, each.capacities - used_by(each, placement)
+    more = []
+    below = np.flatnonzero(placement.sum(axis=1) + 1 <= each.task_limits)
+    for some in np.array_split(below, max(1, -(-len(below) * each.n_servers // BLOCK))):
+        fits = each.eligible[some]
+        for i in range(each.n_resources):
+            needs = demands[some, :, i]
             fits &= (needs <= free[:, i]) | (needs == 0)
         more.append(some[fits.any(axis=1)])
-    return Placed(placement, violation, np.concatenate(more))
+    return Placed(placement, feasibility(each, placement), np.concatenate(more))
 
 
 def highest_level(instance: Instance, share: Share) -> float:

@@ -14,7 +14,7 @@ from fairopt.formulation.program import Indices, Program
 from fairopt.instance import Instance
 
 # relative: capacities, bounds on whole tasks and levels of users that differ by less are the same. Sums of tasks that
-# servers hold to it are within the tolerance of certificates, whatever rounding does
+# servers hold to it are within the tolerance of certificates in spite of rounding
 SAME = 0.99 * VIOLATION_TOLERANCE
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.methods.whole.servers import Request
-from fairopt.online.requests import Requests, checked_demands, checked_places
+from fairopt.online.requests import MOST_TASKS, Requests, checked_demands, checked_places
 
 __all__ = ["Job", "JobTable"]
 
@@ -77,8 +77,9 @@ class Job:
         if not isinstance(self.user, str) or not self.user:
             raise InvalidInstance(f"the user of a job is {self.user!r}; give a label, as 'web'")
         tasks = _number(self.user, "tasks", self.tasks, positive=True)
-        if tasks != int(tasks):
-            raise InvalidInstance(f"tasks of a job of user {self.user!r} is {tasks!r}; give a whole number >= 1")
+        if tasks != int(tasks) or tasks > MOST_TASKS:
+            fix = "give a whole number >= 1 and up to 2**53"
+            raise InvalidInstance(f"tasks of a job of user {self.user!r} is {tasks!r}; {fix}")
         for name, value in (
             ("demands", checked_demands(self.user, self.demands)), ("tasks", int(tasks)),
             ("duration", _number(self.user, "duration", self.duration, positive=True)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -17,7 +18,7 @@ from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.io.notes import counted
 from fairopt.methods.whole.servers import Placement, Request, Servers, placement_rule
-from fairopt.online.requests import Requests, individual_servers
+from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
 
 __all__ = ["Scheduler", "Task"]
 
@@ -25,7 +26,6 @@ Float = NDArray[np.floating[Any]]
 
 MOST_ASKED = 64  # users whose queues are set aside, in order, before all are compared at once
 EACH_COSTS = 175  # queues compared at once take as long as one user asked
-MOST_TASKS = 2.0**53  # beyond, floats are no longer all whole numbers
 FEW_FREED = 4  # servers on which tasks ended since the last decision: fewer are asked one by one
 BITS_36 = 131073.0  # 2^17 + 1: shares that agree to 36 bits are equal, as any with denominators up to 10,000 that are
 _DOMINANT = DominantShare()
@@ -366,13 +366,17 @@ class Scheduler:
             raise InvalidInstance(f"user is {user!r}; give a label, as 'web'")
         counted_tasks = isinstance(tasks, (int, float, np.integer)) and 1 <= tasks <= MOST_TASKS and tasks % 1 == 0
         if not (counted_tasks or tasks == math.inf):
-            raise InvalidInstance(f"tasks of user {user!r} is {tasks!r}; give a whole number >= 1")
+            raise InvalidInstance(f"tasks of user {user!r} is {tasks!r}; give a whole number >= 1 and up to 2**53")
         for name, value in (("weight", weight), ("limit", limit)):
             if value is None:
                 continue
-            number = isinstance(value, (int, float, np.number)) and (0 <= value <= MOST_TASKS or value == math.inf)
-            if not number or (name == "weight" and not 0 < value < math.inf):
-                fix = "a number > 0" if name == "weight" else "a number >= 0, or math.inf for none"
+            right = isinstance(value, (int, float, np.number))
+            if name == "weight":
+                right = right and 0 < value <= sys.float_info.max
+            else:
+                right = right and (0 <= value <= MOST_TASKS or value == math.inf)
+            if not right:
+                fix = "a number > 0" if name == "weight" else "a number >= 0 and up to 2**53, or math.inf for none"
                 raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give {fix}")
         key, request, share = self.requests.of(user, demands, eligible)
         self._advance(at)

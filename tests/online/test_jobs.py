@@ -63,6 +63,7 @@ def test_a_job_is_frozen_compares_and_can_be_pickled():
         (dict(duration=10**400), "duration of a job of user 'web' is 1000"),
         (dict(tasks=0), "tasks of a job of user 'web' is 0"),
         (dict(tasks=2.5), "tasks of a job of user 'web' is 2.5; give a whole number >= 1"),
+        (dict(tasks=10**19), "tasks of a job of user 'web' is 10000000000000000000; give a whole number >= 1"),
         (dict(tasks=True), "tasks of a job of user 'web' is True"),
         (dict(tasks=float("inf")), "tasks of a job of user 'web' is inf"),
         (dict(arrival=float("inf")), "arrival of a job of user 'web' is inf"),

@@ -122,7 +122,7 @@ def test_a_tie_in_exact_numbers_is_one_in_floats():
     assert "".join(task.user for task in everything(scheduler)) == "ABAAAB"
 
 
-def test_capacities_are_full_whatever_floats_add_up_to():
+def test_capacities_are_full_in_spite_of_rounding():
     scheduler = fo.Scheduler([1])
     scheduler.submit("A", [0.1], tasks=math.inf)
     tasks = everything(scheduler)

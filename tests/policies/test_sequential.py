@@ -95,7 +95,7 @@ def test_it_is_not_leximin_and_may_break_envy_freeness_up_to_one_task():
     assert str(report["ef1"]) == "user 'large' could run 1 whole task on what 'small' holds less one task, but runs 0"
 
 
-def test_ties_go_to_the_first_user_whatever_rounding_does():
+def test_ties_go_to_the_first_user_in_spite_of_rounding():
     # three tasks of 0.1 against one of 0.3: 3 * 0.1 is 0.30000000000000004
     assert fo.SequentialMinMax().allocate(fo.Instance([[1], [3]], [10], task_limits=[3, 3])).tasks.tolist() == [3, 2]
     steps = [fo.SequentialMinMax().allocate(fo.Instance([[0.1], [0.3]], [c])).tasks.tolist() for c in (0.3, 0.5, 0.6)]

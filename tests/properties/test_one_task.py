@@ -19,7 +19,7 @@ from fairopt.properties.audit.measure import violations
 
 @st.composite
 def answers(draw):
-    """Whole tasks of a few users on a few servers, whatever mechanism may have given them."""
+    """Whole tasks of a few users on a few servers, of no particular mechanism."""
     n, s, m = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
 
     def table(rows, columns, low, high):

@@ -247,7 +247,7 @@ class _Steps:
         """
         top = float(np.sort(self.reach)[-count])
         unit = before or min(top, 1.0) or 1.0
-        level = self.model._sum_by_user(np.minimum(self.by_pair, top) / unit)
+        level = self.model.sum_by_user(np.minimum(self.by_pair, top) / unit)
         return cp.min(level if above is None else level + top / unit * (1 - above))
 
     def from_level(self, z: float, needs: Float) -> tuple[Float, Float]:

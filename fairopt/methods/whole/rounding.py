@@ -174,7 +174,7 @@ def _in_step(down: Float, wanted: Float, size: Float) -> Iterator[tuple[int, flo
     part = np.arange(len(which)) - np.repeat(np.cumsum(parts) - parts, parts) + 1
     moment = (part - 0.5) / parts[which] * (down / wanted)[which]
     upto = np.floor(part * (down / parts)[which] * (1 + SAME))
-    for p in np.lexsort((-size[which], moment.round(9))):  # ties go to the first user, whatever rounding says
+    for p in np.lexsort((-size[which], moment.round(9))):  # ties go to the first user in spite of rounding
         yield int(which[p]), float(min(upto[p], down[which[p]]))
 
 

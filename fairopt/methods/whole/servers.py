@@ -109,7 +109,7 @@ class Servers:
                 raise InvalidBlock(f"placement {rule!r} gave {row!r}; give one of the rows {rows.tolist()[:10]}")
             return int(row)
         free = self._columns[:, rows] - request.units[:, None]  # of each resource, with the task on the server
-        empty = np.round((free * self._parts[:, rows]).sum(axis=0), 9)  # equal parts are ties, whatever rounding did
+        empty = np.round((free * self._parts[:, rows]).sum(axis=0), 9)  # equal parts are ties in spite of rounding
         return int(rows[empty.argmin() if rule == "best-fit" else empty.argmax()])
 
     def how_many(self, request: Request, row: int) -> int:
@@ -123,7 +123,7 @@ class Servers:
         self._tasks[row] += count
 
     def give_back(self, request: Request, row: int) -> None:
-        """End a task on a server; an empty server has its whole capacity again, whatever rounding did."""
+        """End a task on a server; an empty server has exactly its whole capacity again."""
         self._tasks[row] -= 1
         if self._tasks[row]:
             self._change(request, row, 1)

@@ -20,6 +20,8 @@ from fairopt.proofs.maximal import measured
 
 __all__ = ["SequentialMinMax"]
 
+MOST = 1e9  # tasks of a user: placing as many takes an hour
+
 
 @dataclass(frozen=True)
 class SequentialMinMax:
@@ -97,7 +99,8 @@ class SequentialMinMax:
         InvalidBlock
             If ``integral`` is False.
         OutOfDomain
-            If demands or the share of a user differ by server, or it has a share of zero.
+            If demands or the share of a user differ by server, it has a share of zero, or it could run more than 1e9
+            tasks.
         NotCertified
             If the answer could not be proved.
 
@@ -122,6 +125,10 @@ class SequentialMinMax:
         if len(part):
             some = instance if len(part) == n else instance.taking_part(part)
             per_task[part] = _alike(some, self.share) / some.weights
+        most = np.minimum(instance.tasks_alone.sum(axis=1), instance.task_limits)
+        for j in np.flatnonzero(most > MOST)[:1]:
+            many = f"{most[j]:.3g} tasks, and up to {MOST:g} are placed one by one; give it a task limit"
+            raise OutOfDomain(f"user {instance.users[j]!r} could run {many}")
         row = np.repeat(np.arange(instance.n_servers), instance.counts)
         servers = Servers(instance.capacities[row])
         units = _units(instance)

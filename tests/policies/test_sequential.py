@@ -234,3 +234,9 @@ def test_it_is_compared_with_whole_tasks_of_others_and_the_legend_says_what_the_
     assert [row["whole"] for row in both.rows()] == [True, True]
     said = [" ".join(str(c).split()) for c in (both, fo.compare("drf", instance))]
     assert ["gap of whole tasks: how much" in text for text in said] == [True, False]
+
+
+def test_more_tasks_than_can_be_placed_one_by_one_are_refused():
+    with pytest.raises(fo.OutOfDomain, match=r"user 'user1' could run 1e\+13 tasks, and up to 1e\+09 are placed"):
+        fo.SequentialMinMax().allocate(fo.Instance([[1]], [1e13]))
+    assert fo.SequentialMinMax().allocate(fo.Instance([[1]], [1e13], task_limits=[3])).tasks.tolist() == [3]

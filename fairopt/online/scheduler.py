@@ -364,8 +364,8 @@ class Scheduler:
         """
         if not isinstance(user, str) or not user:
             raise InvalidInstance(f"user is {user!r}; give a label, as 'web'")
-        counted_tasks = isinstance(tasks, (int, float, np.integer)) and 1 <= tasks <= MOST_TASKS and tasks % 1 == 0
-        if not (counted_tasks or tasks == math.inf):
+        number = isinstance(tasks, (int, float, np.integer)) and not isinstance(tasks, bool)
+        if not (number and (tasks == math.inf or (1 <= tasks <= MOST_TASKS and tasks % 1 == 0))):
             raise InvalidInstance(f"tasks of user {user!r} is {tasks!r}; give a whole number >= 1 and up to 2**53")
         for name, value in (("weight", weight), ("limit", limit)):
             if value is None:
@@ -391,6 +391,7 @@ class Scheduler:
             queue = held.queues[key] = _Queue(self._queues, held, request, share)
             self._queues += 1
         job, self._jobs = self._jobs, self._jobs + 1
+        tasks = tasks if tasks == math.inf else int(tasks)
         queue.jobs.append([job, tasks])
         self._queue_of[job] = queue
         held.waiting += tasks
@@ -436,7 +437,10 @@ class Scheduler:
         ((_, left),) = [one for one in queue.jobs if one[0] == job]
         queue.jobs.remove([job, left])
         del self._queue_of[job]
-        user.waiting = sum(tasks for one in user.queues.values() for _, tasks in one.jobs)
+        if left < math.inf:
+            user.waiting -= left
+        else:
+            user.waiting = sum(tasks for one in user.queues.values() for _, tasks in one.jobs)
         if queue.slot is None:
             user.ready = [(_first_job(one), one.number, one) for *_, one in user.ready if one.jobs]
             heapify(user.ready)

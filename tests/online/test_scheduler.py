@@ -300,6 +300,7 @@ def test_with_a_half_life_the_smallest_decayed_average_is_first(seed):
         (dict(tasks=1.5), "tasks of user 'web' is 1.5"),
         (dict(tasks=10**400), "tasks of user 'web' is 1000"),
         (dict(weight=10**400), "weight of user 'web' is 1000"),
+        (dict(tasks=True), "tasks of user 'web' is True"),
         (dict(tasks=math.nan), "tasks of user 'web' is nan"),
         (dict(weight=0), "weight of user 'web' is 0; give a number > 0"),
         (dict(weight=math.inf), "weight of user 'web' is inf"),

@@ -153,11 +153,15 @@ class IntegerSearch:
         if self.settings.late:
             self._stop("the time limit was reached", what)
         model.pieces.save_value(None)
-        attempt = solvers.run(
-            problem, solver, options={**EXACT.get(solver, {}), **self.settings.options},
-            time_limit=self.settings.left(), verbose=self.settings.verbose,
-        )  # fmt: skip
-        self.tried += (replace(attempt, message=attempt.message or what),)
+        options = {**EXACT.get(solver, {}), **self.settings.options}
+        for changed in ({}, {"presolve": "off"}) if solver == "HIGHS" and self.kept else ({},):
+            attempt = solvers.run(
+                problem, solver, options=changed | options, time_limit=self.settings.left(),
+                verbose=self.settings.verbose,
+            )  # fmt: skip
+            self.tried += (replace(attempt, message=attempt.message or what),)
+            if not attempt.status.startswith("infeasible"):  # which it is not, but its presolve has said so
+                break
         if attempt.status.startswith("infeasible") and not self.kept:
             infeasible.explain(self.program, model)
         if attempt.status not in solvers.SOLVED or model.pieces.value is None:

@@ -271,3 +271,14 @@ def test_no_users_and_users_of_limit_zero_have_no_tasks() -> None:
             assert a.certificate.ok and a.certificate.whole and not a.tasks.any() and a.certificate.note == ""
     a = fo.DRF().allocate(fo.Instance([[5]], [4]), integral=True)
     assert a.certificate.note == "left out is user 'user1', of whom not one whole task fits"
+
+
+def test_a_program_that_presolve_calls_infeasible_is_solved_without_it() -> None:
+    """HiGHS 1.14 says so of the users above level 1, beside the answer that it found for level 1."""
+    instance = fo.Instance(
+        [[4, 2], [3, 4], [1, 0], [4, 3]], [[7, 4], [7, 4], [7, 3]], task_limits=[None, 2, None, 0],
+        eligible=[[True] * 3, [True] * 3, [True] * 3, [True, True, False]],
+    )  # fmt: skip
+    a = fo.DRF().allocate(instance, integral=True)
+    np.testing.assert_array_equal(a.tasks, [2, 1, 10, 0])
+    assert a.certificate.note == "that no whole answer is better is HiGHS's word"

@@ -136,7 +136,7 @@ class Policy:
 
         >>> a = fo.KDF(k=2).allocate(cluster, integral=True)
         >>> a.tasks, a.certificate.note
-        (array([ 1., 20.]), "that no whole answer is better is HiGHS's word")
+        (array([ 2., 15.]), "that no whole answer is better is HiGHS's word")
         """
         if integral:
             return allocate_whole(

@@ -109,7 +109,7 @@ def draw_timelines(
     >>> jobs = [fo.Job("a", [1, 2], 5, tasks=6), fo.Job("b", [2, 1], 3, tasks=6, arrival=2)]
     >>> schedulers = {order: fo.Scheduler([6, 6], order=order) for order in ("share", "arrival")}
     >>> runs = {name: fo.simulate([6, 6], jobs, scheduler=x, name=name) for name, x in schedulers.items()}
-    >>> [ax.get_title() for ax in draw_timelines(runs)]
+    >>> [ax.get_title(loc="left") for ax in draw_timelines(runs)]
     ['share', 'arrival']
     """
     check_timelines(kind, between)

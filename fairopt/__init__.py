@@ -22,6 +22,7 @@ property fails.
 * `metrics`: Jain's index, beta-fairness and utilisation. `server_sums`: sums by class and by type of server.
 * `properties`: checks of allocations, misreports, the audit, claims of the literature.
 * `tradeoff`: frontiers, sensitivity, whether there is a trade-off, and preferences.
+* `online`: a scheduler of whole tasks, and a simulator.
 * `reading`: allocations saved to files and loaded. `testing`: Hypothesis strategies. `plots`: pictures.
 * `report`: comparisons and tables. `cli`: the command line.
 """
@@ -70,12 +71,19 @@ from fairopt.instance import Instance
 from fairopt.methods.batch.allocate_many import Allocations, allocate_many
 from fairopt.methods.prepared import Prepared
 from fairopt.methods.sharded.solve import ShardedAllocation, allocate_sharded
+from fairopt.online.files import Trace, read_jobs
+from fairopt.online.jobs import Job
+from fairopt.online.scheduler import Scheduler, Task
+from fairopt.online.simulation import simulate
+from fairopt.online.timeline import Timeline
 from fairopt.policies.bottleneck import BottleneckFairness, bottleneck_fairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
+from fairopt.policies.dynamic import DynamicDRF
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.registry import known_policies, named_policy
+from fairopt.policies.sequential import SequentialMinMax
 from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 from fairopt.progress import progress
@@ -98,17 +106,18 @@ __version__ = "0.1.0"
 __all__ = [
     "DRF", "DRFH", "FDS", "FFMRA", "GFJ", "HFFMRA", "KDF", "MLFDRS", "PSDSF", "TSF", "Agreement", "Allocation",
     "Allocations", "AlphaFair", "AtMostRequested", "AuditReport", "BottleneckFairness", "BundleBase", "Certificate",
-    "Comparison", "Constraint", "Derivatives", "DominantShare", "EnvyFree", "EqualShares", "FairShareBase",
-    "FairnessEfficiency", "FairoptError", "Finding", "Frontier", "GlobalAggregateResource", "Heterogeneity",
-    "Infeasible", "Instance", "InvalidBlock", "InvalidInstance", "KDominantShare", "Leximin", "MaxMin", "MaxShare",
-    "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra", "Model", "NaivePerServer", "NashWelfare",
-    "NoFairness", "NotCertified", "NotConcave", "Objective", "OrderedWeighted", "OutOfDomain", "PNormFairness",
-    "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve", "ResourceShare", "Sensitivity",
-    "ShardedAllocation", "Share", "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Tasks", "Total", "Try",
-    "Unbounded", "Verdict", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit", "best_misreport",
+    "Comparison", "Constraint", "Derivatives", "DominantShare", "DynamicDRF", "EnvyFree", "EqualShares",
+    "FairShareBase", "FairnessEfficiency", "FairoptError", "Finding", "Frontier", "GlobalAggregateResource",
+    "Heterogeneity", "Infeasible", "Instance", "InvalidBlock", "InvalidInstance", "Job", "KDominantShare", "Leximin",
+    "MaxMin", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra", "Model", "NaivePerServer",
+    "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective", "OrderedWeighted", "OutOfDomain",
+    "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve", "ResourceShare",
+    "Scheduler", "Sensitivity", "SequentialMinMax", "ShardedAllocation", "Share", "SharingIncentive",
+    "SolverUnavailable", "StandAloneShare", "Task", "Tasks", "Timeline", "Total", "Trace", "Try", "Unbounded",
+    "Verdict", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit", "best_misreport",
     "bottleneck_fairness", "check", "compare", "datasets", "frontier", "heterogeneity", "known_policies", "metrics",
-    "named_policy", "no_tradeoff", "population_monotone", "preferences", "progress", "read", "replay",
-    "resource_monotone", "sensitivity",
+    "named_policy", "no_tradeoff", "population_monotone", "preferences", "progress", "read", "read_jobs", "replay",
+    "resource_monotone", "sensitivity", "simulate",
 ]  # fmt: skip
 
 

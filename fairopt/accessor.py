@@ -30,6 +30,11 @@ FUNCTIONS = {
     "Verdict.plot": "fairopt.plots:envy_matrix",
     "Frontier.plot": "fairopt.plots.tradeoff:draw_frontier",
     "Frontier._repr_html_": "fairopt.report.frontiers:frontier_page",
+    "Timeline.with_fair_at": "fairopt.online.fair:with_fair_at",
+    "Timeline.to_frame": "fairopt.online.frames:frame",
+    "Timeline.plot": "fairopt.plots.timeline:draw_timeline",
+    "Timeline.save": "fairopt.online.saved:save",
+    "Timeline.load": "fairopt.online.saved:load",
     "Survey.plot": "fairopt.plots:preferences",
 }
 

@@ -29,7 +29,7 @@ ROUNDING = 1e-12  # of a capacity: less left over is none
 class Allocation:
     """The tasks of each user on each server, with usage, shares, prices and the proof.
 
-    Tasks are divisible. Usage, shares, prices and metrics are computed on first use.
+    Tasks are divisible unless whole ones were asked for. Usage, shares, prices and metrics are computed on first use.
 
     Attributes
     ----------
@@ -49,6 +49,8 @@ class Allocation:
         What users hold, where the policy decides bundles; otherwise `bundles` follow from tasks.
     evidence : tuple of dict
         Prices, levels and multipliers that the certificate was made from, by tier.
+    placement : ndarray of shape (n_users, number of servers) or None
+        Of whole tasks: how many run on each individual server, in the order of `Instance.individual`.
 
     Examples
     --------
@@ -69,9 +71,11 @@ class Allocation:
     evidence_prices: Float | None = None
     given_bundles: Float | None = field(default=None)
     evidence: tuple[Any, ...] = ()
+    placement: Float | None = field(default=None)
 
     def __post_init__(self) -> None:
-        for name in ("tasks_by_server", "evidence_prices", "given_bundles"):  # no change after the certificate
+        # no change after the certificate
+        for name in ("tasks_by_server", "evidence_prices", "given_bundles", "placement"):
             if getattr(self, name) is not None:
                 judged = np.asarray(getattr(self, name)).view()
                 judged.flags.writeable = False
@@ -164,7 +168,7 @@ class Allocation:
     @cached_property
     def _derivatives(self) -> tuple[Float, Float] | tuple[None, None]:
         """Prices from the right and from the left."""
-        found = later("Allocation.prices")(self)
+        found = None if self.certificate.whole else later("Allocation.prices")(self)
         return (None, None) if found is None else found.times()
 
     @property
@@ -181,7 +185,8 @@ class Allocation:
         before `Policy.read`, these are the dual values of the method if they satisfy the conditions of an optimum (then
         they lie between the derivatives from the right and from the left), and None otherwise, as for
         `FairnessEfficiency` where it is not concave. Policies that decide
-        bundles give the dual values of their proof; mechanisms without an objective have no prices.
+        bundles give the dual values of their proof; mechanisms without an objective have no prices, nor have whole
+        tasks: what they are worth has jumps as a function of capacities.
 
         Examples
         --------
@@ -221,7 +226,7 @@ class Allocation:
         1.0 ('user1',) [[0.25 0.  ]]
         9.0 ('user2',) [[-0.25  1.  ]]
         """
-        return later("Allocation.level_prices")(self)
+        return None if self.certificate.whole else later("Allocation.level_prices")(self)
 
     @cached_property
     def share_prices(self) -> Float | None:
@@ -248,7 +253,7 @@ class Allocation:
         [[0.02 0.   0.  ]] [[0.0025 0.     0.    ]]
         [[0.125 0.    0.   ]] [[0.0625 0.     0.    ]]
         """
-        return later("Allocation.share_prices")(self)
+        return None if self.certificate.whole else later("Allocation.share_prices")(self)
 
     def metrics(self) -> dict[str, Any]:
         """Summary numbers of the allocation.
@@ -302,7 +307,8 @@ class Allocation:
             * ``server``: ``type`` (where the instance has types), ``servers`` (the count), ``tasks``, the units held,
               ``capacity of <resource>``, ``used <resource>`` (the fraction held) and, where they are known, ``price of
               <resource>`` and, where `prices_left` differ, ``price of <resource>, one less``;
-            * ``placement``: ``tasks`` and the units held, of each user on each server where it holds some.
+            * ``placement``: ``tasks`` and the units held, of each user on each server where it holds some; of whole
+              tasks on each individual server.
 
         Returns
         -------
@@ -443,14 +449,17 @@ def part_of_capacity(units: Float, capacity: Float, of_nothing: float = np.nan) 
     return np.divide(units, capacity, out=np.full(units.shape, of_nothing), where=capacity > 0)
 
 
-def feasibility(instance: Instance, tasks_by_server: Float) -> float:
-    """Largest relative violation of capacities, task limits, eligibility and sign; infinity where a number is NaN."""
+def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | float = 1.0) -> float:
+    """Largest relative violation of capacities, task limits, eligibility and sign; infinity where a number is NaN.
+
+    Of each resource's capacities only a part may be ``usable``, (n_resources,).
+    """
     if not np.isfinite(tasks_by_server).all():
         return float("inf")
     if instance.n_users == 0:
         return 0.0
     used = used_by(instance, tasks_by_server)
-    capacity = instance.capacities * instance.counts[:, None]
+    capacity = instance.capacities * instance.counts[:, None] * usable
     over = np.divide(used - capacity, capacity, out=np.where(used > 0, np.inf, 0.0), where=capacity > 0)
     worst = float(over.max(initial=0.0))
     total, limits = tasks_by_server.sum(axis=1), instance.task_limits

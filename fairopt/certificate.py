@@ -68,7 +68,8 @@ class Certificate:
     Attributes
     ----------
     gap : float
-        Relative optimality gap: a proven bound on how much better any allocation can be.
+        Relative optimality gap: a proven bound on how much better any allocation can be. Of whole tasks, the largest
+        part of the divisible optimum that they lose.
     violation : float
         Largest relative excess over a capacity or a task limit, measured on the instance as given.
     block_violation : float
@@ -82,11 +83,14 @@ class Certificate:
     tried : tuple of Try
         Every attempt, in order.
     gaps : tuple of float
-        One gap per tier, or per level of a leximin by programs.
+        One gap per tier, or per level of a leximin by programs; of a leximin in whole tasks, one per user, from the
+        smallest share per weight up.
     note : str
         A remark on the answer, where there is one.
     assumed : str
         An assumption of the gap that could not be proved; empty in general.
+    whole : bool
+        Whether all tasks are whole numbers that individual servers hold, asked for by ``integral``.
 
     Examples
     --------
@@ -106,16 +110,22 @@ class Certificate:
     gaps: tuple[float, ...] = ()
     note: str = ""
     assumed: str = ""
+    whole: bool = False
 
     __pydantic_config__ = STRICT
 
     @property
     def ok(self) -> bool:
-        """Whether gap and violations are within tolerance (1e-6, 1e-9; the policy's own constraints 1e-7)."""
-        return within_tolerance(self.gap, self.violation, self.block_violation)
+        """Whether gap and violations are within tolerance (1e-6, 1e-9; the policy's own constraints 1e-7).
+
+        Whole tasks cannot reach the divisible optimum in general, so their gap may be any.
+        """
+        return within_tolerance(0.0 if self.whole else self.gap, self.violation, self.block_violation)
 
     def __str__(self) -> str:
         by = f"{self.method} ({self.solver})" if self.solver else self.method
-        verdict = "certified" if self.ok else "NOT certified"
+        verdict = ("certified" if self.ok else "NOT certified") + " whole" * self.whole
+        short = self.whole and self.gap > GAP_TOLERANCE
+        gap = f"loses at most {100 * self.gap:.3g}% of the divisible optimum" if short else f"gap {self.gap:.1e}"
         if_so = f", assuming that {self.assumed}" if self.assumed else ""
-        return f"{verdict}: gap {self.gap:.1e}{if_so}, violation {self.violation:.1e}, by {by} in {self.seconds:.3f} s"
+        return f"{verdict}: {gap}{if_so}, violation {self.violation:.1e}, by {by} in {self.seconds:.3f} s"

@@ -24,7 +24,7 @@ Float = NDArray[np.floating[Any]]
 class Instance:
     """Users' demands per task, servers' capacities, weights, task limits, and where users may run.
 
-    Tasks are divisible: an allocation may give a user 2.5 of them.
+    Tasks are divisible: an allocation may give a user 2.5 of them, unless whole ones are asked for.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ class Instance:
         ('user1', 'user3')
         """
         try:
-            rows = np.arange(self.n_users)[np.asarray(chosen)]
+            rows = np.arange(self.n_users)[np.asarray(chosen) if np.size(chosen) else slice(0)]
         except IndexError as error:
             raise InvalidInstance(f"select_users: {error}; give indices below {self.n_users}, or a mask") from error
         return self.replace(
@@ -360,6 +360,42 @@ class Instance:
         )  # fmt: skip
         merged._parent, merged._merged_from = self._parent, self
         return merged
+
+    def individual(self) -> Instance:
+        """Every server as a row of its own, ``name #1``, ``name #2``, ...: what whole tasks have to fit on.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1]], [[4], [8]], counts=[2, 1], servers=["small", "large"]).individual().servers
+        ('small #1', 'small #2', 'large')
+        """
+        if (self.counts == 1).all():
+            return self
+        row = np.repeat(np.arange(self.n_servers), self.counts)
+        names = [
+            name if count == 1 else f"{name} #{k + 1}"
+            for name, count in zip(self.servers, self.counts.tolist(), strict=True) for k in range(count)
+        ]  # fmt: skip
+        made = self.replace(
+            demands=self.demands[:, row] if self.demands.ndim == 3 else self.demands, capacities=self.capacities[row],
+            eligible=self.eligible[:, row], counts=None, servers=names,
+            server_types=None if self.server_types is None else [self.server_types[s] for s in row],
+        )  # fmt: skip
+        made._parent = self._parent
+        return made
+
+    def by_row(self, individual: Float) -> Float:
+        """Values of shape (n_users, number of servers) by individual server, added up: shape (n_users, n_servers).
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> import numpy as np
+        >>> fo.Instance([[1]], [[4], [8]], counts=[2, 1]).by_row(np.array([[1.0, 2.0, 5.0]]))
+        array([[3., 5.]])
+        """
+        return np.add.reduceat(individual, np.cumsum(self.counts) - self.counts, axis=1)
 
     # -- sizes and labels -------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import cvxpy as cp
 
@@ -16,6 +16,7 @@ from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.methods.prepared import Prepared
+from fairopt.methods.whole.solve import allocate_whole
 from fairopt.proofs.read import read_problem
 
 __all__ = ["Policy", "accepted", "label"]
@@ -74,6 +75,7 @@ class Policy:
     def allocate(
         self, instance: Instance, *, method: str = "auto", solver: str | None = None,
         solver_options: Mapping[str, Any] | None = None, time_limit: float | None = None, verbose: bool = False,
+        integral: bool | Literal["rounded"] = False,
     ) -> Allocation:  # fmt: skip
         """Find the best allocation, and prove it.
 
@@ -93,6 +95,12 @@ class Policy:
             Seconds for the whole call; then `NotCertified` holds the best found.
         verbose : bool, default False
             Let solvers print.
+        integral : bool or "rounded", default False
+            Whole tasks, each on one server. True finds the best by mixed-integer programs where objectives and
+            constraints are piecewise linear, and else, as ``"rounded"`` does for all, rounds the divisible answer by
+            largest remainders. The certificate says how much of the divisible optimum is lost at most; that no whole
+            answer is better is the solver's word. ``solver`` and ``solver_options`` are then for the mixed-integer
+            programs (default HiGHS). At the ``time_limit`` the best found so far is returned, with a note.
 
         Returns
         -------
@@ -104,7 +112,7 @@ class Policy:
         NotCertified
             If no answer could be proved right; holds the best found and what was tried.
         Infeasible
-            If the constraints conflict; names an irreducible set of them.
+            If the constraints conflict, perhaps in whole tasks only; names an irreducible set of them.
         OutOfDomain
             If the notion is not defined for the instance.
         NotConcave
@@ -125,7 +133,16 @@ class Policy:
         >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
         >>> fo.KDF(k=2).allocate(cluster, solver="CLARABEL").tasks.round(4)
         array([ 1.9231, 15.3846])
+
+        >>> a = fo.KDF(k=2).allocate(cluster, integral=True)
+        >>> a.tasks, a.certificate.note
+        (array([ 2., 15.]), "that no whole answer is better is HiGHS's word")
         """
+        if integral:
+            return allocate_whole(
+                self, instance, integral, method=method, solver=solver, solver_options=solver_options,
+                time_limit=time_limit, verbose=verbose,
+            )  # fmt: skip
         return dispatch.allocate(
             self, instance, method=method, solver=solver, solver_options=solver_options,
             time_limit=time_limit, verbose=verbose,

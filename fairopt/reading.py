@@ -13,13 +13,15 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.certificate import VIOLATION_TOLERANCE, Certificate
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.formulation.division import division
+from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
-from fairopt.methods.saved import judged_again
+from fairopt.methods.saved import judged_again, whole_again
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
@@ -46,6 +48,7 @@ def save(allocation: Allocation, path: Path) -> Path:
         "prices": None if allocation.evidence_prices is None else allocation.evidence_prices.tolist(),
         "bundles": None if allocation.given_bundles is None else allocation.given_bundles.tolist(),
         "evidence": list(allocation.evidence),
+        "placement": None if allocation.placement is None else allocation.placement.tolist(),
     }
     if path.suffix == ".parquet":
         arrow = _arrow()
@@ -68,6 +71,7 @@ def load(path: Path) -> Allocation:
         claim = CERTIFICATE.validate_json(json.dumps(data["certificate"]))  # its gaps are computed again below
         prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
+        placement = None if data.get("placement") is None else np.asarray(data["placement"], dtype=float)
         objective = float(data["objective"])
         policy = mechanism_or_text(str(data["policy"]))
         if prices is not None and prices.shape != instance.capacities.shape:
@@ -77,6 +81,8 @@ def load(path: Path) -> Allocation:
             bundles = bundles.reshape(shape) if bundles.size == 0 == np.prod(shape) else bundles
             if bundles.shape != shape:
                 raise ValueError(f"bundles of shape {bundles.shape}")
+        if placement is not None:
+            placement = placement.reshape(len(tasks), int(instance.counts.sum()))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInstance(f"{path}: not a whole allocation ({error}); save it again") from error
     held = 0.0 if bundles is None else holdings_violation(instance, bundles)
@@ -86,7 +92,10 @@ def load(path: Path) -> Allocation:
                 f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, against its "
                 "certificate; the file was changed after it was saved"
             )
+    if placement is not None and not np.array_equal(instance.by_row(placement), tasks):
+        raise InvalidInstance(f"{path}: its placement holds other tasks; the file was changed after it was saved")
     loaded = gate.of_nothing(instance, tasks, policy, value=objective, prices=prices, bundles=bundles)
+    loaded = replace(loaded, placement=placement if claim.whole and isinstance(policy, Policy) else None)
     if bundles is not None:
         needed = replace(loaded, given_bundles=None).bundles
         if (needed > bundles * (1 + VIOLATION_TOLERANCE)).any():
@@ -110,6 +119,8 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allo
         note = "its policy is known as text only"
     elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
         note = "it is not feasible"
+    elif isinstance(policy, Policy) and loaded.placement is not None:
+        return whole_again(loaded, evidence, claim.method, claim.solver)
     elif isinstance(policy, Policy):
         return judged_again(loaded, evidence, claim.method, claim.solver)
     elif isinstance(policy, BottleneckFairness):
@@ -118,7 +129,7 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allo
     elif isinstance(policy, PSDSF):
         return gate.of_equilibrium(policy, instance, tasks, time.perf_counter())
     else:
-        note = "what was certified of each server is not kept"
+        note = "what was certified of each server or step is not kept"
         try:
             again = policy.allocate(instance)
             if np.allclose(again.tasks_by_server, tasks, rtol=1e-9, atol=0.0):
@@ -143,8 +154,17 @@ def _fewer_than_fit(allocation: Allocation) -> bool:
 def _value_again(allocation: Allocation) -> tuple[float | None, float]:
     """The objective at the tasks, None where the policy is not known, and the unit to compare it in."""
     objective = getattr(allocation.policy, "objective", None)
-    part = np.flatnonzero(allocation.instance.task_limits > 0)
-    if objective is None or not len(part):
+    if objective is None:
+        return None, 0.0
+    limits = allocation.instance.task_limits
+    if allocation.placement is not None:  # users of whom no whole task fits are left out
+        first, constraints = number_of(tiers_of(objective)[0]), allocation.policy.constraints
+        try:
+            limits = whole_instance(allocation.instance, first, constraints).task_limits
+        except FairoptError:  # told when it is judged
+            return None, 0.0
+    part = np.flatnonzero(limits > 0)
+    if not len(part):
         return None, 0.0
     instance, tasks, bundles = allocation.instance.taking_part(part), allocation.tasks_by_server[part], None
     if allocation.given_bundles is not None:

@@ -24,6 +24,7 @@ ORDER = (
     ("policies",),
     ("metrics", "server_sums", "properties"),
     ("tradeoff",),
+    ("online",),
     ("testing", "plots", "reading"),
     ("report",),
     ("cli", "__main__"),

@@ -48,7 +48,8 @@ def signature(function):
         (
             fo.Policy.allocate,
             [("instance", False, "required"), ("method", True, "auto"), ("solver", True, None),
-             ("solver_options", True, None), ("time_limit", True, None), ("verbose", True, False)],
+             ("solver_options", True, None), ("time_limit", True, None), ("verbose", True, False),
+             ("integral", True, False)],
         ),
         (fo.Policy.problem, [("instance", False, "required")]),
         (fo.Policy.read, [("problem", False, "required"), ("instance", False, "required")]),

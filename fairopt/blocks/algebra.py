@@ -96,6 +96,14 @@ class Objective(Block):
         """How far a bound lies above the value at the point, relatively, both in the units of `majorant`."""
         return in_units(bound - value, self.unit(point), value)
 
+    def loss(self, best: Point, gap: float, point: Point) -> float:
+        """The largest part of the optimum that another point loses, where ``best`` is within ``gap`` of the optimum.
+
+        Of what the objective is worth at ``best`` beyond no tasks at all, or, where that is infinite, of its `unit`.
+        """
+        here, worth = self.value(best), self.value(best) - self.value(best.scaled(0.0))
+        return in_units(here - self.value(point), worth if worth < np.inf else self.unit(best), here) + gap
+
     def unit(self, point: Point) -> float:
         """A unit for gaps: `drop`, or where that is 0 the distance to the value at equal parts of the servers.
 

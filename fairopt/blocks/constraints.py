@@ -193,10 +193,14 @@ class MinShare(_ShareBound):
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
         c = self.share.coefficients(instance)
-        return None if c.ndim == 2 else (self._levels(instance, 0.0) / c, np.full(instance.n_users, np.inf))
+        return None if c.ndim == 2 else (self.least(instance) / c, np.full(instance.n_users, np.inf))
+
+    def least(self, instance: Instance) -> Float:
+        """The least share of each user, shape (n_users,)."""
+        return self._levels(instance, 0.0)
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        level = self._levels(model.instance, 0.0)
+        level = self.least(model.instance)
         return _between(model, model.share(self.share), level, np.full(len(level), np.inf))
 
 

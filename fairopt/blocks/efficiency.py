@@ -205,6 +205,21 @@ class FairnessEfficiency(Objective):
             return ratio_gap(bound, value)
         return (bound - value) / self.emphasis
 
+    def loss(self, best: Point, gap: float, point: Point) -> float:
+        """The part of a size of shares whose power is the measure; of the measure itself without any emphasis."""
+        edge = self.alpha_fair()
+        if edge is not None:
+            return edge.loss(best, gap, point)
+        if self.beta == 1:
+            return Total(self.share).loss(best, gap, point)
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.abs([self.value(best), self.value(point)])) * (1 if self.beta < 1 else -1)
+        if not np.isfinite(logs).all():
+            return 1.0
+        # gaps are of the logarithm, or of that over the emphasis
+        fall = max(float(logs[0] - logs[1]), 0.0) + gap * max(self.emphasis, 1.0)
+        return -float(np.expm1(-fall / (self.emphasis or 1.0)))
+
 
 @dataclass(frozen=True, repr=False)
 class PowerSpread(Objective):

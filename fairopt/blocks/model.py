@@ -194,7 +194,8 @@ class Model(_View):
         """Whether the solver takes power cones; without, powers are approximated by second-order cones."""
         return self.solver is None or self.solver in POWER_CONES
 
-    def _sum_by_user(self, per_pair: Float) -> cp.Expression:
+    def sum_by_user(self, per_pair: Float) -> cp.Expression:
+        """Values of one task, (n_pairs,), times tasks, added up by user: shape (n_users,)."""
         if self.pairs.single:
             return cp.multiply(per_pair * self.scale, self.unknowns)
         return (self.pairs.totals @ sp.diags_array(per_pair * self.scale)).tocsr() @ self.unknowns
@@ -202,7 +203,7 @@ class Model(_View):
     @cached_property
     def tasks(self) -> cp.Expression:
         """Tasks of each user, shape (n_users,)."""
-        return self._sum_by_user(np.ones(len(self.pairs)))
+        return self.sum_by_user(np.ones(len(self.pairs)))
 
     @cached_property
     def tasks_by_server(self) -> cp.Expression:
@@ -251,12 +252,12 @@ class Model(_View):
 
     def share(self, block: Share) -> cp.Expression:
         """Shares of each user, shape (n_users,)."""
-        return self._sum_by_user(self.pairs.of(block.coefficients(self.instance)))
+        return self.sum_by_user(self.pairs.of(block.coefficients(self.instance)))
 
     def relative_share(self, block: Share) -> cp.Expression:
         """Shares per weight, in units of their max-min level: numbers near 1, as solvers like them."""
         per_pair = self.pairs.of(block.coefficients(self.instance)) / self.weights[self.pairs.user]
-        return self._sum_by_user(per_pair / self.level(block))
+        return self.sum_by_user(per_pair / self.level(block))
 
     def split_share(self, block: Share) -> tuple[cp.Expression, Float]:
         """`relative_share` as (expression near 1, factor by user): logarithms and powers of it split likewise."""
@@ -267,4 +268,4 @@ class Model(_View):
         if self.pairs.single:
             return self.unknowns, worth / (self.weights * self.level(block))
         per_pair = self.pairs.of(c) / worth[self.pairs.user]
-        return self._sum_by_user(per_pair), worth / (self.weights * self.level(block))
+        return self.sum_by_user(per_pair), worth / (self.weights * self.level(block))

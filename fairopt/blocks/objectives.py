@@ -36,6 +36,9 @@ class _Ratio(Objective):
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
         return ratio_gap(bound, value)
 
+    def loss(self, best: Point, gap: float, point: Point) -> float:
+        return 1.0 - (1.0 - ratio_gap(self.value(best), self.value(point))) * (1.0 - gap)
+
 
 @dataclass(frozen=True, repr=False)
 class Total(_Ratio):
@@ -161,6 +164,13 @@ class AlphaFair(Objective):
             return np.inf
         return float(np.log(inv_boxcox(bound, power)) - np.log(inv_boxcox(value, power)))
 
+    def loss(self, best: Point, gap: float, point: Point) -> float:
+        """The part of the weighted power mean."""
+        held = self.majorant(point).value(point)
+        if not held > -np.inf:  # a share of 0 at alpha >= 1: so is the power mean
+            return 1.0
+        return -float(np.expm1(-gap - max(self.relative_gap(self.majorant(best).value(best), held, point), 0.0)))
+
 
 @dataclass(frozen=True, repr=False)
 class _Smallest(_Ratio):
@@ -173,6 +183,10 @@ class _Smallest(_Ratio):
 
     def value(self, point: Point) -> float:
         return float((point.share(self.share) / point.weights).min(initial=np.inf))
+
+    def loss(self, best: Point, gap: float, point: Point) -> float:
+        """The gap counts twice: one of bottlenecks bounds the smallest level by its square (`proofs.pool`)."""
+        return super().loss(best, 2.0 * gap, point)
 
     def majorant(self, point: Point) -> Majorant:
         """Any convex combination of the shares per weight."""
@@ -291,6 +305,15 @@ class Leximin(_Smallest):
     >>> fo.Policy(fo.Leximin()).allocate(cluster).tasks
     array([1.5       , 2.16666667, 1.        ])
     """
+
+    def loss(self, best: Point, gap: float, point: Point) -> float:
+        return float(self.losses(best, gap, point).max(initial=0.0))
+
+    def losses(self, best: Point, gap: float, point: Point) -> Float:
+        """The part that each level loses, from the smallest share per weight up; the gap counts twice, as above."""
+        held, here = (np.sort(p.share(self.share) / p.weights) for p in (best, point))
+        kept = np.divide(here, held, out=np.ones(len(held)), where=held > 0)
+        return np.maximum(1.0 - np.minimum(kept, 1.0) * (1.0 - 2.0 * gap), 0.0)
 
     def _refuse_arithmetic(self) -> None:
         raise InvalidBlock(

@@ -44,6 +44,7 @@ SOLVE = """Find the best allocation under one policy, and prove it.
   fairopt solve cluster/ --policy "AlphaFair(1, KDominantShare(2))" --json
   fairopt solve cluster/ --policy my_notions.py:MINE --solver SCS
   fairopt solve cluster/ -p most-tasks --constraint "SharingIncentive()" --weight web=2
+  fairopt solve cluster/ --policy drf --integral
   fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
 COMPARE = """Compare policies on one cluster.
 
@@ -103,6 +104,10 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output 
 Constraints = Annotated[list[str] | None, typer.Option(
     "--constraint", "-c", metavar="BLOCK",
     help="A further constraint of every policy, as 'MaxShare(0.3)' or module:NAME; repeat it.")]
+Integral = Annotated[bool, typer.Option(
+    "--integral", help="Whole tasks, each on one server: the best where that is linear, else rounded.")]
+Rounded = Annotated[bool, typer.Option(
+    "--rounded", help="Whole tasks by rounding divisible ones, fast on large clusters.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
 
 
@@ -157,6 +162,7 @@ def solve(
     source: Source,
     policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
     constraint: Constraints = None, solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None,
+    integral: Integral = False, rounded: Rounded = False,
     out: Annotated[Path | None, typer.Option(
         help="Write the allocation: .json or .parquet with everything, .csv by user.")] = None,
     as_json: AsJson = False, verbose: Verbose = False,
@@ -166,7 +172,10 @@ def solve(
     mechanism = constrained(named_policy(policy), constraint)
     instance = source.read()
     with working(label(mechanism), verbose):
-        options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
+        options = accepted(
+            mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose,
+            integral="rounded" if rounded else integral,
+        )  # fmt: skip
         allocation = mechanism.allocate(instance, **options)
     if as_json:
         typer.echo(files.as_json(report.describe(allocation)))
@@ -191,6 +200,7 @@ def compare(
     source: Source,
     policy: Annotated[list[str], typer.Option("--policy", "-p", help=WHAT_POLICY + " Repeat it.")],
     constraint: Constraints = None, solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None,
+    integral: Integral = False, rounded: Rounded = False,
     plot: Annotated[Path | None, typer.Option(
         help="Draw the shares of each resource by user, as .png, .pdf or .svg.")] = None,
     plot_types: Annotated[Path | None, typer.Option(
@@ -242,7 +252,8 @@ def compare(
             failed = ", ".join(result.errors)
             complain(f"no certified answer from {len(result.errors)} of {len(chosen)} policies: {failed}")
 
-    ask(chosen, instance, show, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
+    ask(chosen, instance, show, method=method, solver=solver, time_limit=time_limit, verbose=verbose,
+        integral="rounded" if rounded else integral)  # fmt: skip
 
 
 def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Comparison], None], **options: Any) -> None:

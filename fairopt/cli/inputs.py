@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -14,8 +15,10 @@ from fairopt import datasets
 from fairopt.cli.progress import console_for, working
 from fairopt.cli.values import labelled_number
 from fairopt.instance import Instance
+from fairopt.io.assemble import NO_USERS
+from fairopt.io.csv_folder import read_servers
 
-__all__ = ["Source", "reading"]
+__all__ = ["Source", "reading", "say_notes"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
@@ -58,18 +61,35 @@ class Source:
     pooled: bool = False
     weight: Sequence[str] | None = None
 
+    def read_servers(self) -> Instance:
+        """The instance without its users; a folder may hold servers.csv alone."""
+        alone = Path(self.path) / "servers.csv"
+        if alone.is_file() and not (alone.with_name("users.csv")).exists():
+            instance = Instance(**read_servers(alone).values)
+        else:
+            with working(f"reading {self.path}"):
+                instance = datasets.read(self.path, **self.options)
+            say_notes(note for note in instance.notes if not note.startswith(NO_USERS))
+        instance = instance.select_users([])
+        return instance.pooled() if self.pooled else instance
+
     def read(self) -> Instance:
         """The instance; notes of its reader go to stderr."""
         with working(f"reading {self.path}"):
             instance = datasets.read(self.path, **self.options)
-        console = console_for(stderr=True)
-        for note in instance.notes:
-            console.print(f"note: {note}", markup=False, style="dim", soft_wrap=not console.is_terminal)
+        say_notes(instance.notes)
         instance = instance.with_weights(1) if self.equal_weights else instance
         if self.weight:
             weights = (labelled_number("--weight", one, "user", "web=2") for one in self.weight)
             instance = instance.with_weights(dict(weights))
         return instance.pooled() if self.pooled else instance
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """Print the notes of a reader on stderr."""
+    console = console_for(stderr=True)
+    for note in notes:
+        console.print(f"note: {note}", markup=False, style="dim", soft_wrap=not console.is_terminal)
 
 
 def reading(command: _Command) -> _Command:

@@ -6,6 +6,7 @@
 * `pool_users`: passes over the users of one pool, in chunks that fit the cache.
 * `demands_at_prices`: costs at prices and loads of users of several servers, in chunks of users.
 * `batch`: many instances of one shape as arrays.
+* `whole`: users of whom not one whole task fits.
 * `problem`: a policy as a `cvxpy.Problem` in natural units.
 * `solvers`: CVXPY's solvers: which are installed, their settings, and the order in which they are tried.
 """

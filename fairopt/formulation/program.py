@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.base import Block, blocks_within, is_ours
-from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
@@ -73,6 +73,8 @@ class Program:
             elif usable is not None:
                 self.usable = np.minimum(self.usable, usable)
             else:
+                if idle is not None and isinstance(constraint, MinShare):
+                    _refuse_impossible(constraint, idle)
                 self.rest.append(constraint)
         if self.pool_share is None:  # methods on one pool check the share in their passes over the users
             self.objective.check(self.instance)
@@ -238,6 +240,10 @@ class ConeModel:
         self.unknowns = cp.Variable(len(pairs), name="tasks in units", nonneg=True)
         return Model(self.program.instance, self.unknowns, self.scale, pairs, solver)
 
+    def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
+        """The conditions that rows of `Pairs.loads` hold their whole capacities."""
+        return [self.model.loads[rows] <= 1]
+
     @property
     def required(self) -> list[cp.Constraint]:
         """Conditions on variables that objectives added."""
@@ -337,10 +343,15 @@ def warn_of_loops(block: Block, parts: Iterable[Any]) -> None:
 
 def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
     bounds = constraint.bounds(idle)
-    if bounds is not None and (bounds[0] > 0).any():
-        j = int(np.flatnonzero(bounds[0] > 0)[0])
+    if bounds is not None:
+        least, what = bounds[0], "tasks"
+    else:
+        assert isinstance(constraint, MinShare)
+        least, what = constraint.least(idle), "as the share"
+    if (least > 0).any():
+        j = int(np.flatnonzero(least > 0)[0])
         raise Infeasible(
-            f"`{constraint!r}` asks for {bounds[0][j]:.4g} tasks of user {idle.users[j]!r}, whose task limit is 0; "
+            f"`{constraint!r}` asks for {least[j]:.4g} {what} of user {idle.users[j]!r}, whose task limit is 0; "
             "raise the limit or leave the user out of the constraint",
             (f"`{constraint!r}`", "the task limits"),
         )

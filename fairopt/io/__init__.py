@@ -4,7 +4,7 @@
 * `arguments`: the result of every reader.
 * `csv_folder`, `json_file` (with ``instance.schema.json``), `yaml_file`, `parquet`, `frames`: one format each.
 * `kubernetes`: output of ``kubectl``. `slurm`: output of ``scontrol`` and ``squeue``.
-* `clusterdata`, `openb`: traces of production clusters.
+* `clusterdata`, `openb`: traces of production clusters. `jobs`: jobs with times, from a table or openb.
 * `assemble`: tables of users, servers and demands to arguments, and back.
 * `work`: tasks of owners (namespaces, accounts) to users. `notes`: omissions and assumptions of a reader, in sentences.
 * `tables`: tables whose errors name file, row and column.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -17,12 +17,16 @@ from fairopt.io.tables import InputTable, short
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["ABOUT_DEMANDS", "TableColumns", "arguments_of_tables", "named", "refuse_name", "tables_of"]
+__all__ = [
+    "ABOUT_DEMANDS", "TableColumns", "arguments_of_tables", "eligibility", "headers_of", "named", "refuse_name",
+    "refuse_other_unit", "tables_of",
+]  # fmt: skip
 
 # A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
 TableColumns = dict[str, Any]
 
 _ABOUT_USERS = ("user", "weight", "task_limit", "servers")
+NO_USERS = "there are no users"
 _ABOUT_SERVERS = ("server", "count", "type")
 ABOUT_DEMANDS = ("user", "server")
 _RESERVED = {*_ABOUT_USERS, *_ABOUT_SERVERS}
@@ -57,8 +61,8 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
         types = servers.texts("type")
         if "" in types:
             servers.refuse(types.index(""), "type", "the type is empty; give every server one, or remove the column")
-    notes = [] if len(users) else [f"there are no users: {users.path} has no rows"]
-    eligible = _eligibility(users, servers.path, server_labels, notes)
+    notes = [] if len(users) else [f"{NO_USERS}: {users.path} has no rows"]
+    eligible = eligibility(users, servers.path, server_labels, notes)
     if demands is None:
         amounts = _matrix(users, headers)
         for row in np.flatnonzero(~amounts.any(axis=1)):
@@ -71,6 +75,11 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
         units=units, notes=notes,
     )  # fmt: skip
     return Arguments(values, (users.path, servers.path))
+
+
+def resource_headers(servers: InputTable) -> list[str]:
+    """The columns of a table of servers that are resources."""
+    return [column for column in servers.columns if column not in _ABOUT_SERVERS]
 
 
 def _resource_of(header: str) -> tuple[str, str]:
@@ -89,7 +98,7 @@ def _resources(
     users: InputTable, servers: InputTable, demands: InputTable | None
 ) -> tuple[list[str], list[str], list[str]]:
     """Headers, names and units of the resources, which are the same in the tables of servers and of demands."""
-    headers = [column for column in servers.columns if column not in _ABOUT_SERVERS]
+    headers = resource_headers(servers)
     if not headers:
         raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
     first: dict[str, str] = {}
@@ -108,12 +117,7 @@ def _resources(
     theirs = [column for column in demanding.columns if column not in about]
     for header in headers:
         if header not in theirs:
-            twin = next((column for column in theirs if _bare(column) == _bare(header)), None)
-            if twin is not None:
-                raise InvalidInstance(
-                    f"{demanding.path} has the column {twin!r} where {servers.path} has {header!r}; nothing is "
-                    "converted: give both in the same unit, under the same header, as 'memory [GiB]'"
-                )
+            refuse_other_unit(header, theirs, demanding.path, servers.path)
             raise InvalidInstance(
                 f"{demanding.path}: there is no column {header!r}, which {servers.path} has as a resource; "
                 "add it, with 0 for the users who do not need it"
@@ -133,6 +137,22 @@ def _resources(
     return headers, [name for name, _ in pairs], [unit for _, unit in pairs]
 
 
+def refuse_other_unit(header: str, columns: Iterable[str], path: str, servers: str) -> None:
+    """Refuse a column that has the name of a resource and another unit than the ``servers``."""
+    twin = next((column for column in columns if _bare(column) == _bare(header)), None)
+    if twin is not None:
+        raise InvalidInstance(
+            f"{path} has the column {twin!r} where {servers} has {header!r}; nothing is converted: give both in the "
+            "same unit, under the same header, as 'memory [GiB]'"
+        )
+
+
+def headers_of(instance: Instance) -> list[str]:
+    """The headers of the resources in a table, as ``memory [GiB]``."""
+    units = instance.units or ("",) * instance.n_resources
+    return [f"{name} [{unit}]" if unit else name for name, unit in zip(instance.resources, units, strict=True)]
+
+
 def _matrix(table: InputTable, headers: list[str]) -> NDArray[np.floating[Any]]:
     return np.column_stack([table.numbers(name, _AMOUNT) for name in headers])
 
@@ -142,7 +162,8 @@ def _refuse_nothing(table: InputTable, row: int, what: str) -> NoReturn:
     table.refuse(row, "user", f"{what}, so its tasks would be unlimited; {fix}")
 
 
-def _eligibility(users: InputTable, servers_path: str, labels: list[str], notes: list[str]) -> NDArray[np.bool_] | None:
+def eligibility(users: InputTable, servers_path: str, labels: list[str], notes: list[str]) -> NDArray[np.bool_] | None:
+    """The servers of each row by its column ``servers``, shape (n_rows, n_servers); None for everywhere."""
     cells = users.lists("servers") if "servers" in users.columns else []
     if all(cell is None for cell in cells):
         return None
@@ -223,7 +244,7 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     are lists, or, ``joined``, text with ``|`` between the names; None for everywhere.
     """
     units = instance.units or ("",) * instance.n_resources
-    headers = [f"{name} [{unit}]" if unit else name for name, unit in zip(instance.resources, units, strict=True)]
+    headers = headers_of(instance)
     for name, unit, header in zip(instance.resources, units, headers, strict=True):
         if name in _RESERVED:
             refuse_name("resource", name, "is the name of a column with another meaning")

@@ -12,14 +12,14 @@ import numpy as np
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
-from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, named, refuse_name, tables_of
+from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, named, refuse_name, resource_headers, tables_of
 from fairopt.io.saving import replacing
-from fairopt.io.tables import LONGEST_CELL, read_table
+from fairopt.io.tables import LONGEST_CELL, InputTable, read_table
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["read_tables", "write_tables"]
+__all__ = ["read_servers", "read_tables", "write_tables"]
 
 
 def read_tables(
@@ -31,6 +31,13 @@ def read_tables(
     users = read_table(users_path, required=("user",))
     demands = None if demands_path is None else read_table(demands_path, required=ABOUT_DEMANDS)
     return arguments_of_tables(users, servers, demands)
+
+
+def read_servers(path: Path) -> Arguments:
+    """Read the servers of an instance without users from the CSV file of servers alone."""
+    servers = read_table(path, required=("server",))
+    nothing: dict[str, Any] = {name: [] for name in ("user", *resource_headers(servers))}
+    return arguments_of_tables(InputTable(str(path), nothing, 0, []), servers)
 
 
 def write_tables(instance: Instance, folder: Path) -> None:

@@ -23,7 +23,7 @@ from fairopt.io.yaml_file import read_yaml, write_yaml
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["KINDS_TO_WRITE", "files_to_write", "read_path", "write"]
+__all__ = ["KINDS_TO_WRITE", "files_to_write", "place_of", "read_path", "write"]
 
 
 # -- kinds ----------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def read_path(
     options = {"users": users, "tasks": tasks, "at": at,
                "pods": pods, "capacity_scale": capacity_scale, "backlog": backlog}  # fmt: skip
     given = {key: value for key, value in options.items() if value is not None}
-    place = _place(path)
+    place = place_of(path)
     if place.is_dir():
         kind, parts = _kind_of(place)
         _check_options(given, kind.options, f"{place} is one of {kind.name}")
@@ -108,7 +108,7 @@ def read_path(
         return replace(reader(place), hint=hint)
 
 
-def _place(path: object) -> Path:
+def place_of(path: object) -> Path:
     """A path, as long as the system can look it up."""
     if not is_path(path):
         shown = repr(path) if isinstance(path, (str, bytes)) else f"of type {type(path).__name__}"
@@ -214,7 +214,7 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
 
 def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:
     """The kind that `write` would choose, and the files (of tables: users, servers, demands) that it would replace."""
-    place = _place(path)
+    place = place_of(path)
     ending = place.suffix.lower()
     if kind is not None and kind not in KINDS_TO_WRITE:
         raise InvalidInstance(f"kind is {kind!r}; {nearest(kind, KINDS_TO_WRITE)}")

@@ -13,12 +13,14 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.tables import InputTable, read_table
 
-__all__ = ["SERVERS_FILE", "read_openb"]
+__all__ = ["PODS_COLUMNS", "RESOURCES", "SERVERS_FILE", "label_of", "pods_file", "read_openb", "requests_of"]
 
 SERVERS_FILE = "openb_node_list_all_node.csv"
+PODS_COLUMNS = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
+RESOURCES = ["cpu_milli", "memory_mib", "gpu_milli"]
 _PODS = "openb_pod_list_"
 _FIX = "give a finite number >= 0"
-_Request = tuple[float, float, float, tuple[str, ...]]  # cores and GPUs in thousandths, memory in MiB, types of GPU
+Request = tuple[float, float, float, tuple[str, ...]]  # cores and GPUs in thousandths, memory in MiB, types of GPU
 
 
 def read_openb(
@@ -33,24 +35,24 @@ def read_openb(
         raise InvalidInstance(f"capacity_scale is {capacity_scale!r}; give a finite number > 0, as 0.5")
     place = Path(folder)
     servers = read_table(place / SERVERS_FILE, required=("sn", "cpu_milli", "memory_mib", "gpu", "model"))
-    columns = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
-    tasks = read_table(_pods_file(place, pods), required=columns)
+    tasks = read_table(pods_file(place, pods), required=PODS_COLUMNS)
     gpus, models = servers.numbers("gpu", _FIX), servers.texts("model")
     capacities = np.column_stack([servers.numbers("cpu_milli", _FIX), servers.numbers("memory_mib", _FIX), 1000 * gpus])
-    requests = _requests(tasks)
+    requests = dict(sorted(Counter(requests_of(tasks)).items()))
     values = dict(
         demands=np.array([key[:3] for key in requests], dtype=np.float64).reshape(-1, 3),
         capacities=capacities * scale,
         task_limits=None if backlog else np.array(list(requests.values()), dtype=np.float64),
         eligible=np.array([not t or model in t for *_, t in requests for model in models]).reshape(-1, len(models)),
         server_types=[(name or "unnamed GPU") if k else "no GPU" for name, k in zip(models, gpus, strict=True)],
-        users=[_label(key) for key in requests], resources=["cpu_milli", "memory_mib", "gpu_milli"],
+        users=[label_of(key) for key in requests], resources=RESOURCES,
         servers=servers.labels("sn"),
     )  # fmt: skip
     return Arguments(values, (tasks.path, servers.path))
 
 
-def _pods_file(folder: Path, pods: str) -> Path:
+def pods_file(folder: Path, pods: str) -> Path:
+    """The file of a list of pods."""
     names = sorted(p.name.removeprefix(_PODS).removesuffix(".csv") for p in folder.glob(f"{_PODS}*.csv"))
     if not names:
         raise InvalidInstance(f"{folder} has no file {_PODS}{pods}.csv; get it from github.com/alibaba/clusterdata")
@@ -59,15 +61,16 @@ def _pods_file(folder: Path, pods: str) -> Path:
     return folder / f"{_PODS}{pods}.csv"
 
 
-def _requests(tasks: InputTable) -> dict[_Request, int]:
-    """Number of tasks by request, sorted by request."""
+def requests_of(tasks: InputTable) -> list[Request]:
+    """The request of each task."""
     cpu, memory = tasks.numbers("cpu_milli", _FIX), tasks.numbers("memory_mib", _FIX)
     gpu = tasks.numbers("num_gpu", _FIX) * tasks.numbers("gpu_milli", _FIX)
     types = [tuple(sorted({t.strip() for t in cell.split("|")} - {""})) for cell in tasks.texts("gpu_spec")]
-    return dict(sorted(Counter(zip(cpu.tolist(), memory.tolist(), gpu.tolist(), types, strict=True)).items()))
+    return list(zip(cpu.tolist(), memory.tolist(), gpu.tolist(), types, strict=True))
 
 
-def _label(request: _Request) -> str:
+def label_of(request: Request) -> str:
+    """The name of a request, as ``12cpu/16GiB/1gpu@P100|T4``."""
     cpu, memory, gpu, types = request
     parts = [f"{cpu / 1000:.12g}cpu"]
     parts.append(f"{memory / 1024:.12g}GiB" if memory % 1024 == 0 else f"{memory:.12g}MiB")

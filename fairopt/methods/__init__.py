@@ -6,6 +6,7 @@
 * `cone`: any convex policy, by CVXPY.
 * `infeasible`: an irreducible set of constraints that conflict, and the message of `Infeasible`.
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.
+* `whole`: whole tasks, each on one server.
 * `prepared`: solving again when capacities, weights or limits change.
 * `saved`: the certificate of a saved allocation, computed again.
 """

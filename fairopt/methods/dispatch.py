@@ -81,22 +81,32 @@ def allocate(
     by server row; `Prepared` gives both.
     """
     begun = time.perf_counter()
+    settings = checked_settings(instance, method, solver, solver_options, time_limit, verbose)
+    settings = replace(settings, general=general, start=start)
+    if settings.solver and method not in ("auto", "cone", "parametric"):
+        raise InvalidBlock(
+            f"solver {settings.solver} solves by the method cone; give method='cone' or leave method out"
+        )
+    allocation = gate.allocation(policy, solve_tiers(policy, instance, settings, method), begun)
+    if not allocation.certificate.ok:
+        raise_not_certified(allocation, settings)
+    return allocation
+
+
+def checked_settings(
+    instance: Instance, method: str, solver: str | None, options: Mapping[str, Any] | None, time_limit: float | None,
+    verbose: bool,
+) -> Settings:  # fmt: skip
+    """Settings of one call, which begins now, from the arguments of `Policy.allocate`."""
     require_instance(instance)
     if method not in METHODS:
         raise InvalidBlock(f"no method {method!r}; {nearest(method, METHODS)}")
     if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit > 0):
         raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
-    if solver_options is not None and not isinstance(solver_options, Mapping):
-        raise InvalidBlock(f"solver_options are {solver_options!r}; give a dict of the solver's own options")
-    deadline = None if time_limit is None else begun + time_limit
-    named = solvers.named(solver) if solver is not None else None
-    settings = Settings(named, dict(solver_options or {}), deadline, verbose, general, start)
-    if named and method not in ("auto", "cone", "parametric"):
-        raise InvalidBlock(f"solver {named} solves by the method cone; give method='cone' or leave method out")
-    allocation = gate.allocation(policy, solve_tiers(policy, instance, settings, method), begun)
-    if not allocation.certificate.ok:
-        _raise_not_certified(allocation, settings)
-    return allocation
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidBlock(f"solver_options are {options!r}; give a dict of the solver's own options")
+    deadline = None if time_limit is None else time.perf_counter() + time_limit
+    return Settings(solvers.named(solver) if solver is not None else None, dict(options or {}), deadline, verbose)
 
 
 def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str) -> list[tuple[Program, Answer]]:
@@ -288,7 +298,7 @@ def _keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
     return KeptShares(ByUser(dict(zip(point.instance.users, held.tolist(), strict=True))), share)
 
 
-def _raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
+def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     """Raise `NotCertified` with what was tried and what may help."""
     certificate = allocation.certificate
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method

@@ -19,12 +19,13 @@ Name = TypeVar("Name")
 Groups = dict[str, tuple[Constraint | None, list[cp.Constraint]]]  # by name: the block, if any, and its conditions
 
 
-def explain(program: Program) -> None:
+def explain(program: Program, cone: ConeModel | None = None) -> None:
     """Raise `Infeasible` with an irreducible conflict; return if the constraints can hold together after all.
 
-    Constraints that a method added to the policy's own hold at a known point, and are left out.
+    Constraints that a method added to the policy's own hold at a known point, and are left out. A ``cone`` of one's own
+    is of whole tasks, where the divisible constraints can hold together.
     """
-    cone = ConeModel(program)
+    whole, cone = cone is not None, cone or ConeModel(program)
     groups = _groups(program, cone)
     names = tuple(irreducible({name: conditions for name, (_, conditions) in groups.items()}))
     if not names:
@@ -33,6 +34,8 @@ def explain(program: Program) -> None:
         sentence = f"{names[0]} cannot hold"
     else:
         sentence = f"{', '.join(names[:-1])} and {names[-1]} cannot hold together"
+    if whole:
+        raise Infeasible(f"{sentence} in whole tasks; in divisible tasks they can", names)
     raise Infeasible(sentence + _how_far(program, cone, groups, names), names)
 
 
@@ -44,7 +47,7 @@ def _groups(program: Program, cone: ConeModel) -> Groups:
         rows = np.arange(instance.n_servers) * instance.n_resources + i
         rows = rows[np.isin(rows, program.capacity_rows)]
         if len(rows):
-            groups[f"the capacity of {resource}"] = (None, [model.loads[rows] <= 1])
+            groups[f"the capacity of {resource}"] = (None, cone.within_capacity(rows))
     if len(limited):
         unit = 1.0 / instance.task_limits[limited]
         groups["the task limits"] = (None, [cp.multiply(model.tasks[limited], unit) <= 1])

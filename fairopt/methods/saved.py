@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
+
 from fairopt.allocation import Allocation
-from fairopt.blocks.objectives import Tiers
+from fairopt.blocks.algebra import Tiers, tiers_of
 from fairopt.blocks.shares import asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.program import Program
+from fairopt.formulation.whole import number_of, whole_instance
+from fairopt.instance import Instance
 from fairopt.methods.bundles import proposal_of
 from fairopt.methods.dispatch import solve_tiers
 from fairopt.methods.settings import Settings
@@ -53,6 +57,34 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
         note = f"it could not be judged again: {error}"
         known = {"value": given.objective, "prices": given.evidence_prices, "bundles": given.given_bundles}
         return gate.of_nothing(instance, given.tasks_by_server, policy, note=note, **known)
+
+
+@asked_once()
+def whole_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
+    """`judged_again` of whole tasks: the divisible answer is judged by what was saved of it, or solved once more."""
+    begun, policy, instance = time.perf_counter(), given.policy, given.instance
+    assert given.placement is not None
+    try:
+        part = whole_instance(instance, number_of(tiers_of(policy.objective)[0]), policy.constraints)
+        judged = None if isinstance(policy.objective, Tiers) else _divisible_again(policy, part, evidence)
+        judged = judged or solve_tiers(policy, part, Settings(), "auto")
+        return gate.whole(policy, instance, judged, given.placement, begun, method=method, solver=solver)
+    except (FairoptError, LookupError, TypeError, ValueError) as error:
+        note = f"it could not be judged again: {error}"
+        return gate.of_nothing(instance, given.tasks_by_server, policy, value=given.objective, note=note)
+
+
+def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[Program, Answer]] | None:
+    """The divisible answer that was saved beside whole tasks, None if what was saved does not prove it."""
+    program = Program(part, policy.objective, policy.constraints)
+    if program.empty:
+        return [(program, gate.empty(program))]
+    try:
+        tasks = np.asarray(evidence[0]["divisible"], dtype=float).reshape(len(program.pairs))
+        found = gate.judge(program, Proposal("saved", tasks, restored(program, evidence[0], None)))
+    except (LookupError, TypeError, ValueError):
+        return None
+    return [(program, found)] if found.ok else None
 
 
 def _judge_by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:

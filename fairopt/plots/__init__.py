@@ -6,6 +6,7 @@
 * `purchase_bars`: what more of each resource brings.
 * `demands`: demands in the plane of two resources. `region`: what two users can run, and where policies put them.
 * `frontier`: the corners of that region. `tradeoff`: pictures of a `Frontier`.
+* `timeline`: pictures of a `Timeline`, and of several side by side.
 * `survey`: people who answered a survey: compatible points of the plane, and tastes.
 * `panels`: one axes, or a panel for each policy: sizes, titles, legends, and names that fit.
 * `cells`: tables of coloured cells by class of servers. `layers`: which users have a colour of their own.
@@ -22,16 +23,19 @@ from fairopt.plots.region import feasible_region
 from fairopt.plots.servers import server_types
 from fairopt.plots.shares import stacked_shares
 from fairopt.plots.survey import preferences, questions
+from fairopt.plots.timeline import TIMELINE_KINDS, draw_timelines
 from fairopt.plots.use_bars import utilisation
 
 __all__ = [
     "KINDS",
     "PLANES",
+    "TIMELINE_KINDS",
     "check",
     "comparison",
     "demand_lines",
     "dominant_shares",
     "draw",
+    "draw_timelines",
     "envy_matrix",
     "feasible_region",
     "preferences",

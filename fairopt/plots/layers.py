@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped, shorter
 
-__all__ = ["Layer", "by_largest"]
+__all__ = ["Layer", "by_largest", "by_size"]
 
 MOST = 10  # users with a colour of their own; the others share greys
 
@@ -33,6 +34,25 @@ class Layer:
         return escaped(self.name)
 
 
+def by_size(users: Sequence[str], size: NDArray[np.floating[Any]], most: int = MOST) -> list[Layer]:
+    """Layers with colours for the ``most`` largest users, in the order of users, and a last one for all others.
+
+    Examples
+    --------
+    >>> [layer.name for layer in by_size(["a", "b", "c", "d"], np.array([0.1, 0.3, 0.0, 0.2]), most=2)]
+    ['b', 'd', '2 others']
+    """
+    n = len(users)
+    most = n if n <= most + 1 else most  # one other would take as much room as its own name
+    named = np.sort(np.argsort(-size, kind="stable")[:most])
+    out = [
+        Layer(shorter(users[j]), np.array([j]), colour(k), HATCHES[k // len(COLOURS)])
+        for k, j in enumerate(named.tolist())
+    ]  # fmt: skip
+    rest = np.setdiff1d(np.arange(n), named)
+    return [*out, Layer(f"{len(rest):,} others", rest, GREYS[1])] if len(rest) else out
+
+
 def by_largest(instance: Instance, allocations: Iterable[Allocation]) -> list[Layer]:
     """Layers with colours for users with the largest dominant shares under any of the allocations.
 
@@ -40,16 +60,10 @@ def by_largest(instance: Instance, allocations: Iterable[Allocation]) -> list[La
     """
     shares = [a.share(DominantShare()) for a in allocations]
     largest = np.max(shares, axis=0) if shares else instance.cheapest_ratios.max(axis=1, initial=0.0)
-    n = instance.n_users
-    most = n if n <= MOST + 1 else MOST  # one other would take as much room as its own name
-    named = np.sort(np.argsort(-largest, kind="stable")[:most])
-    out = [
-        Layer(shorter(instance.users[j]), np.array([j]), colour(k), HATCHES[k // len(COLOURS)])
-        for k, j in enumerate(named.tolist())
-    ]  # fmt: skip
-    rest = np.setdiff1d(np.arange(n), named)
-    if len(rest) and instance.n_resources > len(GREYS):
-        return [*out, Layer(f"{len(rest):,} others", rest, GREYS[1])]
+    out = by_size(instance.users, largest)
+    if len(out) == instance.n_users or instance.n_resources > len(GREYS):
+        return out
+    rest = out.pop().users
     dominant = instance.cheapest_ratios[rest].argmax(axis=1)
     for i in np.unique(dominant).tolist():
         group = rest[dominant == i]

@@ -29,7 +29,9 @@ from fairopt.plots.common import (
 )
 from fairopt.policy import Policy, label
 
-__all__ = ["LEGEND", "Picture", "Size", "Two", "given", "grow", "labels_of", "many", "one", "two_of"]
+__all__ = [
+    "LEGEND", "Picture", "Size", "Two", "given", "grow", "labels_at_the_edge", "labels_of", "many", "one", "two_of",
+]  # fmt: skip
 
 Size: TypeAlias = tuple[float | None, float | None]  # inches of a figure, None for what its panels need
 Two: TypeAlias = "Sequence[str] | None"  # names of the two users or resources at the axes
@@ -168,7 +170,7 @@ def _drawn(
             panels[-1].legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5), **LEGEND)
         _scale(picture, next((image for image in images if image is not None), None), panels)
         if columns:
-            _labels_at_the_edge(panels, columns)
+            labels_at_the_edge(panels, columns)
         kept = alone and panels[0].get_title()  # a title of given axes
         titles = {} if kept else {ax: title for ax, (_, title) in zip(panels, shown, strict=True)}
         _finish(picture, titles, panels, size if columns else None, columns)
@@ -293,7 +295,7 @@ def _tasks(allocation: Allocation) -> str:
     return f"{tasks:{',.0f' if tasks >= 100 else '.4g'}} tasks"
 
 
-def _labels_at_the_edge(panels: Sequence[Any], columns: int) -> None:
+def labels_at_the_edge(panels: Sequence[Any], columns: int) -> None:
     """Keep axis labels at the left and at the bottom of a grid, whose last row may be shorter."""
     for k, ax in enumerate(panels):
         if k % columns:

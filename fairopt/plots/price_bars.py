@@ -32,10 +32,8 @@ class PriceBars(Picture):
     def __init__(self, instance: Instance, allocations: Sequence[Allocation]) -> None:
         if allocations and all(a.prices is None for a in allocations):
             names = ", ".join(dict.fromkeys(label(a.policy) for a in allocations))
-            raise InvalidBlock(
-                f"no prices to draw: {names} has none; prices come with policies that are solved as one program, "
-                "as drf, nash or fds:alpha=1"
-            )
+            fix = "prices come with divisible tasks of policies that are solved as one program, as drf, nash or"
+            raise InvalidBlock(f"no prices to draw: {names} has none; {fix} fds:alpha=1")
         self.instance = instance
         self.classes = classes_of(instance)
         self.bars = len(self.classes.names) == 1

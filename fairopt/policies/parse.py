@@ -9,8 +9,10 @@ from typing import Any
 from fairopt.blocks import bundles, constraints, efficiency, objectives, shares
 from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.policies.bottleneck import BottleneckFairness
+from fairopt.policies.dynamic import DynamicDRF
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
+from fairopt.policies.sequential import SequentialMinMax
 from fairopt.policy import Policy
 
 BLOCKS: dict[str, Any] = {
@@ -20,7 +22,9 @@ BLOCKS: dict[str, Any] = {
     if name not in ("Share", "Objective", "Constraint", "Sum", "Tiers", "AtLeast", "BundleBase", "Parts")
 }
 
-MECHANISMS: dict[str, Any] = {kind.__name__: kind for kind in (BottleneckFairness, NaivePerServer, PSDSF)}
+MECHANISMS: dict[str, Any] = {
+    kind.__name__: kind for kind in (BottleneckFairness, DynamicDRF, NaivePerServer, PSDSF, SequentialMinMax)
+}
 
 
 def parse_policy(text: str) -> Policy:

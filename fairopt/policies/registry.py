@@ -19,9 +19,11 @@ from fairopt.errors import InvalidBlock, nearest
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
+from fairopt.policies.dynamic import DynamicDRF
 from fairopt.policies.parse import BLOCKS, parse_constraint, parse_policy
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
+from fairopt.policies.sequential import SequentialMinMax
 from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 
@@ -67,7 +69,7 @@ def _own() -> dict[str, Notion]:
         "drf": DRF, "2df": _two_df, "kdf": KDF, "drfh": DRFH, "tsf": TSF, "fds": FDS, "gfj": GFJ,
         "pnorm": PNormFairness, "nash": NashWelfare, "most-tasks": NoFairness,
         "mlf-drs": MLFDRS, "ffmra": FFMRA, "h-ffmra": HFFMRA, "ps-dsf": PSDSF, "per-server": _per_server,
-        "bottleneck": BottleneckFairness,
+        "bottleneck": BottleneckFairness, "sequential-minmax": SequentialMinMax, "dynamic-drf": DynamicDRF,
     }  # fmt: skip
     return {name: _described(name, make) for name, make in own.items()}
 

@@ -8,6 +8,6 @@
 * `cone_programs`: answers of cone programs, over tasks and over bundles. `lagrangian`, `conic`: their bounds.
 * `plane`: the (beta, lambda) plane, by lines along the sum of shares.
 * `read`: answers of CVXPY problems that the user solved (`Policy.read`).
-* `batch`: answers of many instances at once. `psdsf`: PS-DSF.
+* `batch`: answers of many instances at once. `psdsf`: PS-DSF. `maximal`: whole tasks placed one by one.
 * `derivatives`: prices as derivatives of the optimum.
 """

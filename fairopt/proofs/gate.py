@@ -15,13 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, MaxMin, Total
+from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.division import Division
 from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.formulation.whole import whole_instance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, cone_programs, levels, plane, servers
 from fairopt.proofs.cone_programs import Bounded
@@ -37,6 +40,7 @@ from fairopt.proofs.evidence import (
     TotalPrices,
     plain,
 )
+from fairopt.proofs.maximal import Placed, highest_level
 from fairopt.proofs.pool import Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 
@@ -279,6 +283,61 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
     return judge(program, Proposal(answer.method, tasks, answer.evidence, bundles=held)).gap
 
 
+def whole(
+    policy: Any, instance: Instance, judged: Sequence[tuple[Program, Answer]], placement: Float, begun: float, *,
+    method: str, solver: str | None = None, tried: tuple[Try, ...] = (), note: str = "", unproved: str = "",
+) -> Allocation:  # fmt: skip
+    """The allocation of whole tasks by individual server, beside the divisible answer of a policy, tier by tier.
+
+    The point is measured as it is, never repaired. Its gap is the largest part of the divisible optimum (of the first
+    tier) that it loses: by what the divisible answer is worth, how much better than that any can be by its evidence,
+    and what the whole tasks are worth. The divisible answer is of users of whom a whole task fits (`whole_instance`).
+    ``unproved``, on better whole answers, enters the note unless they reach the divisible optimum, in all tiers.
+    """
+    first, _ = judged[0]
+    if first.given != whole_instance(instance, first.objective, first.constraints):
+        raise ValueError("the divisible answer is of another instance")
+    table = instance.by_row(placement)
+    each = instance.individual()
+    violation = feasibility(each, placement)
+    gaps, of_blocks, value = [0.0], 0.0, 0.0
+    with np.errstate(all="ignore"):
+        own = Program(instance, first.objective, first.constraints)
+        if not own.empty:
+            tasks = own.gather(table)
+            linked = own.rest or not all(is_ours(t) for _, t in own.objective.terms())
+            measure = conditions.bounds_violation
+            of_blocks = conditions.block_violation(ConeModel(own), tasks) if linked else measure(own, tasks)
+            of_blocks = max(of_blocks, feasibility(each, placement, own.usable))
+        if not first.empty:
+            value = first.objective.value(first.point(first.gather(table)))
+            losses = [_lost(program, answer, table) for program, answer in judged]
+            gaps = [float(losses[0].max())] if len(losses) > 1 else losses[0].tolist()
+            gaps += [float(lost.max()) for lost in losses[1:]]
+    certificate = _certificate(
+        begun, gap=gaps[0] if len(judged) > 1 else max(gaps), violation=violation, block_violation=of_blocks,
+        method=method, solver=solver, tried=tried, gaps=tuple(gaps) if len(gaps) > 1 else (),
+        note=_joined("; ", (unproved if max(gaps) > GAP_TOLERANCE else "", note)),
+        assumed=_joined("; ", (a.assumed for _, a in judged)),
+        whole=bool((placement == np.rint(placement)).all()),
+    )  # fmt: skip
+    evidence = tuple(
+        {**(plain(answer.evidence) or {"kind": "none"}), "divisible": answer.tasks.tolist()} for _, answer in judged
+    )
+    return Allocation(instance, policy, table, certificate, value, evidence=evidence, placement=placement)
+
+
+def _lost(program: Program, answer: Answer, table: Float) -> Float:
+    """The largest part of the divisible optimum of a tier that tasks lose, by level of a leximin; 1 at most."""
+    best, point = program.point(answer.tasks), program.point(program.gather(table))
+    objective = program.objective
+    if isinstance(objective, Leximin):
+        lost = objective.losses(best, answer.gap, point)
+    else:
+        lost = np.array([objective.loss(best, answer.gap, point)])
+    return np.where(lost == lost, np.clip(lost, 0.0, 1.0), 1.0)
+
+
 def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> Allocation:
     """The allocation of a solved problem; see `Policy.read`."""
     certificate = _certificate(begun, found)
@@ -300,6 +359,24 @@ def of_equilibrium(policy: Any, instance: Instance, tasks: Float, begun: float) 
     return Allocation(instance, policy, tasks, certificate, value)
 
 
+def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begun: float) -> Allocation:
+    """The allocation of whole tasks that were placed one by one: feasible, and no user's next task fits anywhere.
+
+    Its objective is the smallest share per weight, and its gap the loss against a bound for divisible tasks.
+    """
+    part, value, gap = np.flatnonzero(instance.task_limits > 0), 0.0, 0.0
+    tasks = instance.by_row(placed.placement)
+    if len(part):
+        some = instance if len(part) == instance.n_users else instance.taking_part(part)
+        value = float(MaxMin(share).value(Point(some, tasks[part])))
+        gap = max(1.0 - value / highest_level(some, share), 0.0)
+    certificate = _certificate(
+        begun, gap=gap, violation=placed.violation, block_violation=np.inf if len(placed.unsatisfied) else 0.0,
+        method="one after the other" if len(part) else "empty", whole=True,
+    )  # fmt: skip
+    return Allocation(instance, policy, tasks, certificate, value, placement=placed.placement)
+
+
 def of_parts(
     policy: Any, instance: Instance, tasks: Float, bundles: Float | None, value: float,
     parts: Sequence[Certificate | MeasuredPart], begun: float, tried: tuple[Try, ...] = (),
@@ -312,6 +389,7 @@ def of_parts(
         method=f"per server, {_joined(', ', (part.method for part in parts))}" if parts else "empty",
         solver=_joined(", ", (part.solver for part in parts)) or None, tried=tried,
         assumed=_joined("; ", (part.assumed for part in parts)),
+        whole=bool(parts) and all(getattr(p, "whole", False) for p in parts) and bool((tasks == np.rint(tasks)).all()),
     )  # fmt: skip
     return Allocation(instance, policy, tasks, certificate, value, given_bundles=bundles)
 

@@ -1,9 +1,10 @@
-"""Checks of one allocation: Pareto efficiency, sharing incentive, envy-freeness and bottleneck fairness."""
+"""Checks of one allocation: Pareto efficiency, sharing incentive, envy-freeness (up to one task), bottlenecks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,16 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
 from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import label
-from fairopt.properties.envy import envy
-from fairopt.properties.names import NOISE, OF_ALLOCATIONS, PROPERTIES, percent, property_name, zero_if_noise
+from fairopt.properties.envy import envy, up_to_one_of_theirs, up_to_one_own
+from fairopt.properties.names import (
+    NOISE,
+    OF_ALLOCATIONS,
+    PROPERTIES,
+    USUAL_CHECKS,
+    percent,
+    property_name,
+    zero_if_noise,
+)
 from fairopt.properties.pareto import dominating
 from fairopt.properties.units import own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
@@ -48,6 +57,10 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
     * ``sharing-incentive``: how much more a user would run on its own slice of every server (`OwnSlices`).
     * ``envy-free``: how much more a user would run on what another holds, at its own weight and within its limit
       (`Envy`, with the matrix).
+    * ``ef1``, of whole tasks: how many more whole tasks a user could run on what another holds after one task of the
+      other is taken away, where that helps most (`Envy`, its ``would_run`` and matrix of that). ``ef1-own``: the same
+      with one task of the user's own taken from what it could run. Weights and limits count as in ``envy-free``, and a
+      row of identical servers as one server.
     * ``bottleneck``: how much of its entitlement a user lacks on every full resource (`BottleneckVerdict`; Dolev et al.
       2012); one pool only.
 
@@ -56,8 +69,9 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
     allocation : Allocation
         Any, also of your own mechanism or changed by hand.
     properties : str or iterable of str, optional
-        Names or short forms (``pe``, ``si``, ``ef``, ``bf``). Default: all four, ``bottleneck`` left out where servers
-        differ.
+        Names or short forms (``pe``, ``si``, ``ef``, ``bf``). Default: these four, ``bottleneck`` left out where
+        servers differ. Of whole tasks each is asked as of divisible ones, and a sentence of a failure says so: whole
+        tasks that are Pareto-efficient among whole ones can fail. Only ``ef1`` and ``ef1-own`` count whole tasks.
     tol : float, default 1e-6
         Margins up to this hold; from 1e-9. Optima are flat, so the tasks of a cone solver may be off by 1e-4 under a
         certified gap of 1e-6: judge its envy with a larger ``tol``.
@@ -101,10 +115,15 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
     names = _chosen(properties, allocation)
     _require_feasible(allocation, float(tol))
     verdicts = tuple(CHECKS[p](allocation, float(tol)) for p in names)
+    if allocation.certificate.whole:  # which can seldom have what divisible tasks can
+        verdicts = tuple(
+            v if v.holds or v.name in WHOLE else replace(v, sentence=f"{v.sentence} (in divisible tasks)")
+            for v in verdicts
+        )
     return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}", verdicts)
 
 
-# -- the four -------------------------------------------------------------------------------------------------
+# -- each property -------------------------------------------------------------------------------------------------
 
 
 def _pareto(allocation: Allocation, tol: float) -> Verdict:
@@ -119,7 +138,7 @@ def _pareto(allocation: Allocation, tol: float) -> Verdict:
             words += _also(found.others + 1, "could gain", "could gain")
         elif found.margin > NOISE:
             words += f", but for {percent(found.margin)} of user {user!r}"
-    if holds and TOLD < (gap := allocation.certificate.gap) < np.inf:
+    if holds and TOLD < (gap := allocation.certificate.gap) < np.inf and not allocation.certificate.whole:
         words += f", beyond what the certificate's gap of {gap:.1e} leaves open"
     return Verdict("pareto", holds, found.margin, found, words)
 
@@ -157,6 +176,20 @@ def _envy_free(allocation: Allocation, tol: float) -> Verdict:
     return Verdict("envy-free", False, margin, found, words)
 
 
+def _up_to_one(name: str, allocation: Allocation, tol: float) -> Verdict:
+    theirs = name == "ef1"
+    found = envy(allocation, up_to_one_of_theirs if theirs else up_to_one_own)
+    margin = float(found.largest.max(initial=-1.0))
+    enviers = int((found.largest > tol).sum())
+    if not enviers:
+        of = "less one of the other's tasks" if theirs else "after one of its own"
+        return Verdict(name, True, margin, found, f"no user could run more whole tasks on what another holds, {of}")
+    runs, could = _numbers(found.runs, found.would_run + (not theirs))
+    words = f"user {found.envier!r} could run {could} whole task{'s' * (could != '1')} on what {found.envied!r} holds"
+    words += " less one task" * theirs + f", but runs {runs}" + _also(enviers, "envies another", "envy another")
+    return Verdict(name, False, margin, found, words)
+
+
 def _bottleneck(allocation: Allocation, tol: float) -> Verdict:
     if allocation.instance.n_users == 0:
         return Verdict("bottleneck", True, 0.0, None, "no user has a justified complaint")
@@ -165,8 +198,10 @@ def _bottleneck(allocation: Allocation, tol: float) -> Verdict:
     return Verdict("bottleneck", found.holds, margin, found, str(found))
 
 
+WHOLE = ("ef1", "ef1-own")  # of whole tasks
 CHECKS: dict[str, Callable[[Allocation, float], Verdict]] = {
     "pareto": _pareto, "sharing-incentive": _sharing_incentive, "envy-free": _envy_free, "bottleneck": _bottleneck,
+    "ef1": partial(_up_to_one, "ef1"), "ef1-own": partial(_up_to_one, "ef1-own"),
 }  # fmt: skip
 
 
@@ -177,7 +212,7 @@ def _chosen(properties: Any, allocation: Allocation) -> list[str]:
     """Canonical names in order, each once."""
     if properties is None:
         pool = allocation.instance.merged().n_servers == 1
-        return [p for p in OF_ALLOCATIONS if pool or p != "bottleneck"]
+        return [p for p in USUAL_CHECKS if pool or p != "bottleneck"]
     if not isinstance(properties, (str, Iterable)):
         raise InvalidBlock(f"properties are {properties!r}; give a name or a list of names, as ['pareto', 'envy-free']")
     asked = {property_name(p) for p in ([properties] if isinstance(properties, str) else properties)}

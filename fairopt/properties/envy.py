@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,13 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.properties.units import own_units, quotient
 
-__all__ = ["Envy", "at_own_weights", "envy", "tasks_on_others"]
+__all__ = ["Envy", "at_own_weights", "envy", "tasks_on_others", "up_to_one_of_theirs", "up_to_one_own", "whole"]
 
 Float = NDArray[np.floating[Any]]
 
 WHOLE = 5_000  # users up to whom the matrix is kept: 200 MB
 BLOCK = 262_144  # pairs looked at in a row
+ROUNDING = 1e-9  # relative: so much below a whole number of tasks is that number
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +45,13 @@ class Envy:
         return [(self.users[j], self.users[self.whom[j]], float(self.largest[j])) for j in enviers]
 
 
-def envy(allocation: Allocation) -> Envy:
+def envy(allocation: Allocation, wanted: Callable[[Allocation, NDArray[np.intp]], Float] | None = None) -> Envy:
     """Compare what every user runs with what it would run on each other user's bundle.
 
-    Bundles are those that the policy decides; otherwise tasks times demands.
+    Bundles are those that the policy decides; otherwise tasks times demands. ``wanted`` may count otherwise than
+    `tasks_on_others` does.
     """
+    wanted = wanted or tasks_on_others
     instance, n = allocation.instance, allocation.instance.n_users
     tasks = allocation.tasks
     unit = own_units(instance, tasks)
@@ -56,7 +60,7 @@ def envy(allocation: Allocation) -> Envy:
     step = max(1, BLOCK // max(n, 1))
     for first in range(0, n if n > 1 else 0, step):
         rows = np.arange(first, min(first + step, n))
-        runs = tasks_on_others(allocation, rows)
+        runs = wanted(allocation, rows)
         relative = quotient(runs - tasks[rows, None], unit[rows, None])
         relative[rows - first, rows] = -np.inf
         whom[rows] = relative.argmax(axis=1)
@@ -88,6 +92,39 @@ def tasks_on_others(allocation: Allocation, users: NDArray[np.intp]) -> Float:
             mine = demands if demands.ndim == 2 else demands[:, s]
             runs += np.where(eligible[:, s, None], _runs(mine, bundles[:, s]), 0.0)
     return at_own_weights(runs, instance.weights[users], instance.weights, instance.task_limits[users])
+
+
+def up_to_one_of_theirs(allocation: Allocation, users: NDArray[np.intp]) -> Float:
+    """Whole tasks that some users could run on what each user holds less one task, cut at their limits: (k, n_users).
+
+    The task is taken away from the server where that costs most; a row of identical servers counts as one.
+    """
+    return _whole_on_others(allocation, users, less_one=True)
+
+
+def up_to_one_own(allocation: Allocation, users: NDArray[np.intp]) -> Float:
+    """Whole tasks less one that some users could run on what each user holds, cut at their limits: (k, n_users)."""
+    return np.maximum(_whole_on_others(allocation, users, less_one=False) - 1.0, 0.0)
+
+
+def whole(tasks: Float) -> Float:
+    """The whole tasks among some, up to rounding."""
+    return np.floor(tasks * (1.0 + ROUNDING))
+
+
+def _whole_on_others(allocation: Allocation, users: NDArray[np.intp], less_one: bool) -> Float:
+    instance, bundles = allocation.instance, allocation.bundles
+    demands, per_task = instance.per_server_demands, instance.weights[users, None] / instance.weights
+    runs = np.zeros((len(users), instance.n_users))
+    cost = np.zeros(runs.shape)
+    for s in range(instance.n_servers):
+        mine, may_run = demands[users, s], instance.eligible[users, s, None]
+        here = np.where(may_run, whole(per_task * _runs(mine, bundles[:, s])), 0.0)
+        runs += here
+        if less_one:
+            rest = np.maximum(bundles[:, s] - demands[:, s], 0.0)
+            np.maximum(cost, here - np.where(may_run, whole(per_task * _runs(mine, rest)), 0.0), out=cost)
+    return np.minimum(runs - cost, whole(instance.task_limits[users, None]))
 
 
 def at_own_weights(runs: Float, weights: Float, of_others: Float, limits: Float) -> Float:

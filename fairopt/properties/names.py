@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from fairopt.errors import InvalidBlock, nearest
 
 __all__ = [
-    "ALIASES", "NOISE", "OF_ALLOCATIONS", "PROPERTIES", "canonical", "given_labels", "labelled", "percent",
-    "property_name", "zero_if_noise",
+    "ALIASES", "NOISE", "OF_ALLOCATIONS", "PROPERTIES", "USUAL_CHECKS", "canonical", "given_labels", "labelled",
+    "percent", "property_name", "zero_if_noise",
 ]  # fmt: skip
 
 NOISE = 1e-9  # relative: tasks and margins below are rounding, and sentences show them as 0
@@ -18,6 +18,8 @@ MEANING = {
     "pareto": "no feasible allocation gives every user at least as many tasks and some user more",
     "sharing-incentive": "no user would run more tasks on its own slice of every server",
     "envy-free": "no user would run more tasks on what another user holds, at its own weight",
+    "ef1": "no user could run more whole tasks than it has on what another user holds less one of the other's tasks",
+    "ef1-own": "no user could run two whole tasks more than it has on what another user holds",
     "strategy-proof": "no user runs more tasks by reporting other demands",
     "strategy-proof-boosting": "no user runs more tasks by reporting larger demands",
     "bottleneck": "every user has all it asked for, or its entitlement of some full resource",
@@ -25,7 +27,8 @@ MEANING = {
     "resource-monotone": "when a capacity grows, no user runs fewer tasks",
 }
 PROPERTIES = tuple(MEANING)
-OF_ALLOCATIONS = ("pareto", "sharing-incentive", "envy-free", "bottleneck")  # the others are about a mechanism
+USUAL_CHECKS = ("pareto", "sharing-incentive", "envy-free", "bottleneck")
+OF_ALLOCATIONS = (*USUAL_CHECKS, "ef1", "ef1-own")  # the others are about a mechanism
 ALIASES = {
     "pe": "pareto", "si": "sharing-incentive", "ef": "envy-free", "sp": "strategy-proof",
     "sp-boosting": "strategy-proof-boosting", "bf": "bottleneck", "pm": "population-monotone",
@@ -33,6 +36,7 @@ ALIASES = {
     "pareto-efficiency": "pareto", "pareto-efficient": "pareto", "envy-freeness": "envy-free",
     "strategy-proofness": "strategy-proof", "bottleneck-fairness": "bottleneck", "bottleneck-fair": "bottleneck",
     "population-monotonicity": "population-monotone", "resource-monotonicity": "resource-monotone",
+    "envy-free-up-to-one-task": "ef1",
 }  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def error_bound(answer: Allocation) -> Float:
     if isinstance(objective, AlphaFair) and objective.alpha > 0:
         alpha, part = objective.alpha, _parts(answer, objective.share, objective.alpha)
     with np.errstate(divide="ignore", over="ignore"):
-        off = 2.0 * np.sqrt(max(answer.certificate.gap, 0.0) / (min(alpha, 1.0) * part))
+        off = 2.0 * np.sqrt(max(_proved(answer), 0.0) / (min(alpha, 1.0) * part))
     return np.minimum(ROUNDING + np.nan_to_num(off, nan=1.0), 1.0)
 
 
@@ -47,7 +47,7 @@ def left_open(answer: Allocation) -> tuple[float, Float]:
     over ``r_j``. The tasks are 0 for other objectives, and no gap above the tolerance counts.
     """
     objective, tasks = getattr(answer.policy, "objective", None), answer.tasks
-    proved, more = answer.certificate.gap, np.zeros(answer.instance.n_users)
+    proved, more = _proved(answer), np.zeros(answer.instance.n_users)
     gap = TWICE * min(proved, GAP_TOLERANCE) if proved > 0 else 0.0  # of NaN too
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair()
@@ -55,6 +55,11 @@ def left_open(answer: Allocation) -> tuple[float, Float]:
         part = _parts(answer, objective.share, objective.alpha if isinstance(objective, AlphaFair) else 0.0)
         np.divide(gap * tasks, part, out=more, where=(part > 0) & (tasks > 0))
     return gap, more
+
+
+def _proved(answer: Allocation) -> float:
+    """The gap that a solver left; 0 for whole tasks, whose gap is what they lose by being whole."""
+    return 0.0 if answer.certificate.whole else answer.certificate.gap
 
 
 def _parts(answer: Allocation, share: Share, alpha: float) -> Float:

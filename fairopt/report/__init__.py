@@ -4,7 +4,7 @@
 * `outcomes`: one row of a comparison: a policy's allocation and its numbers, or why it has none.
 * `tables`: tables for `rich`: of an allocation, an instance, types of server. `markup`: these in other formats.
 * `layout`: comparisons for a terminal, Markdown, LaTeX and HTML; allocations and instances as HTML.
-* `frontiers`: frontiers as tables and as HTML.
+* `frontiers`: frontiers as tables and as HTML. `timelines`: runs of whole tasks as tables.
 * `frames`: an allocation as a data frame. `files`: output files, and values as JSON.
 * `catalogue`: the policies and solvers that there are. `demonstration`: what ``fairopt demo`` shows.
 """

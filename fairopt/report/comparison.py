@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -78,8 +78,8 @@ class Comparison:
         list of dict
             ``policy``, ``certified``, the keys of `Allocation.metrics` (``ntt``, ``aur``, ``jain``,
             ``smallest_dominant_share``, ``utilisation`` and ``utilisation_of_tasks``, dicts by resource), ``method``,
-            ``solver``, ``gap``, ``violation``, ``seconds``, and ``error``: None, or the reason, with None for the
-            numbers.
+            ``solver``, ``gap``, ``whole``, ``violation``, ``seconds``, and ``error``: None, or the reason, with None
+            for the numbers.
         """
         return [o.row() for o in self.outcomes]
 
@@ -309,6 +309,7 @@ def compare(
     solver_options: Mapping[str, Any] | None = None,
     time_limit: float | None = None,
     verbose: bool = False,
+    integral: bool | Literal["rounded"] = False,
 ) -> Comparison:
     """Ask several policies about one instance.
 
@@ -318,7 +319,7 @@ def compare(
         Strings are read by `named_policy`.
     instance : Instance
         Users and servers.
-    method, solver, solver_options, time_limit, verbose
+    method, solver, solver_options, time_limit, verbose, integral
         For each ``allocate``; see `Policy.allocate`. What is left at its default is not passed on, so that any
         mechanism can be asked.
 
@@ -348,7 +349,7 @@ def compare(
     if solver is not None:
         solvers.named(solver)
     options = {"method": method, "solver": solver, "solver_options": solver_options,
-               "time_limit": time_limit, "verbose": verbose}  # fmt: skip
+               "time_limit": time_limit, "verbose": verbose, "integral": integral}  # fmt: skip
     outcomes: list[Outcome] = []
     left = ask_all(mechanisms(policies), instance, outcomes, **options)
     return Comparison(instance, tuple(outcomes), left)

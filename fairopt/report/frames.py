@@ -103,6 +103,8 @@ def by_server(allocation: Allocation) -> dict[str, Any]:
 def by_placement(allocation: Allocation) -> dict[str, Any]:
     """Columns with a row per user and server row on which it holds something; see `Allocation.to_frame`."""
     instance, tasks, given = allocation.instance, allocation.tasks_by_server, allocation.given_bundles
+    if allocation.placement is not None:
+        instance, tasks = instance.individual(), allocation.placement
     users, servers = np.nonzero(tasks if given is None else (tasks > 0) | (given > 0).any(axis=2))
     out = FrameColumns(
         {

@@ -34,6 +34,7 @@ LEGEND = (
     "tasks: NTT, all users together. Jain: index of dominant shares. least share: smallest dominant share per weight. "
     "Of each resource: the part in use"
 )
+LOST = ". gap of whole tasks: how much of the divisible optimum they lose at most"
 HELD = ", which is what users hold; by tasks: what their tasks use of it"
 AUR = "AUR: units left over, resources added up"
 MIXED = " though their units may differ, as Jiang and Wu (2021) do"
@@ -56,7 +57,10 @@ def groups(comparison: Comparison, whole_names: bool = False) -> list[list[Colum
         ]
 
     by = ["-" if r["method"] is None else " ".join(filter(None, (r["method"], r["solver"]))) for r in rows]
-    gaps = ["-" if r["gap"] is None else "0" if r["gap"] < EXACT else f"{r['gap']:.1e}" for r in rows]
+    gaps = [
+        "-" if r["gap"] is None else "0" if r["gap"] < EXACT else f"{r['gap']:.{'1%' if r['whole'] else '1e'}}"
+        for r in rows
+    ]
     return [
         [Column("policy", names if whole_names else shortened(names), right=False)],
         [column("tasks", "ntt"), column("Jain", "jain"), column("least share", "smallest_dominant_share")],
@@ -80,7 +84,9 @@ def console(comparison: Comparison) -> Iterator[Any]:
     names = zip(first[0].cells, (o.policy for o in comparison.outcomes), strict=True)
     yield from (Text(f"{cut} is {visible(name)}", style="dim") for cut, name in names if cut != name)
     held, unit = comparison.by_type.bundles, _unit(comparison.instance)
-    yield Text(f"{LEGEND}{HELD if held else ''}. {AUR}{'' if unit else MIXED}.", style="dim")
+    whole = any(row["whole"] for row in comparison.rows())
+    legend = LEGEND + (HELD if held else "") + (LOST if whole else "")
+    yield Text(f"{legend}. {AUR}{'' if unit else MIXED}.", style="dim")
 
 
 def markdown(comparison: Comparison) -> str:

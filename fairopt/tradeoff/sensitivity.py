@@ -11,7 +11,7 @@ import numpy as np
 
 from fairopt.accessor import later
 from fairopt.allocation import Allocation
-from fairopt.errors import InvalidBlock, MissingExtra, nearest
+from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.tradeoff.derivatives import KINDS, Analysis, Derivatives
@@ -337,6 +337,8 @@ def sensitivity(allocation: Allocation, *, held: bool = False) -> Sensitivity:
     """
     if not isinstance(allocation, Allocation):
         raise InvalidBlock(f"sensitivity({type(allocation).__name__}): give an Allocation, as fo.DRF().allocate(x)")
+    if allocation.certificate.whole:
+        raise OutOfDomain("whole tasks have no derivatives; ask about the divisible answer, without integral")
     return Sensitivity(allocation, held)
 
 

@@ -402,3 +402,10 @@ def test_a_constraint_without_constraints_says_what_to_write():
 
     with pytest.raises(fo.InvalidBlock, match="Nothing has no constraints"):
         fo.Policy(fo.Total(), [Nothing()]).allocate(POOL)
+
+
+def test_a_least_share_of_a_user_without_tasks_is_infeasible_where_shares_differ_by_server() -> None:
+    cluster = fo.Instance([[[1], [2]], [[1], [1]]], [[4], [4]], task_limits=[0, None], users=["web", "batch"])
+    with pytest.raises(fo.Infeasible, match=r"0\.25 as the share of user 'web', whose task limit is 0"):
+        fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare({"web": 0.25})]).allocate(cluster)
+    assert fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare({"batch": 0.25})]).allocate(cluster).tasks.tolist() == [0, 8]

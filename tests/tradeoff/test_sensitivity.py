@@ -319,6 +319,11 @@ def test_other_than_an_allocation_is_refused(given: Any) -> None:
         fo.sensitivity(given)
 
 
+def test_whole_tasks_have_no_derivatives() -> None:
+    with pytest.raises(fo.OutOfDomain, match="ask about the divisible answer"):
+        fo.sensitivity(fo.NoFairness().allocate(PAPER, integral=True))
+
+
 def test_advice_says_who_loses_and_that_nothing_is_known() -> None:
     assert "fewer tasks for user2" in fo.sensitivity(fo.DRF().allocate(PAPER)).advice()
     several = fo.sensitivity(fo.NoFairness().allocate(fo.Instance([[1], [1]], [4])))

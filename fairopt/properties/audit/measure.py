@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.formulation.batch import Batch
 from fairopt.properties.answers import Outcomes, outcomes_of
-from fairopt.properties.envy import at_own_weights
+from fairopt.properties.envy import at_own_weights, whole
 from fairopt.properties.misreports.best import Tally, best_lies
 from fairopt.properties.pareto import ROUNDING
 from fairopt.properties.units import TRACE
@@ -31,7 +32,8 @@ def violations(name: str, pools: Batch, found: Outcomes) -> tuple[Float, NDArray
 
     Margins are relative. ``pareto``: further tasks that fit of one user, over its tasks (or its slice, if it runs
     nothing). ``sharing-incentive``: the part of its slice that a user lacks. ``envy-free``: how many more tasks it
-    could run on another's bundle, over its slice (or its tasks, if more). ``bottleneck``: the part of its entitlement
+    could run on another's bundle, over its slice (or its tasks, if more). ``ef1`` and ``ef1-own``: the same of whole
+    tasks, up to one task of the other or of its own. ``bottleneck``: the part of its entitlement
     that it lacks on every full resource.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # users with a limit of 0 lose nothing
@@ -65,6 +67,16 @@ def _envy_margin(pools: Batch, found: Outcomes) -> Float:
     return (wanted - found.tasks) / np.maximum(_slices(pools), found.tasks)
 
 
+def _one_task_margin(pools: Batch, found: Outcomes, theirs: bool) -> Float:
+    """Envy up to one task: of the other (``theirs``), or of the user's own."""
+    held = found.received(pools.demands)
+    held = np.maximum(held - pools.demands, 0.0) if theirs else held
+    on_theirs = tasks_within(held[:, None], pools.demands[:, :, None])
+    on_theirs = on_theirs * (pools.weights[:, :, None] / pools.weights[:, None])
+    wanted = np.where(np.eye(pools.n_users, dtype=bool), 0.0, whole(on_theirs) - (not theirs)).max(axis=2)
+    return (np.minimum(wanted, whole(pools.limits)) - found.tasks) / np.maximum(_slices(pools), found.tasks)
+
+
 def _bottleneck_margin(pools: Batch, found: Outcomes) -> Float:
     used = pools.demands * found.tasks[:, :, None] / pools.capacities[:, None]
     part = (pools.weights / pools.weights.sum(axis=1, keepdims=True))[:, :, None]
@@ -79,6 +91,8 @@ _BY_USER: dict[str, Callable[[Batch, Outcomes], Float]] = {
     "sharing-incentive": _sharing_margin,
     "envy-free": _envy_margin,
     "bottleneck": _bottleneck_margin,
+    "ef1": partial(_one_task_margin, theirs=True),
+    "ef1-own": partial(_one_task_margin, theirs=False),
 }
 
 

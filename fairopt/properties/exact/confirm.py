@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from math import prod
+from functools import partial
+from math import floor, prod
 from typing import Any
 
 import numpy as np
@@ -289,6 +290,8 @@ def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
     granted = max(TIMES * Fraction(_difference(first, second)), AGAIN)
     pool = ExactPool.of(first.instance)
     error = [max(granted * _alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
+    if first.certificate.whole and (first.tasks_by_server == second.tasks_by_server).all():
+        error = [Fraction(0)] * len(error)  # whole numbers are exact
     bundles = [[Fraction(float(v)) for v in row] for row in first.bundles[:, 0]]
     return Recomputed((ExactAnswer([Fraction(float(x)) for x in first.tasks], bundles, error),), how)
 
@@ -365,6 +368,20 @@ def _envy_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: E
     return max((_envies(pool, case.user, k, found) for k in others), default=Fraction(-1))
 
 
+def _one_task_margin(
+    pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer, theirs: bool
+) -> Fraction:
+    """How many whole tasks more a user could run on what another holds, up to one task of the other or of its own."""
+    j, margin = case.user, Fraction(-1)
+    for k in range(len(pool.demands)):
+        less = [max(b - d * theirs, Fraction(0)) for b, d in zip(found.held(k), pool.demands[k], strict=True)]
+        runs = floor(pool.weights[j] / pool.weights[k] * _tasks_within(less, pool.demands[j]))
+        wanted = _cut(Fraction(runs - (not theirs)), pool.limits[j])
+        if k != j:
+            margin = max(margin, (wanted - found.most(j)) / max(_slice(pool, j), found.tasks[j]))
+    return margin
+
+
 def _bottleneck_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
     j, limit = case.user, pool.limits[case.user]
     if limit is not None and found.most(j) >= limit:
@@ -397,6 +414,8 @@ MARGINS: dict[str, Callable[[ExactPool, Counterexample, ExactAnswer, ExactAnswer
     "sharing-incentive": _sharing_margin,
     "envy-free": _envy_margin,
     "bottleneck": _bottleneck_margin,
+    "ef1": partial(_one_task_margin, theirs=True),
+    "ef1-own": partial(_one_task_margin, theirs=False),
     "strategy-proof": _lie_margin,
     "strategy-proof-boosting": _lie_margin,
     "population-monotone": _loss_margin,

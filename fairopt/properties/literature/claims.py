@@ -38,6 +38,9 @@ PAPERS = {
     "Joe-Wong et al. 2013":
         "Multi-Resource Allocation: Fairness-Efficiency Tradeoffs in a Unifying Framework (FDS, GFJ)",
     "Hamzeh et al. 2021": "H-FFMRA: A Multi Resource Fully Fair Resources Allocation Algorithm (FFMRA)",
+    "Parkes et al. 2015":
+        "Beyond Dominant Resource Fairness: Extensions, Limitations, and Indivisibilities (SequentialMinMax)",
+    "Kash et al. 2014": "No Agent Left Behind: Dynamic Fair Division of Multiple Resources (dynamic DRF)",
 }
 # What papers claim beside the properties that `check` and `audit` know.
 OTHER = {

@@ -120,6 +120,19 @@ def held_by(mechanism, demands, capacities, tasks):
     return [[x * d for d in row] for x, row in zip(tasks, demands, strict=True)]
 
 
+def one_after_the_other(demands, capacities):
+    """Whole tasks on one pool, each to the user with the smallest share after it, of those for whom one fits."""
+    tasks = [Fraction(0)] * len(demands)
+    per_task = shares_of("drf", demands, capacities)[0]
+
+    def with_one_more(j):
+        return [x + (k == j) for k, x in enumerate(tasks)]
+
+    while able := [j for j in range(len(tasks)) if fits(with_one_more(j), demands, capacities)]:
+        tasks = with_one_more(min(able, key=lambda j: (per_task[j] * (tasks[j] + 1), j)))
+    return tuple(tasks)
+
+
 def confirm(mechanism, demands, capacities, tasks):
     """That these tasks are the mechanism's answer."""
     if mechanism in ("mlf-drs", "ffmra", "h-ffmra"):
@@ -128,6 +141,8 @@ def confirm(mechanism, demands, capacities, tasks):
     elif mechanism == "most-tasks":
         found = linprog(-np.ones(len(demands)), A_ub=np.array(demands).T, b_ub=capacities)
         assert sum(tasks) == pytest.approx(-found.fun)
+    elif mechanism == "sequential-minmax":
+        assert one_after_the_other(demands, capacities) == tasks
     elif mechanism == "gfj:beta=2,lam=0":  # the largest equal tasks
         level = min(Fraction(c, sum(row[i] for row in demands)) for i, c in enumerate(capacities))
         assert tasks == (level,) * len(demands)
@@ -158,6 +173,9 @@ def test_property_fails_in_fractions(case):
         assert tasks[user] < runs([Fraction(c, n) for c in capacities], demands[user])
     elif case.breaks == "envy-free":
         assert any(tasks[user] < runs(other, demands[user]) for other in held)
+    elif case.breaks == "ef1":
+        rest = [[b - d for b, d in zip(b_k, row, strict=True)] for b_k, row in zip(held, demands, strict=True)]
+        assert any(tasks[user] < math.floor(runs(other, demands[user])) for k, other in enumerate(rest) if k != user)
     elif case.breaks == "pareto":
         assert all(new >= old for new, old in zip(case.instead, tasks, strict=True)) and case.instead != tasks
         assert fits(case.instead, demands, capacities)

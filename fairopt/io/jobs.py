@@ -1,0 +1,221 @@
+"""Jobs for a simulation: a CSV table, and the times of the openb trace."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import InvalidInstance, nearest
+from fairopt.io.assemble import eligibility, headers_of, refuse_other_unit
+from fairopt.io.files import place_of
+from fairopt.io.notes import Notes, check_choice
+from fairopt.io.openb import PODS_COLUMNS, RESOURCES, SERVERS_FILE, label_of, pods_file, requests_of
+from fairopt.io.tables import InputTable, read_table, short
+
+if TYPE_CHECKING:
+    from fairopt.instance import Instance
+
+__all__ = ["JobArguments", "is_openb", "read_job_table", "read_openb_jobs"]
+
+Float = NDArray[np.floating[Any]]
+Mask = NDArray[np.bool_]
+
+_REQUIRED = ("user", "arrival", "duration")
+_ABOUT_JOBS = (*_REQUIRED, "tasks", "weight", "servers")
+_TIMES = ("creation_time", "scheduled_time", "deletion_time")
+_AMOUNT = "give a finite number >= 0"
+_SLACK = 1 + 1e-9  # of capacities, as the scheduler has it
+
+
+@dataclass(eq=False)
+class JobArguments:
+    """The arguments of jobs, one entry each.
+
+    ``demands`` (n_jobs, n_resources) follow the resources of the servers; ``lists`` are the different lists of names of
+    servers and types, None for everywhere, and ``listed`` (n_jobs,) is the place in it of each job's.
+    """
+
+    users: list[str]
+    demands: Float
+    durations: Float
+    arrivals: Float
+    tasks: Float
+    weights: Float
+    listed: NDArray[np.intp]
+    lists: list[tuple[str, ...] | None]
+
+    def fitting(self, servers: Instance) -> Mask:
+        """Whether a task of each job fits on some server where it may run, shape (n_jobs,)."""
+        fits = np.zeros(len(self.users), dtype=bool)
+        for k, names in enumerate(self.lists):
+            jobs, rows = self.listed == k, np.ones(servers.n_servers, dtype=bool)
+            if names is not None:
+                types = [name for name in names if name not in servers.servers]
+                rows = np.isin(servers.servers, names) | np.isin(servers.server_types or "", types)
+            for capacities in np.unique(servers.capacities[rows], axis=0):
+                fits[jobs] |= (self.demands[jobs] <= capacities * _SLACK).all(axis=1)
+        return fits
+
+    def part(self, kept: Mask) -> JobArguments:
+        """Some of the jobs."""
+        names = ("demands", "durations", "arrivals", "tasks", "weights", "listed")
+        users = [user for user, keep in zip(self.users, kept, strict=True) if keep]
+        return replace(self, users=users, **{name: getattr(self, name)[kept] for name in names})
+
+
+def is_openb(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a folder of the openb trace; `InvalidInstance` for other folders."""
+    place = place_of(path)
+    if place.is_dir() and not (place / SERVERS_FILE).is_file():
+        raise InvalidInstance(
+            f"{place} is a folder without {SERVERS_FILE}; give a CSV table of jobs, or a folder of the openb trace"
+        )
+    return place.is_dir()
+
+
+# -- a table --------------------------------------------------------------------------------------------------
+
+
+def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes) -> JobArguments:
+    """Read a CSV table of jobs, as `fairopt.read_jobs` describes it."""
+    table = read_table(path, required=_REQUIRED)
+    if not len(table):
+        raise InvalidInstance(f"{table.path} has a header only; add a line for at least one job")
+    headers = headers_of(servers)
+    amounts = {
+        column: table.numbers(column, _AMOUNT if column in headers else f"the cluster has no resource {column!r}: "
+                              "fill in 0, or remove the column")
+        for column in table.columns if column not in _ABOUT_JOBS
+    }  # fmt: skip
+    cells = table.cells("servers") if "servers" in table.columns else [""] * len(table)
+    firsts, listed = _distinct(cells)
+    lines = [(table.lines or [])[row] for row in firsts]
+    part = InputTable(table.path, {"servers": [cells[row] for row in firsts]}, len(firsts), lines)
+    names = np.array(list(dict.fromkeys([*servers.servers, *(servers.server_types or ())])))
+    allowed = eligibility(part, "the cluster", names.tolist(), [])
+    lists = [
+        None if allowed is None or not cells[row] else tuple(names[allowed[k]].tolist()) for k, row in enumerate(firsts)
+    ]
+    ones = np.ones(len(table))
+    found = JobArguments(
+        _users(table, "user"), _in_order(table.path, amounts, servers, notes),
+        durations=table.numbers("duration", "give a finite number > 0, in the unit of the arrivals", positive=True),
+        arrivals=table.numbers("arrival", _AMOUNT).astype(float),
+        tasks=ones if "tasks" not in table.columns else table.numbers(
+            "tasks", "give a whole number >= 1, or leave it empty for 1", blank=1.0, positive=True, whole=True),
+        weights=ones if "weight" not in table.columns else table.numbers(
+            "weight", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True),
+        listed=listed, lists=lists,
+    )  # fmt: skip
+    _check_rows(table, found, servers)
+    return found
+
+
+def _users(table: InputTable, column: str) -> list[str]:
+    """A column of names, none empty."""
+    names = table.texts(column)
+    if "" in names:
+        table.refuse(names.index(""), column, "the name is empty; name the user of every job")
+    return names
+
+
+def _distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
+    """The first row of each distinct cell, and for each row the place of its cell among these."""
+    first: dict[Any, int] = {}
+    at = [first.setdefault(cell, row) for row, cell in enumerate(cells)]
+    rows = list(first.values())
+    return rows, np.searchsorted(rows, at)
+
+
+def _check_rows(table: InputTable, jobs: JobArguments, servers: Instance) -> None:
+    """Refuse a job of nothing, one that fits nowhere, and two weights of one user."""
+    for bad, problem in (
+        (~jobs.demands.any(axis=1), "its task takes nothing at all; give it a positive demand or remove the line"),
+        (~jobs.fitting(servers), "its task ({}) is larger than any server where it may run; make it smaller"),
+    ):  # fmt: skip
+        if bad.any():
+            row = int(np.argmax(bad))
+            needs = zip(headers_of(servers), jobs.demands[row].tolist(), strict=True)
+            shown = ", ".join(f"{units:.12g} {header}" for header, units in needs if units)
+            table.refuse(row, "user", f"{short(jobs.users[row])}: {problem.format(shown)}")
+    first: dict[str, int] = {}
+    for row, user in enumerate(jobs.users):
+        before = first.setdefault(user, row)
+        if jobs.weights[row] != jobs.weights[before]:
+            other = f"{short(user)} has {jobs.weights[before]:.12g} on {table.place(before)}"
+            table.refuse(row, "weight", f"the value is {jobs.weights[row]:.12g}, and {other}; give a user one weight")
+
+
+def _in_order(path: str, amounts: Mapping[str, Float], servers: Instance, notes: Notes) -> Float:
+    """Amounts by header as columns in the order of the servers' resources, shape (n_jobs, n_resources)."""
+    headers = headers_of(servers)
+    for name in set(headers).intersection(_ABOUT_JOBS):
+        raise InvalidInstance(f"the cluster has a resource {name!r}, which in {path} has another meaning; rename it")
+    if not amounts:
+        raise InvalidInstance(f"{path} has no resource columns; add one per resource: {', '.join(headers)}")
+    for header in headers:
+        if header not in amounts:
+            refuse_other_unit(header, amounts, path, "the cluster")
+            notes.say(f"{path} has no column {header!r}: jobs take none of it")
+    for column, values in amounts.items():
+        if column not in headers and values.any():
+            raise InvalidInstance(
+                f"{path}: the column {column!r} is not a resource of the cluster; {nearest(column, headers)}"
+            )
+        if column not in headers:
+            notes.say(f"{path}: the column {column!r}, 0 everywhere, is not a resource of the cluster and is left out")
+    nothing = np.zeros(len(next(iter(amounts.values()))))
+    return np.column_stack([amounts.get(header, nothing) for header in headers]).astype(float)
+
+
+# -- openb ----------------------------------------------------------------------------------------------------
+
+
+def read_openb_jobs(
+    folder: str | os.PathLike[str], servers: Instance, notes: Notes, users: str, pods: str
+) -> JobArguments:
+    """Read the pods of the openb trace as jobs of one task, as `fairopt.read_jobs` describes them."""
+    check_choice("users", users, ("shape", "qos"))
+    who = ("qos",) if users == "qos" else ()
+    table = read_table(pods_file(place_of(folder), pods), required=("name", *who, *PODS_COLUMNS, *_TIMES))
+    requests, names = requests_of(table), table.texts("name")
+    fix = "give seconds >= 0, or nothing"
+    created, started, ended = (table.numbers(column, fix, blank=math.inf, infinite=True) for column in _TIMES)
+    amounts = dict(zip(RESOURCES, np.array([request[:3] for request in requests]).reshape(-1, 3).T, strict=True))
+    firsts, listed = _distinct([request[3] for request in requests])
+    required = [requests[row][3] for row in firsts]
+    if any(required) and servers.server_types is None:
+        raise InvalidInstance(
+            f"the pods of {table.path} require types of GPU, and the cluster has no types of server; give it such types"
+        )
+    kinds = set(servers.server_types or ())
+    ones = np.ones(len(table))
+    with np.errstate(invalid="ignore"):
+        durations = ended - started
+    found = JobArguments(
+        _users(table, "qos") if who else [label_of(request) for request in requests],
+        _in_order(table.path, amounts, servers, notes), durations, created, ones, ones, listed,
+        [tuple(kind for kind in types if kind in kinds) if types else None for types in required],
+    )  # fmt: skip
+    kept = np.ones(len(table), dtype=bool)
+    for reason, bad in (
+        ("never scheduled (of unknown duration)", np.isinf(started)),
+        ("without a time of creation or deletion", np.isinf(created) | np.isinf(ended)),
+        ("not deleted after it was scheduled", ~(durations > 0)),
+        ("requesting nothing", ~found.demands.any(axis=1)),
+        ("larger than any server where it may run", ~found.fitting(servers)),
+    ):
+        left_out = np.flatnonzero(kept & bad)
+        notes.add("{pod} {was} left out: {reason}", *(names[row] for row in left_out), reason=reason)
+        kept[left_out] = False
+    if not kept.any():
+        raise notes.nothing_left(f"{table.path} has no pod that can be a job")
+    last = int((ended[kept] == ended[kept].max()).sum())
+    notes.add("{pod} {was} deleted at the last time in the list, perhaps cut short", number=last if last > 1 else 0)
+    return found.part(kept)

@@ -1,0 +1,59 @@
+"""Whole tasks one after the other: each to the user whose share is smallest after it."""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.methods.arrays import Float
+from fairopt.methods.whole.servers import Placement, Request, Servers
+from fairopt.progress import tell
+
+__all__ = ["one_after_the_other"]
+
+Ints = NDArray[np.int64]
+
+TOLD = 1 << 14  # tasks between two reports of progress
+
+
+def one_after_the_other(
+    servers: Servers, requests: Sequence[Request], per_task: Float, limits: Float, rule: str | Placement
+) -> tuple[Ints, Ints]:
+    """The user and the server of each task, in order: the user whose next task fits has the smallest share after it.
+
+    ``per_task`` (n_users,) is the share per weight of one task. Shares that agree to 12 digits are ties, and go to the
+    first user. Capacity only shrinks, so a user whose next task fits nowhere is out; under first fit the server that
+    the last task of a user went to is the first that can hold the next one.
+    """
+    each, most = per_task.tolist(), limits.tolist()
+    has, last = [0] * len(each), [-1] * len(each)
+    users, places = array("q"), array("q")
+    queue = [(_rounded(c), j) for j, c in enumerate(each) if most[j] >= 1]
+    heapq.heapify(queue)
+    while queue:
+        j = queue[0][1]
+        again = rule == "first-fit" and last[j] >= 0 and servers.fits(requests[j], last[j])
+        place = last[j] if again else servers.choose(requests[j], rule)
+        if place is None:
+            heapq.heappop(queue)
+            continue
+        servers.take(requests[j], place)
+        users.append(j)
+        places.append(place)
+        has[j], last[j] = has[j] + 1, place
+        if has[j] + 1 <= most[j]:
+            heapq.heapreplace(queue, (_rounded(each[j] * (has[j] + 1)), j))
+        else:
+            heapq.heappop(queue)
+        if len(users) % TOLD == 0:
+            tell("tasks placed", len(users))
+    return np.array(users, dtype=np.int64), np.array(places, dtype=np.int64)
+
+
+def _rounded(share: float) -> float:
+    """A share to 12 digits: three times 0.1 is 0.3."""
+    return float(f"{share:.11e}")

@@ -1,0 +1,276 @@
+"""Whole tasks by mixed-integer programs through CVXPY, on individual servers: exact up to the solver's word.
+
+Objectives and conditions must be piecewise linear. `Leximin` is solved level by level: the largest level, then how many
+users can be above it, and so on; which users these are stays open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fairopt.blocks.algebra import tiers_of
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.model import Model
+from fairopt.blocks.objectives import Leximin, MaxMin, Objective
+from fairopt.blocks.shares import Share
+from fairopt.certificate import Try
+from fairopt.errors import SolverUnavailable
+from fairopt.formulation import solvers
+from fairopt.formulation.program import ConeModel, Float, Program, objective_form
+from fairopt.formulation.whole import SAME, number_of
+from fairopt.instance import Instance
+from fairopt.methods import infeasible
+from fairopt.methods.settings import Settings
+from fairopt.progress import tell
+
+APART = 1e-6  # levels of shares that differ by server have no next whole number of tasks; nearer than this are the same
+EXACT: dict[str, dict[str, Any]] = {
+    "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-12, "mip_feasibility_tolerance": 1e-9},
+    "SCIPY": {"scipy_options": {"mip_rel_gap": 0.0}},
+}  # fmt: skip
+
+
+class WholeModel(ConeModel):
+    """A program in whole tasks on individual servers; blocks see the sums by row of the instance.
+
+    ``pieces`` (n_pieces,) are tasks by pair of a user and an individual server.
+    """
+
+    def __init__(self, program: Program) -> None:
+        program.low = np.ceil(program.low * (1 - SAME))
+        program.high = np.floor(program.high * (1 + SAME))
+        super().__init__(program)
+        self.capacity = self._each_within(program.usable_rows)
+
+    def in_unknowns(self, solver: str | None) -> Model:
+        """The model; sets the pieces, what they are of, and bounds on them."""
+        program, instance = self.program, self.program.instance
+        pairs, counts = program.pairs, self.program.instance.counts
+        self.scale = np.ones(len(pairs))
+        self.piece_pair = np.repeat(np.arange(len(pairs)), counts[pairs.server])
+        begin = np.cumsum(counts[pairs.server]) - counts[pairs.server]
+        within = np.arange(len(self.piece_pair)) - begin[self.piece_pair]
+        self.piece_server = (np.cumsum(counts) - counts)[pairs.server][self.piece_pair] + within
+        alone = program.instance.tasks_alone_within(program.usable) / counts
+        fits = np.floor(alone[pairs.user, pairs.server] * (1 + SAME))
+        self.top = np.minimum(fits, program.high[pairs.user])  # on one server, by pair
+        self.pieces = cp.Variable(
+            len(self.piece_pair), integer=True, bounds=[np.zeros(len(self.piece_pair)), self.top[self.piece_pair]]
+        )
+        self.most = np.minimum(pairs.sum(self.top * counts[pairs.server]), program.high)  # of each user, (n_users,)
+        self.unknowns = self.pieces
+        shape = (len(pairs), len(self.piece_pair))
+        ones = np.ones(len(self.piece_pair))
+        self.by_pair = sp.csr_array((ones, (self.piece_pair, np.arange(len(self.piece_pair)))), shape=shape)
+        self.one_piece_each = len(pairs) == len(self.piece_pair)
+        return Model(instance, self.pieces if self.one_piece_each else self.by_pair @ self.pieces, self.scale, pairs)
+
+    def _each_within(self, usable: Float, rows: NDArray[np.int64] | None = None) -> cp.Constraint:
+        """Loads of individual servers, in parts of their capacities, only those of some rows of `Pairs.loads`."""
+        instance, m = self.program.instance, self.program.instance.n_resources
+        loads = sp.coo_array(sp.csc_array(sp.csr_array(self.program.pairs.loads))[:, self.piece_pair])
+        row, resource = np.divmod(loads.row, m)
+        kept = slice(None) if rows is None else np.isin(loads.row, rows)
+        values = loads.data * instance.counts[row]
+        place = self.piece_server[loads.col] * m + resource
+        shape = (int(instance.counts.sum()) * m, len(self.piece_pair))
+        each = sp.csr_array((values[kept], (place[kept], loads.col[kept])), shape=shape)
+        used = np.flatnonzero(np.diff(each.indptr))
+        return each[used] @ self.pieces <= np.repeat(usable.reshape(-1, m), instance.counts, axis=0).ravel()[used]
+
+    def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
+        """The conditions that individual servers hold their whole capacities."""
+        return [self._each_within(np.ones(self.program.instance.capacities.size), rows)]
+
+    def form(self, objective: Objective) -> cp.Expression:
+        """An objective as the expression to maximise, near 1."""
+        return objective_form(objective, self.model, self.unknowns)[0]
+
+    def placement(self) -> Float:
+        """The tasks in the unknowns by individual server, of all users of the instance given."""
+        out = np.zeros((self.program.given.n_users, int(self.program.instance.counts.sum())))
+        out[self.program.active[self.program.pairs.user[self.piece_pair]], self.piece_server] = self.pieces.value
+        return out
+
+
+class _Stopped(Exception):
+    """The time limit was reached, or the solver failed; the best found so far stays."""
+
+
+class IntegerSearch:
+    """The tiers of a policy in whole tasks, one after the other; what was found stays when time runs out.
+
+    ``found`` is the placement of the best found, None so far if there is none; ``tried`` are the attempts, and ``note``
+    says what a limit or a failure left open.
+    """
+
+    def __init__(self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], settings: Settings):
+        self.tiers, self.settings = tiers_of(objective), settings
+        self.program = Program(instance, number_of(self.tiers[0]), constraints, merge=False)
+        self.model = WholeModel(self.program)
+        self.kept: list[cp.Constraint] = []  # what earlier steps achieved
+        self.found: Float | None = None
+        self.tried: tuple[Try, ...] = ()
+        self.note = ""
+
+    @property
+    def linear(self) -> bool:
+        """Whether all tiers and conditions are piecewise linear."""
+        if any(isinstance(tier, FairnessEfficiency) and not tier.concave for tier in self.tiers):
+            return False
+        forms = (self.model.form(number_of(tier)) for tier in self.tiers)
+        return solvers.all_linear(c for _, _, c in self.model.rest) and all(form.is_pwl() for form in forms)
+
+    def run(self) -> None:
+        """Solve all tiers; `Infeasible` if whole tasks satisfy the constraints in no way."""
+        try:
+            for k, tier in enumerate(self.tiers):
+                name = f"tier {k + 1}, " if len(self.tiers) > 1 else ""
+                if isinstance(tier, Leximin):
+                    self._levels(tier.share, name)
+                else:
+                    steps = _Steps(self.program, tier.share, self.model) if type(tier) is MaxMin else None
+                    form = self.model.form(tier) if steps is None else steps.lowest(len(steps.reach))
+                    self._maximise(form, name + "whole tasks")
+                    best = float(form.value)
+                    self.kept.append(form >= best - SAME * max(abs(best), 1.0))
+        except _Stopped:
+            pass
+
+    def _maximise(self, form: cp.Expression, what: str) -> None:
+        """Maximise under all that was achieved before, and round the whole numbers of the answer."""
+        tell(what)
+        model, solver = self.model, self.settings.solver or "HIGHS"
+        problem = cp.Problem(cp.Maximize(form), [*model.all_constraints, *self.kept])
+        if self.settings.late:
+            self._stop("the time limit was reached", what)
+        model.pieces.save_value(None)
+        options = {**EXACT.get(solver, {}), **self.settings.options}
+        for changed in ({}, {"presolve": "off"}) if solver == "HIGHS" and self.kept else ({},):
+            attempt = solvers.run(
+                problem, solver, options=changed | options, time_limit=self.settings.left(),
+                verbose=self.settings.verbose,
+            )  # fmt: skip
+            self.tried += (replace(attempt, message=attempt.message or what),)
+            if not attempt.status.startswith("infeasible"):  # which it is not, but its presolve has said so
+                break
+        if attempt.status.startswith("infeasible") and not self.kept:
+            infeasible.explain(self.program, model)
+        if attempt.status not in solvers.SOLVED or model.pieces.value is None:
+            self._stop(f"{self.title} found no answer ({attempt.status})", what)
+        for variable in problem.variables():
+            if variable.attributes["integer"] or variable.attributes["boolean"]:
+                variable.save_value(np.rint(variable.value))
+        self.found = model.placement()
+        if attempt.status == "user_limit":
+            left = getattr(problem.solver_stats.extra_stats, "mip_gap", np.inf)
+            bound = f", with a gap of {100 * left:.3g}% left by its word" if left <= 1 else ""
+            self._stop(f"{self.title} reached a limit{bound}", what)
+
+    def _stop(self, why: str, what: str) -> None:
+        self.note = f"{why} at {what}: a better whole answer may exist"
+        raise _Stopped
+
+    @property
+    def title(self) -> str:
+        """The name of the solver, for notes."""
+        return self.settings.solver if self.settings.solver not in (None, "HIGHS") else "HiGHS"
+
+    def _levels(self, share: Share, name: str) -> None:
+        """Leximin: for each level the largest, then the number of users above it, who are left open.
+
+        ``floor`` is what each user needs by the levels so far, in tasks (where the share differs by server, in levels),
+        for any values of the binaries: those of a level are 1 for the users above it.
+        """
+        model, n, before = self.model, self.program.instance.n_users, self.kept
+        level = model.model.relative_share(share)
+        steps = _Steps(self.program, share, model)
+        floor: cp.Expression = cp.Constant(np.zeros(n))
+        needs: Float = np.zeros(n)
+        counts = list[cp.Constraint]()
+        above: cp.Variable | None = None
+        count, z = n, 0.0
+        for k in range(1, n + 1):
+            self._maximise(steps.lowest(count, above, z), f"{name}level {k} of whole tasks")
+            rising = np.ones(n, dtype=bool) if above is None else above.value > 0.5
+            z = float(np.asarray(level.value)[rising].min())
+            least, more = steps.from_level(z, needs)
+            floor = floor + (least if above is None else cp.multiply(least - needs, above))
+            higher = cp.Variable(n, boolean=True)
+            floor = floor + cp.multiply(more - least, higher)
+            counts.append(higher <= (steps.reach > z * (1 + SAME)))
+            if above is not None:
+                counts.append(higher <= above)
+            enough = steps.amount / steps.unit >= floor / steps.unit
+            self.kept = [*before, *counts, enough]
+            self._maximise(cp.sum(higher), what := f"{name}users above level {k} of whole tasks")
+            count, fewer_than = round(float(np.sum(higher.value))), count
+            if count == fewer_than:
+                self._stop(f"{self.title} contradicts itself", what)
+            counts.append(cp.sum(higher) >= count)
+            self.kept = [*before, *counts, enough]
+            if count == 0:
+                return
+            above, needs = higher, more
+
+
+class _Steps:
+    """Levels of users in whole tasks: ``amount`` of each user and ``per`` unit of it, the level, near 1.
+
+    Amounts are tasks, or where the share differs by server levels. ``reach`` are bounds on levels. Amounts
+    are compared in a ``unit`` in which what is `APART` is 1e-3: HiGHS errs where binaries have coefficients of 1e-7.
+    """
+
+    def __init__(self, program: Program, share: Share, model: WholeModel) -> None:
+        instance, pairs = program.instance, program.pairs
+        c = share.coefficients(instance)
+        unit = instance.weights * model.model.level(share)
+        self.by_task, self.unit = c.ndim == 1, 1.0
+        self.model, self.by_pair = model.model, pairs.of(c) / unit[pairs.user]
+        if self.by_task:
+            self.per: Float = c / unit
+            self.amount, self.reach = model.model.tasks, self.per * model.most
+            return
+        self.per, self.amount = np.ones(instance.n_users), model.model.relative_share(share)
+        self.least = pairs.min(np.where(self.by_pair > 0, self.by_pair, np.inf))  # of one task
+        self.reach = pairs.sum(self.by_pair * model.top * instance.counts[pairs.server])
+
+    def lowest(self, count: int, above: cp.Variable | None = None, before: float = 0.0) -> cp.Expression:
+        """The smallest level of ``count`` users, those ``above`` the level before, in a unit in which it is near 1.
+
+        Tolerances of solvers are absolute, and small parts of a task pass as none. So one task counts as no more than a
+        bound on the smallest level, which changes nothing of whole tasks.
+        """
+        top = float(np.sort(self.reach)[-count])
+        unit = before or min(top, 1.0) or 1.0
+        level = self.model.sum_by_user(np.minimum(self.by_pair, top) / unit)
+        return cp.min(level if above is None else level + top / unit * (1 - above))
+
+    def from_level(self, z: float, needs: Float) -> tuple[Float, Float]:
+        """The least amounts at a level, no less than ``needs``, and the least above it."""
+        if self.by_task:
+            least, more = np.ceil(z / self.per * (1 - SAME)), np.floor(z / self.per * (1 + SAME)) + 1
+        else:
+            self.unit = min(self.unit, 1e-3 * z or 1.0)
+            least = np.full(len(self.per), z * (1 - SAME))
+            more = np.maximum(z * (1 + APART), self.least * (1 - SAME))
+        least = np.maximum(least, needs)
+        return least, np.maximum(least, more)
+
+
+def checked_solver(name: str | None) -> None:
+    """`SolverUnavailable` unless a named solver takes whole numbers."""
+    from cvxpy.reductions.solvers.defines import INSTALLED_MI_SOLVERS
+
+    if name is not None and name not in INSTALLED_MI_SOLVERS:
+        raise SolverUnavailable(
+            f"{name} takes no whole numbers; try one of {', '.join(INSTALLED_MI_SOLVERS)}, or integral='rounded'"
+        )

@@ -1,0 +1,193 @@
+"""Whole tasks from divisible ones by largest remainders, on individual servers.
+
+Where a user without any task makes the objective worthless (max-min, Nash welfare), first one task for each, large ones
+first. Then each user's tasks on each class of identical servers, rounded down, all users in step; then one task after
+the other to the user with the largest remainder of its total; then what still fits, to the smallest share per weight.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from fairopt.blocks.base import is_ours
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.formulation.program import Float, Program
+from fairopt.formulation.whole import SAME
+from fairopt.methods.whole.servers import Request, Servers
+from fairopt.progress import tell
+
+MOST = 1e12  # tasks of a user: of more, one is lost in the tolerances of capacities and in the rounding of floats
+PARTS = 1000  # in which the tasks of a user on a class are placed, at most
+NOISE = 1e-6  # tasks: what a solver leaves of a whole number
+
+
+class WholeTasks:
+    """Whole tasks of the users who take part in a program, on individual servers; starts from a placement, or none.
+
+    ``held`` (n_users, n_classes) are tasks by class of identical servers, ``placed`` (n_users, n_individual_servers).
+    """
+
+    def __init__(self, program: Program, placement: Float | None = None) -> None:
+        self.program, self.instance = program, program.unmerged
+        instance, self.row = self.instance, np.repeat(np.arange(self.instance.n_servers), self.instance.counts)
+        rows = instance.server_classes if program.merge else np.arange(instance.n_servers)
+        self.classes, self.n_classes = rows[self.row], int(rows.max()) + 1
+        self.first = np.unique(rows, return_index=True)[1]  # a row of each class
+        self.members = [self.classes == k for k in range(self.n_classes)]
+        # within a tolerance that leaves room for sums of floats
+        self.servers = Servers(instance.capacities[self.row] * program.usable * (1 - 0.5 * SAME))
+        self.placed = np.zeros((instance.n_users, len(self.row)))
+        self.held = np.zeros((instance.n_users, self.n_classes))
+        self.most = np.floor(program.high * (1 + SAME))
+        self._requests: dict[tuple[int, int], Request] = {}
+        if placement is not None:
+            for user, server in np.argwhere(placement).tolist():
+                self._take(user, server, int(placement[user, server]))
+
+    @property
+    def totals(self) -> Float:
+        """Tasks of each user."""
+        return self.held.sum(axis=1)
+
+    def _request(self, user: int, k: int) -> Request:
+        """What a task of a user needs, on the servers of a class."""
+        key = (user, k if self.instance.demands.ndim == 3 else 0)
+        if key not in self._requests:
+            self._requests[key] = self.servers.request(self.instance.per_server_demands[user, self.first[k]])
+        return self._requests[key]._replace(allowed=self.members[k])
+
+    def _take(self, user: int, server: int, count: int) -> None:
+        k = int(self.classes[server])
+        self.servers.take(self._request(user, k), server, count)
+        self.placed[user, server] += count
+        self.held[user, k] += count
+
+    def place(self, user: int, k: int, count: float = 1) -> float:
+        """Up to ``count`` more tasks of a user on servers of a class, always the fullest where one fits: how many."""
+        return self._place(user, self._request(user, k), count)
+
+    def _place(self, user: int, request: Request, count: float) -> float:
+        placed, most = 0.0, min(count, self.most[user] - self.held[user].sum())
+        while most - placed >= 1 and (server := self.servers.choose(request, "best-fit")) is not None:
+            some = max(min(int(most - placed), self.servers.how_many(request, server)), 1)
+            self._take(user, server, some)
+            placed += some
+        return placed
+
+    def place_anywhere(self, user: int, wanted: Float, count: float = 1) -> float:
+        """More tasks, first on classes where tasks ``wanted`` (n_classes,) by the user are missing: how many."""
+        eligible, missing, placed = self.instance.eligible[user], wanted - self.held[user], 0.0
+        order = np.argsort(-missing, kind="stable")
+        if self.instance.demands.ndim == 2:  # one request for all other servers
+            order = order[missing[order] > NOISE]
+        for k in order:
+            if eligible[self.first[k]] and placed < count:
+                placed += self.place(user, int(k), count - placed)
+        if len(order) < self.n_classes and placed < count:
+            allowed = None if self.instance.everywhere else eligible[self.row]
+            request = self._request(user, 0)._replace(allowed=allowed)
+            placed += self._place(user, request, count - placed)
+        return placed
+
+    @cached_property
+    def can_fill(self) -> bool:
+        """Whether more tasks of a user never harm: the only conditions are bounds, and the objective grows."""
+        terms = [t for _, t in self.program.objective.terms()]
+        grows = all(is_ours(t) and (not isinstance(t, FairnessEfficiency) or t.concave) for t in terms)
+        return grows and not self.program.rest and bool(self.program.objective.share_blocks())
+
+    def fill(self) -> None:
+        """Hand out what is left, one task after the other to the smallest share per weight whose task still fits."""
+        if not self.can_fill:
+            return
+        c = self.program.objective.share_blocks()[0].coefficients(self.instance)
+        if c.ndim == 1:
+            c = np.broadcast_to(c[:, None], (self.instance.n_users, self.instance.n_servers))
+        worth = c[:, self.first] / self.instance.weights[:, None]
+        waiting = [(float(level), j) for j, level in enumerate((worth * self.held).sum(axis=1))]
+        heapq.heapify(waiting)
+        wanted = np.zeros(self.n_classes)
+        while waiting:
+            level, j = heapq.heappop(waiting)
+            step = worth[j][self.instance.eligible[j, self.first]].max()
+            reach = (waiting[0][0] - level) // step if waiting else self.most[j]  # until another has less
+            if self.place_anywhere(j, wanted, min(max(reach, 1.0), MOST)):
+                heapq.heappush(waiting, (float(worth[j] @ self.held[j]), j))
+
+    def placement(self) -> Float:
+        """Tasks by individual server of all users of the instance given."""
+        out = np.zeros((self.program.given.n_users, len(self.row)))
+        out[self.program.active] = self.placed
+        return out
+
+
+def rounded(program: Program, tasks: Float) -> Float:
+    """Divisible tasks by pair, rounded: shape (n_users, n_individual_servers), never over a capacity or a limit."""
+    if program.empty:
+        return np.zeros((program.given.n_users, int(program.given.counts.sum())))
+    whole = WholeTasks(program)
+    wanted = np.zeros(whole.held.shape)
+    by_row = program.expand(tasks)[program.active]
+    np.add.at(wanted.T, whole.classes[np.searchsorted(whole.row, np.arange(by_row.shape[1]))], by_row.T)
+    down = np.floor(wanted + NOISE)
+    total = wanted.sum(axis=1)
+    size = _sizes(whole)
+    if _all_need(program, tasks):
+        for j in np.argsort(-np.where(total > 0, size.max(axis=1), -1.0), kind="stable").tolist():
+            if total[j] > 0:
+                whole.place_anywhere(j, wanted[j])
+    users, classes = np.nonzero(down)
+    for done, (p, count) in enumerate(_in_step(down[users, classes], wanted[users, classes], size[users, classes])):
+        if done % 1000 == 0:
+            tell("rounding, tasks", done)
+        j, k = int(users[p]), int(classes[p])
+        whole.place(j, k, count - whole.held[j, k])
+    low = np.ceil(program.low * (1 - SAME))
+
+    def order(j: int, held: float) -> tuple[bool, float, int]:
+        """Users below a lower bound first, then by the remainder."""
+        return held >= low[j], round(held - float(total[j]), 9), j
+
+    waiting = [order(j, held) for j, held in enumerate(whole.totals.tolist())]
+    heapq.heapify(waiting)
+    while waiting:
+        enough, over, j = heapq.heappop(waiting)
+        if (over < -NOISE or not enough) and whole.place_anywhere(j, wanted[j]):
+            heapq.heappush(waiting, order(j, float(whole.held[j].sum())))
+    whole.fill()
+    return whole.placement()
+
+
+def _in_step(down: Float, wanted: Float, size: Float) -> Iterator[tuple[int, float]]:
+    """In which order several users' tasks are placed: indices, each with the number of tasks placed by then.
+
+    The i-th of X tasks stands at the moment ``(i - 1/2) / X``, the larger first, so that each server is filled with the
+    mix of the divisible answer, in which resources run out together. On a trace with 151 kinds of tasks and 1,523
+    servers large tasks first lost 13% of the most tasks, and this order 6%.
+    """
+    parts = np.minimum(down, PARTS).astype(np.int64)
+    which = np.repeat(np.arange(len(down)), parts)
+    part = np.arange(len(which)) - np.repeat(np.cumsum(parts) - parts, parts) + 1
+    moment = (part - 0.5) / parts[which] * (down / wanted)[which]
+    upto = np.floor(part * (down / parts)[which] * (1 + SAME))
+    for p in np.lexsort((-size[which], moment.round(9))):  # ties go to the first user in spite of rounding
+        yield int(which[p]), float(min(upto[p], down[which[p]]))
+
+
+def _sizes(whole: WholeTasks) -> Float:
+    """The largest part of a server of each class that one task of each user takes, shape (n_users, n_classes)."""
+    demands = whole.instance.per_server_demands[:, whole.first]
+    capacity = np.broadcast_to(whole.instance.capacities[whole.first], demands.shape)
+    return np.asarray(np.divide(demands, capacity, out=np.zeros(demands.shape), where=capacity > 0).max(axis=2))
+
+
+def _all_need(program: Program, tasks: Float) -> bool:
+    """Whether the objective is worth nothing once a user has no task."""
+    totals = program.pairs.sum(tasks)
+    without = np.where(program.pairs.user == int(np.argmin(np.where(totals > 0, totals, np.inf))), 0.0, tasks)
+    with np.errstate(all="ignore"):
+        return program.objective.loss(program.point(tasks), 0.0, program.point(without)) >= 1.0

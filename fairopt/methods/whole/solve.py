@@ -1,0 +1,119 @@
+"""Whole tasks under a policy: exact where mixed-integer linear programs are, else the divisible answer, rounded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import tiers_of
+from fairopt.blocks.objectives import Leximin
+from fairopt.blocks.shares import asked_once
+from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
+from fairopt.formulation.bundle_program import decides_bundles
+from fairopt.formulation.program import Float, Program
+from fairopt.formulation.whole import number_of, whole_instance
+from fairopt.methods.dispatch import checked_settings, raise_not_certified, solve_tiers
+from fairopt.methods.settings import Settings
+from fairopt.methods.whole.integer import IntegerSearch, checked_solver
+from fairopt.methods.whole.rounding import MOST, WholeTasks, rounded
+from fairopt.proofs import gate
+
+ROUNDED = "rounded"
+TOLD_APART = 1e8  # tasks of a user on a server: of more, solvers do not tell one more from their tolerances
+
+
+@asked_once()
+def allocate_whole(
+    policy: Any, instance: Any, integral: Any, *, method: str, solver: str | None,
+    solver_options: Mapping[str, Any] | None, time_limit: float | None, verbose: bool,
+) -> Allocation:  # fmt: skip
+    """Whole tasks; see ``integral`` of `Policy.allocate`."""
+    begun = time.perf_counter()
+    settings = checked_settings(instance, method, solver, solver_options, time_limit, verbose)
+    if integral is not True and integral != ROUNDED:
+        raise InvalidBlock(f"integral is {integral!r}; give True, 'rounded' or False")
+    if decides_bundles(policy.objective):
+        raise InvalidBlock(f"{policy.objective!r} decides bundles, not tasks, so it takes no integral; leave it out")
+    first = number_of(tiers_of(policy.objective)[0])
+    part = whole_instance(instance, first, policy.constraints)
+    most = np.minimum(part.tasks_alone.sum(axis=1), part.task_limits)
+    for j in np.flatnonzero(most > MOST)[:1]:
+        many = f"{most[j]:.3g} tasks, and up to {MOST:g} are counted; allow divisible tasks, or give it a task limit"
+        raise OutOfDomain(f"user {part.users[j]!r} could run {many}")
+    search = None if integral == ROUNDED else _exact(policy, part, settings)
+    divisible = settings if search is None else Settings(None, {}, settings.deadline, verbose)
+    judged = solve_tiers(policy, part, divisible, method)
+    if not judged[-1][1].ok or len(judged) < len(tiers_of(policy.objective)):
+        raise_not_certified(gate.allocation(policy, judged, begun), divisible)
+    program, answer = judged[-1][0], judged[-1][1]
+    own = Program(part, judged[0][0].objective, policy.constraints)  # without what tiers keep of earlier ones
+    if search is None:
+        placement = rounded(program if len(judged) == 1 else own, own.gather(program.expand(answer.tasks)))
+        unproved = "" if own.empty else "rounded: a better whole answer may exist"
+        method = "empty" if own.empty else "rounding"
+        known: dict[str, Any] = {"method": method, "solver": answer.solver, "tried": answer.tried}
+    else:
+        search.run()
+        placement = _finished(policy, own, search, own.gather(program.expand(answer.tasks)))
+        unproved = search.note or f"that no whole answer is better is {search.title}'s word"
+        known = {"method": "integer", "solver": settings.solver or "HIGHS", "tried": search.tried}
+    out = np.flatnonzero((part.task_limits <= 0) & (instance.task_limits > 0))
+    if len(out):
+        more = f" and {len(out) - 1} more" if len(out) > 1 else ""
+        known["note"] = f"left out is user {instance.users[out[0]]!r}{more}, of whom not one whole task fits"
+    made = gate.whole(policy, instance, judged, placement, begun, unproved=unproved, **known)
+    if not made.certificate.ok:
+        c = made.certificate
+        fix = "integral=True looks for whole tasks that satisfy all constraints, where these are linear"
+        raise NotCertified(
+            f"the whole tasks found violate capacities or limits by {c.violation:.2g} (tolerance 1e-9), constraints by "
+            f"{c.block_violation:.2g} (1e-7). Fix: " + (fix if search is None else "try another solver"),
+            best=made, tried=c.tried,
+        )  # fmt: skip
+    return made
+
+
+def _exact(policy: Any, instance: Any, settings: Settings) -> IntegerSearch | None:
+    """The search by mixed-integer programs; None where one is not linear or has too many tasks, or none."""
+    if not (instance.task_limits > 0).any():
+        return None
+    with np.errstate(all="ignore"):
+        search = IntegerSearch(instance, policy.objective, policy.constraints, settings)
+        if not search.linear or search.model.top.max(initial=0.0) > TOLD_APART:
+            return None
+    checked_solver(settings.solver)
+    return search
+
+
+def _finished(policy: Any, program: Program, search: IntegerSearch, divisible: Float) -> Float:
+    """What a search found, or rounding where that is better (a limit was reached); what is left is handed out."""
+    found = search.found
+    if found is not None and not search.note:
+        whole = WholeTasks(program, found[program.active])
+        whole.fill()
+        if _worth(policy, program, whole.placement())[0]:
+            return whole.placement()
+        search.note = f"the answer of {search.title} violates a condition: a better whole answer may exist"
+    other = rounded(program, divisible)
+    if found is None or _worth(policy, program, other) > _worth(policy, program, found):
+        search.note += "; the answer is the divisible one, rounded"
+        return other
+    return found
+
+
+def _worth(policy: Any, program: Program, placement: Float) -> list[float]:
+    """A key that is larger for better whole tasks: constraints first, then by tier the value or the sorted levels."""
+    given = program.given
+    point = program.point(program.gather(given.by_row(placement)))
+    fits = gate.whole(policy, given, [(program, gate.nothing(program))], placement, 0.0, method="").certificate.ok
+    out: list[Any] = [fits]
+    for tier in tiers_of(policy.objective):
+        if isinstance(tier, Leximin):
+            out += np.sort(point.share(tier.share) / point.weights).tolist()
+        else:
+            out.append(tier.value(point))
+    return [float(f"{v:.9g}") for v in out]

@@ -1,0 +1,62 @@
+"""Fair shares at moments of a timeline: the divisible optimum of the same notion for the tasks present."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.blocks.objectives import Leximin
+from fairopt.blocks.shares import Tasks
+from fairopt.errors import FairoptError
+from fairopt.instance import Instance
+from fairopt.online.timeline import Timeline, moments_of
+from fairopt.policy import Policy
+from fairopt.progress import by_itself
+
+__all__ = ["with_fair_at"]
+
+Float = NDArray[np.floating[Any]]
+
+
+def with_fair_at(timeline: Timeline, moments: ArrayLike) -> Timeline:
+    """See `Timeline.with_fair_at`; Ctrl-C leaves the rest NaN."""
+    at = moments_of(moments, "fair_at")
+    shares = np.full((len(at), len(timeline.users)), np.nan)
+    errors: list[str | None] = ["interrupted"] * len(at)
+    interrupted = timeline.interrupted
+    with by_itself() as tell:
+        try:
+            for k in np.flatnonzero(at < timeline.until).tolist():
+                tell("fair shares", k, len(at))
+                try:
+                    shares[k] = _fair_shares(timeline, at[k])
+                    errors[k] = None
+                except FairoptError as error:
+                    errors[k] = f"{type(error).__name__}: {error}"
+        except KeyboardInterrupt:
+            interrupted = True
+    return replace(timeline, fair_at=at, fair_shares=shares, fair_errors=tuple(errors), interrupted=interrupted)
+
+
+def _fair_shares(timeline: Timeline, at: float) -> Float:
+    """Fair share of each user at a moment; 0 without tasks that run or wait."""
+    table, cluster, n_users = timeline.table, timeline.cluster, len(timeline.users)
+    present = np.bincount(table.kind, table.tasks * (table.arrival <= at), minlength=len(table.demands))
+    present -= np.bincount(table.kind[timeline.task_job[timeline.end <= at]], minlength=len(table.demands))
+    kinds = np.flatnonzero(present)
+    if not len(kinds):
+        return np.zeros(n_users)
+    user, per_task = table.user_of_kind[kinds], timeline.share_per_task[kinds]
+    wished = np.bincount(user, per_task * present[kinds], minlength=n_users)
+    masks = [table.requests[k].allowed for k in kinds]
+    eligible = [np.ones(cluster.n_servers, dtype=bool) if mask is None else mask for mask in masks]
+    instance = Instance(  # a share per weight is a number of tasks per weight over the share of one task
+        table.demands[kinds], cluster.capacities, weights=table.weights[user] * present[kinds] / wished[user],
+        task_limits=present[kinds], eligible=np.array(eligible), resources=cluster.resources, servers=cluster.servers,
+        server_types=cluster.server_types, users=[f"{timeline.users[j]} #{k}" for k, j in enumerate(user)],
+    )  # fmt: skip
+    fair = per_task * Policy(Leximin(Tasks())).allocate(instance).tasks
+    return np.asarray(np.bincount(user, fair, minlength=n_users), dtype=float)

@@ -1,0 +1,145 @@
+"""Jobs from files: a table, and the openb trace."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairopt import datasets
+from fairopt.errors import InvalidInstance
+from fairopt.instance import Instance
+from fairopt.io.jobs import is_openb, read_job_table, read_openb_jobs
+from fairopt.io.notes import Notes
+from fairopt.online.jobs import Job
+
+__all__ = ["Trace", "read_jobs"]
+
+
+@dataclass(frozen=True, repr=False)
+class Trace(Sequence[Job]):
+    """The jobs of a file, to be given to `fairopt.simulate`, and the notes of its reader.
+
+    Attributes
+    ----------
+    jobs : tuple of Job
+        In the order of the file.
+    notes : tuple of str
+        What was left out or assumed.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> trace = fo.Trace((fo.Job("web", [1, 4], 60), fo.Job("batch", [3, 1], 300, arrival=5)))
+    >>> len(trace), trace[1].user, trace.notes
+    (2, 'batch', ())
+    """
+
+    jobs: tuple[Job, ...]
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.jobs[at]
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def __repr__(self) -> str:
+        return f"<Trace of {len(self.jobs):,} jobs of {len({job.user for job in self.jobs}):,} users>"
+
+
+def read_jobs(
+    path: str | os.PathLike[str], servers: Instance | None = None, *, users: str | None = None, pods: str | None = None,
+    compress: float = 1.0,
+) -> Trace:  # fmt: skip
+    r"""Read jobs with arrivals and durations from a table or from the openb trace.
+
+    Parameters
+    ----------
+    path : path-like
+        One of
+
+        * a CSV file with a line for each job: ``user``, ``arrival`` and ``duration`` (of one task, in the same unit
+          of time); optionally ``tasks`` (a whole number, default 1), ``weight`` (of the user, the same on all its
+          lines, default 1) and ``servers`` (names of servers or of types of server joined by ``|``, default
+          everywhere). Every other column is a resource, in units per task, under the same header as that of the
+          servers: ``memory [GiB]`` is memory in GiB, and nothing is converted,
+        * a folder of the openb trace, see Notes.
+    servers : Instance, optional
+        The cluster: its servers and resources, while its users do not matter. Default for openb: that of the folder.
+    users : {"shape", "qos"}, optional
+        For openb only. ``"shape"`` (default): tasks with equal demands that may run on the same types of GPU are of one
+        user, as in `fairopt.datasets.openb`. ``"qos"``: those of one quality of service are.
+    pods : str, optional
+        For openb only: the list of tasks, default ``"default"``.
+    compress : float, default 1.0
+        Divide all arrivals by this number. Durations stay, so that more jobs run side by side.
+
+    Returns
+    -------
+    Trace
+        A sequence of `Job`, in the order of the file, with ``notes``. Demands follow the resources of the servers.
+
+    Raises
+    ------
+    InvalidInstance
+        If a file is wrong (the message names the line, the column, the value and the fix), jobs need a resource that
+        the servers do not have, or a task of a table is larger than any server where it may run.
+
+    Notes
+    -----
+    *Resources* are matched by name, in any order. One that the table does not name is taken by no job, with a note; a
+    column of zeros for a resource that the servers do not have is left out, with a note.
+
+    *openb*: each pod is a job of one task that arrives at ``creation_time``, runs for
+    ``deletion_time - scheduled_time`` (seconds) and may run where `fairopt.datasets.openb` lets it. Pods that never
+    were scheduled, that have no such times or that are larger than any server are left out, and counted in the notes.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import fairopt as fo
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "jobs.csv"
+    >>> _ = file.write_text("user,arrival,duration,tasks,cpu,memory\nweb,0,60,10,1,4\nbatch,5,300,2,3,1\n")
+    >>> cluster = fo.Instance([], [9, 18], resources=["cpu", "memory"])
+    >>> jobs = fo.read_jobs(file, cluster)
+    >>> jobs
+    <Trace of 2 jobs of 2 users>
+    >>> fo.simulate(cluster, jobs).summary()["tasks"]
+    12
+    """
+    if not (isinstance(compress, (int, float)) and 0 < compress < math.inf):
+        raise InvalidInstance(f"compress is {compress!r}; give a finite number > 0, as 100")
+    notes = Notes()
+    if is_openb(path):
+        pods = "default" if pods is None else pods
+        servers = datasets.openb(path, pods) if servers is None else servers
+        found = read_openb_jobs(path, servers, notes, "shape" if users is None else users, pods)
+    elif users is not None or pods is not None:
+        name = "users" if pods is None else "pods"
+        raise InvalidInstance(f"{name!r} is an option for the openb trace, and {path} is not a folder; leave it out")
+    elif servers is None:
+        raise InvalidInstance(f"the servers of {path} are missing; give the cluster too, as fo.read('cluster')")
+    else:
+        found = read_job_table(path, servers, notes)
+    if compress != 1:
+        notes.say(f"arrivals are divided by {compress:.12g}; durations are as in the file")
+    lists = [None if names is None else _individual(names, servers) for names in found.lists]
+    jobs = (
+        Job(user, demands, duration, tasks=int(tasks), arrival=arrival / compress, weight=weight, eligible=lists[k])
+        for user, demands, duration, tasks, arrival, weight, k in zip(
+            found.users, map(tuple, found.demands.tolist()), found.durations.tolist(), found.tasks.tolist(),
+            found.arrivals.tolist(), found.weights.tolist(), found.listed.tolist(), strict=True)
+    )  # fmt: skip
+    return Trace(tuple(jobs), tuple(notes.sentences()))
+
+
+def _individual(names: Sequence[str], servers: Instance) -> tuple[str, ...]:
+    """Names of servers and types, with a row of many servers as the scheduler names them."""
+    counts = dict(zip(servers.servers, servers.counts.tolist(), strict=True))
+    return tuple(
+        one for name in names
+        for one in ([name] if counts.get(name, 1) == 1 else [f"{name} #{k + 1}" for k in range(counts[name])])
+    )  # fmt: skip

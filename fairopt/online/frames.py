@@ -1,0 +1,114 @@
+"""A timeline as data frames with a row per task, job, user, server or moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.errors import InvalidBlock, MissingExtra, nearest
+from fairopt.online.timeline import Timeline, moments_of
+
+__all__ = ["by_task", "frame"]
+
+Float = NDArray[np.floating[Any]]
+
+
+def frame(timeline: Timeline, by: str, times: ArrayLike | None) -> Any:
+    """See `Timeline.to_frame`."""
+    if by not in _VIEWS:
+        raise InvalidBlock(f"no table by {by!r}; {nearest(by, _VIEWS)}")
+    if times is not None and by != "time":
+        raise InvalidBlock(f"times belong to the table by 'time', not to that by {by!r}; leave them out")
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtra("pandas", "parquet", "to_frame()") from error
+    columns = _by_time(timeline, times) if by == "time" else _VIEWS[by](timeline)
+    return pd.DataFrame(columns).set_index(by)
+
+
+def by_task(timeline: Timeline) -> dict[str, Any]:
+    """Columns with a row for each task that started; see `Timeline.to_frame`."""
+    table, job = timeline.table, timeline.task_job
+    return {
+        "task": np.arange(len(job)), "job": job, "user": _names(timeline.users, table.user[job]),
+        "server": _names(timeline.servers, timeline.task_server), "arrival": table.arrival[job],
+        "start": timeline.start, "end": timeline.end, "waiting": timeline.waiting,
+    }  # fmt: skip
+
+
+def _by_job(timeline: Timeline) -> dict[str, Any]:
+    table, n = timeline.table, len(timeline.jobs)
+    first, last, most = np.full((3, n), np.nan)
+    np.fmin.at(first, timeline.task_job, timeline.start)
+    np.fmax.at(last, timeline.task_job, timeline.end)
+    np.fmax.at(most, timeline.task_job, timeline.waiting)
+    return {
+        "job": np.arange(n), "user": _names(timeline.users, table.user), "tasks": table.tasks,
+        "not started": timeline.unstarted, "arrival": table.arrival, "first start": first, "last end": last,
+        "mean waiting": _means(timeline.waiting, timeline.task_job, n), "longest waiting": most,
+        "completion": timeline.completion, "slowdown": timeline.slowdown,
+    }  # fmt: skip
+
+
+def _by_user(timeline: Timeline) -> dict[str, Any]:
+    table, n = timeline.table, len(timeline.users)
+    of_task, length = table.user[timeline.task_job], timeline.end - timeline.start
+    done = np.flatnonzero(timeline.unstarted == 0)
+    begun, ended = timeline.span
+    held = np.bincount(of_task, timeline.share_per_task[table.kind[timeline.task_job]] * length, minlength=n)
+    return {
+        "user": timeline.users, "weight": table.weights, "tasks": np.bincount(of_task, minlength=n),
+        "not started": np.bincount(table.user, timeline.unstarted, minlength=n).astype(np.int64),
+        "task time": np.bincount(of_task, length, minlength=n), "mean waiting": _means(timeline.waiting, of_task, n),
+        "mean completion": _means(timeline.completion[done], table.user[done], n),
+        "mean slowdown": _means(timeline.slowdown[done], table.user[done], n),
+        "mean share": held / (ended - begun) if ended > begun else np.full(n, np.nan),
+        **({"mean shortfall": timeline.shortfalls().mean(axis=0)} if len(timeline.fair_at) else {}),
+    }  # fmt: skip
+
+
+def _by_server(timeline: Timeline) -> dict[str, Any]:
+    used = timeline.mean_utilisation()
+    return {
+        "server": timeline.servers, **({} if timeline.server_types is None else {"type": timeline.server_types}),
+        "tasks": np.bincount(timeline.task_server, minlength=len(timeline.servers)),
+        **{f"used {name}": used[:, i] for i, name in enumerate(timeline.resources)},
+    }  # fmt: skip
+
+
+def _by_time(timeline: Timeline, times: ArrayLike | None = None) -> dict[str, Any]:
+    table, start, end = timeline.table, timeline.start, timeline.end
+    if times is None:
+        known = np.unique(np.concatenate([table.arrival, start, end, timeline.fair_at]))
+        times = known[known < timeline.until]
+    moments = moments_of(times, "times")
+    order = np.argsort(table.arrival)
+    arrived = np.append(0, table.tasks[order].cumsum())[np.searchsorted(table.arrival[order], moments, "right")]
+    started, ended = (np.searchsorted(when, moments, "right") for when in (start, np.sort(end)))
+    shares, used = timeline.shares(moments), timeline.utilisation(moments)
+    distance = dict(zip(timeline.fair_at.tolist(), timeline.distance().tolist(), strict=True))
+    return {
+        "time": moments, **{f"share of {name}": shares[:, j] for j, name in enumerate(timeline.users)},
+        **{f"used {name}": used[:, i] for i, name in enumerate(timeline.resources)},
+        "running": started - ended, "waiting": arrived - started,
+        **({"distance": [distance.get(t, np.nan) for t in moments.tolist()]} if distance else {}),
+    }  # fmt: skip
+
+
+_VIEWS: dict[str, Callable[[Timeline], dict[str, Any]]] = {
+    "task": by_task, "job": _by_job, "user": _by_user, "server": _by_server, "time": _by_time,
+}  # fmt: skip
+
+
+def _names(labels: tuple[str, ...], index: NDArray[np.int64]) -> Any:
+    return np.array(labels, dtype=object)[index]
+
+
+def _means(values: Float, group: NDArray[np.int64], n: int) -> Float:
+    """The mean of each group, NaN of nothing."""
+    many = np.bincount(group, minlength=n)
+    return np.divide(np.bincount(group, values, minlength=n), many, out=np.full(n, np.nan), where=many > 0)

@@ -1,0 +1,156 @@
+"""Jobs, batches of equal tasks that arrive at a time and run for one; and many of them as arrays, by number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.errors import InvalidBlock, InvalidInstance
+from fairopt.methods.whole.servers import Request
+from fairopt.online.requests import MOST_TASKS, Requests, checked_demands, checked_places
+
+__all__ = ["Job", "JobTable"]
+
+Float = NDArray[np.floating[Any]]
+Ints = NDArray[np.int64]
+Time = float | Fraction  # whole numbers too
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Equal tasks of one user, which arrive together and run one by one or at once, for `simulate`.
+
+    Parameters
+    ----------
+    user : str
+        Label of the user. A user may have several jobs.
+    demands : array-like of shape (n_resources,) or dict by resource
+        Units of each resource that one task takes; at least one is positive. A dict may leave resources out.
+    duration : float
+        How long each task runs, > 0, in the unit of all times of the simulation, as seconds.
+    tasks : int, default 1
+        Number of tasks, at least 1.
+    arrival : float, default 0
+        When the tasks start to wait.
+    weight : float, default 1
+        Entitlement of the user, > 0; the same in all jobs of a user.
+    eligible : sequence of str or of bool, optional
+        Labels of the servers, or of types of servers, where the tasks may run, or True and False by server. Default
+        everywhere.
+
+    Raises
+    ------
+    InvalidInstance
+        If a value is wrong; the message names the user, the value and the fix.
+
+    Notes
+    -----
+    Times given as whole numbers or as `fractions.Fraction` are added up exactly.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.Job("batch", [2.5, 3], 30, tasks=450)
+    Job(user='batch', demands=(2.5, 3.0), duration=30, tasks=450, arrival=0, weight=1.0, eligible=None)
+    >>> fo.Job("web", {"cpu": 1}, duration=0)
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: duration of a job of user 'web' is 0; give a finite number > 0
+    """
+
+    user: str
+    demands: ArrayLike | Mapping[str, float]
+    duration: Time
+    tasks: int = field(default=1, kw_only=True)
+    arrival: Time = field(default=0, kw_only=True)  # whole, so that fractions stay fractions
+    weight: float = field(default=1.0, kw_only=True)
+    eligible: Sequence[str] | Sequence[bool] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.user, str) or not self.user:
+            raise InvalidInstance(f"the user of a job is {self.user!r}; give a label, as 'web'")
+        tasks = _number(self.user, "tasks", self.tasks, positive=True)
+        if tasks != int(tasks) or tasks > MOST_TASKS:
+            fix = "give a whole number >= 1 and up to 2**53"
+            raise InvalidInstance(f"tasks of a job of user {self.user!r} is {tasks!r}; {fix}")
+        for name, value in (
+            ("demands", checked_demands(self.user, self.demands)), ("tasks", int(tasks)),
+            ("duration", _number(self.user, "duration", self.duration, positive=True)),
+            ("arrival", _number(self.user, "arrival", self.arrival)),
+            ("weight", float(_number(self.user, "weight", self.weight, positive=True))),
+            ("eligible", checked_places(self.user, self.eligible)),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+
+def _number(user: str, name: str, value: Any, positive: bool = False) -> Any:
+    """A finite number: whole numbers and fractions as they are, others as float."""
+    if type(value) not in (float, int, Fraction, bool) and isinstance(value, Real):
+        value = int(value) if isinstance(value, Integral) else float(value)
+    try:
+        right = type(value) in (float, int, Fraction) and math.isfinite(value) and not (positive and value <= 0)
+    except OverflowError:
+        right = False
+    if not right:
+        fix = "give a finite number > 0" if positive else "give a finite number"
+        raise InvalidInstance(f"{name} of a job of user {user!r} is {value!r}; {fix}")
+    return value
+
+
+class JobTable:
+    """Jobs as arrays. Jobs of one *kind* have the same user, demands and servers where they may run.
+
+    ``users`` are in order of their first job, with ``weights``; by job ``kind``, ``user``, ``tasks``, ``arrival`` and
+    ``duration``, (n_jobs,) each; by kind ``user_of_kind``, ``demands`` (n_kinds, n_resources), ``requests`` and
+    ``share``, that of one task.
+    """
+
+    def __init__(self, jobs: Iterable[Job], requests: Requests) -> None:
+        """Check the jobs against servers, and the share: nothing is submitted."""
+        if isinstance(jobs, Job) or not isinstance(jobs, Iterable):
+            raise InvalidInstance(f"jobs is {jobs!r}; give a list of fo.Job(user, demands, duration, ...)")
+        self.jobs = tuple(jobs)
+        users: dict[str, int] = {}
+        kinds: dict[Any, int] = {}
+        self.requests: list[Request] = []
+        kind, user_of_kind, shares = [], [], []
+        weights: list[float] = []
+        for k, job in enumerate(self.jobs):
+            if not isinstance(job, Job):
+                raise InvalidInstance(f"jobs[{k}] is {job!r}; give a list of fo.Job(user, demands, duration, ...)")
+            user = users.setdefault(job.user, len(users))
+            if user == len(weights):
+                weights.append(job.weight)
+            elif weights[user] != job.weight:
+                both = f"{weights[user]:g} and {job.weight:g}"
+                raise InvalidInstance(
+                    f"user {job.user!r} has jobs of weights {both}; give all its jobs the same weight"
+                )
+            row: Any = tuple(job.demands.items()) if isinstance(job.demands, Mapping) else job.demands
+            kind.append(kinds.setdefault((user, row, job.eligible), len(kinds)))
+            if kind[-1] == len(self.requests):
+                _, request, share = requests.of(job.user, job.demands, job.eligible)
+                if isinstance(share, list):
+                    if min(share) < max(share):
+                        what = f"{requests.share!r} of user {job.user!r} differs by server"
+                        raise InvalidBlock(f"{what}; give one number")
+                    share = share[0]
+                self.requests.append(request)
+                user_of_kind.append(user)
+                shares.append(share)
+        self.users, self.weights = tuple(users), np.array(weights, dtype=float)
+        self.kind, self.user_of_kind = np.array(kind, dtype=np.int64), np.array(user_of_kind, dtype=np.int64)
+        n_resources = requests.instance.n_resources
+        self.demands: Float = np.array([r.units for r in self.requests], dtype=float).reshape(-1, n_resources)
+        self.share: Float = np.array(shares, dtype=float)
+        self.user: Ints = self.user_of_kind[self.kind]
+        self.tasks: Ints = np.array([job.tasks for job in self.jobs], dtype=np.int64)
+        self.arrival: Float = np.array([job.arrival for job in self.jobs], dtype=float)
+        self.duration: Float = np.array([job.duration for job in self.jobs], dtype=float)

@@ -1,0 +1,711 @@
+"""Lowest share first: which user's task starts next, and where; to be called from a scheduler's own loop."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.blocks.shares import DominantShare, Share
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest
+from fairopt.instance import Instance
+from fairopt.io.notes import counted
+from fairopt.methods.whole.servers import Placement, Request, Servers, placement_rule
+from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
+
+__all__ = ["Scheduler", "Task"]
+
+Float = NDArray[np.floating[Any]]
+
+MOST_ASKED = 64  # users whose queues are set aside, in order, before all are compared at once
+EACH_COSTS = 175  # queues compared at once take as long as one user asked
+FEW_FREED = 4  # servers on which tasks ended since the last decision: fewer are asked one by one
+BITS_36 = 131073.0  # 2^17 + 1: shares that agree to 36 bits are equal, as any with denominators up to 10,000 that are
+_DOMINANT = DominantShare()
+FIX_AT = "give at= as a time, a number that never decreases"
+
+
+class Task(NamedTuple):
+    """One task that starts.
+
+    Attributes
+    ----------
+    id : int
+        Number of the task, from 0 in order of start.
+    user, server : str
+        Labels.
+    job : int
+        Number of the job, as `Scheduler.submit` gave it.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> scheduler = fo.Scheduler([9, 18])
+    >>> _ = scheduler.submit("A", [1, 4])
+    >>> scheduler.next_task()
+    Task(id=0, user='A', server='pool', job=0)
+    """
+
+    id: int
+    user: str
+    server: str
+    job: int
+
+
+class _Queue:
+    """Waiting tasks of one user that make the same request; ``share`` is that of one task, or a list by server."""
+
+    __slots__ = ("jobs", "number", "request", "share", "slot", "user")
+
+    def __init__(self, number: int, user: _User, request: Request, share: float | list[float]) -> None:
+        self.number, self.user, self.request, self.share = number, user, request, share
+        self.jobs: deque[list[Any]] = deque()  # [number of the job, tasks left]
+        self.slot: int | None = None  # in the table of queues set aside, as their task fits nowhere
+
+
+class _User:
+    """A user: what it runs, and what waits."""
+
+    __slots__ = (
+        "aside", "average", "index", "limit", "name", "present", "queues", "ready", "running", "shares", "since",
+        "waiting", "weight",
+    )  # fmt: skip
+
+    def __init__(self, name: str, index: int) -> None:
+        self.name, self.index, self.weight, self.limit = name, index, 1.0, math.inf
+        self.queues: dict[Any, _Queue] = {}
+        self.ready: list[tuple[int, int, _Queue]] = []  # heap of queues by their first job, if not set aside
+        self.aside: set[_Queue] = set()
+        self.shares: dict[float, int] = {}  # running tasks by the share of one
+        self.present, self.running = 0.0, 0
+        self.waiting: float = 0
+        self.average, self.since = 0.0, 0.0  # decayed average of the present share, at a time
+
+
+class _Line:
+    """Users by key: a heap of keys that end with the user, of which the last that was put counts."""
+
+    def __init__(self, fresh: Callable[[_User], tuple[Any, ...]] | None) -> None:
+        self.heap: list[tuple[Any, ...]] = []
+        self.counts: dict[_User, tuple[Any, ...]] = {}  # the entry that counts, by user
+        self.fresh = fresh  # the key now, where keys rise with time
+
+    def put(self, key: tuple[Any, ...]) -> None:
+        """Give a user its place."""
+        heap = self.heap
+        self.counts[key[-1]] = key
+        if heap and heap[0][-1] is key[-1]:
+            heapreplace(heap, key)
+        else:
+            heappush(heap, key)
+            if len(heap) > 2 * len(self.counts) + 64:
+                heap[:] = self.counts.values()
+                heapify(heap)
+
+    def first(self) -> tuple[Any, ...] | None:
+        """The smallest key, up to date."""
+        heap, counts = self.heap, self.counts
+        while heap:
+            key = heap[0]
+            if counts.get(key[-1]) is not key:
+                heappop(heap)
+            elif self.fresh is not None and (now := self.fresh(key[-1])) != key:
+                counts[key[-1]] = now
+                heapreplace(heap, now)
+            else:
+                return key
+        return None
+
+    def search(self, found: Callable[[_User], Any], most: int) -> tuple[Any, bool]:
+        """The first answer of a function of users, in order; and whether all were asked, or enough for an answer.
+
+        No more users are asked once ``most`` were.
+        """
+        passed: list[tuple[Any, ...]] = []
+        answer = None
+        while answer is None and len(passed) <= most and (key := self.first()) is not None:
+            answer = found(key[-1])
+            passed.append(heappop(self.heap))
+        for key in passed:
+            heappush(self.heap, key)
+        return answer, answer is not None or len(passed) <= most
+
+
+class _Aside:
+    """A table of queues whose task fits nowhere, with what is compared at once when a task ends."""
+
+    def __init__(self, n_resources: int) -> None:
+        self.queues: list[_Queue] = []
+        self.units, self.keys = np.empty((8, n_resources)), np.empty(8)
+
+    def add(self, queue: _Queue, key: float) -> None:
+        """Add a queue, with the key by which it is chosen."""
+        k = queue.slot = len(self.queues)
+        self.queues.append(queue)
+        queue.user.aside.add(queue)
+        if k == len(self.keys):
+            self.units, self.keys = np.concatenate([self.units] * 2), np.concatenate([self.keys] * 2)
+        self.units[k], self.keys[k] = queue.request.units, key
+
+    def remove(self, queue: _Queue) -> None:
+        """Remove a queue; the last one takes its place."""
+        k, last = queue.slot, self.queues.pop()
+        assert k is not None
+        if last is not queue:
+            self.queues[k], last.slot = last, k
+            self.units[k], self.keys[k] = self.units[len(self.queues)], self.keys[len(self.queues)]
+        queue.slot = None
+        queue.user.aside.remove(queue)
+
+    def fitting(self, room: Float, rows: Sequence[int]) -> list[_Queue]:
+        """The queues whose task fits on one of some servers; of those with the smallest key, if there is one server."""
+        n = len(self.queues)
+        fits = (self.units[:n] <= room[:, None]).all(axis=2)
+        found = np.flatnonzero(fits.any(axis=0))
+        if len(rows) == 1:
+            while len(found):
+                least = found[self.keys[found] == self.keys[found].min()]
+                here = [q for q in map(self.queues.__getitem__, least) if _allowed(q.request, rows)]
+                if here:
+                    return here
+                found = np.setdiff1d(found, least, assume_unique=True)
+        return [q for q in map(self.queues.__getitem__, found) if _allowed(q.request, rows)]
+
+
+class Scheduler:
+    """Decide task by task who runs next: the user with the lowest share per weight, if its task fits.
+
+    Tasks are whole. Algorithm 1 of Jiang and Wu (2021), for any share, with users' weights, limits and placement
+    constraints, on one or several servers. It has no clock and no threads, and can be pickled: call `submit` when tasks
+    arrive, `next_task` until it returns None, and `finish` when a task ends.
+
+    Parameters
+    ----------
+    capacities : array-like of shape (n_resources,) or (n_servers, n_resources), dict by resource, or Instance
+        Units on each server; of an instance its servers (rows with a count as individual servers) and labels.
+    share : Share, default DominantShare()
+        What is levelled: the sum of the shares of a user's running tasks. The share of a task is that of an instance
+        of its user alone.
+    resources, servers, server_types : sequence of str, optional
+        Labels, and the kind of each server.
+    placement : str or callable, default "first-fit"
+        Which of the servers where the task fits is taken: ``"first-fit"``, the first; ``"best-fit"``, the fullest with
+        the task on it, by the mean over resources of the part in use; ``"least-loaded"``, the emptiest; ``"pooled"``:
+        the servers of each type are one pool without walls. A function is called as ``rule(units, free, rows)`` with
+        the task's units (n_resources,), the rows of servers where it fits, and what is free on these
+        (n_rows, n_resources), and returns one of the rows.
+    on_misfit : {"skip", "stop"}, default "skip"
+        What happens if the task of the first user in line fits nowhere: ``"skip"`` goes on to the next one, until a
+        task ends; ``"stop"`` starts nothing before it fits, as in the paper.
+    order : {"share", "arrival"}, default "share"
+        ``"arrival"``: first come, first served; shares are only measured.
+    half_life : float, optional
+        Compare the decayed average of past shares instead of the present ones: what was held a half-life ago counts
+        half. Then every call needs the time ``at``.
+
+    Raises
+    ------
+    InvalidInstance
+        If capacities or labels are wrong.
+    InvalidBlock
+        If an option is wrong.
+
+    Notes
+    -----
+    *Ties* go to the user who submitted first; a user's own tasks start in the order of submission, those that fit
+    nowhere passed over under ``"skip"``. Shares that agree to 36 bits are equal.
+
+    *Cost:* a heap of users makes O(log n) steps for each decision, and as many for each user whose task fits nowhere;
+    it is then set aside, and asked again only about servers on which tasks ended. Placing takes a pass over the
+    servers.
+
+    *Decay:* a share s held from time t to u changes the average a to ``s + (a - s) * 2 ** (-(u - t) / half_life)``.
+    This is how Kueue's admission fair sharing averages usage, with sampling at every event instead of an interval;
+    users with equal averages are ordered by their present shares, which is the limit of its penalty for admissions as
+    the interval goes to 0. Slurm decays the sum of past usage by the same factor, and orders by that over the user's
+    entitlement.
+
+    References
+    ----------
+    Jiang and Wu (2021), sec. 4.4; Ghodsi et al. (2011), Algorithm 1.
+
+    Examples
+    --------
+    The example of Ghodsi et al. (2011): 9 CPUs, 18 GB.
+
+    >>> import fairopt as fo
+    >>> scheduler = fo.Scheduler([9, 18], resources=["cpu", "memory"])
+    >>> for user, units in {"A": [1, 4], "B": [3, 1]}.items():
+    ...     job = scheduler.submit(user, units, tasks=10)
+    >>> started = list(iter(scheduler.next_task, None))
+    >>> "".join(task.user for task in started)
+    'ABABA'
+    >>> scheduler.finish(started[1])  # one of B, which then has the lower share
+    >>> scheduler.next_task().user
+    'B'
+    """
+
+    def __init__(
+        self, capacities: ArrayLike | Mapping[str, Any] | Instance, share: Share = _DOMINANT, *,
+        resources: Sequence[str] | None = None, servers: Sequence[str] | None = None,
+        server_types: Sequence[str] | None = None, placement: str | Placement = "first-fit", on_misfit: str = "skip",
+        order: str = "share", half_life: float | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(share, Share):
+            raise InvalidBlock(f"share is {share!r}; give a share such as DominantShare() or KDominantShare(2)")
+        for name, value, known in (
+            ("on_misfit", on_misfit, ("skip", "stop")), ("order", order, ("share", "arrival")),
+        ):  # fmt: skip
+            if value not in known:
+                raise InvalidBlock(f"{name} is {value!r}; {nearest(value, known)}")
+        if half_life is not None and not (isinstance(half_life, (int, float)) and 0 < half_life < math.inf):
+            raise InvalidBlock(f"half_life is {half_life!r}; give a finite time > 0, or None")
+        if half_life is not None and order == "arrival":
+            raise InvalidBlock("order='arrival' compares no shares; leave half_life out")
+        self.share, self.on_misfit, self.order, self.half_life = share, on_misfit, order, half_life
+        self.placement = placement_rule(placement, "pooled")
+        self.instance = individual_servers(capacities, resources, servers, server_types, placement == "pooled")
+        self._rule: str | Placement = "first-fit" if self.placement == "pooled" else self.placement
+        self._servers = Servers(self.instance.capacities)
+        self.requests = Requests(self.instance, self._servers, share)
+        self._users: dict[str, _User] = {}
+        fresh = None if half_life is None else self._key
+        self._line, self._aside_line = _Line(fresh), _Line(fresh)
+        self._queues = 0
+        self._jobs = 0
+        self._started = 0
+        self._running: dict[int, tuple[_Queue, int]] = {}
+        self._queue_of: dict[int, _Queue] = {}  # by number of a job of which a task waits
+        self._aside = _Aside(self.instance.n_resources)
+        self._freed: dict[int, None] = {}  # servers on which tasks ended since queues were last asked about them
+        self._time: float | None = None
+        self._origin = 0.0
+
+    # -- what is asked --------------------------------------------------------------------------------------------
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of each user, in order of first submission: with ``half_life`` the decayed average at the last time."""
+        return {name: self._share(user) for name, user in self._users.items()}
+
+    @property
+    def running(self) -> dict[str, int]:
+        """Number of running tasks of each user."""
+        return {name: user.running for name, user in self._users.items()}
+
+    @property
+    def waiting(self) -> dict[str, float]:
+        """Number of waiting tasks of each user."""
+        return {name: user.waiting for name, user in self._users.items()}
+
+    @property
+    def used(self) -> Float:
+        """Units in use on each server (of each type, if pooled), shape (n_servers, n_resources)."""
+        return self._servers.used
+
+    def __repr__(self) -> str:
+        many = f"{sum(self.running.values()):,} tasks running, {sum(self.waiting.values()):,} waiting"
+        who = f"{counted(len(self._users), 'user')} on {counted(self.instance.n_servers, 'server')}"
+        return f"<Scheduler of {self.share!r}: {who}, {many}>"
+
+    # -- what is told ---------------------------------------------------------------------------------------------
+
+    def submit(
+        self, user: str, demands: ArrayLike | Mapping[str, float], tasks: float = 1, *, weight: float | None = None,
+        limit: float | None = None, eligible: Sequence[str] | ArrayLike | None = None, at: float | None = None,
+    ) -> int:  # fmt: skip
+        """Add a job: equal tasks of a user, which wait.
+
+        Parameters
+        ----------
+        user : str
+            Label; a new one is a new user.
+        demands : array-like of shape (n_resources,) or dict by resource
+            Units that one task takes.
+        tasks : int, default 1
+            Number of tasks; infinity for an endless backlog.
+        weight, limit : float, optional
+            The user's weight, and how many tasks it may run at once (0 for none, infinity for no limit); from now on,
+            for all its jobs. Default: as they are, at first 1 and no limit.
+        eligible : sequence of str, or array-like of bool of shape (n_servers,), optional
+            Servers, or types of servers, where the tasks may run. Default everywhere.
+        at : float, optional
+            The time, which never decreases; required with ``half_life``.
+
+        Returns
+        -------
+        int
+            Number of the job, from 0.
+
+        Raises
+        ------
+        InvalidInstance
+            If a value is wrong, or a task fits on no server even when nothing else runs; nothing is submitted then.
+        OutOfDomain
+            If the share is zero or not defined for the demands.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> scheduler = fo.Scheduler([[8, 64], [8, 32]], resources=["cpu", "memory"], servers=["a", "b"])
+        >>> scheduler.submit("batch", {"cpu": 2, "memory": 48}, tasks=3)
+        0
+        >>> scheduler.submit("web", [4, 40], eligible=["b"])
+        Traceback (most recent call last):
+            ...
+        fairopt.errors.InvalidInstance: a task of user 'web' needs 40 of memory, and no server where it may run has ...
+        """
+        if not isinstance(user, str) or not user:
+            raise InvalidInstance(f"user is {user!r}; give a label, as 'web'")
+        number = isinstance(tasks, (int, float, np.integer)) and not isinstance(tasks, bool)
+        if not (number and (tasks == math.inf or (1 <= tasks <= MOST_TASKS and tasks % 1 == 0))):
+            raise InvalidInstance(f"tasks of user {user!r} is {tasks!r}; give a whole number >= 1 and up to 2**53")
+        for name, value in (("weight", weight), ("limit", limit)):
+            if value is None:
+                continue
+            right = isinstance(value, (int, float, np.number))
+            if name == "weight":
+                right = right and 0 < value <= sys.float_info.max
+            else:
+                right = right and (0 <= value <= MOST_TASKS or value == math.inf)
+            if not right:
+                fix = "a number > 0" if name == "weight" else "a number >= 0 and up to 2**53, or math.inf for none"
+                raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give {fix}")
+        key, request, share = self.requests.of(user, demands, eligible)
+        self._advance(at)
+        held = self._users.get(user)
+        if held is None:
+            held = self._users[user] = _User(user, len(self._users))
+            held.since = 0.0 if self._time is None else self._time
+        held.weight = held.weight if weight is None else float(weight)
+        held.limit = held.limit if limit is None else float(limit)
+        queue = held.queues.get(key)
+        if queue is None:
+            queue = held.queues[key] = _Queue(self._queues, held, request, share)
+            self._queues += 1
+        job, self._jobs = self._jobs, self._jobs + 1
+        tasks = tasks if tasks == math.inf else int(tasks)
+        queue.jobs.append([job, tasks])
+        self._queue_of[job] = queue
+        held.waiting += tasks
+        if queue.slot is None and len(queue.jobs) == 1:
+            heappush(held.ready, (job, queue.number, queue))
+        self._enter(held)
+        return job
+
+    def withdraw(self, job: int, at: float | None = None) -> float:
+        """Take back the tasks of a job that wait; those that run are not touched.
+
+        Parameters
+        ----------
+        job : int
+            A number that `submit` returned.
+        at : float, optional
+            The time; required with ``half_life``.
+
+        Returns
+        -------
+        int
+            How many waited; infinity for an endless backlog.
+
+        Raises
+        ------
+        InvalidInstance
+            If no task of the job waits.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> scheduler = fo.Scheduler([4])
+        >>> job = scheduler.submit("web", [3], tasks=2)
+        >>> _ = scheduler.next_task()
+        >>> scheduler.withdraw(job), scheduler.waiting, scheduler.running
+        (1, {'web': 0}, {'web': 1})
+        """
+        queue = self._queue_of.get(job) if isinstance(job, (int, np.integer)) else None
+        if queue is None:
+            raise InvalidInstance(f"no task of job {job!r} waits; give a number that submit returned")
+        self._advance(at)
+        user = queue.user
+        ((_, left),) = [one for one in queue.jobs if one[0] == job]
+        queue.jobs.remove([job, left])
+        del self._queue_of[job]
+        if left < math.inf:
+            user.waiting -= left
+        else:
+            user.waiting = sum(tasks for one in user.queues.values() for _, tasks in one.jobs)
+        if queue.slot is None:
+            user.ready = [(_first_job(one), one.number, one) for *_, one in user.ready if one.jobs]
+            heapify(user.ready)
+        elif not queue.jobs:
+            self._leave_aside(queue)
+        self._enter(user)
+        return left
+
+    def next_task(self, at: float | None = None) -> Task | None:
+        """Start the next task, and say whose and where; None if no task may start now.
+
+        Parameters
+        ----------
+        at : float, optional
+            The time; required with ``half_life``.
+
+        Returns
+        -------
+        Task or None
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> scheduler = fo.Scheduler([4])
+        >>> _ = scheduler.submit("web", [3], tasks=2)
+        >>> scheduler.next_task()
+        Task(id=0, user='web', server='pool', job=0)
+        >>> scheduler.next_task() is None  # no room for the second
+        True
+        """
+        if at is not None or self.half_life is not None:
+            self._advance(at)
+        if len(self._freed) > FEW_FREED and self._aside.queues:
+            self._ask_again()
+        line, skip = self._line, self.on_misfit == "skip"
+        while True:
+            key = line.first()
+            first = None if key is None else key[-1].ready[0][2]
+            if self._freed and skip:
+                queue = self._first_aside()
+                if queue is not None and (first is None or self._place(queue) < self._place(first)):
+                    row = self._servers.choose(queue.request, self._rule)
+                    assert row is not None
+                    self._return(queue)
+                    return self._start(queue, row)
+            if first is None:
+                return None
+            row = self._servers.choose(first.request, self._rule)
+            if row is not None:
+                return self._start(first, row)
+            if not skip:
+                return None
+            heappop(first.user.ready)
+            self._aside.add(first, self._plain_key(first))
+            self._enter(first.user)
+
+    def finish(self, task: Task | int, at: float | None = None) -> None:
+        """End a running task, and give back what it held.
+
+        Parameters
+        ----------
+        task : Task or int
+            A task from `next_task`, or its id.
+        at : float, optional
+            The time; required with ``half_life``.
+
+        Raises
+        ------
+        InvalidInstance
+            If no such task runs.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> scheduler = fo.Scheduler([4])
+        >>> _ = scheduler.submit("web", [3], tasks=2)
+        >>> scheduler.finish(scheduler.next_task())
+        >>> scheduler.shares, scheduler.waiting
+        ({'web': 0.0}, {'web': 1})
+        """
+        number = task.id if isinstance(task, Task) else task
+        held = self._running.get(number) if isinstance(number, (int, np.integer)) else None
+        if held is None:
+            raise InvalidInstance(f"no task {number!r} is running; give one that next_task returned, once")
+        self._advance(at)
+        del self._running[number]
+        queue, row = held
+        self._servers.give_back(queue.request, row)
+        self._freed[row] = None
+        user, share = queue.user, _share_on(queue, row)
+        user.running -= 1
+        if self.half_life is not None:
+            self._settle(user)
+        user.shares[share] -= 1
+        if not user.shares[share]:
+            del user.shares[share]
+        user.present = self._present(user)
+        self._enter(user)
+
+    # -- pieces ---------------------------------------------------------------------------------------------------
+
+    def _advance(self, at: float | None) -> None:
+        """Take the time of a call."""
+        if at is None:
+            if self.half_life is not None:
+                raise InvalidInstance(f"half_life needs the time of every call; {FIX_AT}")
+            return
+        if not (isinstance(at, (int, float, Fraction, np.number)) and -math.inf < at < math.inf):
+            raise InvalidInstance(f"at is {at!r}; {FIX_AT}")
+        if self._time is None:
+            self._origin = at
+        elif at < self._time:
+            raise InvalidInstance(f"at is {at!r} after {self._time!r}; {FIX_AT}")
+        self._time = at
+
+    def _present(self, user: _User) -> float:
+        """The share of a user's running tasks."""
+        shares = user.shares
+        if len(shares) == 1:
+            ((share, number),) = shares.items()
+            return share * number
+        return math.fsum(share * number for share, number in shares.items())
+
+    def _average(self, user: _User) -> float:
+        """The decayed average of a user's share, now."""
+        assert self.half_life is not None and self._time is not None
+        decay = 2.0 ** (-(self._time - user.since) / self.half_life)
+        return user.present + (user.average - user.present) * decay
+
+    def _share(self, user: _User) -> float:
+        """The share that is compared, times the weight."""
+        return user.present if self.half_life is None or self._time is None else self._average(user)
+
+    def _settle(self, user: _User) -> None:
+        """Bring a user's average up to now, before its present share changes."""
+        assert self._time is not None
+        user.average, user.since = self._average(user), self._time
+
+    def _key(self, user: _User) -> tuple[Any, ...]:
+        """What users are ordered by; it ends with the user.
+
+        With decay it is the average, multiplied by a factor that grows with time alike for all, so that the key of a
+        user who runs nothing stays, and no key falls while the user's tasks stay: entries of the heap are lower bounds.
+        """
+        if self.order == "arrival":
+            return (user.ready[0][0] if user.ready else 0), user.index, user
+        present = user.present / user.weight
+        scaled = present * BITS_36
+        present = scaled - (scaled - present)
+        if self.half_life is None:
+            return present, user.index, user
+        assert self._time is not None
+        average = self._average(user) / user.weight
+        exponent = math.log2(average) + (self._time - self._origin) / self.half_life if average > 0 else -math.inf
+        return round(exponent, 6), present, user.index, user
+
+    def _plain_key(self, queue: _Queue) -> float:
+        """The key of a queue that is set aside, as one number; with decay 0, since it changes with time."""
+        if self.order == "arrival":
+            return queue.jobs[0][0]
+        return 0.0 if self.half_life is not None else self._key(queue.user)[0]
+
+    def _enter(self, user: _User) -> None:
+        """Give a user its place in the heap, and its queues set aside their key, after any of these changed.
+
+        A user at its limit leaves both: what is set aside is asked about servers where tasks end, and nothing else.
+        """
+        blocked = user.running + 1 > user.limit
+        if user.aside and blocked:
+            for queue in tuple(user.aside):
+                self._return(queue)
+        if blocked or not user.ready:
+            self._line.counts.pop(user, None)
+        else:
+            self._line.put(self._key(user))
+        if user.aside:
+            self._aside_line.put(self._key(user))
+            for queue in user.aside:
+                self._aside.keys[queue.slot] = self._plain_key(queue)
+
+    def _return(self, queue: _Queue) -> None:
+        """Return a queue that was set aside to those of its user that are ready."""
+        self._leave_aside(queue)
+        heappush(queue.user.ready, (_first_job(queue), queue.number, queue))
+
+    def _leave_aside(self, queue: _Queue) -> None:
+        """Remove a queue from those set aside, and its user from their line after the last."""
+        self._aside.remove(queue)
+        if not queue.user.aside:
+            self._aside_line.counts.pop(queue.user, None)
+
+    def _ask_again(self) -> None:
+        """Return to the heap all queues whose task fits on a server where one ended."""
+        rows = list(self._freed)
+        self._freed.clear()
+        for queue in self._aside.fitting(self._servers.room(rows), rows):
+            self._return(queue)
+            self._enter(queue.user)
+
+    def _first_aside(self) -> _Queue | None:
+        """The first in line of the queues set aside whose task fits where one ended; forget servers where none fits."""
+        servers, rows = self._servers, list(self._freed)
+
+        def fitting(user: _User) -> _Queue | None:
+            fits = [queue for queue in user.aside if any(servers.fits(queue.request, row) for row in rows)]
+            return min(fits, key=_first_job, default=None)
+
+        if self.order == "share":
+            most = min(4 + len(self._aside.queues) // EACH_COSTS, MOST_ASKED)
+            queue, decided = self._aside_line.search(fitting, most)
+            if decided:
+                if queue is None:
+                    self._freed.clear()
+                return queue
+        found: list[_Queue] = []
+        for row in rows:
+            here = self._aside.fitting(servers.room([row]), [row])
+            if not here:
+                del self._freed[row]
+            found += here
+        return min(found, key=self._place, default=None)
+
+    def _place(self, queue: _Queue) -> tuple[Any, ...]:
+        """The place of a queue in line."""
+        number = _first_job(queue)
+        return (number,) if self.order == "arrival" else (*self._key(queue.user), number)
+
+    def _start(self, queue: _Queue, row: int) -> Task:
+        """Start the first task of a queue on a server."""
+        user, job = queue.user, queue.jobs[0]
+        self._servers.take(queue.request, row)
+        job[1] -= 1
+        if not job[1]:
+            queue.jobs.popleft()
+            del self._queue_of[job[0]]
+            if user.ready[0][2] is queue:
+                heappop(user.ready)
+            else:
+                user.ready = [one for one in user.ready if one[2] is not queue]
+                heapify(user.ready)
+            if queue.jobs:
+                heappush(user.ready, (queue.jobs[0][0], queue.number, queue))
+        user.waiting -= 1
+        user.running += 1
+        if self.half_life is not None:
+            self._settle(user)
+        share = _share_on(queue, row)
+        user.shares[share] = user.shares.get(share, 0) + 1
+        user.present = self._present(user)
+        number, self._started = self._started, self._started + 1
+        self._running[number] = queue, row
+        self._enter(user)
+        return Task(number, user.name, self.instance.servers[row], job[0])
+
+
+def _first_job(queue: _Queue) -> int:
+    """The number of the first job of a queue."""
+    return queue.jobs[0][0]
+
+
+def _share_on(queue: _Queue, row: int) -> float:
+    """The share of a task on a server."""
+    return queue.share[row] if isinstance(queue.share, list) else queue.share
+
+
+def _allowed(request: Request, rows: Sequence[int]) -> bool:
+    """Whether a request may run on one of some servers."""
+    return request.allowed is None or bool(request.allowed[rows].any())

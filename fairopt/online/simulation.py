@@ -1,0 +1,240 @@
+"""A simulation by events: jobs arrive, a scheduler starts their tasks, and tasks end after their duration."""
+
+from __future__ import annotations
+
+import heapq
+import inspect
+import math
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairopt.blocks.shares import DominantShare, Share
+from fairopt.certificate import VIOLATION_TOLERANCE
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest
+from fairopt.instance import Instance
+from fairopt.methods.whole.servers import Servers
+from fairopt.online.jobs import Job, JobTable
+from fairopt.online.scheduler import Scheduler
+from fairopt.online.timeline import Timeline, moments_of
+from fairopt.policy import label
+from fairopt.progress import tell
+
+__all__ = ["simulate"]
+
+_DOMINANT = DominantShare()
+OFTEN = 1000  # tasks that end between two reports of progress
+
+
+def simulate(
+    capacities: ArrayLike | Mapping[str, Any] | Instance, jobs: Iterable[Job], share: Share = _DOMINANT, *,
+    scheduler: Any = None, fair_at: ArrayLike = (), name: str | None = None,
+) -> Timeline:  # fmt: skip
+    """Run jobs on servers task by task, event by event.
+
+    Parameters
+    ----------
+    capacities : array-like of shape (n_resources,) or (n_servers, n_resources), dict by resource, or Instance
+        Units on each server; of an instance its servers (rows with a count as individual servers) and labels.
+    jobs : iterable of Job
+        In any order of arrival.
+    share : Share, default DominantShare()
+        What the scheduler levels, and what is measured.
+    scheduler : object, optional
+        Default ``Scheduler(capacities, share)``. A new `Scheduler` with other options, or one of your own with the
+        methods ``submit(user, demands, tasks)``, which returns a number of the job, ``next_task()``, which returns an
+        object with ``.job`` and ``.server`` (a label) or None, and ``finish(task)``. Where these take ``at``, it is
+        the time, and ``submit`` gets ``weight`` and ``eligible``, True and False by server or None, if it takes them.
+    fair_at : array-like of shape (n_moments,), optional
+        Moments, in any order, at which the divisible optimum of the same notion is found for the tasks present, for
+        `Timeline.distance`.
+    name : str, optional
+        What the run is called. Default: the share, or the scheduler.
+
+    Returns
+    -------
+    Timeline
+        Ctrl-C returns the part done: ``interrupted`` is True. Tasks that the scheduler never starts are counted in
+        ``unstarted``.
+
+    Raises
+    ------
+    InvalidInstance
+        If a value is wrong, or a task is larger than any server where it may run; before anything runs.
+    InvalidBlock
+        If a scheduler starts what it cannot: a task that does not wait, or one that does not fit.
+    OutOfDomain
+        If the share is zero or not defined for a job.
+
+    Notes
+    -----
+    At one moment tasks end first, in order of their start; then jobs arrive, in the order given; then the scheduler is
+    asked until it returns None. Times are exact sums of those given: floats are rounded, whole numbers and fractions
+    are not; what is equal as a float is one moment, at its last exact time.
+
+    A fair share is that of ``Policy(Leximin(share))`` on all users with tasks that run or wait, with these as task
+    limits. A user with tasks of several demands is several users, who divide its weight in proportion to the total
+    shares of their tasks; its fair share is their sum.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> batch = fo.Job("batch", {"cpu": 1, "memory": 4}, duration=10, tasks=5)
+    >>> web = fo.Job("web", {"cpu": 3, "memory": 1}, duration=4, tasks=3)
+    >>> run = fo.simulate({"cpu": 9, "memory": 18}, [batch, web], fair_at=[0, 10])
+    >>> run.to_frame("user")[["tasks", "mean waiting", "mean completion"]]
+           tasks  mean waiting  mean completion
+    user
+    batch      5      2.800000             20.0
+    web        3      1.333333              8.0
+    >>> run.distance().round(3)
+    array([0., 0.])
+    """
+    moments = moments_of(fair_at, "fair_at")
+    usual = Scheduler(capacities, share)
+    for method in ("submit", "next_task", "finish") if scheduler is not None else ():
+        if isinstance(scheduler, type) or not callable(getattr(scheduler, method, None)):
+            raise InvalidBlock(f"scheduler is {scheduler!r}, without {method}(); give an object as fo.Scheduler(...)")
+    if isinstance(scheduler, Scheduler):
+        ours, theirs = usual.instance.total_capacities, scheduler.instance.total_capacities
+        if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=VIOLATION_TOLERANCE, atol=0.0):
+            totals = f"{theirs.tolist()} in total, not {ours.tolist()}"
+            raise InvalidInstance(f"the scheduler has capacities {totals}; give both the same")
+        usual = Scheduler(scheduler.instance, share)  # of its pools, if pooled
+    table = JobTable(jobs, usual.requests)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.abs(table.arrival).max(initial=0.0) + table.duration @ table.tasks):
+            raise InvalidInstance("the times of all jobs add up to more than floats hold; give them in a larger unit")
+    run = _Run(usual if scheduler is None else scheduler, usual.instance, table)
+    try:
+        run.events()
+        interrupted = False
+    except KeyboardInterrupt:
+        interrupted = True
+    job, server, start, end = (np.array(x[: len(run.end)]) for x in (run.task_job, run.task_server, run.start, run.end))
+    timeline = Timeline(
+        usual.instance, table, share, table.share, job, server, start, end, np.zeros(0),
+        np.zeros((0, len(table.users))), (), float(run.until), interrupted,
+        _name(run.scheduler) if name is None else name,
+    )  # fmt: skip
+    return timeline.with_fair_at(moments) if len(moments) else timeline
+
+
+class _Run:
+    """A simulation: the tasks that started so far, and before ``until`` all that happens."""
+
+    def __init__(self, scheduler: Any, cluster: Instance, table: JobTable) -> None:
+        self.scheduler, self.cluster, self.table = scheduler, cluster, table
+        self.servers, self.row_of = Servers(cluster.capacities), {name: s for s, name in enumerate(cluster.servers)}
+        self.until: Any = min((job.arrival for job in table.jobs), default=math.inf)
+        self.left = table.tasks.tolist()
+        self.job_of: dict[Any, int] = {}  # by the number that the scheduler gave
+        self.task_job, self.task_server = array("q"), array("q")
+        self.start, self.end = array("d"), array("d")
+
+    def events(self) -> None:
+        """Run to the end."""
+        jobs, requests = self.table.jobs, [self.table.requests[k] for k in self.table.kind.tolist()]
+        next_task, finish = _with_time(self.scheduler.next_task), _with_time(self.scheduler.finish)
+        takes = _keywords(self.scheduler.submit)
+        order = sorted(range(len(jobs)), key=lambda k: jobs[k].arrival)
+        ends: list[tuple[Any, int, int, int, Any]] = []  # heap: time, number in order of start, job, server, task
+        arrived = started = 0
+        total = sum(self.left)
+        while ends or arrived < len(order):
+            now: Any = ends[0][0] if ends else math.inf
+            if arrived < len(order):
+                now = min(now, jobs[order[arrived]].arrival)
+            self.until, moment = now, float(now)
+            while ends and float(ends[0][0]) == moment:
+                over, _, job, s, task = heapq.heappop(ends)
+                now = max(now, over)
+                finish(task, now)
+                self.servers.give_back(requests[job], s)
+                if not (started - len(ends)) % OFTEN:
+                    tell("tasks ended", started - len(ends), total)
+            while arrived < len(order) and float(jobs[order[arrived]].arrival) == moment:
+                now = max(now, jobs[order[arrived]].arrival)
+                self.submit(order[arrived], takes, now)
+                arrived += 1
+            while (task := next_task(now)) is not None:
+                job, s = self.place(task, now)
+                self.servers.take(requests[job], s)
+                self.left[job] -= 1
+                over = now + jobs[job].duration
+                heapq.heappush(ends, (over, started, job, s, task))
+                started += 1
+                self.task_job.append(job)
+                self.task_server.append(s)
+                self.start.append(now)
+                self.end.append(over)
+        self.until = math.inf
+
+    def submit(self, k: int, takes: set[str], now: Any) -> None:
+        """Submit a job that arrives."""
+        job, request = self.table.jobs[k], self.table.requests[self.table.kind[k]]
+        options = {"weight": job.weight, "eligible": request.allowed, "at": now}
+        used = {"weight": job.weight != 1, "eligible": request.allowed is not None}
+        for key in [key for key, given in used.items() if given and key not in takes]:
+            raise InvalidBlock(f"{self.name}: submit takes no {key}=, and a job of user {job.user!r} has one; add it")
+        given = {key: value for key, value in options.items() if key in takes}
+        number = self.scheduler.submit(job.user, request.units, job.tasks, **given)
+        try:
+            twice = self.job_of.setdefault(number, k) != k
+        except TypeError:
+            twice = True
+        if twice:
+            raise InvalidBlock(f"{self.name}: submit returned {number!r}; return a number that no other job has")
+
+    def place(self, task: Any, now: Any) -> tuple[int, int]:
+        """Job and server of a task that starts; `InvalidBlock` if it may not."""
+        try:
+            job, s = self.job_of.get(task.job), self.row_of.get(task.server)
+        except (AttributeError, TypeError) as error:
+            fix = "return an object with .job, as submit returned it, and .server, a label"
+            raise InvalidBlock(f"{self.name}: next_task returned {task!r} ({error}); {fix}") from error
+        if job is None:
+            fault = f"of job {task.job!r}, which was not submitted in this run; give a new scheduler"
+        elif not self.left[job]:
+            fault = f"of job {task.job!r}, all of whose tasks ({self.table.jobs[job].tasks}) have started"
+        elif s is None:
+            fault = f"for server {task.server!r}; {nearest(task.server, self.row_of)}"
+        elif self.servers.fits(request := self.table.requests[self.table.kind[job]], s):
+            return job, s
+        elif request.allowed is not None and not request.allowed[s]:
+            fault = f"for server {task.server!r}, where job {task.job!r} may not run"
+        else:
+            there, resources = self.servers.free[s].tolist(), self.cluster.resources
+            fault = f"for server {task.server!r}, which has {dict(zip(resources, there, strict=True))} left"
+        raise InvalidBlock(f"{self.name}: next_task at {float(now):g} gave a task {fault}")
+
+    @property
+    def name(self) -> str:
+        """What errors call the scheduler."""
+        return label(self.scheduler)
+
+
+def _keywords(method: Callable[..., Any]) -> set[str]:
+    """Which of the keywords that a scheduler may want it takes."""
+    known = {"weight", "eligible", "at"}
+    parameters = inspect.signature(method).parameters.values()
+    return known if any(p.kind is p.VAR_KEYWORD for p in parameters) else known & {p.name for p in parameters}
+
+
+def _with_time(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a scheduler, called with the time last, which it gets if it takes ``at``."""
+    if "at" in _keywords(method):
+        return lambda *given: method(*given[:-1], at=given[-1])
+    return lambda *given: method(*given[:-1])
+
+
+def _name(scheduler: Any) -> str:
+    """What a run is called: the share that is levelled, and other options; or as `label` does."""
+    if not isinstance(scheduler, Scheduler):
+        return label(scheduler)
+    usual = {"placement": "first-fit", "on_misfit": "skip", "order": "share", "half_life": None}
+    given = {key: getattr(scheduler, key) for key in usual}
+    return ", ".join([repr(scheduler.share), *(f"{key}={v!r}" for key, v in given.items() if v != usual[key])])

@@ -1,0 +1,426 @@
+"""What ran when: the tasks of a simulation with start and end, and what is measured of them."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from fairopt.accessor import later
+from fairopt.allocation import part_of_capacity
+from fairopt.blocks.shares import Share
+from fairopt.errors import InvalidInstance
+from fairopt.instance import Instance
+from fairopt.io.notes import counted
+from fairopt.online.jobs import JobTable
+from fairopt.validation import as_floats
+
+__all__ = ["Timeline"]
+
+Float = NDArray[np.floating[Any]]
+Ints = NDArray[np.int64]
+
+MOST = 4_000_000  # numbers of a block of moments times kinds of jobs
+
+
+def _part(of: str, name: str, doc: str) -> Any:
+    """A property that is a part of an attribute."""
+
+    def get(self: Timeline) -> Any:
+        return getattr(getattr(self, of), name)
+
+    get.__doc__ = doc
+    return property(get)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Timeline:
+    """What ran when; made by `simulate`.
+
+    Functions of time are steps, continuous from the right: a task counts at t if ``start <= t < end``. Times are in the
+    unit of the jobs.
+
+    Attributes
+    ----------
+    cluster : Instance
+        The servers, one by one, without users; its parts are ``capacities`` (n_servers, n_resources), ``resources``,
+        ``servers``, ``server_types`` and ``units`` of the timeline.
+    table : JobTable
+        The jobs as arrays; ``jobs`` and ``users`` (in order of their first job) are tuples.
+    share : Share or str
+        The share that is measured; a loaded one that is not made of fairopt's blocks is known as text only.
+    share_per_task : ndarray of shape (n_kinds,)
+        Share of one task of each kind of jobs in ``table``.
+    task_job, task_server : ndarray of int of shape (n_tasks,)
+        Job and server of each task that started, in order of start.
+    start, end : ndarray of shape (n_tasks,)
+        When it started and ended.
+    fair_at : ndarray of shape (n_moments,)
+        Moments at which the divisible optimum is known.
+    fair_shares : ndarray of shape (n_moments, n_users)
+        Shares of the divisible optimum for the tasks present then, 0 for users who have none; NaN where it is unknown.
+    fair_errors : tuple of str or None
+        Why the fair shares of a moment are unknown.
+    until : float
+        Events before this moment are complete: infinity, unless Ctrl-C ended the simulation.
+    interrupted : bool
+        Whether Ctrl-C ended the simulation, or the search for fair shares.
+    name : str
+        The scheduler, or the share it levels.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> jobs = [fo.Job("A", [1, 4], 10, tasks=5), fo.Job("B", [3, 1], 10, tasks=3)]
+    >>> run = fo.simulate({"cpu": 9, "memory": 18}, jobs)
+    >>> run
+    <Timeline of DominantShare(): 8 tasks of 2 users on 1 server, from 0 to 20>
+    >>> run.start
+    array([ 0.,  0.,  0.,  0.,  0., 10., 10., 10.])
+    >>> run.shares([0, 10]).round(3)
+    array([[0.667, 0.667],
+           [0.444, 0.333]])
+    """
+
+    cluster: Instance
+    table: JobTable
+    share: Share | str
+    share_per_task: Float
+    task_job: Ints
+    task_server: Ints
+    start: Float
+    end: Float
+    fair_at: Float
+    fair_shares: Float
+    fair_errors: tuple[str | None, ...]
+    until: float
+    interrupted: bool
+    name: str
+
+    jobs = _part("table", "jobs", "The jobs as given.")
+    users = _part("table", "users", "Labels of the users.")
+    capacities = _part("cluster", "capacities", "Units, shape (n_servers, n_resources).")
+    resources = _part("cluster", "resources", "Labels of the resources.")
+    servers = _part("cluster", "servers", "Labels of the servers.")
+    server_types = _part("cluster", "server_types", "The type of each server, or None.")
+    units = _part("cluster", "units", "The unit of each resource, or None.")
+
+    @cached_property
+    def unstarted(self) -> Ints:
+        """Number of tasks of each job that never started, shape (n_jobs,)."""
+        return self.table.tasks - np.bincount(self.task_job, minlength=len(self.jobs))
+
+    @property
+    def waiting(self) -> Float:
+        """Time from the arrival of each task to its start, shape (n_tasks,)."""
+        return self.start - self.table.arrival[self.task_job]
+
+    @cached_property
+    def completion(self) -> Float:
+        """Time from the arrival of each job to its last end, NaN if a task never started, shape (n_jobs,)."""
+        last = np.full(len(self.jobs), -np.inf)
+        np.maximum.at(last, self.task_job, self.end)
+        return np.where(self.unstarted > 0, np.nan, last - self.table.arrival)
+
+    @property
+    def slowdown(self) -> Float:
+        """`completion` of each job over the duration of a task, at least 1, shape (n_jobs,)."""
+        return self.completion / self.table.duration
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The first arrival and the end of the last task; their difference is the makespan."""
+        begun = float(self.table.arrival.min(initial=np.inf)) if self.jobs else 0.0
+        return begun, float(self.end.max(initial=begun))
+
+    def shares(self, times: ArrayLike) -> Float:
+        """Share of each user at some moments: the sum of the shares of its running tasks.
+
+        Parameters
+        ----------
+        times : array-like of shape (n_times,)
+            Moments in any order.
+
+        Returns
+        -------
+        ndarray of shape (n_times, n_users)
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> run = fo.simulate([4, 10], [fo.Job("a", [1, 2], 5, tasks=6)])
+        >>> run.shares([0, 5, 10])
+        array([[1. ],
+               [0.5],
+               [0. ]])
+        """
+        return self._running(times, self._by_user(self.share_per_task[:, None]))
+
+    def held(self, times: ArrayLike) -> Float:
+        """Units of each resource that each user's running tasks take, shape (n_times, n_users, n_resources)."""
+        shape = np.size(times), len(self.users), len(self.resources)
+        return self._running(times, self._by_user(self.table.demands)).reshape(shape)
+
+    def utilisation(self, times: ArrayLike) -> Float:
+        """Part of the total capacity of each resource in use, shape (n_times, n_resources); NaN of nothing."""
+        used = self._running(times, self.table.demands)
+        return part_of_capacity(used, np.broadcast_to(self.cluster.total_capacities, used.shape))
+
+    def _by_user(self, values: Float) -> Any:
+        """Values (n_kinds, n) in columns of the user of each kind: a sparse array (n_kinds, n_users * n)."""
+        n_kinds, n = values.shape
+        columns = self.table.user_of_kind[:, None] * n + np.arange(n)
+        places = np.repeat(np.arange(n_kinds), n), columns.ravel()
+        return csr_array((values.ravel(), places), shape=(n_kinds, len(self.users) * n))
+
+    def _running(self, times: ArrayLike, per_task: Any) -> Float:
+        """Sums over the tasks that run at some moments of a row for each kind: ``per_task`` (n_kinds, width)."""
+        moments, kind = moments_of(times, "times"), self.table.kind[self.task_job]
+        order = np.argsort(moments)
+        first, last = (np.searchsorted(moments[order], when) for when in (self.start, self.end))  # where it is reached
+        n, (n_kinds, width) = len(moments), per_task.shape
+        out, step = np.zeros((n, width)), max(1, MOST // (n + 1))
+        for low in range(0, n_kinds, step):  # tasks of each kind are counted in whole numbers, so that 0 is exact
+            part = slice(low, min(low + step, n_kinds))
+            here = (kind >= low) & (kind < part.stop)
+            size = part.stop - low
+            change = np.bincount(first[here] * size + kind[here] - low, minlength=(n + 1) * size)
+            change -= np.bincount(last[here] * size + kind[here] - low, minlength=(n + 1) * size)
+            out += change.reshape(n + 1, size).cumsum(axis=0)[:n].astype(float) @ per_task[part]
+        return out[np.argsort(order)]
+
+    def shortfalls(self) -> Float:
+        """What each user lacks of its fair share at the moments ``fair_at``, at least 0, shape (n_moments, n_users)."""
+        return np.maximum(self.fair_shares - self.shares(self.fair_at), 0.0)
+
+    def distance(self) -> Float:
+        """Part of the fair shares that users do not have at the moments ``fair_at``: 0 is fair, 1 the most.
+
+        Returns
+        -------
+        ndarray of shape (n_moments,)
+            The sum of `shortfalls` over the sum of fair shares: 0 where no user is present, NaN where the fair shares
+            were not found.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> jobs = [fo.Job("early", [1], 10, tasks=4), fo.Job("late", [1], 10, tasks=4, arrival=5)]
+        >>> run = fo.simulate([4], jobs, fair_at=[0, 5, 10, 30])
+        >>> run.distance().round(6), run.shortfalls()[1].round(6)
+        (array([0. , 0.5, 0. , 0. ]), array([0. , 0.5]))
+        """
+        fair = self.fair_shares.sum(axis=1)
+        return part_of_capacity(self.shortfalls().sum(axis=1), fair, 0.0) + np.where(np.isnan(fair), np.nan, 0.0)
+
+    def with_fair_at(self, moments: ArrayLike) -> Timeline:
+        """The same timeline with the divisible optimum at other moments, as ``simulate(..., fair_at=moments)``.
+
+        Parameters
+        ----------
+        moments : array-like of shape (n_moments,)
+            Moments in any order.
+
+        Returns
+        -------
+        Timeline
+        """
+        return later("Timeline.with_fair_at")(self, moments)
+
+    def mean_utilisation(self) -> Float:
+        """Part of each server in use, on average over the makespan, shape (n_servers, n_resources); NaN of nothing."""
+        begun, ended = self.span
+        needed = self.table.demands[self.table.kind[self.task_job]] * (self.end - self.start)[:, None]
+        used = [np.bincount(self.task_server, column, minlength=len(self.servers)) for column in needed.T]
+        return part_of_capacity(np.stack(used, axis=1), self.capacities * (ended - begun))
+
+    def summary(self) -> dict[str, Any]:
+        """The run in numbers.
+
+        Returns
+        -------
+        dict
+            ``tasks`` that ran and ``unstarted``, ``jobs`` that are complete; ``makespan``, from the first arrival to
+            the last end; ``waiting`` of tasks and ``slowdown`` of complete jobs, as dicts with ``mean``, ``median`` and
+            ``p95``, the 95th percentile; ``utilisation``, the mean over the makespan by resource; ``distance`` with
+            ``mean`` and ``largest`` over the moments where it is known. NaN where there is nothing to measure.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> found = fo.simulate([4], [fo.Job("a", [1], 10, tasks=6)]).summary()
+        >>> found["makespan"], found["utilisation"], found["slowdown"]["mean"]
+        (20.0, {'resource1': 0.75}, 2.0)
+        """
+        begun, ended = self.span
+        slowdown, distance, total = self.slowdown, self.distance(), self.cluster.total_capacities
+        known = distance[np.isfinite(distance)]
+        used = np.nansum(self.mean_utilisation() * self.capacities, axis=0)
+        return {
+            "tasks": len(self.start), "unstarted": int(self.unstarted.sum()),
+            "jobs": int((self.unstarted == 0).sum()), "makespan": ended - begun,
+            "waiting": _spread(self.waiting), "slowdown": _spread(slowdown[np.isfinite(slowdown)]),
+            "utilisation": dict(zip(self.resources, part_of_capacity(used, total).tolist(), strict=True)),
+            "distance": {"mean": _mean(known), "largest": float(known.max()) if len(known) else math.nan},
+        }  # fmt: skip
+
+    def to_frame(self, by: str = "task", times: ArrayLike | None = None) -> Any:
+        """A pandas frame.
+
+        Parameters
+        ----------
+        by : {"task", "job", "user", "server", "time"}, default "task"
+            What has a row. ``"task"``: job, user, server, arrival, start, end, waiting of each that started. ``"job"``:
+            tasks, first start, last end, waiting, completion, slowdown. ``"user"``: tasks, their time, means of
+            waiting, completion, slowdown and of the share over the makespan, and of the shortfall over ``fair_at``.
+            ``"server"``: tasks, and the mean part in use of each resource. ``"time"``: shares, parts in use, running
+            and waiting tasks, and the distance where it is known.
+        times : array-like of shape (n_times,), optional
+            Moments for ``"time"``; by default all at which tasks arrive, start or end, and those of ``fair_at``.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        InvalidBlock
+            If there is no such table.
+        MissingExtra
+            Without pandas.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> timeline = fo.simulate({"cpu": 9}, [fo.Job("a", [3], 10, tasks=4), fo.Job("b", [2], 5, arrival=4)])
+        >>> timeline.to_frame("job")[["user", "tasks", "last end", "completion", "slowdown"]]
+            user  tasks  last end  completion  slowdown
+        job
+        0      a      4      20.0        20.0       2.0
+        1      b      1      15.0        11.0       2.2
+        """
+        return later("Timeline.to_frame")(self, by, times)
+
+    def plot(self, kind: str = "shares", ax: Any = None, *, between: tuple[float, float] | None = None) -> Any:
+        """Draw the timeline; needs the extra ``plots``.
+
+        Parameters
+        ----------
+        kind : str, default "shares"
+            ``"shares"``: the share of each user over time, with rings for the fair shares at ``fair_at``.
+            ``"allocation"``: the part of each resource that users hold, stacked, one panel by resource, as Figs. 12a
+            and 12b of Jiang and Wu (2021). ``"utilisation"``: the part of each resource in use. ``"waiting"``: how many
+            tasks waited at most so long, of all users and by user; tasks that never started count as never.
+            ``"distance"``: `distance` over time.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; for ``"allocation"`` a sequence of one for each resource.
+        between : (float, float), optional
+            The first and the last moment that are drawn; of ``"waiting"`` those of arrivals. Default: all.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            For ``"allocation"`` a list of them.
+
+        Raises
+        ------
+        InvalidBlock
+            If there is no such kind, no task runs then, or no fair share is known (``"distance"``).
+        MissingExtra
+            Without matplotlib.
+
+        Notes
+        -----
+        Of many users the largest, by their shares over time (``"waiting"``: by their tasks), have a colour each; the
+        others are added up, or their mean is drawn (``"shares"``). Of more than 2,000 moments 2,000 evenly spaced ones
+        are drawn. `fairopt.plots.draw_timelines` draws several runs side by side.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> jobs = [fo.Job("a", [1, 2], 5, tasks=6), fo.Job("b", [2, 1], 3, tasks=6, arrival=2)]
+        >>> timeline = fo.simulate({"cpu": 6, "memory": 6}, jobs)
+        >>> [ax.get_ylabel() for ax in timeline.plot("allocation")]
+        ['cpu (%)', 'memory (%)']
+        """
+        return later("Timeline.plot")(self, kind, ax, between)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything as JSON, from where `load` reads it; return the path.
+
+        Parameters
+        ----------
+        path : path-like
+            A name that ends in ``.json``.
+
+        Raises
+        ------
+        InvalidInstance
+            If the name does not end so, or it cannot be written there.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import fairopt as fo
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.json"
+        >>> saved = fo.simulate([4], [fo.Job("a", [1], 10, tasks=6)]).save(path)
+        >>> fo.Timeline.load(saved)
+        <Timeline of DominantShare(): 6 tasks of 1 user on 1 server, from 0 to 20>
+        """
+        return later("Timeline.save")(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Timeline:
+        """Read what `save` wrote; nothing in the file is executed, and its numbers are checked.
+
+        Parameters
+        ----------
+        path : path-like
+            A ``.json`` file.
+
+        Raises
+        ------
+        InvalidInstance
+            If it is not such a file, or its numbers contradict each other, as tasks beyond a capacity.
+
+        Notes
+        -----
+        The jobs are run again, with tasks started when and where the file says. The fair shares are taken as they are:
+        `with_fair_at` solves again.
+        """
+        return later("Timeline.load")(Path(path))
+
+    def __repr__(self) -> str:
+        many, of = counted(len(self.start), "task"), counted(len(self.users), "user")
+        on, (begun, ended) = counted(len(self.servers), "server"), self.span
+        left = f"; {self.unstarted.sum():,} not started" if self.unstarted.any() else ""
+        stopped = "; interrupted" if self.interrupted else ""
+        return f"<Timeline of {self.name}: {many} of {of} on {on}, from {begun:g} to {ended:g}{left}{stopped}>"
+
+
+def moments_of(times: ArrayLike, name: str) -> Float:
+    """Moments as an array of shape (n_times,)."""
+    moments = np.atleast_1d(as_floats(times, name))
+    if moments.ndim != 1:
+        raise InvalidInstance(f"{name} have shape {moments.shape}; give a list of moments")
+    for k in np.flatnonzero(~np.isfinite(moments)):
+        raise InvalidInstance(f"{name}[{k}] is {moments[k]}; give finite numbers")
+    return moments
+
+
+def _mean(values: Float) -> float:
+    """The mean, NaN of nothing."""
+    return float(values.mean()) if len(values) else math.nan
+
+
+def _spread(values: Float) -> dict[str, float]:
+    """Mean, median and 95th percentile, NaN of nothing."""
+    middle, high = np.percentile(values, [50, 95]).tolist() if len(values) else (math.nan, math.nan)
+    return {"mean": _mean(values), "median": middle, "p95": high}

@@ -1,0 +1,351 @@
+"""Pictures of timelines: what users hold, resources in use, waiting, and how far from fair, over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.errors import InvalidBlock, nearest
+from fairopt.online.timeline import Timeline, moments_of
+from fairopt.plots.common import (
+    COLOURS,
+    GREYS,
+    colour,
+    cut,
+    fitted,
+    lettering,
+    matplotlib_or_missing,
+    new_figure,
+    plain,
+)
+from fairopt.plots.layers import Layer, by_size
+from fairopt.plots.panels import LEGEND, given, labels_at_the_edge, labels_of
+
+__all__ = ["TIMELINE_KINDS", "check_timelines", "draw_timeline", "draw_timelines"]
+
+Float = NDArray[np.floating[Any]]
+Span: TypeAlias = tuple[float, float]  # the first and the last moment
+
+TIMELINE_KINDS = {
+    "allocation": "what users hold of each resource, stacked",
+    "shares": "shares of users, with fair shares as rings",
+    "utilisation": "the part of each resource in use",
+    "waiting": "how many tasks waited at most so long",
+    "distance": "the part of the fair shares that users do not have",
+}
+WIDTHS, HEIGHT = (5.6, 4.2, 3.4), 2.4  # inches of panels, by how many stand beside each other
+BESIDE, ABOVE = 2.0, 0.4  # inches of a legend and of titles
+MOMENTS = 2_000  # at most, at which functions of time are drawn: an axes has fewer pixels
+NUMBERS = 4_000_000  # of a block of moments times users
+LINES = 6  # users with a line of their own
+RINGS: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4, "markerfacecolor": "none"}
+STYLES = ("-", "--", ":", "-.")  # of lines whose colours repeat
+DECADES = 100.0  # ratio of the largest to the median waiting time above which their axis is logarithmic
+
+
+def check_timelines(kind: str, between: ArrayLike | None = None) -> None:
+    """Refuse an unknown kind of picture, and a part of the time that is none, before anything runs.
+
+    Examples
+    --------
+    >>> check_timelines("share")
+    Traceback (most recent call last):
+    fairopt.errors.InvalidBlock: there is no kind of picture 'share'; did you mean 'shares'?
+    """
+    if kind not in TIMELINE_KINDS:
+        raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, TIMELINE_KINDS)}")
+    if between is not None:
+        ends = moments_of(between, "between")
+        if len(ends) != 2 or not ends[0] < ends[1]:
+            raise InvalidBlock(f"between is {between!r}; give the first and the last moment, as (0, 60)")
+
+
+def draw_timeline(timeline: Timeline, kind: str = "shares", ax: Any = None, between: Any = None) -> Any:
+    """A picture of one timeline; see `Timeline.plot`."""
+    panels = draw_timelines({timeline.name: timeline}, kind, ax, between)
+    return panels if kind == "allocation" else panels[0]
+
+
+def draw_timelines(
+    timelines: Mapping[str, Timeline], kind: str = "shares", axes: Any = None,
+    between: tuple[float, float] | None = None,
+) -> list[Any]:  # fmt: skip
+    """Draw one or several timelines.
+
+    Parameters
+    ----------
+    timelines : mapping of str to Timeline
+        Runs by name, of the same users for ``"allocation"`` and ``"shares"``, and on the same resources for
+        ``"allocation"`` and ``"utilisation"``.
+    kind : str, default "shares"
+        One of ``TIMELINE_KINDS``; see `Timeline.plot`. Of several runs, ``"allocation"`` and ``"shares"`` have a column
+        or a panel for each; ``"utilisation"`` has a panel for each resource; ``"waiting"`` and ``"distance"`` have a
+        line for each.
+    axes : matplotlib.axes.Axes or sequence of Axes, optional
+        One for each panel, row by row; by default those of a new figure.
+    between : (float, float), optional
+        The first and the last moment; of ``"waiting"`` those of arrivals. Default: all.
+
+    Returns
+    -------
+    list of matplotlib.axes.Axes
+
+    Raises
+    ------
+    InvalidBlock
+        If the kind is unknown, nothing ran, no fair share is known (``"distance"``), axes are too few, the runs are of
+        different users or resources, or ``between`` is not two moments in order.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> jobs = [fo.Job("a", [1, 2], 5, tasks=6), fo.Job("b", [2, 1], 3, tasks=6, arrival=2)]
+    >>> schedulers = {order: fo.Scheduler([6, 6], order=order) for order in ("share", "arrival")}
+    >>> runs = {name: fo.simulate([6, 6], jobs, scheduler=x, name=name) for name, x in schedulers.items()}
+    >>> [ax.get_title(loc="left") for ax in draw_timelines(runs)]
+    ['share', 'arrival']
+    """
+    check_timelines(kind, between)
+    span = _span([*timelines.values()], between)
+    _check(timelines, kind, span)
+    names = list(timelines)
+    columns, panels = _plan([*timelines.values()], names, kind, span)
+    alone = axes is None
+    if alone:  # the figure first: the inline backend of notebooks sets rcParams with the first one
+        rows, width = math.ceil(len(panels) / columns), WIDTHS[min(columns, len(WIDTHS)) - 1]
+        figure = new_figure(columns * width + BESIDE, rows * HEIGHT + ABOVE)
+    else:
+        matplotlib_or_missing()
+        axes = given(axes, len(panels), f"{len(panels)} panel{'' if len(panels) == 1 else 's'}")
+    words = {word for run in timelines.values() for word in (*run.users, *labels_of(run.cluster))}
+    with lettering([*words, *names], axes or ()):
+        if alone:
+            alike = kind != "shares" or len({_share_name(run) for run in timelines.values()}) == 1
+            grid = list(figure.subplots(rows, columns, sharex=True, sharey=alike, squeeze=False).ravel())
+            axes = grid[: len(panels)]
+            for unused in grid[len(panels) :]:
+                unused.set_axis_off()
+        for k, (ax, (draw, beside)) in enumerate(zip(axes, panels, strict=True)):
+            draw(ax)
+            plain(ax)
+            ax.set_xlabel("waiting time" if kind == "waiting" else "time", fontsize=8)
+            ax.set_ylabel(fitted(beside, HEIGHT - 0.4, 8.0), fontsize=8)
+            if len(names) > 1 and kind in ("allocation", "shares"):
+                if k < columns or kind == "shares":
+                    ax.set_title(fitted(names[k], width if alone else 4.0, 9.0), fontsize=9, loc="left")
+            elif alone and k == 0:
+                what = TIMELINE_KINDS[kind]
+                if kind == "shares" and not len(timelines[names[0]].fair_at):
+                    what = what.split(",")[0]  # without rings
+                title = f"{names[0]}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
+                ax.set_title(fitted(title, width, 9.0), fontsize=9, loc="left")
+        for ax in axes:
+            if kind != "waiting":
+                ax.set_xlim(*span)
+            ax.set_ylim(bottom=0)
+        if alone and alike:
+            labels_at_the_edge(axes, columns)
+        _legend(axes, columns, alone, kind == "allocation", least=1 if kind in ("allocation", "shares") else 2)
+    return list(axes)
+
+
+def _legend(axes: Sequence[Any], columns: int, alone: bool, from_top: bool, least: int) -> None:
+    """One legend for all panels, beside them; ``from_top`` has stacks in their order on the picture.
+
+    It has at ``least`` so many entries.
+    """
+    handles, names = axes[0].get_legend_handles_labels()
+    order = slice(None, None, -1 if from_top else 1)
+    entries: dict[str, Any] = {"handles": handles[order], "labels": names[order], **LEGEND}
+    if len(names) >= least and alone:
+        axes[0].figure.legend(loc="outside right upper", **entries)
+    elif len(names) >= least:
+        axes[columns - 1].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), **entries)
+
+
+def _span(runs: Sequence[Timeline], between: tuple[float, float] | None) -> Span:
+    """The first and the last moment of a picture."""
+    if not runs:
+        raise InvalidBlock("no timeline is given, so there is nothing to draw")
+    if between is None:
+        return min(run.span[0] for run in runs), max(run.span[1] for run in runs)
+    return float(between[0]), float(between[1])
+
+
+def _check(timelines: Mapping[str, Timeline], kind: str, span: Span) -> None:
+    """Refuse what has nothing to show, and runs that cannot stand beside each other."""
+    runs = list(timelines.values())
+    for name, run in timelines.items():
+        if not ((run.start <= span[1]) & (run.end >= span[0])).any():
+            raise InvalidBlock(f"no task of {name!r} runs from {span[0]:g} to {span[1]:g}, so there is nothing to draw")
+        if kind == "distance" and not np.isfinite(run.fair_shares).any():
+            raise InvalidBlock(
+                f"no fair share of {name!r} is known; give fair_at=[...] to simulate, or use "
+                "timeline.with_fair_at([...])"
+            )
+        for what, kinds in (("users", ("allocation", "shares")), ("resources", ("allocation", "utilisation"))):
+            if kind in kinds and getattr(run, what) != getattr(runs[0], what):
+                raise InvalidBlock(f"the timelines have different {what}; draw them one by one")
+
+
+def _plan(
+    runs: Sequence[Timeline], names: Sequence[str], kind: str, span: Span
+) -> tuple[int, list[tuple[Callable[[Any], None], str]]]:
+    """The number of columns, and for each panel, row by row, what draws it and the label of its y axis."""
+    resources = runs[0].resources
+    if kind == "allocation":
+        layers = by_size(runs[0].users, _held(runs, span))
+        parts = [_percents(run, layers, span) for run in runs]
+        return len(runs), [
+            (partial(_stack, moments=moments, percents=percents[:, :, i], layers=layers), f"{resource} (%)")
+            for i, resource in enumerate(resources) for moments, percents in parts
+        ]  # fmt: skip
+    if kind == "shares":
+        layers = by_size(runs[0].users, _held(runs, span), LINES)
+        return math.ceil(len(runs) / math.ceil(len(runs) / 3)), [
+            (partial(_shares, run=run, layers=layers, span=span), f"share of a user\n{_share_name(run)}")
+            for run in runs
+        ]
+    if kind == "utilisation" and len(runs) == 1:
+        lines = [(resource, runs[0], i) for i, resource in enumerate(resources)]
+        return 1, [(partial(_in_use, lines=lines, span=span), "in use (%)")]
+    if kind == "utilisation":
+        return 1, [
+            (partial(_in_use, lines=[(name, run, i) for name, run in zip(names, runs, strict=True)], span=span),
+             f"{resource} in use (%)") for i, resource in enumerate(resources)
+        ]  # fmt: skip
+    if kind == "waiting":
+        return 1, [(partial(_waits, runs=runs, names=names, span=span), "waited at most so long (%)")]
+    return 1, [(partial(_distances, runs=runs, names=names, span=span), "missing part of fair shares (%)")]
+
+
+def _share_name(run: Timeline) -> str:
+    """The share that is measured, as text."""
+    return run.share if isinstance(run.share, str) else repr(run.share)
+
+
+def _look(k: int) -> dict[str, Any]:
+    """Colour and dashes of the k-th line."""
+    return {"color": colour(k), "linestyle": STYLES[k // len(COLOURS) % len(STYLES)], "linewidth": 1.2}
+
+
+# -- panels -----------------------------------------------------------------------------------------------------------
+
+
+def _stack(ax: Any, moments: Float, percents: Float, layers: Sequence[Layer]) -> None:
+    """Part of one resource by user, from the first user up."""
+    bottom = np.zeros(len(moments))
+    for k, layer in enumerate(layers):
+        top = bottom + percents[:, k]
+        ax.fill_between(moments, bottom, top, step="post", facecolor=layer.colour, hatch=layer.hatch,
+                        edgecolor="white", linewidth=0, label=layer.label)  # fmt: skip
+        bottom = top
+    ax.set_ylim(0, 105)
+
+
+def _shares(ax: Any, run: Timeline, layers: Sequence[Layer], span: Span) -> None:
+    """A line for each layer, and its fair shares."""
+    moments = _moments(run, span)
+    values = _in_layers(run.shares, moments, layers, len(run.users))
+    for k, layer in enumerate(layers):
+        many = len(layer.users)
+        name = f"{layer.label}, mean" if many > 1 else layer.label
+        ax.plot(moments, values[:, k] / many, drawstyle="steps-post", color=layer.colour, linewidth=1.2, label=name)
+        fair = run.fair_shares[:, layer.users].mean(axis=1)
+        ax.plot(run.fair_at, np.where(fair > 0, fair, np.nan), color=layer.colour, gid="fair", **RINGS)
+    if len(run.fair_at):
+        ax.plot([], [], color=GREYS[0], label="fair share", **RINGS)
+
+
+def _in_use(ax: Any, lines: Sequence[tuple[str, Timeline, int]], span: Span) -> None:
+    """A line for each run and resource, by name."""
+    for k, (name, run, i) in enumerate(lines):
+        moments = _moments(run, span)
+        used = 100 * run.utilisation(moments)[:, i]
+        ax.plot(moments, used, drawstyle="steps-post", **_look(k), label=cut(name, 40))
+    ax.set_ylim(0, 105)
+
+
+def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) -> None:
+    """Cumulative waiting times: of all tasks of each run, or of one run by user too; of those not started infinite."""
+    groups = [(cut(name, 40), run, np.arange(len(run.users))) for name, run in zip(names, runs, strict=True)]
+    looks = [*map(_look, range(len(runs)))]
+    if len(runs) == 1 and len(runs[0].users) > 1:
+        layers = by_size(runs[0].users, np.bincount(runs[0].table.user, runs[0].table.tasks) * 1.0, LINES)
+        groups = [("all users", *groups[0][1:]), *((layer.label, runs[0], layer.users) for layer in layers)]
+        looks = [{"color": c, "zorder": z} for c, z in [("black", 3), *((x.colour, 2) for x in layers)]]
+    found = [_waiting_times(run, users, span) for _, run, users in groups]
+    every = np.concatenate([waits for waits, _ in found])
+    some = every[every > 0]
+    log = len(some) > 0 and some.max() > DECADES * min(np.median(every), np.median(some))
+    left = np.quantile(some, 0.01) if log else 0.0
+    right = 1.05 * every.max(initial=left) or 1.0
+    for k, ((name, *_), (waits, total)) in enumerate(zip(groups, found, strict=True)):
+        at = np.unique(np.linspace(0, len(waits), min(len(waits) + 1, MOMENTS)).astype(int))[1:]
+        x = np.concatenate([[left], np.maximum(waits[at - 1], left), [right]])
+        y = 100 * np.concatenate([[(waits <= left).sum()], at, at[-1:] if len(at) else [0]]) / max(total, 1)
+        ax.plot(x, np.maximum.accumulate(y), drawstyle="steps-post", label=name, **{"linewidth": 1.2, **looks[k]})
+    if log:
+        ax.set_xscale("log")
+    ax.set_xlim(left, right)
+    ax.set_ylim(0, 105)
+
+
+def _distances(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) -> None:
+    """A line for each run through the moments at which fair shares are known."""
+    for k, (run, name) in enumerate(zip(runs, names, strict=True)):
+        order = np.argsort(run.fair_at, kind="stable")
+        order = order[(run.fair_at[order] >= span[0]) & (run.fair_at[order] <= span[1])]
+        ax.plot(run.fair_at[order], 100 * run.distance()[order], marker="o", **_look(k), markersize=3,
+                clip_on=False, label=cut(name, 40))  # fmt: skip
+    ax.set_ylim(top=max(ax.get_ylim()[1], 1.0))  # rounding is not drawn as a result
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _moments(run: Timeline, span: Span) -> Float:
+    """All moments at which tasks start or end, or ``MOMENTS`` evenly spaced ones."""
+    first, last = max(run.span[0], span[0]), min(run.span[1], run.until, span[1])
+    moments = np.unique(np.concatenate([[first], run.start, run.end, [last]]))
+    moments = moments[(first <= moments) & (moments <= last)]
+    return moments if len(moments) <= MOMENTS else np.linspace(first, last, MOMENTS)
+
+
+def _in_layers(of: Callable[[Float], Float], moments: Float, layers: Sequence[Layer], width: int) -> Float:
+    """What users hold at some moments, added up by layer: shape (n_moments, n_layers, ...)."""
+    step = max(1, NUMBERS // width)
+    blocks = (of(moments[k : k + step]) for k in range(0, len(moments), step))
+    return np.concatenate([np.stack([b[:, x.users].sum(axis=1) for x in layers], axis=1) for b in blocks])
+
+
+def _percents(run: Timeline, layers: Sequence[Layer], span: Span) -> tuple[Float, Float]:
+    """Moments, and the percent of each resource that each layer holds, shape (n_moments, n_layers, n_resources)."""
+    moments, total = _moments(run, span), run.cluster.total_capacities
+    units = _in_layers(run.held, moments, layers, len(run.users) * len(total))
+    return moments, 100 * units / np.where(total > 0, total, 1.0)
+
+
+def _held(runs: Sequence[Timeline], span: Span) -> Float:
+    """The largest integral over time of each user's share in any of the runs, shape (n_users,)."""
+    held = []
+    for run in runs:
+        kind = run.table.kind[run.task_job]
+        length = np.clip(run.end, *span) - np.clip(run.start, *span)
+        held.append(np.bincount(run.table.user_of_kind[kind], run.share_per_task[kind] * length, len(run.users)))
+    return np.asarray(np.max(held, axis=0))
+
+
+def _waiting_times(run: Timeline, users: NDArray[np.int64], span: Span) -> tuple[Float, float]:
+    """Sorted waiting times of tasks that arrived in a span and started, and the number of those that arrived."""
+    table = run.table
+    chosen = np.isin(table.user, users) & (table.arrival >= span[0]) & (table.arrival <= min(span[1], run.until))
+    waits = np.sort(run.waiting[chosen[run.task_job]])
+    return waits, len(waits) + float(run.unstarted[chosen].sum())

@@ -1,0 +1,144 @@
+"""Dynamic DRF: users arrive one after the other and never leave, and nothing is taken back."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.objectives import Leximin
+from fairopt.blocks.shares import DominantShare
+from fairopt.errors import NotCertified, OutOfDomain
+from fairopt.formulation.program import Program, require_instance
+from fairopt.instance import Instance
+from fairopt.methods.dispatch import best
+from fairopt.methods.pool.solve import solve_waterfilling
+from fairopt.methods.settings import Settings
+from fairopt.progress import tell
+from fairopt.proofs import gate
+
+__all__ = ["DynamicDRF"]
+
+
+@dataclass(frozen=True)
+class DynamicDRF:
+    """Dynamic Dominant Resource Fairness (Kash, Procaccia and Shah 2014).
+
+    Users arrive in the order of the instance and never leave; what a user has is never taken back. When user k arrives,
+    at most the part ``(w_1 + ... + w_k) / W`` of each resource may be handed out (k/n with equal weights), and the
+    smallest dominant share per weight of the users present is made as large as what was given before allows: each user
+    gets the larger of a common level and what it had.
+
+    Where demands of zero or task limits (which the paper does not have) stop some users before others, the others rise
+    further, as in `DRF`. For one pool, or identical servers.
+
+    Examples
+    --------
+    The third user comes too late to have as much as the others:
+
+    >>> import fairopt as fo
+    >>> three = fo.Instance([[1, 1/2, 3/4], [1/2, 1, 3/4], [1/2, 1/2, 1]], [1, 1, 1])
+    >>> fo.DynamicDRF().allocate(three).tasks.round(4)
+    array([0.4444, 0.4444, 0.3333])
+    >>> fo.DRF().allocate(three).tasks.round(4)
+    array([0.4, 0.4, 0.4])
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in tables and messages."""
+        return "dynamic DRF"
+
+    def allocate(self, instance: Instance) -> Allocation:
+        """What users have after the last arrival.
+
+        Parameters
+        ----------
+        instance : Instance
+            Users, in the order of their arrival, on one pool.
+
+        Returns
+        -------
+        Allocation
+            The last of `steps`.
+
+        Raises
+        ------
+        OutOfDomain
+            On several different servers; use ``.pooled()``.
+        NotCertified
+            If a step could not be proved.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.DynamicDRF().allocate(fo.Instance([[1], [1]], [6], weights=[1, 2])).tasks
+        array([2., 4.])
+        """
+        last = deque(self.steps(instance), maxlen=1)
+        if last:
+            return last[0]
+        program = Program(instance, Leximin(DominantShare()), ())  # of no users
+        return gate.allocation(self, [(program, gate.empty(program))], time.perf_counter())
+
+    def steps(self, instance: Instance) -> Iterator[Allocation]:
+        """The allocation after each arrival, one after the other.
+
+        Parameters
+        ----------
+        instance : Instance
+            Users, in the order of their arrival, on one pool.
+
+        Yields
+        ------
+        Allocation
+            With all users: those who are not there yet have a task limit of 0, and no tasks. The certificate proves
+            that it is the leximin of dominant shares per weight given what the step before handed out and the part of
+            each resource that may be handed out; the objective is the smallest dominant share per weight.
+
+        Raises
+        ------
+        OutOfDomain
+            On several different servers; use ``.pooled()``.
+        NotCertified
+            If a step could not be proved.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> three = fo.Instance([[1, 1/2, 3/4], [1/2, 1, 3/4], [1/2, 1/2, 1]], [1, 1, 1], users=["a", "b", "c"])
+        >>> for step in fo.DynamicDRF().steps(three):
+        ...     print(step.tasks.round(4), round(step.objective, 4))
+        [0.3333 0.     0.    ] 0.3333
+        [0.4444 0.4444 0.    ] 0.4444
+        [0.4444 0.4444 0.3333] 0.3333
+        """
+        require_instance(instance)
+        if instance.n_users and instance.merged().n_servers > 1:
+            raise OutOfDomain(
+                f"{self.name} is defined for one pool, and {instance!r} has servers that differ; use instance.pooled()"
+            )
+        n = instance.n_users
+        present = np.cumsum(instance.weights) / instance.total_weight
+        had = np.zeros(n)
+        for k in range(n):
+            begun = time.perf_counter()
+            tell("users arrived", k, n)
+            here = np.arange(n) <= k
+            now = instance if k == n - 1 else instance.with_task_limits(np.where(here, instance.task_limits, 0.0))
+            program = Program(now, Leximin(DominantShare()), ())
+            program.low, program.usable = had[program.active], np.full(instance.n_resources, min(present[k], 1.0))
+            answer = gate.empty(program) if program.empty else best(program, solve_waterfilling(program, Settings()))
+            step = gate.allocation(self, [(program, answer)], begun)
+            if not step.certificate.ok:
+                raise NotCertified(
+                    f"the allocation after the arrival of user {instance.users[k]!r} could not be proved: "
+                    f"{step.certificate}",
+                    best=step,
+                )
+            had = np.maximum(had, step.tasks)
+            yield step

@@ -1,0 +1,254 @@
+"""Jobs from a table and from the openb trace: what is read, what is left out, and how wrong files are refused."""
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.errors import InvalidInstance
+
+TABLE = Path(__file__).parents[1] / "data" / "jobs.csv"
+HEADER = "user,arrival,duration,cpu [core],memory [GiB]\n"
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,262144,0,\nn1,96000,524288,8,V100\nn2,64000,262144,2,T4\n"
+PODS = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
+p0,12000,16384,1,1000,,LS,Running,0,500,100
+p1,6000,12288,2,460,T4|V100,LS,Failed,10,40,30
+p2,6000,12288,2,460,V100|T4,BE,Failed,20,500,21
+p3,6000,1024,0,0,,BE,Pending,25,90,
+p4,6000,1024,0,0,,BE,Failed,,90,80
+p5,6000,1024,0,0,,BE,Failed,30,90,90
+p6,65000,1024,1,1000,T4,BE,Failed,30,90,40
+"""
+NOTHING = "p7,0,0,0,0,,BE,Failed,30,90,40\n"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> fo.Instance:
+    """Two big servers and one small."""
+    return fo.Instance(
+        [], [[8, 64], [8, 32], [4, 16]], counts=[2, 1, 1], resources=["cpu", "memory"],
+        units={"cpu": "core", "memory": "GiB"}, servers=["big", "small", "tiny"], server_types=["x", "x", "y"],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(text, name="jobs.csv"):
+        Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        return name
+
+    return write
+
+
+@pytest.fixture
+def trace(written):
+    """Write a folder as the trace has it."""
+
+    def make(pods=PODS, nodes=NODES):
+        Path("openb").mkdir(exist_ok=True)
+        written(nodes, "openb/openb_node_list_all_node.csv")
+        written(pods, "openb/openb_pod_list_default.csv")
+        return "openb"
+
+    return make
+
+
+# -- a table --------------------------------------------------------------------------------------------------
+
+
+def test_a_table_gives_one_job_a_line_with_demands_in_the_order_of_the_servers(cluster):
+    jobs = fo.read_jobs(TABLE, cluster)
+    assert [job.user for job in jobs] == ["batch", "web", "ml", "web"] and len(jobs) == 4 and jobs.notes == ()
+    assert [job.demands for job in jobs] == [(2.5, 3), (1, 15), (1, 10), (8, 60)]
+    assert [(job.arrival, job.duration, job.tasks, job.weight) for job in jobs] == [
+        (0, 30, 45, 1), (40, 20, 15, 2), (50.5, 80, 1, 1), (60, 5, 2, 2),
+    ]  # fmt: skip
+    assert repr(jobs) == "<Trace of 4 jobs of 3 users>" and jobs[1:3] == jobs.jobs[1:3]
+
+
+def test_lists_name_servers_rows_of_several_and_types(cluster):
+    jobs = fo.read_jobs(TABLE, cluster)
+    assert [job.eligible for job in jobs] == [None, None, ("small", "y"), ("big #1", "big #2")]
+    run = fo.simulate(cluster, jobs)
+    places = {job: {run.servers[s] for s in run.task_server[run.task_job == job]} for job in range(4)}
+    assert len(run.start) == 63 and places[2] <= {"small", "tiny"} and places[3] == {"big #1", "big #2"}
+
+
+def test_compressed_arrivals_are_divided_and_durations_stay(cluster):
+    plain, dense = fo.read_jobs(TABLE, cluster), fo.read_jobs(TABLE, cluster, compress=4)
+    assert [job.arrival for job in dense] == [job.arrival / 4 for job in plain]
+    assert [job.duration for job in dense] == [job.duration for job in plain]
+    assert dense.notes == ("arrivals are divided by 4; durations are as in the file",)
+
+
+def test_a_resource_without_a_column_is_taken_by_no_job_and_a_column_of_zeros_for_none_is_left_out(cluster, written):
+    jobs = fo.read_jobs(written("user,arrival,duration,cpu [core],gpu\nweb,0,1,2,0\n"), cluster)
+    assert jobs[0].demands == (2, 0)
+    assert jobs.notes == (
+        "jobs.csv has no column 'memory [GiB]': jobs take none of it",
+        "jobs.csv: the column 'gpu', 0 everywhere, is not a resource of the cluster and is left out",
+    )
+
+
+def test_the_largest_task_that_fits_is_read(cluster, written):
+    assert fo.read_jobs(written(HEADER + "web,0,1,8,64\n"), cluster)[0].demands == (8, 64)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "jobs.csv is empty; expected a header line with the columns user, arrival, duration"),
+        (HEADER, "jobs.csv has a header only; add a line for at least one job"),
+        (b"PK\x03\x04 xlsx", "packed, by zip"),
+        ('{"jobs": []}', "line 1: there is no column 'user'"),
+        (HEADER.replace("duration", "time"), "line 1: there is no column 'duration'"),
+        (HEADER.replace(",", ";"), "line 1: there is no column 'user'; separate the columns by commas, not by ';'"),
+        (HEADER.replace("memory [GiB]", "cpu [core]"), "line 1: the column 'cpu [core]' is there twice"),
+        (HEADER + "web,0,1,1\n", "line 2: the row has 4 cells where the header has 5"),
+        (HEADER + ",0,1,1,1\n", "line 2, column 'user': the name is empty"),
+        (HEADER + "a,0,1,1,1\n\nweb,,1,1,1\n", "line 4, column 'arrival': the cell is empty; give a finite"),
+        (HEADER + "web,-3,1,1,1\n", "line 2, column 'arrival': the value is -3"),
+        (HEADER + "web,noon,1,1,1\n", "line 2, column 'arrival': 'noon' is not a number"),
+        (HEADER + "web,nan,1,1,1\n", "line 2, column 'arrival': the value is nan"),
+        (HEADER + "web,0,-1,1,1\n", "line 2, column 'duration': the value is -1; give a finite number > 0"),
+        (HEADER + "web,0,0,1,1\n", "line 2, column 'duration': the value is 0"),
+        (HEADER + "web,0,inf,1,1\n", "line 2, column 'duration': the value is inf"),
+        (HEADER + "web,0,1,-1,1\n", "line 2, column 'cpu [core]': the value is -1"),
+        (HEADER + "web,0,1,0,0\n", "line 2, column 'user': 'web': its task takes nothing at all"),
+        (HEADER + "web,0,1,9,1\n", "'web': its task (9 cpu [core], 1 memory [GiB]) is larger than any server where"),
+        ("user,arrival,duration\nweb,0,1\n", "jobs.csv has no resource columns; add one per resource: cpu [core], mem"),
+        ("user,arrival,duration,cpu\nweb,0,1,1\n", "has the column 'cpu' where the cluster has 'cpu [core]'"),
+        ("user,arrival,duration,memory [MiB]\nweb,0,1,1\n", "'memory [MiB]' where the cluster has 'memory [GiB]'"),
+        (HEADER.replace("memory [GiB]", "gpu") + "w,0,1,1,1\n", "the column 'gpu' is not a resource of the cluster"),
+        (HEADER.replace("memory [GiB]", "job") + "w,0,1,1,a7\n", "the cluster has no resource 'job': fill in 0, or"),
+        ("tasks," + HEADER + "0,web,0,1,1,1\n", "line 2, column 'tasks': the value is 0; give a whole number >= 1"),
+        ("tasks," + HEADER + "1.5,web,0,1,1,1\n", "line 2, column 'tasks': the value is 1.5"),
+        ("weight," + HEADER + "0,web,0,1,1,1\n", "line 2, column 'weight': the value is 0; give a number > 0"),
+        ("weight," + HEADER + "2,w,0,1,1,1\n3,w,0,1,1,1\n", "line 3, column 'weight': the value is 3, and 'w' has 2"),
+        ("servers," + HEADER + "z|big,w,0,1,1,1\n", "column 'servers': the cluster has no server 'z'; known: big,"),
+        ("servers," + HEADER + "tiny,w,0,1,5,1\n", "line 2, column 'user': 'w': its task (5 cpu [core], 1 memory"),
+    ],
+)  # fmt: skip
+def test_bad_tables_are_refused_with_line_column_value_and_fix(cluster, written, text, message):
+    with pytest.raises(InvalidInstance) as caught:
+        fo.read_jobs(written(text), cluster)
+    assert str(caught.value).startswith("jobs.csv") and message in str(caught.value), caught.value
+
+
+def test_a_resource_named_as_a_column_with_another_meaning_is_refused(written):
+    odd = fo.Instance([], [9], resources=["duration"])
+    with pytest.raises(InvalidInstance, match=r"resource 'duration', which in jobs.csv has another meaning"):
+        fo.read_jobs(written("user,arrival,duration,cpu\nweb,0,1,1\n"), odd)
+
+
+def test_options_and_paths_that_do_not_fit_are_refused(cluster, trace, tmp_path):
+    for arguments, options, message in (
+        ((TABLE,), {}, "servers of .*jobs.csv are missing; give the cluster too"),
+        ((TABLE, cluster), {"pods": "default"}, "'pods' is an option for the openb trace"),
+        ((TABLE, cluster), {"users": "qos"}, "'users' is an option for the openb trace"),
+        ((TABLE, cluster), {"compress": 0}, "compress is 0; give a finite number > 0"),
+        ((TABLE, cluster), {"compress": float("nan")}, "compress is nan"),
+        ((tmp_path, cluster), {}, "is a folder without openb_node_list_all_node.csv"),
+        (("none.csv", cluster), {}, "none.csv cannot be read"),
+        (("", cluster), {}, "the path is ''"),
+        ((trace(),), {"users": "team"}, "users is 'team'; known: shape, qos"),
+        ((trace(),), {"pods": "defualt"}, "did you mean 'default'"),
+        ((trace(), cluster), {}, "'cpu_milli' is not a resource of the cluster"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInstance, match=message):
+            fo.read_jobs(*arguments, **options)
+
+
+# -- openb ----------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_is_a_job_of_one_task_that_runs_from_being_scheduled_to_being_deleted(trace):
+    jobs = fo.read_jobs(trace())
+    assert [(job.user, job.arrival, job.duration, job.tasks, job.eligible) for job in jobs] == [
+        ("12cpu/16GiB/1gpu", 0, 400, 1, None),
+        ("6cpu/12GiB/0.92gpu@T4|V100", 10, 10, 1, ("T4", "V100")),
+        ("6cpu/12GiB/0.92gpu@T4|V100", 20, 479, 1, ("T4", "V100")),
+    ]
+    assert jobs[0].demands == (12000, 16384, 1000)
+    assert {job.user for job in jobs} <= set(fo.datasets.openb("openb").users)
+
+
+def test_users_by_quality_of_service_have_jobs_of_several_demands(trace):
+    jobs = fo.read_jobs(trace(), users="qos")
+    assert [(job.user, job.demands[0]) for job in jobs] == [("LS", 12000), ("LS", 6000), ("BE", 6000)]
+    assert len(fo.simulate(fo.datasets.openb("openb"), jobs).start) == 3
+
+
+def test_pods_without_a_known_run_are_left_out_and_counted(trace):
+    servers = fo.datasets.openb(trace())
+    assert fo.read_jobs(trace(PODS + NOTHING), servers).notes == (
+        "1 pod was left out: never scheduled (of unknown duration) (as p3)",
+        "1 pod was left out: without a time of creation or deletion (as p4)",
+        "1 pod was left out: not deleted after it was scheduled (as p5)",
+        "1 pod was left out: requesting nothing (as p7)",
+        "1 pod was left out: larger than any server where it may run (as p6)",
+        "2 pods were deleted at the last time in the list, perhaps cut short",
+    )
+
+
+def test_a_list_of_which_no_pod_is_left_is_refused_with_the_reasons(trace):
+    header, first, *_ = PODS.splitlines()
+    with pytest.raises(InvalidInstance, match=r"default.csv has no pod that can be a job; 1 pod was left out: never"):
+        fo.read_jobs(trace(f"{header}\n{first.removesuffix('100')}\n"))
+
+
+@pytest.mark.parametrize(
+    ("pods", "message"),
+    [
+        (PODS.replace("creation_time", "created"), "line 1: there is no column 'creation_time'"),
+        (PODS.replace(",500,100", ",soon,100"), "line 2, column 'deletion_time': 'soon' is not a number"),
+        (PODS.replace(",10,40,30", ",10,40,-30"), "line 3, column 'scheduled_time': the value is -30"),
+    ],
+)
+def test_bad_times_of_the_trace_are_refused(trace, pods, message):
+    servers = fo.datasets.openb(trace())
+    with pytest.raises(InvalidInstance, match=message):
+        fo.read_jobs(trace(pods), servers)
+
+
+def test_required_types_ask_for_servers_with_types(trace):
+    servers = fo.Instance([], [9e4, 9e5, 9e3], resources=["cpu_milli", "memory_mib", "gpu_milli"])
+    with pytest.raises(InvalidInstance, match="require types of GPU, and the cluster has no types of server"):
+        fo.read_jobs(trace(), servers)
+
+
+# -- the trace itself -----------------------------------------------------------------------------------------
+
+
+def test_of_the_trace_all_pods_but_897_ran_for_times_of_4_seconds_to_145_days(openb_folder):
+    jobs = fo.read_jobs(openb_folder)
+    durations, arrivals = np.array([job.duration for job in jobs]), np.array([job.arrival for job in jobs])
+    assert len(jobs) == 8152 - 897 and jobs.notes[0].startswith("897 pods were left out: never scheduled")
+    assert (durations.min(), np.median(durations), durations.max()) == (4, 616, 12_537_496)
+    assert arrivals.min() == 0 and (arrivals > 1e7).sum() == 7197 and arrivals.max() < 1.291e7
+    ends = np.concatenate([arrivals, arrivals + durations])
+    change = np.repeat([1, -1], len(jobs))
+    assert change[np.lexsort((change, ends))].cumsum().max() == 56
+
+
+def test_jobs_of_the_trace_are_its_pods(openb_folder):
+    jobs = fo.read_jobs(openb_folder, pods="gpuspec33", users="qos", compress=10)
+    assert [note.split(" (as")[0] for note in jobs.notes] == [
+        "897 pods were left out: never scheduled (of unknown duration)",
+        "1 pod was left out: larger than any server where it may run",
+        "34 pods were deleted at the last time in the list, perhaps cut short",
+        "arrivals are divided by 10; durations are as in the file",
+    ]
+    with (openb_folder / "openb_pod_list_gpuspec33.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["scheduled_time"] and row["name"] != "openb-pod-1639"]
+    assert Counter(job.user for job in jobs) == Counter(row["qos"] for row in rows)
+    for job, row in zip(jobs, rows, strict=True):
+        gpus = float(row["num_gpu"]) * float(row["gpu_milli"])
+        assert job.demands == (float(row["cpu_milli"]), float(row["memory_mib"]), gpus)
+        assert job.arrival == float(row["creation_time"]) / 10
+        assert set(job.eligible or ()) == {name for name in row["gpu_spec"].split("|") if name}

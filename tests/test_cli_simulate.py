@@ -1,0 +1,229 @@
+"""``fairopt simulate``: what is typed, what is shown and written, and the ways to get it wrong."""
+
+import csv
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import fairopt as fo
+from fairopt.cli import app, simulate
+
+DATA = Path(__file__).parent / "data"
+CLUSTER = fo.Instance(
+    [], [[8, 64], [8, 32], [4, 16]], counts=[2, 1, 1], resources=["cpu", "memory"],
+    units={"cpu": "core", "memory": "GiB"}, servers=["big", "small", "tiny"], server_types=["x", "x", "y"],
+)  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A terminal of 80 columns in a folder with a cluster and a table of jobs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    fo.datasets.write(CLUSTER, tmp_path / "cluster.json")
+    shutil.copy(DATA / "jobs.csv", tmp_path)
+
+    def invoke(*arguments: str, servers: bool = True) -> Result:
+        return CliRunner().invoke(app, ["simulate", *arguments, *(["--servers", "cluster.json"] * servers)])
+
+    return invoke
+
+
+def numbers_of(done: Result) -> dict[str, dict[str, Any]]:
+    """The policies of ``--json``."""
+    assert done.exit_code == 0, done.output
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)["policies"]
+    return found
+
+
+def test_the_table_compares_policies_on_80_columns(run: Any) -> None:
+    done = run("jobs.csv", "-p", "drf", "-p", "2df", "-p", "fcfs")
+    assert done.exit_code == 0, done.output
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "4 jobs of 3 users on 4 servers" in done.stdout
+    header, _, *rows = done.stdout.splitlines()[1:6]
+    assert header.split() == [
+        "policy", "tasks", "makespan", "waiting", "p95", "slowdown", "p95", "cpu", "memory", "distance",
+    ]  # fmt: skip
+    assert [row.split()[:2] for row in rows] == [["DRF", "63"], ["2-DF", "63"], ["FCFS", "63"]]
+
+
+def test_numbers_are_those_of_the_same_simulation_in_python(run: Any) -> None:
+    shown = numbers_of(run("jobs.csv", "-p", "kdf:k=2", "-p", "FCFS", "--fair", "7", "--json"))
+    jobs = fo.read_jobs("jobs.csv", CLUSTER)
+    two = fo.simulate(CLUSTER, jobs, fo.KDominantShare(2))
+    first_come = fo.simulate(CLUSTER, jobs, scheduler=fo.Scheduler(CLUSTER, order="arrival"))
+    last = max(two.start.max(), first_come.start.max())
+    for name, expected in (("2-DF", two), ("FCFS", first_come)):
+        summary = expected.with_fair_at([last * (k + 0.5) / 7 for k in range(7)]).summary()
+        assert {key: shown[name][key] for key in summary} == json.loads(json.dumps(summary))
+    assert shown["2-DF"]["waiting"] != shown["FCFS"]["waiting"] and shown["2-DF"]["distance"]["mean"] > 0
+
+
+def test_use_under_load_is_the_mean_up_to_the_last_start(run: Any) -> None:
+    Path("few.csv").write_text("user,arrival,duration,tasks,cpu [core]\na,0,10,3,8\nb,5,40,3,8\n")
+    shown = numbers_of(run("few.csv", "--json", "--fair", "0"))["DRF"]
+    # from 0 to 10 the 3 servers of 8 cores run a, from 10 on b; the last start is at 10
+    assert shown["utilisation_until_last_start"] == {"cpu": pytest.approx(24 / 28), "memory": 0}
+    assert shown["makespan"] == 50 and shown["distance"]["mean"] is None
+
+
+def test_options_of_the_scheduler_are_passed_on(run: Any) -> None:
+    Path("dense.csv").write_text("user,arrival,duration,tasks,cpu [core]\na,20,9,20,1\nb,30,9,20,8\nc,30,9,9,3\n")
+    found = []
+    for words, options in (
+        ((), {}), (("--placement", "least-loaded"), {"placement": "least-loaded"}),
+        (("--on-misfit", "stop"), {"on_misfit": "stop"}), (("--half-life", "5"), {"half_life": 5.0}),
+        (("--pooled",), {}),
+    ):  # fmt: skip
+        cluster = CLUSTER.pooled() if "--pooled" in words else CLUSTER
+        jobs = fo.read_jobs("dense.csv", cluster, compress=10)
+        found.append(fo.simulate(cluster, jobs, scheduler=fo.Scheduler(cluster, **options)).summary()["waiting"])
+        shown = numbers_of(run("dense.csv", "--compress", "10", *words, "--json", "--fair", "0"))["DRF"]
+        assert shown["waiting"] == found[-1]
+    assert all(found[0] != other for other in found[1:])
+
+
+def test_policies_of_one_name_get_numbers(run: Any) -> None:
+    shown = numbers_of(run("jobs.csv", "-p", "2df", "-p", "kdf:k=2", "-p", "MaxMin(Tasks())", "--json", "--fair", "0"))
+    assert list(shown) == ["2-DF", "2-DF (2)", "MaxMin(Tasks())"]
+
+
+def test_notes_of_the_reader_are_on_stderr(run: Any) -> None:
+    Path("few.csv").write_text("user,arrival,duration,cpu [core]\nweb,0,1,2\n")
+    done = run("few.csv", "--compress", "2")
+    assert done.exit_code == 0 and "jobs take none of it" not in done.stdout
+    assert "note: few.csv has no column 'memory [GiB]': jobs take none of it" in done.stderr
+    assert "note: arrivals are divided by 2" in done.stderr
+
+
+def test_files_hold_all_tasks_and_the_timeline(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    done = run("jobs.csv", "--out", "tasks.csv")
+    assert done.exit_code == 0 and "written: tasks.csv" in done.stdout, done.output
+    with open("tasks.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 63 and {row["user"] for row in rows} == {"batch", "web", "ml"}
+    assert all(float(row["end"]) - float(row["start"]) in (30, 20, 80, 5) for row in rows)
+    done = run("jobs.csv", "-p", "drf", "-p", "Leximin(PNormShare(2))", "--out", "run.json")
+    assert done.exit_code == 0, done.output
+    assert sorted(p.name for p in Path().glob("run-*")) == ["run-DRF.json", "run-Leximin-PNormShare-2-.json"]
+    assert len(fo.Timeline.load("run-DRF.json").start) == 63
+
+
+def test_the_folder_of_openb_has_jobs_and_servers(run: Any) -> None:
+    Path("openb").mkdir()
+    Path("openb/openb_node_list_all_node.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,8000,8192,2,T4\n")
+    Path("openb/openb_pod_list_typed.csv").write_text(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,creation_time,deletion_time,scheduled_time\n"
+        "p0,4000,1024,1,1000,T4,LS,0,60,10\np1,2000,1024,1,500,,BE,10,100,20\np2,2000,1024,1,500,,BE,10,,\n"
+    )
+    words = ("openb", "--pods", "typed", "--users", "qos", "--capacity-scale", "0.5", "--compress", "10")
+    done = run(*words, "--json", "--fair", "0", servers=False)
+    shown = numbers_of(done)["DRF"]
+    assert (shown["tasks"], shown["makespan"], shown["waiting"]["mean"]) == (2, 130, 24.5)  # 0 to 50, 1 waits, to 130
+    assert "1 pod was left out: never scheduled" in done.stderr
+
+
+def test_a_picture_shows_all_policies_in_part_of_the_time(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    asked: list[Any] = []
+    draw = simulate.draw_timelines
+    monkeypatch.setattr(simulate, "draw_timelines", lambda runs, kind, **how: asked.append((list(runs), kind, how))
+                        or draw(runs, kind, **how))  # fmt: skip
+    options = ("jobs.csv", "-p", "drf", "-p", "fcfs", "--plot", "p.png", "--kind")
+    done = run(*options, "allocation", "--between", "0", "20")
+    assert done.exit_code == 0 and asked == [(["DRF", "FCFS"], "allocation", {"between": (0.0, 20.0)})], done.output
+    assert Path("p.png").read_bytes()[:4] == b"\x89PNG" and "written: p.png" in done.stdout
+    done = run(*options, "use")
+    assert done.exit_code == 2 and done.stdout == "" and "no kind of picture 'use'" in done.stderr
+    done = run(*options, "shares", "--between", "2", "1")
+    assert done.exit_code == 2 and done.stdout == "" and "between is (2.0, 1.0)" in done.stderr
+    done = run(*options, "distance", "--fair", "0")
+    assert done.exit_code == 2 and done.stdout == "" and "give --fair 20" in done.stderr
+    done = run(*options, "shares", "--between", "1000", "2000")
+    assert done.exit_code == 0 and "there is no picture: no task of 'DRF' runs from 1000 to 2000" in done.stderr
+
+
+def test_missing_matplotlib_is_said_before_anything_runs(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    done = run("jobs.csv", "--plot", "f.png")
+    assert done.exit_code == 2 and done.stdout == "" and "pip install 'fairopt[plots]'" in done.stderr
+
+
+@pytest.mark.parametrize(("at", "whole"), [("DRF: tasks", 0), ("FCFS: tasks", 1), ("FCFS: fair shares", 2)])
+def test_ctrl_c_shows_the_part_done(run: Any, at: str, whole: int) -> None:
+    Path("many.csv").write_text("user,arrival,duration,tasks,cpu [core]\na,0,10,2000,2\nb,0,10,2000,1\n")
+
+    def stop(what: str, done: int | None, total: int | None) -> None:
+        if what.startswith(at):
+            raise KeyboardInterrupt
+
+    with fo.progress(stop):
+        done = run("many.csv", "-p", "drf", "-p", "fcfs", "--out", "t.csv")
+    assert done.exit_code == 130, done.output
+    assert done.stderr.splitlines()[-1] == f"stopped by Ctrl-C after {whole} of 2 policies"
+    rows = [line.split() for line in done.stdout.splitlines()[3 : 4 + min(whole, 1)]]
+    assert [row[0] for row in rows] == ["DRF", "FCFS"][: whole + 1]
+    started = int(rows[-1][1].replace(",", ""))
+    assert started == 4000 if whole == 2 else 1000 <= started < 4000 and rows[-1][2:4] == ["of", "4,000"]
+    with open("t-FCFS.csv" if whole else "t-DRF.csv") as file:
+        assert len(list(csv.DictReader(file))) == started
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["jobs.csv", "-p", "fds:alpha=2"], "policy 'fds:alpha=2' maximises AlphaFair(2)"),
+        (["jobs.csv", "-p", "most-tasks"], "and task by task one share is levelled; give one of Leximin or MaxMin"),
+        (["jobs.csv", "-p", "ps-dsf"], "policy 'ps-dsf' is not an objective of shares"),
+        (["jobs.csv", "-p", "Policy(Leximin(), [SharingIncentive()])"], "has constraints, which starting task by task"),
+        (["jobs.csv", "-p", "Leximin().then(Total(Tasks()))"], "maximises Leximin().then(Total(Tasks()))"),
+        (["jobs.csv", "-p", "dfr"], "no policy 'dfr'; did you mean"),
+        (["jobs.csv", "--placement", "best"], "placement is 'best'; did you mean 'best-fit'"),
+        (["jobs.csv", "--compress", "-1"], "compress is -1.0; give a finite number > 0"),
+        (["jobs.csv", "--capacity-scale", "0.5"], "'capacity_scale' is an option for folders of the openb trace"),
+        (["nojobs.csv"], "nojobs.csv cannot be read (No such file or directory)"),
+        (["cluster.json"], "cluster.json, line 1: there is no column 'user'"),
+        (["jobs.csv", "--out", "tasks.txt"], "ends in .csv or .json"),
+        (["jobs.csv", "--plot", "p.doc"], "ends in .png"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(run: Any, words: list[str], message: str) -> None:
+    done = run(*words)
+    assert done.exit_code == 2, done.output
+    lines = [line for line in done.stderr.splitlines() if line]
+    assert len(lines) == 1 and message in lines[0] and done.stdout == "", done.output
+
+
+def test_a_table_needs_servers(run: Any) -> None:
+    done = run("jobs.csv", servers=False)
+    assert done.exit_code == 2 and "servers of jobs.csv are missing; give --servers INPUT" in done.stderr
+
+
+def test_a_folder_of_servers_is_enough(run: Any, tmp_path: Path) -> None:
+    fo.datasets.write(CLUSTER, tmp_path / "tables")
+    with_users = run("jobs.csv", "--servers", "tables", "--json", servers=False)
+    (tmp_path / "tables" / "users.csv").unlink()
+    alone = run("jobs.csv", "--servers", "tables", "--json", servers=False)
+    assert numbers_of(alone) == numbers_of(with_users) and "no users" not in with_users.stderr + alone.stderr
+
+
+def test_pools_of_types_are_named_by_types(run: Any, tmp_path: Path) -> None:
+    table = "user,arrival,duration,servers,cpu [core],memory [GiB]\na,0,1,{},1,1\n"
+    (tmp_path / "named.csv").write_text(table.format("big"))
+    done = run("named.csv", "--placement", "pooled")
+    assert done.exit_code == 2 and "names the server 'big #1', and --placement pooled" in " ".join(done.output.split())
+    (tmp_path / "typed.csv").write_text(table.format("x"))
+    assert run("typed.csv", "--placement", "pooled").exit_code == 0
+
+
+@pytest.mark.parametrize("option", [("--kind", "waiting"), ("--between", "0", "9")])
+def test_options_of_a_picture_need_a_picture(run: Any, option: tuple[str, ...]) -> None:
+    done = run("jobs.csv", *option)
+    assert done.exit_code == 2 and "give --plot FILE too" in done.output

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.constraints import MinTasks, Reserve
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import NotCertified, OutOfDomain
@@ -130,8 +131,8 @@ class DynamicDRF:
             tell("users arrived", k, n)
             here = np.arange(n) <= k
             now = instance if k == n - 1 else instance.with_task_limits(np.where(here, instance.task_limits, 0.0))
-            program = Program(now, Leximin(DominantShare()), ())
-            program.low, program.usable = had[program.active], np.full(instance.n_resources, min(present[k], 1.0))
+            held_back = [Reserve(name, max(1.0 - present[k], 0.0)) for name in instance.resources]
+            program = Program(now, Leximin(DominantShare()), (MinTasks(tuple(had.tolist())), *held_back))
             answer = gate.empty(program) if program.empty else best(program, solve_waterfilling(program, Settings()))
             step = gate.allocation(self, [(program, answer)], begun)
             if not step.certificate.ok:

@@ -17,6 +17,7 @@ from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.io.notes import counted
+from fairopt.methods.whole.greedy import to_36_bits
 from fairopt.methods.whole.servers import Placement, Request, Servers, placement_rule
 from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
 
@@ -27,7 +28,6 @@ Float = NDArray[np.floating[Any]]
 MOST_ASKED = 64  # users whose queues are set aside, in order, before all are compared at once
 EACH_COSTS = 175  # queues compared at once take as long as one user asked
 FEW_FREED = 4  # servers on which tasks ended since the last decision: fewer are asked one by one
-BITS_36 = 131073.0  # 2^17 + 1: shares that agree to 36 bits are equal, as any with denominators up to 10,000 that are
 _DOMINANT = DominantShare()
 FIX_AT = "give at= as a time, a number that never decreases"
 
@@ -587,9 +587,7 @@ class Scheduler:
         """
         if self.order == "arrival":
             return (user.ready[0][0] if user.ready else 0), user.index, user
-        present = user.present / user.weight
-        scaled = present * BITS_36
-        present = scaled - (scaled - present)
+        present = to_36_bits(user.present / user.weight)
         if self.half_life is None:
             return present, user.index, user
         assert self._time is not None

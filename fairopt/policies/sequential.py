@@ -28,7 +28,7 @@ class SequentialMinMax:
     """Whole tasks, one after the other (Parkes, Procaccia and Shah 2015).
 
     Each step gives one task to the user, among those for whom one fits, that leaves the largest share per weight
-    smallest: the user whose own share is smallest after it. Ties (shares that agree to 12 digits) go to the first user.
+    smallest: the user whose own share is smallest after it. Ties (shares that agree to 36 bits) go to the first user.
     It ends when no user's next task fits. It is not leximin: one resource of 5 units and demands 1 and 4 end at (5, 0),
     where (1, 1) is leximin.
 
@@ -129,11 +129,10 @@ class SequentialMinMax:
         for j in np.flatnonzero(most > MOST)[:1]:
             many = f"{most[j]:.3g} tasks, and up to {MOST:g} are placed one by one; give it a task limit"
             raise OutOfDomain(f"user {instance.users[j]!r} could run {many}")
-        row = np.repeat(np.arange(instance.n_servers), instance.counts)
-        servers = Servers(instance.capacities[row])
-        units = _units(instance)
-        everywhere = [None] * n if instance.everywhere else instance.eligible[:, row]
-        requests = [servers.request(units[j], everywhere[j]) for j in range(n)]
+        each, units = instance.individual(), _units(instance)
+        servers = Servers(each.capacities)
+        allowed = [None] * n if instance.everywhere else each.eligible
+        requests = [servers.request(units[j], allowed[j]) for j in range(n)]
         user, server = one_after_the_other(servers, requests, per_task, instance.task_limits, self.placement)
         placed = measured(instance, user, server)
         allocation = gate.of_steps(self, instance, placed, self.share, begun)

@@ -13,10 +13,11 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.whole.servers import Placement, Request, Servers
 from fairopt.progress import tell
 
-__all__ = ["one_after_the_other"]
+__all__ = ["one_after_the_other", "to_36_bits"]
 
 Ints = NDArray[np.int64]
 
+BITS_36 = 131073.0  # 2^17 + 1
 TOLD = 1 << 14  # tasks between two reports of progress
 
 
@@ -25,14 +26,14 @@ def one_after_the_other(
 ) -> tuple[Ints, Ints]:
     """The user and the server of each task, in order: the user whose next task fits has the smallest share after it.
 
-    ``per_task`` (n_users,) is the share per weight of one task. Shares that agree to 12 digits are ties, and go to the
-    first user. Capacity only shrinks, so a user whose next task fits nowhere is out; under first fit the server that
-    the last task of a user went to is the first that can hold the next one.
+    ``per_task`` (n_users,) is the share per weight of one task. Ties by `to_36_bits` go to the first user. Capacity
+    only shrinks, so a user whose next task fits nowhere is out; under first fit the server that the last task of a user
+    went to is the first that can hold the next one.
     """
     each, most = per_task.tolist(), limits.tolist()
     has, last = [0] * len(each), [-1] * len(each)
     users, places = array("q"), array("q")
-    queue = [(_rounded(c), j) for j, c in enumerate(each) if most[j] >= 1]
+    queue = [(to_36_bits(c), j) for j, c in enumerate(each) if most[j] >= 1]
     heapq.heapify(queue)
     while queue:
         j = queue[0][1]
@@ -46,7 +47,7 @@ def one_after_the_other(
         places.append(place)
         has[j], last[j] = has[j] + 1, place
         if has[j] + 1 <= most[j]:
-            heapq.heapreplace(queue, (_rounded(each[j] * (has[j] + 1)), j))
+            heapq.heapreplace(queue, (to_36_bits(each[j] * (has[j] + 1)), j))
         else:
             heapq.heappop(queue)
         if len(users) % TOLD == 0:
@@ -54,6 +55,10 @@ def one_after_the_other(
     return np.array(users, dtype=np.int64), np.array(places, dtype=np.int64)
 
 
-def _rounded(share: float) -> float:
-    """A share to 12 digits: three times 0.1 is 0.3."""
-    return float(f"{share:.11e}")
+def to_36_bits(share: float) -> float:
+    """A share as it is compared: those that agree to 36 bits are ties, as three times 0.1 and 0.3.
+
+    Shares that are equal in exact numbers are, if their denominators are below about 10,000.
+    """
+    scaled = share * BITS_36
+    return scaled - (scaled - share)

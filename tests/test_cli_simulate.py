@@ -147,7 +147,7 @@ def test_a_picture_shows_all_policies_in_part_of_the_time(run: Any, monkeypatch:
     done = run(*options, "distance", "--fair", "0")
     assert done.exit_code == 2 and done.stdout == "" and "give --fair 20" in done.stderr
     done = run(*options, "shares", "--between", "1000", "2000")
-    assert done.exit_code == 0 and "there is no picture: no task of 'DRF' runs from 1000 to 2000" in done.stderr
+    assert done.exit_code == 0 and "cannot draw the picture: no task of 'DRF' runs from 1000 to 2000" in done.stderr
 
 
 def test_missing_matplotlib_is_said_before_anything_runs(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

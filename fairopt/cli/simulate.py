@@ -146,7 +146,7 @@ def replay_jobs(
                 draw_timelines(runs, kind or "shares", between=between)[0].figure.savefig(plot, dpi=150)
                 written.append(plot)
             except InvalidBlock as error:  # of the part done, say
-                complain(f"there is no picture: {error}")
+                complain(f"cannot draw the picture: {error}")
         for to in () if as_json else written:
             console_for().print(f"written: {to}", markup=False, soft_wrap=True)
 

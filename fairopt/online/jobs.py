@@ -140,7 +140,7 @@ class JobTable:
                 if isinstance(share, list):
                     if min(share) < max(share):
                         what = f"{requests.share!r} of user {job.user!r} differs by server"
-                        raise InvalidBlock(f"{what}; give one number")
+                        raise InvalidBlock(f"{what}; use a share that is the same on each")
                     share = share[0]
                 self.requests.append(request)
                 user_of_kind.append(user)

@@ -19,7 +19,7 @@ from fairopt.validation import as_floats
 
 __all__ = ["Requests", "checked_demands", "checked_places", "individual_servers"]
 
-MOST_TASKS = 2.0**53  # of a job; beyond, floats are no longer all whole numbers
+MOST_TASKS = 2.0**53  # of a job; above, floats cannot represent every whole number
 
 # A key that tells a request apart, the request, and the share of one task: a number, or a list by server.
 Asked: TypeAlias = tuple[Any, Request, float | list[float]]

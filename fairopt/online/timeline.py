@@ -292,7 +292,7 @@ class Timeline:
         Raises
         ------
         InvalidBlock
-            If there is no such table.
+            If ``by`` is not one of these.
         MissingExtra
             Without pandas.
 
@@ -332,7 +332,7 @@ class Timeline:
         Raises
         ------
         InvalidBlock
-            If there is no such kind, no task runs then, or no fair share is known (``"distance"``).
+            If the kind is unknown, no task runs between the two moments, or no fair share is known (``"distance"``).
         MissingExtra
             Without matplotlib.
 

@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTHON ?=
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help demo test lint docs refresh notebooks bench clean
+.PHONY: help demo test lint docs refresh notebooks papers bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -41,8 +41,11 @@ refresh: $(STAMP) ## draw the README's picture, and write the documentation's ta
 notebooks: $(STAMP) ## run the notebooks, and keep what they print and draw in them
 	@$(BIN)/python notebooks/run.py
 
-bench: $(STAMP) ## run every script in benchmarks/ and benchmarks/papers/
-	@set -e; for script in $$(grep -l __main__ benchmarks/*.py benchmarks/papers/*.py); do \
+papers: $(STAMP) ## re-make every published number, and write the documentation's page of them
+	@$(BIN)/python benchmarks/papers/all_papers.py
+
+bench: $(STAMP) ## run every script in benchmarks/
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \
 	  echo "== $$script"; $(BIN)/python "$$script"; \
 	done
 

@@ -27,8 +27,9 @@ from fairopt.datasets import RequestRounds
 from fairopt.policies.per_server import NaivePerServer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # this script is run by its path
-import hffmra_pictures as pictures
+import hamzeh_2021_pictures as pictures
 from common import OUT, arguments, show
+from published import Paper
 
 Float = NDArray[np.floating[Any]]
 H, NAIVE, DRFH = "H-FFMRA", "DRF per server", "DRFH"
@@ -339,6 +340,9 @@ def main() -> None:
     pictures.utilisation(runs["many"], OUT / "hffmra-fig-6.png")
     pictures.beta(runs["many"], OUT / "hffmra-figs-7-9.png")
     pictures.jain(runs["most"], OUT / "hffmra-figs-10-11.png")
+
+
+PAPER = Paper("hamzeh-2021", "Hamzeh et al. (2021)", "H-FFMRA", ())
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ from scipy.optimize import brentq
 import fairopt as fo
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # this script is run by its path
-import joe_wong_pictures as pictures
+import joe_wong_2013_pictures as pictures
 from common import OUT, arguments, show
+from published import Paper
 
 Float = NDArray[np.floating[Any]]
 FAMILIES: dict[str, Callable[..., fo.Policy]] = {"FDS": fo.FDS, "GFJ": fo.GFJ}
@@ -344,6 +345,9 @@ def main() -> None:
     pictures.ranges(rams, found, OUT / "joe-wong-fig-12.png")
     pictures.contours(rams, found, (4, 5, 6, 8, SQUARE, 11.25, 14, 18, 25), OUT / "joe-wong-figs-15-16.png")
     show("What Joe-Wong et al. (2013, sec. V) print, and what is measured", verdicts, "joe-wong-claims")
+
+
+PAPER = Paper("joe-wong-2013", "Joe-Wong et al. (2013)", "FDS and GFJ", ())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,41 @@
+"""Re-make every published number: run the script of each paper, two at a time, and write the documentation's page.
+
+Run: make papers
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from published import write_page
+
+HERE = Path(__file__).parent
+SCRIPTS = ("hamzeh_2021", "joe_wong_2013", "jiang_wu_2021", "jiang_wu_2018", "hamzeh_2019")  # the longest first
+
+
+def ran(script: str) -> tuple[str, int, str, float]:
+    """Name, exit code, output and seconds of one paper's script."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, HERE / f"{script}.py"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    return script, done.returncode, done.stdout, time.perf_counter() - start
+
+
+def main() -> None:
+    """Run them all, print what each found, and end with 1 if one failed."""
+    failed = 0
+    with ThreadPoolExecutor(2) as pool:
+        for script, code, output, seconds in pool.map(ran, SCRIPTS):
+            print(f"{output}== {script}: {'failed' if code else 'done'} in {seconds:.0f} s", flush=True)
+            failed |= code
+    write_page()
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""Published numbers beside ours: rows with verdicts, and the JSON, pictures and documentation page made of them.
+
+Each paper has a script in this folder with a `Paper`. Its experiments yield rows, made by `number`, `claim` and
+`cannot`, which decide the verdict by comparison. `main` runs them and keeps what they found in docs/papers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+DOCS = Path(__file__).parents[2] / "docs"
+KEPT = DOCS / "papers"  # JSON and pictures of each paper
+PAGE = DOCS / "papers.md"
+BELOW = "<!-- `make papers` writes what is below. -->\n"
+
+EXACT, ROUNDED, HOLDS, FALSE, OPEN = "exact", "to rounding", "holds", "does not follow", "cannot be re-made"
+VERDICTS = (EXACT, ROUNDED, HOLDS, FALSE, OPEN)
+SAME = 1e-6  # relative, between a printed number and a computed one: as exact as a certified answer is
+NUMBER = re.compile(r"-?\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:/\d+)?")
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A published number or claim beside what is computed here.
+
+    Attributes
+    ----------
+    place : str
+        Where it is printed: ``"Table 1"``.
+    what : str
+        What it is.
+    printed, ours : str
+        The published value and the computed one.
+    verdict : str
+        One of `VERDICTS`.
+    reading : str
+        How an open or ambiguous definition is read here.
+    why : str
+        Why it does not follow or cannot be re-made, in a sentence.
+    sampled : bool
+        Whether ``ours`` depends on the size of a run; the verdict must not.
+    """
+
+    place: str
+    what: str
+    printed: str
+    ours: str
+    verdict: str
+    reading: str = ""
+    why: str = ""
+    sampled: bool = False
+
+
+def number(
+    place: str, what: str, printed: str, ours: Any, *, reading: str = "", why: str = "", sampled: bool = False
+) -> Row:
+    """A row of numbers, judged by the digits that are printed.
+
+    Parameters
+    ----------
+    place, what, reading, sampled
+        As in `Row`.
+    printed : str
+        As published: numbers, decimal or as fractions ``3/4``, with any text around them; several are separated by a
+        comma and a space.
+    ours : int, Fraction, float or a sequence of them
+        As many numbers. An int or a Fraction is exact and is compared as such.
+    why : str
+        Required where a number does not follow, and refused where all do.
+
+    Returns
+    -------
+    Row
+        "exact"; "to rounding" where all agree in the printed digits, rounded or cut; or "does not follow".
+    """
+    words, values = NUMBER.findall(printed), [*np.atleast_1d(np.asarray(ours, dtype=object))]
+    if len(words) != len(values):
+        raise ValueError(f"{place}, {what}: {printed!r} has {len(words)} numbers, and {len(values)} are computed")
+    verdicts = [_agreement(word, value) for word, value in zip(words, values, strict=True)]
+    worst = max(verdicts, key=VERDICTS.index)
+    return _row(place, what, printed, ", ".join(map(_text, values)), worst, reading, why, sampled)
+
+
+def claim(
+    place: str, printed: str, holds: Any, ours: str, *, reading: str = "", why: str = "", sampled: bool = False
+) -> Row:
+    """A row of words: what the paper says, whether it is so, and what was measured.
+
+    ``why`` is required where it does not hold, and refused where it does.
+    """
+    return _row(place, "", printed, ours, HOLDS if holds else FALSE, reading, why, sampled)
+
+
+def cannot(place: str, what: str, printed: str, why: str) -> Row:
+    """A row for what nothing published determines."""
+    return _row(place, what, printed, "", OPEN, "", why, False)
+
+
+def _row(
+    place: str, what: str, printed: str, ours: str, verdict: str, reading: str, why: str, sampled: bool
+) -> Row:
+    if bool(why) != (verdict in (FALSE, OPEN)):
+        raise ValueError(f"{place}, {what or printed}: {verdict} ({ours}), and the reason given is {why!r}")
+    return Row(
+        place=place, what=what, printed=printed, ours=ours, verdict=verdict, reading=reading, why=why, sampled=sampled
+    )
+
+
+def _agreement(printed: str, ours: Any) -> str:
+    value = Fraction(printed.replace(",", ""))
+    if isinstance(ours, (int, np.integer, Fraction)):
+        exact = Fraction(ours) == value
+    else:
+        exact = abs(ours - float(value)) <= SAME * max(1.0, abs(float(value)))
+    if exact or "/" in printed:
+        return EXACT if exact else FALSE
+    unit = Fraction(1, 10 ** len(printed.partition(".")[2]))
+    found = Fraction(ours)
+    rounded = abs(found - value) <= unit / 2 * (1 + Fraction(1, 10**9))
+    cut = int(abs(found) / unit) * unit == abs(value)
+    return ROUNDED if rounded or cut else FALSE
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, (int, np.integer, Fraction)) else f"{value:.6g}"
+
+
+@dataclass
+class Run:
+    """What an experiment is told, and where its pictures go.
+
+    Attributes
+    ----------
+    full : bool
+        All of it; otherwise a smaller one with the same rows and the same verdicts.
+    folder : Path, optional
+        For pictures; None draws none.
+    pictures : list of dict
+        File names and captions, so far.
+    """
+
+    full: bool = True
+    folder: Path | None = None
+    pictures: list[dict[str, str]] = field(default_factory=list)
+
+    @property
+    def draws(self) -> bool:
+        """Whether pictures are wanted."""
+        return self.folder is not None
+
+    def save(self, figure: Any, name: str, caption: str) -> None:
+        """Keep a figure as ``name.png`` with a caption that says what is to be seen."""
+        if self.folder is not None:
+            figure.savefig(self.folder / f"{name}.png", dpi=100, metadata={"Software": None})
+            self.pictures.append({"file": f"{name}.png", "caption": caption})
+        plt.close(figure)
+
+
+Experiment = Callable[[Run], Iterator[Row]]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper and the experiments that re-make it, in the order of its pages.
+
+    Attributes
+    ----------
+    key : str
+        Of the bibliography and of the files kept: ``"jiang-wu-2021"``.
+    cite : str
+        ``"Jiang and Wu (2021)"``.
+    title : str
+        What it is about, in a few words.
+    experiments : sequence of callable
+        Each takes a `Run` and yields rows.
+    """
+
+    key: str
+    cite: str
+    title: str
+    experiments: Sequence[Experiment]
+
+    def rows(self, run: Run) -> Iterator[tuple[str, Row]]:
+        """All rows, with the names of their experiments."""
+        for experiment in self.experiments:
+            for row in experiment(run):
+                yield experiment.__name__, row
+
+
+def main(paper: Paper) -> None:
+    """Run all experiments, print what they found, and keep it (``--quick``: a smaller run that keeps nothing)."""
+    quick = "--quick" in sys.argv[1:]
+    KEPT.mkdir(exist_ok=True)
+    run = Run(not quick, None if quick else KEPT / paper.key)
+    if run.folder is not None:
+        run.folder.mkdir(exist_ok=True)
+        for old in run.folder.glob("*.png"):
+            old.unlink()
+    found = [{"experiment": name, **asdict(row)} for name, row in paper.rows(run)]
+    table = Table(title=paper.cite)
+    for column in ("place", "printed", "ours", "verdict"):
+        table.add_column(column)
+    for row in found:
+        table.add_row(row["place"], " ".join([row["what"], row["printed"]]).strip(), row["ours"], row["verdict"])
+    Console(width=160).print(table)
+    if not quick:
+        about = {"key": paper.key, "cite": paper.cite, "title": paper.title}
+        text = json.dumps({"paper": about, "rows": found, "pictures": run.pictures}, indent=1, ensure_ascii=False)
+        (KEPT / f"{paper.key}.json").write_text(f"{text}\n", encoding="utf-8")
+        write_page()
+
+
+# -- the page -------------------------------------------------------------------------------------------------------
+
+
+def kept() -> list[dict[str, Any]]:
+    """What the last full run of each paper found, in the order of keys."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(KEPT.glob("*.json"))]
+
+
+def write_page() -> None:
+    """Write the tables and pictures of all papers into the documentation."""
+    above, mark, _ = PAGE.read_text(encoding="utf-8").partition(BELOW)
+    PAGE.write_text(f"{above}{mark}{markdown(kept())}", encoding="utf-8")
+
+
+def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
+    """Verdicts by paper, then a section for each paper: its table and its pictures."""
+    lines = ["", f"| paper | {' | '.join(VERDICTS)} |", "|---" * (len(VERDICTS) + 1) + "|"]
+    for found in papers:
+        count = Counter(row["verdict"] for row in found["rows"])
+        cells = (str(count[verdict] or "") for verdict in VERDICTS)
+        lines.append(f"| [{found['paper']['cite']}](#{found['paper']['key']}-re-made) | {' | '.join(cells)} |")
+    for found in papers:
+        about = found["paper"]
+        lines += ["", f"({about['key']}-re-made)=", "", f"## {about['cite']}: {about['title']}", ""]
+        lines += ["| place | printed | ours | verdict | |", "|---|---|---|---|---|"]
+        place = None
+        for row in found["rows"]:
+            lines.append(_line(row, row["place"] if row["place"] != place else ""))
+            place = row["place"]
+        for picture in found["pictures"]:
+            lines += ["", f":::{{figure}} papers/{about['key']}/{picture['file']}", "", picture["caption"], ":::"]
+    return "\n".join([*lines, ""])
+
+
+def _line(row: Mapping[str, Any], place: str) -> str:
+    printed = ": ".join(filter(None, (row["what"], row["printed"])))
+    verdict = f"**{row['verdict']}**" if row["verdict"] == FALSE else row["verdict"]
+    notes = " ".join(filter(None, (row["why"], row["reading"])))
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in (place, printed, row["ours"], verdict, notes)) + " |"

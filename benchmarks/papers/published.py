@@ -88,7 +88,8 @@ def number(
     Returns
     -------
     Row
-        "exact"; "to rounding" where all agree in the printed digits, rounded or cut; or "does not follow".
+        "exact"; "to rounding" where all agree in the printed digits, rounded, or cut after
+        decimals; or "does not follow".
     """
     words, values = NUMBER.findall(printed), [*np.atleast_1d(np.asarray(ours, dtype=object))]
     if len(words) != len(values):
@@ -134,7 +135,7 @@ def _agreement(printed: str, ours: Any) -> str:
     unit = Fraction(1, 10 ** len(printed.partition(".")[2]))
     found = Fraction(ours)
     rounded = abs(found - value) <= unit / 2 * (1 + Fraction(1, 10**9))
-    cut = int(abs(found) / unit) * unit == abs(value)
+    cut = unit < 1 and int(abs(found) / unit) * unit == abs(value)
     return ROUNDED if rounded or cut else FALSE
 
 

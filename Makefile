@@ -29,7 +29,7 @@ lint: $(STAMP) ## style (ruff) and types (mypy)
 	@$(BIN)/mypy fairopt
 
 docs: $(DOCS_STAMP) ## build the documentation (docs/_build/html; warnings are errors), and run its examples
-	@rm -rf docs/generated
+	@rm -rf docs/generated docs/notebooks
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "== examples of README.md and docs/"
 	@$(BIN)/python -m pytest -q tests/test_docs.py
@@ -50,7 +50,7 @@ bench: $(STAMP) ## run every script in benchmarks/
 	done
 
 clean: ## remove .venv and what tools left behind
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out docs/_build docs/generated
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out docs/_build docs/generated docs/notebooks
 
 # A stamp, so that nothing is installed twice; a new pyproject.toml or a Python that went away installs again.
 $(STAMP): pyproject.toml

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import shutil
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -19,10 +21,10 @@ version = release = fo.__version__
 html_title = "fairopt"
 
 extensions = [
-    "myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax",
+    "myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax",
     "sphinx-mathjax-offline", "sphinx_copybutton", "matplotlib.sphinxext.plot_directive",
 ]  # fmt: skip
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "papers/*.json", "**.ipynb_checkpoints"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
@@ -31,7 +33,7 @@ html_theme_options = {
     "navbar_align": "left", "header_links_before_dropdown": 7, "navigation_with_keys": False, "show_nav_level": 2,
     "footer_start": ["sphinx-version"], "footer_end": ["theme-version"],
 }  # fmt: skip
-WITHOUT_PAGES_BELOW = ("index", "start", "notions", "properties", "files", "large", "code", "bibliography")
+WITHOUT_PAGES_BELOW = ("index", "start", "notions", "properties", "papers", "files", "large", "code", "bibliography")
 html_sidebars: dict[str, list[str]] = {page: [] for page in WITHOUT_PAGES_BELOW}
 html_show_sourcelink = False
 nitpicky = True
@@ -39,6 +41,10 @@ nitpicky = True
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "attrs_inline", "attrs_block"]
 myst_heading_anchors = 3
 myst_dmath_double_inline = True
+
+nb_execution_mode = "off"  # notebooks are shown as `make notebooks` left them
+HERE = Path(__file__).parent
+shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks", dirs_exist_ok=True)  # Sphinx reads below its own folder
 
 default_role = "autolink"  # a name in single backticks is a link where it is public, and in italics where it is not
 autosummary_generate = True

@@ -21,8 +21,7 @@ def drf_by_example(run: Run) -> Iterator[Row]:
     """DRF's properties, and what it loses."""
     place, drf = "DRF: properties", fo.DRF().allocate(CLUSTER)
     _, bundles, true = paper.lying(fo.DRF())
-    half = paper.tasks_on(CLUSTER.capacities / 2)
-    yield number(place, "tasks on 100 units of each resource", "2.5, 12.5", half)
+    yield number(place, "tasks on 100 units of each resource", "2.5, 12.5", paper.tasks_on(CLUSTER.capacities / 2))
     yield number(place, "tasks after a swap of bundles", "1.6, 4", paper.tasks_on(drf.bundles[::-1, 0]))
     yield number(place, "bundle of user 2 if it reports (10, 9, 9)", "100, 90, 90", bundles[1])
     yield number(place, "true tasks after this lie", "2.5, 12.5", true)

@@ -1,4 +1,4 @@
-"""The instances of Jiang and Wu: that they are the ones their tables were computed from."""
+"""The instances of Jiang and Wu (2021): that they are what the paper says (test_papers.py has its tables)."""
 
 import itertools
 
@@ -16,15 +16,6 @@ from fairopt.datasets import (
     jiang_wu_demands,
 )
 from fairopt.errors import InvalidInstance
-
-
-def kdf_tasks(demands, capacity, k):
-    """Tasks under k-DF where all users need everything: all shares rise together until one resource is full."""
-    ratios = demands / capacity
-    share = np.prod(np.sort(ratios, axis=-1)[..., ::-1][..., :k], axis=-1)
-    level = 1 / (ratios / share[..., None]).sum(axis=-2).max(axis=-1)
-    return level[..., None] / share
-
 
 # -- the first scenario ---------------------------------------------------------------------------------------------
 
@@ -50,15 +41,6 @@ def test_parts_of_the_first_scenario_are_parts_of_the_whole():
     assert jiang_wu_demands(100, 10**18 - 2).tolist()[-1] == [[100.0] * 3] * 3
 
 
-@pytest.mark.parametrize(("capacity", "drf", "two_df"), [(3, 1.34280, 1.38720), (5, 1.48135, 1.54454)])
-def test_the_mean_tasks_of_drf_and_2_df_over_the_first_scenario_are_as_derived(capacity, drf, two_df):
-    total = np.zeros(2)
-    for start in range(0, capacity**9, 300_000):
-        demands = jiang_wu_demands(capacity, start, min(start + 300_000, capacity**9))
-        total += [kdf_tasks(demands, capacity, k).sum() for k in (1, 2)]
-    assert_allclose(total / capacity**9, [drf, two_df], atol=5e-6)
-
-
 @pytest.mark.parametrize("capacity", [0, 2.5, "3", True, None])
 def test_a_capacity_that_is_no_whole_number_is_refused_at_the_call(capacity):
     for make in (jiang_wu, jiang_wu_demands):
@@ -81,20 +63,6 @@ def test_without_variance_requests_are_the_types_times_8_or_1(combination, x):
     assert demands.shape == (8, 8, 2, 2, 3)
     for a, b, r in itertools.product(range(8), range(8), range(2)):
         assert_array_equal(demands[a, b, r], np.array([REQUEST_TYPES[a], REQUEST_TYPES[b]]) * np.array(x)[:, None])
-
-
-def test_the_unused_resources_over_nine_types_are_those_of_table_3():
-    types = (*REQUEST_TYPES, (1, 1, 1))
-    unused = {}
-    for combination in ("I", "II", "III"):
-        demands = heavy_light_demands(combination, types=types, repeats=1)[:, :, 0]
-        for k in (1, 2):
-            tasks = kdf_tasks(demands, 1000.0, k)
-            left = 3000 - (tasks[..., None] * demands).sum(axis=(-1, -2))
-            unused[combination, k] = left.mean(axis=1)  # over the types of user 2
-    big = REQUEST_TYPES.index((25, 25, 25))
-    assert [round(unused[c, 1][big]) for c in ("I", "II", "III")] == [418, 418, 418]
-    assert [round(unused[c, 2][big]) for c in ("I", "II", "III")] == [654, 802, 654]
 
 
 def test_with_variance_requests_are_positive_and_spread_around_the_mean():

@@ -55,10 +55,12 @@ def test_a_notebook_shows_what_it_says(path: Path, monkeypatch: pytest.MonkeyPat
     for package in ("IPython", "matplotlib", "pandas"):
         pytest.importorskip(package, reason=f"{package} comes with the extra notebooks")
     import matplotlib.pyplot as plt
+    import pandas as pd
 
     monkeypatch.chdir(FOLDER)
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    with plt.rc_context():
+    as_in_notebooks = ("display.max_columns", 20, "display.width", 80, "display.max_colwidth", 50)
+    with plt.rc_context(), pd.option_context(*as_in_notebooks):
         for cell in code_cells(path):
             text = ran("".join(cell["source"]), namespace)
             if "varies" not in cell["metadata"].get("tags", ()):

@@ -36,9 +36,6 @@ AT_60 = ((56, 28, 42), (28, 14, 21), (8, 4, 6), (56, 28, 42))  # printed, by typ
 TEXT = {0: (159, 0, 0), 30: (159, 0, 0), 40: (0, 3, 0), 80: (15, 13, 1), 90: (13, 15, 0), 100: (0, 34, 0)}
 
 
-# -- readings -------------------------------------------------------------------------------------------------------
-
-
 def started(run: fo.Timeline, at: float) -> Ints:
     """Tasks that started at a moment, (n_types, n_jobs)."""
     kinds = np.unique(run.server_types or run.servers, return_inverse=True)[1][run.task_server]
@@ -66,8 +63,7 @@ def rounds(free: Float, waiting: Ints) -> tuple[Ints, Float]:
     while len(active):
         twice = (2 * DEMANDS[active].prod(axis=1)).astype(np.int64)  # in proportion to 2-dominant shares of a task
         once = np.lcm.reduce(twice) // twice
-        best = fo.NaivePerServer(fo.KDF(2)).allocate(fo.Instance(DEMANDS[active], free))
-        times = best.tasks_by_server[0] / once[0]
+        times = fo.NaivePerServer(fo.KDF(2)).allocate(fo.Instance(DEMANDS[active], free)).tasks_by_server[0] / once[0]
         many = np.floor(times + 1e-9).astype(np.int64)[:, None] * once
         short = active[waiting[active] <= many.sum(axis=0)]
         if not len(short):
@@ -114,9 +110,6 @@ class AsPrinted:
         """Nothing is kept of tasks that end."""
 
 
-# -- rows -----------------------------------------------------------------------------------------------------------
-
-
 def _row(at: int, what: str, printed: str, ours: Mapping[str, Any], why: str = "", note: str = "") -> Row:
     """The first reading that gives what is printed, or else the first one, with the others beside it."""
     values = {name: np.atleast_1d(value).tolist() for name, value in ours.items()}
@@ -135,29 +128,20 @@ def before_60(runs: Runs) -> Iterator[Row]:
     yield number("Sec. 6.3", "servers of types 1 to 4, in the ratios of Table 4", "27, 16, 4, 3", TYPES.counts)
     yield number("Sec. 6.3", "their CPUs and GB", "8, 64; 8, 32; 8, 96; 16, 128", TYPES.capacities.ravel())
     yield _row(0, "tasks of job 1", "159", {name: started(x, 0)[:, 0].sum() for name, x in runs.items()})
-    alone = runs[ALONE]
     there, with_pools = (started(x, 40)[:, 1].tolist() for x in runs.values())
-    words = "only servers of type 4 have room for job 2, and each starts one task"
     found = f"{_text(there)} on types 1 to 4; with pools {_text(with_pools)}"
+    words = "each server of type 4, and no other, starts a task of job 2"
     yield claim("Sec. 6.3, 40 s", words, there == [0, 0, 0, TYPES.counts[3]], found, reading=f"{ALONE}.")
+    alone = runs[ALONE]
     running, free = (alone.start <= 50) & (alone.end > 50), alone.capacities.copy()
     np.subtract.at(free, alone.task_server[running], DEMANDS[alone.task_job[running]])
     yield number("Sec. 6.3, 50 s", "CPUs that are left on a server, at most", "0.5", free[:, 0].max())
     starts = [int(started(x, 50).sum()) for x in runs.values()]
     found = f"{starts[0]} start, and {starts[1]} with pools; each server has at least {free[:, 1].min():g} GB left"
     yield claim("Sec. 6.3, 50 s", "memory is sufficient, but no task of job 3 can start", starts[0] == 0, found)
-    on = [int(((x.start < 60) & (x.end > 60)).sum()) for x in runs.values()]
-    yield claim("Sec. 6.3, 60 s", "all tasks that run are finished", on[0] == 0, f"{on[0]} go on; with pools {on[1]}")
+    on = ((alone.start < 60) & (alone.end > 60)).sum()
+    yield claim("Sec. 6.3, 60 s", "all tasks that run are finished", on == 0, f"{on} go on")
     yield _row(60, "finished of jobs 1 and 2", "318, 3", {name: finished(x, 0, 60)[:2] for name, x in runs.items()})
-
-
-def fits(kind: int, tasks: Ints) -> bool:
-    """Whether so many whole tasks of each job fit on the servers of a type."""
-    servers = fo.Instance(DEMANDS, TYPES.capacities[[kind]], counts=TYPES.counts[[kind]], task_limits=tasks)
-    try:
-        return fo.Policy(fo.Total(), [fo.MinTasks(tasks)]).allocate(servers, integral=True).certificate.ok
-    except fo.Infeasible:
-        return False
 
 
 def at_60(runs: Runs, found: Ints, times: Float) -> Iterator[Row]:
@@ -171,13 +155,10 @@ def at_60(runs: Runs, found: Ints, times: Float) -> Iterator[Row]:
         yield _row(60, f"start of jobs 1, 2 and 3 on type {k + 1}", _text(printed), ours, why, note)
     small = fo.Instance(DEMANDS, TYPES.capacities[1], resources=["CPU", "RAM"])
     most = fo.Policy(fo.Total(fo.ResourceShare("RAM"))).allocate(small, integral=True).usage[0, 1]
-    ok = [fits(k, found[k]) for k in range(4)]
-    yield claim(
-        "Sec. 6.3, 60 s", "the servers of type 2 run 28, 14 and 21 tasks", ok[1],
-        f"{found[1] @ DEMANDS[:, 1]:g} GB; whole tasks use at most {most:g} of the {small.capacities[0, 1]:g} GB of a "
-        f"server, {most * TYPES.counts[1]:g} on all {TYPES.counts[1]}",
-        why=f"They fit into the pool and not on its servers; rounds of {sum(ok)} other types fit on theirs too.",
-    )  # fmt: skip
+    needed, room = AT_60[1] @ DEMANDS[:, 1], most * TYPES.counts[1]
+    measured = f"{needed:g} GB; whole tasks use at most {most:g} GB of a server, {room:g} on all {TYPES.counts[1]}"
+    why = f"They fit into the pool of {POOLS[1, 1]:g} GB, and not on its servers."
+    yield claim("Sec. 6.3, 60 s", "the servers of type 2 run 28, 14 and 21 tasks", needed <= room, measured, why=why)
 
 
 def after_60(runs: Runs, r60: Ints) -> Iterator[Row]:
@@ -194,54 +175,42 @@ def after_60(runs: Runs, r60: Ints) -> Iterator[Row]:
 
     yield row(80, "job 2 finishes", "52", r60.sum(axis=0)[1:2], lambda x: finished(x, 60, 80)[1:2])
     yield row(80, "left of jobs 1 and 2", "28, 95", left80[:2], lambda x: left(x, 79)[:2])
-    yield row(
-        80, "left of job 3", "1", left80[2:], lambda x: left(x, 79)[2:],
-        f"80 less {_text(r60[:3, 2])} and {r60[3, 2]} are {left80[2]}.",
-    )  # fmt: skip
-    one = np.array([[1], [0], [0], [0]]) * DEMANDS[2]  # of job 3, on type 1
-    turns = in_turn(r60[:, [1]] * DEMANDS[1] - one, left80)
-    yield row(
-        80, "start of jobs 1, 2 and 3", "15, 13, 1", r80.sum(axis=0), lambda x: started(x, 80).sum(axis=0),
-        f"With tasks of jobs 1 and 2 in turn, as many and not equal shares, what job 2 releases in each pool, less a "
-        f"task of job 3, has room for {turns[0]} and {turns[1]}.",
-    )  # fmt: skip
+    why = f"80 less {_text(r60[:3, 2])} and {r60[3, 2]} are {left80[2]}."
+    yield row(80, "left of job 3", "1", left80[2:], lambda x: left(x, 79)[2:], why)
+    turns = in_turn(r60[:, [1]] * DEMANDS[1] - np.eye(4)[:, [0]] * DEMANDS[2], left80)  # job 3 on type 1
+    why = (
+        f"With jobs 1 and 2 in turn, {turns[0]} and {turns[1]} of their tasks fit into what job 2 releases in each "
+        "pool, less a task of job 3; 2-DF would give equal shares, not equal numbers."
+    )
+    yield row(80, "start of jobs 1, 2 and 3", "15, 13, 1", r80.sum(axis=0), lambda x: started(x, 80).sum(axis=0), why)
     used, free = text[80] @ DEMANDS, free80.sum(axis=0)
-    yield claim(
-        "Sec. 6.3, 80 s", "all remaining resources are allocated", (free - used < DEMANDS[:2]).any(axis=1).all(),
-        f"{used[0]:g} of {free[0]:g} CPUs and {used[1]:g} of {free[1]:,.0f} GB",
-        why=f"The CPUs that job 2 releases, {r60[:, 1].sum()}, are not all that are free.",
-    )  # fmt: skip
+    everything = (free - used < DEMANDS[:2]).any(axis=1).all()
+    measured = f"{used[0]:g} of {free[0]:g} CPUs and {used[1]:g} of {free[1]:,.0f} GB"
+    why = f"The {r60[:, 1].sum()} CPUs that job 2 releases are not all that are free."
+    yield claim("Sec. 6.3, 80 s", "all remaining resources are allocated", everything, measured, why=why)
     per_task = SHARE.per_task(fo.Instance(DEMANDS, POOLS.sum(axis=0)))
     shares = (r60.sum(axis=0) * [1, 0, 1] + text[80]) * per_task
-    yield claim(
-        "Sec. 6.3, 80 s", "2-DF gives to the lowest share", shares[0] - per_task[0] <= shares[1],
-        f"then jobs 1 and 3 have {shares[0] / shares[1]:.1f} and {shares[2] / shares[1]:.1f} times the share of job 2",
-        why=f"Algorithm 1 starts tasks of job 2 alone, {started(runs[ALONE], 80)[:, 1].sum()} with each server by "
-        "itself.",
-    )  # fmt: skip
+    times, lowest = shares / shares[1], shares[0] - per_task[0] <= shares[1]
+    measured = f"then jobs 1 and 3 have {times[0]:.1f} and {times[2]:.1f} times the share of job 2"
+    why = f"Algorithm 1 starts {started(runs[ALONE], 80)[:, 1].sum()} tasks of job 2 and no others."
+    yield claim("Sec. 6.3, 80 s", "a task of the job with the lowest share starts", lowest, measured, why=why)
     waiting = np.array([28, 95, 1]) - text[80]
     turns = in_turn(r60[:3, [0]] * DEMANDS[0], waiting)
     more = in_turn(r60[:, [0]] * DEMANDS[0], waiting)
-    yield row(
-        90, "start of jobs 1 and 2", "13, 15", r90.sum(axis=0)[:2], lambda x: started(x, 90).sum(axis=0)[:2],
-        f"What job 1 releases on types 1 to 3 has room for {turns[0]} and {turns[1]} in turn; with type 4 for "
-        f"{more[0]} and {more[1]}, and more is free.",
-    )  # fmt: skip
-    rest = waiting - text[90]
-    yield row(
-        90, "left of job 2", "34", (left90 - r90.sum(axis=0))[1:2], lambda x: left(x, 90)[1:2],
-        f"By the printed numbers 95 - 13 - 15 = {rest[1]} are left.",
-    )  # fmt: skip
-    yield row(
-        100, "start of job 2", "34", np.array([0]), lambda x: started(x, 100)[:, 1].sum(keepdims=True),
-        f"Then {rest[1] - 34} tasks of job 2 never start, and nothing has to wait for 100 s.",
-    )  # fmt: skip
+    why = (
+        f"In turn, {turns[0]} and {turns[1]} fit into what job 1 releases on types 1 to 3, {more[0]} and {more[1]} if "
+        "on type 4 too; and more is free."
+    )
+    yield row(90, "start of jobs 1 and 2", "13, 15", r90.sum(axis=0)[:2], lambda x: started(x, 90).sum(axis=0)[:2], why)
+    rest = (waiting - text[90])[1]
+    why = f"By the printed numbers 95 - 13 - 15 = {rest} are left."
+    yield row(90, "left of job 2", "34", (left90 - r90.sum(axis=0))[1:2], lambda x: left(x, 90)[1:2], why)
+    why = f"Nothing has to wait until then; of the {rest} tasks left, {rest - 34} would never start."
+    yield row(100, "start of job 2", "34", np.array([0]), lambda x: started(x, 100).sum(axis=0)[1:2], why)
     need, room = waiting @ DEMANDS, POOLS.sum(axis=0) - (r60.sum(axis=0) * [0, 0, 1] + text[80]) @ DEMANDS
-    yield claim(
-        "Sec. 6.3, 100 s", "the rest of job 2 has waited for resources", (need > room).any(),
-        f"all that is left at 90 s takes {need[0]:g} of {room[0]:g} free CPUs and {need[1]:,.0f} of {room[1]:,.0f} GB",
-        why="In pools there is room at 90 s for all that is left, by the printed numbers.",
-    )  # fmt: skip
+    measured = f"all left at 90 s takes {need[0]:g} of {room[0]:g} free CPUs and {need[1]:,.0f} of {room[1]:,.0f} GB"
+    why = "By the printed numbers, pools have room at 90 s for all that is left."
+    yield claim("Sec. 6.3, 100 s", "the rest of job 2 has waited for this", (need > room).any(), measured, why=why)
 
 
 def three_jobs(run: Run) -> Iterator[Row]:
@@ -268,9 +237,9 @@ def pictures(run: Run, runs: Runs, r60: Ints) -> None:
     _label(axes, "CPU (%)", "RAM (%)")
     run.save(
         figure, "fig-12",
-        "Figs. 12a and 12b: CPU (above) and RAM (below) of the three jobs, as the text has it (with 12, 6 and 9 tasks on "
-        "type 4 at 60 s) and by Algorithm 1. From 80 to 90 s the text gives to job 1 what job 2 releases, and from 90 s "
-        f"on it leaves more than half of the CPUs idle while {text.unstarted[1]} tasks of job 2 never start.",
+        "Figs. 12a and 12b: CPU and RAM that the jobs hold, as the text has it (with 12, 6 and 9 tasks on type 4 at "
+        "60 s) and by Algorithm 1. The text leaves more than half of the CPUs idle from 90 s on, when all that is "
+        f"left could run; {text.unstarted[1]} tasks of job 2 never start.",
     )  # fmt: skip
     figure, axes = plt.subplots(1, 3, figsize=(8.2, 2.8), layout="constrained", sharey=True, squeeze=False)
     fair = {name: x.with_fair_at([*range(5, 145, 10)]) for name, x in shown.items()}
@@ -278,8 +247,8 @@ def pictures(run: Run, runs: Runs, r60: Ints) -> None:
     _label(axes, "2-dominant share")
     run.save(
         figure, "fig-12-shares",
-        "2-dominant shares of the three jobs, beside those of the divisible 2-DF for the tasks that are there (rings). "
-        "By Algorithm 1 shares are fair from 60 s on; as the text has it, job 2 is far below its fair share from 80 s on.",
+        "2-dominant shares of the jobs, and those of the divisible 2-DF for the tasks that are there (rings). By "
+        "Algorithm 1 they are close from 60 s on; as the text has it, job 2 stays far below its own from 80 s on.",
     )  # fmt: skip
 
 

@@ -5,9 +5,154 @@ Run: python benchmarks/papers/hamzeh_2019.py [--quick]
 
 from __future__ import annotations
 
-from published import Paper, main
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-PAPER = Paper("hamzeh-2019", "Hamzeh et al. (2019)", "MLF-DRS", ())
+import numpy as np
+from numpy.typing import NDArray
+from published import COLOURS, Paper, Row, Run, claim, main, number, plt
+
+import fairopt as fo
+
+Float = NDArray[np.floating[Any]]
+EXAMPLE = fo.Instance([[1, 4], [3, 1]], [9, 18])
+USERS = ["user 1", "user 2", "user 3", "user 4"]
+TABLE = fo.Instance([[3, 1], [5, 3], [1, 5], [2, 7]], [18, 36], users=USERS, resources=["CPU", "RAM"])
+DRF = ((6, 2), (5, 3), (3, 12), (4, 14))  # printed
+MLF_DRS = ((6.5, 2.3), (7.2, 4.3), (1.4, 14.7), (2.9, 14.7))
+
+
+def whole_tasks() -> Float:
+    """Whole tasks of the users of Table I by progressive filling."""
+    scheduler = fo.Scheduler(TABLE)
+    for user, units in zip(TABLE.users, TABLE.demands, strict=True):
+        scheduler.submit(user, units, tasks=100)
+    while scheduler.next_task():
+        pass
+    return np.array([*scheduler.running.values()], dtype=float)
+
+
+def percents(units: Float) -> Float:
+    """Part of CPU and RAM that the users of Table I hold."""
+    return 100 * units.sum(axis=0) / TABLE.capacities[0]
+
+
+def _text(values: Iterable[float], form: str = ".2f") -> str:
+    return ", ".join(f"{value:{form}}" for value in values)
+
+
+def example(run: Run) -> Iterator[Row]:
+    """DRF in the example of sec. III."""
+    shares = fo.DominantShare().per_task(EXAMPLE)
+    yield number("Sec. III", "dominant shares of a task of users 1 and 2", "4/18, 3/9", shares)
+    drf = fo.DRF().allocate(EXAMPLE)
+    yield number("Sec. III", "CPU and GB of user 1 under DRF", "3, 12", drf.bundles[0, 0])
+    yield number("Sec. III", "CPU and GB of user 2 under DRF", "6, 4", drf.bundles[1, 0], why="Two tasks take 2 GB.")
+    words = "user 2 of this example gets exactly what it asked for"
+    measured, why = f"{drf.tasks[1]:g} times what it asked for", "User 2 of Table I does, in whole tasks."
+    yield claim("Sec. IV", words, abs(drf.tasks[1] - 1) < 1e-6, measured, why=why)
+
+
+def table_1_drf(run: Run) -> Iterator[Row]:
+    """Table I: DRF, and what the text says of it."""
+    tasks, divisible = whole_tasks(), fo.DRF().allocate(TABLE)
+    units = tasks[:, None] * TABLE.demands
+    used, found = percents(units)[1], percents(divisible.bundles[:, 0])[1]
+    earlier = (fo.DRF().allocate(EXAMPLE).usage / EXAMPLE.capacities)[0, 1]
+    yield number(
+        "Sec. IV", "percent of RAM used and wasted under DRF in Table I", "72%, 24%", [used, 100 - used],
+        why=f"They do not add up to 100; the row as printed uses {percents(np.array(DRF))[1]:.1f}%, divisible DRF "
+        f"{found:.1f}%, and DRF in the example of sec. III {100 * earlier:.1f}%.",
+    )  # fmt: skip
+    fair, asked = TABLE.capacities[0] / TABLE.n_users, TABLE.demands[1, 0]
+    measured = f"equal parts are {fair[0]:g} CPUs and {fair[1]:g} GB; user 2 asks for {asked:g} CPUs"
+    words = "in equal parts user 2 gets 5 CPUs, less than its demand"
+    yield claim("Sec. V", words, fair[0] == 5 < asked, measured, why="5 is the demand itself.")
+    for k, printed in enumerate(DRF):
+        reading = f"Whole tasks by progressive filling, {tasks[k]:g}; divisible DRF: {_text(divisible.bundles[k, 0])}."
+        why = f"Three tasks take {units[k, 1]:g} GB." if k == 2 else ""
+        what = f"DRF, CPU and GB of user {k + 1}"
+        yield number("Table I", what, _text(printed, "g"), units[k], reading=reading, why=why)
+    dominant = np.array(TABLE.resources)[(TABLE.demands / TABLE.capacities).argmax(axis=1)].tolist()
+    words = "users 1 and 2 are dominant in CPU, users 3 and 4 in RAM"
+    yield claim("Sec. VI", words, dominant == ["CPU", "CPU", "RAM", "RAM"], ", ".join(dominant))
+    yield claim(
+        "Sec. VI", "under DRF user 2 cannot maximise its allocation, and user 3 can", tasks[1] == 1 < tasks[2],
+        f"{tasks[1]:g} and {tasks[2]:g} times their demands",
+        reading=f"Whole tasks; divisible: {_text(divisible.tasks[1:3])} times.",
+    )  # fmt: skip
+
+
+def table_1_mlf_drs(run: Run) -> Iterator[Row]:
+    """Table I: MLF-DRS, and Figs. 1 to 4."""
+    mlf, equal = fo.MLFDRS().allocate(TABLE), fo.MLFDRS(growth="equal").allocate(TABLE)
+    ours, other, printed = mlf.bundles[:, 0], equal.bundles[:, 0], np.array(MLF_DRS)
+    yield number(
+        "Table I", "MLF-DRS, CPU of users 1 to 4", _text(printed[:, 0], "g"), ours[:, 0],
+        reading="Growth in proportion to bases: of a dominant demand and the fair share the larger, of others the "
+        "smaller; U is their sum, since lines 7 and 8 would leave nothing. Growth in equal parts inside groups: "
+        f"{_text(other[:, 0])}.",
+    )  # fmt: skip
+    yield number(
+        "Table I", "MLF-DRS, GB of users 3 and 4", _text(printed[2:, 1], "g"), ours[2:, 1],
+        reading=f"In equal parts: {_text(other[2:, 1])}.",
+    )  # fmt: skip
+    yield number(
+        "Table I", "MLF-DRS, GB of users 1 and 2", _text(printed[:2, 1], "g"), ours[:2, 1],
+        why=f"Growth in equal parts gives {_text(other[:2, 1])}, but {_text(other[:, 0])} of CPU.",
+    )  # fmt: skip
+    drf, whole = fo.DRF().allocate(TABLE), whole_tasks()
+    yield claim(
+        "Figs. 1, 2", "under MLF-DRS users get what they want, under DRF some do not", (mlf.tasks >= drf.tasks).all(),
+        f"bundles have room for {_text(mlf.tasks)} tasks; DRF {_text(drf.tasks)}, or {_text(whole, 'g')} whole ones",
+        why="User 2 alone runs more tasks than under DRF.",
+    )  # fmt: skip
+    held, used = percents(ours), percents(mlf.tasks[:, None] * TABLE.demands)
+    units = whole[:, None] * TABLE.demands
+    theirs = f"DRF {_text(percents(drf.bundles[:, 0]), '.1f')}, in whole tasks {_text(percents(units), '.1f')}"
+    yield claim(
+        "Figs. 3, 4", "MLF-DRS improves utilisation to 100% of CPU and of RAM", np.allclose(held, 100),
+        f"{_text(held, '.1f')}; {theirs}", reading="Of bundles, in percent of CPU and of RAM.",
+    )  # fmt: skip
+    more = _text(percents(equal.tasks[:, None] * TABLE.demands), ".1f")
+    measured = f"{_text(used, '.1f')}; with growth in equal parts {more}"
+    why = "Bundles are not multiples of demands, so that tasks leave a part of them unused."
+    yield claim("Figs. 3, 4", "the same, of what tasks use", np.allclose(used, 100), measured, why=why)
+    if run.draws:
+        series = {
+            "DRF, whole tasks": (units, units, np.array(DRF)),
+            "DRF, divisible": (drf.bundles[:, 0], drf.bundles[:, 0], None),
+            "MLF-DRS": (ours, mlf.tasks[:, None] * TABLE.demands, printed),
+        }
+        figures(run, series)
+
+
+def figures(run: Run, series: Mapping[str, tuple[Float, Float, Float | None]]) -> None:
+    """Figs. 1 and 2, and Figs. 3 and 4: what is held, used by tasks, and printed."""
+    figure, axes = plt.subplots(1, 3, figsize=(8.4, 3.4), layout="constrained", width_ratios=(4, 4, 2.4))
+    for k, (name, (held, used, printed)) in enumerate(series.items()):
+        for i, ax in enumerate(axes):
+            h, u = (percents(x) if i == 2 else x[:, i] for x in (held, used))
+            at = np.arange(len(h)) + 0.27 * (k - 1)
+            ax.bar(at, h, 0.25, color=COLOURS[k], alpha=0.4)
+            ax.bar(at, u, 0.25, color=COLOURS[k], label=name)
+            if printed is not None and i < 2:
+                ax.plot(at, printed[:, i], "_", color="black", markersize=9, label="printed" if k else None)
+    titles, units = ("CPU (Fig. 1)", "RAM (Fig. 2)", "Figs. 3 and 4"), ("CPUs", "GB", "in use (%)")
+    for ax, title, unit, names in zip(axes, titles, units, (USERS, USERS, TABLE.resources), strict=True):
+        ax.set_xticks(range(len(names)), names)
+        ax.set_title(title, fontsize=10)
+        ax.set_ylabel(unit)
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    run.save(
+        figure, "figs-1-to-4",
+        "Figs. 1 to 4: CPU and RAM by user, and utilisation; lighter where tasks do not use what bundles hold. MLF-DRS "
+        "hands out everything, and its tasks use less of both resources than those of DRF.",
+    )  # fmt: skip
+
+
+PAPER = Paper("hamzeh-2019", "Hamzeh et al. (2019)", "MLF-DRS", (example, table_1_drf, table_1_mlf_drs))
 
 if __name__ == "__main__":
     main(PAPER)

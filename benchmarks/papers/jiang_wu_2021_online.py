@@ -1,269 +1,260 @@
-"""Sec. 6.3 of Jiang and Wu (2021): three jobs on 50 servers under 2-DF, task by task; and the DRF example of 2011.
+"""Sec. 6.3 and Fig. 12 of Jiang and Wu (2021): three jobs on 50 servers under 2-DF, task by task.
 
-Each printed number stands beside three that are measured here: of Algorithm 1 with each server by itself (first fit),
-of Algorithm 1 with the servers of each type as one pool, and of *rounds*, the rule that the text follows at 60 s: the
-divisible 2-DF of each type's pool, rounded down to whole rounds of as many tasks of each job as give equal shares.
-Figs. 12a and 12b are drawn with both of the former. Run:
-
-    python benchmarks/papers/jiang_wu_online.py
-
-Pictures and tables (JSON) go to benchmarks/out.
+Each number is compared with up to three readings: Algorithm 1 with each server by itself (first fit), Algorithm 1 with
+the servers of each type as one pool, and, from 60 s on, *rounds*: the divisible 2-DF of each pool, rounded down to
+whole rounds of as many tasks of each job as give equal 2-dominant shares.
 """
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
-from itertools import product
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import numpy as np
 from numpy.typing import NDArray
+from published import NUMBER, Experiment, Row, Run, claim, number, plt
 
 import fairopt as fo
-from fairopt.plots.timeline import draw_timelines
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # this script is run by its path
-from common import OUT, arguments, show
+from fairopt.plots import draw_timelines
 
 Float = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
+Runs = Mapping[str, fo.Timeline]
 SHARE = fo.KDominantShare(2)
 DEMANDS = np.array([[2.5, 3.0], [1.0, 15.0], [1.0, 10.0]])  # CPU and GB
 TASKS, DURATIONS, ARRIVALS = np.array([450, 150, 80]), (30, 20, 80), (0, 40, 50)
 NAMES = ("job 1", "job 2", "job 3")
-TYPES = fo.datasets.google_servers(50, types=4, cpu=16, memory=128)  # 27, 16, 4 and 3 servers
-KINDS = tuple(f"type {k + 1}" for k in range(4))
-
-
-def cluster() -> fo.Instance:
-    """50 servers of four types."""
-    return fo.Instance(
-        [], np.repeat(TYPES.capacities, TYPES.counts, axis=0), resources=["CPU", "RAM"],
-        units={"CPU": "cores", "RAM": "GB"}, server_types=np.repeat(KINDS, TYPES.counts).tolist(),
-    )  # fmt: skip
-
-
-def jobs() -> list[fo.Job]:
-    """The three jobs."""
-    rows = zip(NAMES, DEMANDS, DURATIONS, TASKS.tolist(), ARRIVALS, strict=True)
-    return [fo.Job(user, units, length, tasks=n, arrival=at) for user, units, length, n, at in rows]
-
-
-# -- the rule of the text -------------------------------------------------------------------------------------------
-
-
-def a_round(chosen: Sequence[int]) -> Ints:
-    """The fewest whole tasks of some jobs at equal 2-dominant shares; the same on any pool of two resources."""
-    shares = [math.prod(map(Fraction, DEMANDS[j])) for j in chosen]
-    tasks = [math.lcm(*(share.numerator for share in shares)) / share for share in shares]
-    scale = math.lcm(*(n.denominator for n in tasks))
-    whole = [int(n * scale) for n in tasks]
-    out = np.zeros(len(TASKS), dtype=np.int64)
-    out[list(chosen)] = np.array(whole) // math.gcd(*whole)
-    return out
-
-
-def rounds(free: Float, left: Ints) -> Ints:
-    """Tasks by type and job that start in pools with so much free, (n_types, n_jobs).
-
-    Whole rounds of all jobs with tasks left; a job that has fewer left than that starts them first, type by type.
-    """
-    free, starts = free.copy(), np.zeros((len(free), len(left)), dtype=np.int64)
-    active = np.flatnonzero(left).tolist()
-    while active:
-        once = a_round(active)
-        many = _times(free, once @ DEMANDS)[:, None] * once
-        short = [j for j in active if left[j] <= many[:, j].sum()]
-        if not short:
-            return starts + many
-        for j in short:
-            fits = np.diff(np.minimum(_times(free, DEMANDS[j]).cumsum(), left[j]), prepend=0)
-            starts[:, j] += fits
-            free -= fits[:, None] * DEMANDS[j]
-            active.remove(j)
-    return starts
-
-
-def _times(free: Float, units: Float) -> Ints:
-    return np.floor((free / units).min(axis=1) + 1e-9).astype(np.int64)
-
-
-class Moment(NamedTuple):
-    """What the rule of the text does at one moment."""
-
-    at: int
-    free: Float  # (n_types, 2), before
-    starts: Ints  # (n_types, n_jobs)
-    left: Ints  # (n_jobs,), after
-
-
-def by_rounds(moments: Sequence[int], left: Sequence[int]) -> list[Moment]:
-    """The rule of the text at some moments, with all pools empty at the first one."""
-    free, remaining = np.array(TYPES.capacities * TYPES.counts[:, None]), np.array(left)
-    ends: list[tuple[int, int, Ints]] = []
-    found = []
-    for at in moments:
-        for over, j, many in ends:
-            free += (over == at) * many[:, None] * DEMANDS[j]
-        starts = rounds(free, remaining)
-        remaining = remaining - starts.sum(axis=0)
-        found.append(Moment(at, free.copy(), starts, remaining))
-        free -= starts @ DEMANDS
-        ends += [(at + DURATIONS[j], j, starts[:, j]) for j in range(len(TASKS))]
-    return found
-
-
-def most_used(capacity: Float, resource: int) -> float:
-    """The most units of a resource that whole tasks can use on one server."""
-    most = [range(int((capacity / units).min() + 1e-9) + 1) for units in DEMANDS]
-    used = (np.array(n) @ DEMANDS for n in product(*most))
-    return float(max(u[resource] for u in used if (u <= capacity + 1e-9).all()))
-
-
-# -- what a simulation did ------------------------------------------------------------------------------------------
+JOBS = [fo.Job(NAMES[j], DEMANDS[j], DURATIONS[j], tasks=int(TASKS[j]), arrival=ARRIVALS[j]) for j in range(3)]
+TYPES = fo.datasets.google_servers(50, types=4, cpu=16, memory=128)
+POOLS = TYPES.capacities * TYPES.counts[:, None]
+KINDS = np.repeat(["type 1", "type 2", "type 3", "type 4"], TYPES.counts).tolist()
+CLUSTER = fo.Instance(
+    [], np.repeat(TYPES.capacities, TYPES.counts, axis=0), resources=["CPU", "RAM"], server_types=KINDS
+)
+ALONE, POOLED, ROUNDS = "Algorithm 1 with each server by itself", "Algorithm 1 with pools by type", "Rounds in pools"
+AT_60 = ((56, 28, 42), (28, 14, 21), (8, 4, 6), (56, 28, 42))  # printed, by type
+TEXT = {0: (159, 0, 0), 30: (159, 0, 0), 40: (0, 3, 0), 80: (15, 13, 1), 90: (13, 15, 0), 100: (0, 34, 0)}
 
 
 def started(run: fo.Timeline, at: float) -> Ints:
-    """Tasks of each job that started at a moment, by type, (n_types, n_jobs)."""
-    out = np.zeros((len(KINDS), len(TASKS)), dtype=np.int64)
+    """Tasks that started at a moment, (n_types, n_jobs)."""
+    kinds = np.unique(run.server_types or run.servers, return_inverse=True)[1][run.task_server]
     now = run.start == at
-    kinds = [KINDS.index(kind) for kind in run.server_types or run.servers]
-    np.add.at(out, (np.array(kinds)[run.task_server[now]], run.task_job[now]), 1)
-    return out
+    return np.array([np.bincount(run.task_job[now & (kinds == k)], minlength=3) for k in range(4)])
 
 
-def ended(run: fo.Timeline, by: float, since: float = -math.inf) -> Ints:
+def finished(run: fo.Timeline, since: float, by: float) -> Ints:
     """Tasks of each job that ended after a moment and by another one."""
-    return np.bincount(run.task_job[(since < run.end) & (run.end <= by)], minlength=len(TASKS))
+    return np.bincount(run.task_job[(since < run.end) & (run.end <= by)], minlength=3)
 
 
 def left(run: fo.Timeline, at: float) -> Ints:
-    """Tasks of each job that have not started after a moment."""
-    return TASKS - np.bincount(run.task_job[run.start <= at], minlength=len(TASKS))
+    """Tasks of each job that have not started by a moment."""
+    return TASKS - np.bincount(run.task_job[run.start <= at], minlength=3)
 
 
-# -- claims ---------------------------------------------------------------------------------------------------------
+def rounds(free: Float, waiting: Ints) -> tuple[Ints, Float]:
+    """Tasks by pool and job that start in whole rounds, and the divisible number of rounds of each pool.
+
+    A job that has fewer tasks waiting than rounds would start goes first, pool by pool.
+    """
+    free, starts = free.copy(), np.zeros((len(free), len(waiting)), dtype=np.int64)
+    active = np.flatnonzero(waiting)
+    while len(active):
+        twice = (2 * DEMANDS[active].prod(axis=1)).astype(np.int64)  # in proportion to 2-dominant shares of a task
+        once = np.lcm.reduce(twice) // twice
+        times = fo.NaivePerServer(fo.KDF(2)).allocate(fo.Instance(DEMANDS[active], free)).tasks_by_server[0] / once[0]
+        many = np.floor(times + 1e-9).astype(np.int64)[:, None] * once
+        short = active[waiting[active] <= many.sum(axis=0)]
+        if not len(short):
+            starts[:, active] = many
+            return starts, times
+        j = short[0]
+        most = np.floor((free / DEMANDS[j]).min(axis=1)).astype(np.int64)
+        starts[:, j] = np.diff(np.minimum(most.cumsum(), waiting[j]), prepend=0)
+        free -= starts[:, [j]] * DEMANDS[j]
+        active = active[active != j]
+    return starts, np.zeros(len(free))
 
 
-def _row(at: str, what: str, printed: Any, rule: Any, alone: Any, pooled: Any) -> dict[str, Any]:
-    """A printed number beside ours; which of ours agree is found by comparing."""
-    ours = {"rounds": rule, "Algorithm 1": alone, "pooled": pooled}
-    agree = [name for name, value in ours.items() if value is not None and _text(value) == _text(printed)]
-    shown = {name: "" if value is None else _text(value) for name, value in ours.items()}
-    return {"at": at, "what": what, "printed": _text(printed), **shown, "agrees": ", ".join(agree) or "none"}
+def in_turn(pools: Float, waiting: Ints) -> list[int]:
+    """Tasks of jobs 1 and 2 that start in each pool by itself, one of each in turn while they fit."""
+    tasks = np.zeros(2, dtype=np.int64)
+    for pool in pools:
+        scheduler = fo.Scheduler(pool, fo.Tasks())
+        for j in np.flatnonzero(waiting[:2] - tasks):
+            scheduler.submit(NAMES[j], DEMANDS[j], int(waiting[j] - tasks[j]))
+        while scheduler.next_task():
+            pass
+        tasks += [scheduler.running.get(name, 0) for name in NAMES[:2]]
+    return tasks.tolist()
 
 
-def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple, np.ndarray)) else str(value)
+class AsPrinted:
+    """A scheduler that starts what the text says, on one server with all capacity."""
+
+    def __init__(self, starts: Mapping[int, Iterable[int]]) -> None:
+        tasks = [fo.Task(0, "", "all", j) for j in range(3)]
+        self.due = {at: [task for task, k in zip(tasks, n, strict=True) for _ in range(k)] for at, n in starts.items()}
+
+    def submit(self, user: str, demands: Any, tasks: int) -> int:
+        """The number of a job."""
+        return NAMES.index(user)
+
+    def next_task(self, at: float) -> fo.Task | None:
+        """The next task of those that start now."""
+        due = self.due.get(int(at))
+        return due.pop() if due else None
+
+    def finish(self, task: fo.Task) -> None:
+        """Nothing is kept of tasks that end."""
 
 
-PRINTED_AT_60 = ((56, 28, 42), (28, 14, 21), (8, 4, 6), (56, 28, 42))
+def _row(at: int, what: str, printed: str, ours: Mapping[str, Any], why: str = "", note: str = "") -> Row:
+    """The first reading that gives what is printed, or else the first one, with the others beside it."""
+    values = {name: np.atleast_1d(value).tolist() for name, value in ours.items()}
+    wanted = [*map(int, NUMBER.findall(printed))]
+    chosen = next((name for name, value in values.items() if value == wanted), next(iter(values)))
+    others = "".join(f"; {name}: {_text(value)}" for name, value in values.items() if name != chosen)
+    return number(f"Sec. 6.3, {at} s", what, printed, values[chosen], reading=f"{chosen}{others}.{note}", why=why)
 
 
-def compared(alone: fo.Timeline, pooled: fo.Timeline, rule: Sequence[Moment]) -> Iterator[dict[str, Any]]:
-    """Each number of the text, in its order."""
-    both = (alone, pooled)
-    yield _row("0 s", "job 1 in parallel", 159, None, *(started(run, 0)[:, 0].sum() for run in both))
-    yield _row("40 s", "job 2 starts", 3, None, *(started(run, 40)[:, 1].sum() for run in both))
-    yield _row("", "by type", (0, 0, 0, 3), None, *(started(run, 40)[:, 1] for run in both))
-    yield _row("50 s", "job 3 starts", 0, None, *(started(run, 50)[:, 2].sum() for run in both))
-    yield _row("60 s", "finished", (318, 3, 0), None, *(ended(run, 60) for run in both))
-    by_type = (rule[0].starts, *(started(run, 60) for run in both))
-    for k, (kind, printed) in enumerate(zip(KINDS, PRINTED_AT_60, strict=True)):
-        yield _row("", f"start on {kind}", printed, *(found[k] for found in by_type))
-    yield _row("80 s", "job 2 finishes", 52, rule[0].starts[:, 1].sum(), *(ended(run, 80, 60)[1] for run in both))
-    yield _row("", "left before", (28, 95, 1), rule[0].left, *(left(run, 79) for run in both))
-    yield _row("", "start", (15, 13, 1), rule[1].starts.sum(axis=0), *(started(run, 80).sum(axis=0) for run in both))
-    yield _row(
-        "90 s", "start", (13, 15, 0), rule[2].starts.sum(axis=0), *(started(run, 90).sum(axis=0) for run in both)
+def _text(values: Iterable[Any]) -> str:
+    return ", ".join(map(str, values))
+
+
+def before_60(runs: Runs) -> Iterator[Row]:
+    """The numbers up to the moment at which all that runs ends."""
+    yield number("Sec. 6.3", "servers of types 1 to 4, in the ratios of Table 4", "27, 16, 4, 3", TYPES.counts)
+    yield number("Sec. 6.3", "their CPUs and GB", "8, 64; 8, 32; 8, 96; 16, 128", TYPES.capacities.ravel())
+    yield _row(0, "tasks of job 1", "159", {name: started(x, 0)[:, 0].sum() for name, x in runs.items()})
+    there, with_pools = (started(x, 40)[:, 1].tolist() for x in runs.values())
+    found = f"{_text(there)} on types 1 to 4; with pools {_text(with_pools)}"
+    words = "each server of type 4, and no other, starts a task of job 2"
+    yield claim("Sec. 6.3, 40 s", words, there == [0, 0, 0, TYPES.counts[3]], found, reading=f"{ALONE}.")
+    alone = runs[ALONE]
+    running, free = (alone.start <= 50) & (alone.end > 50), alone.capacities.copy()
+    np.subtract.at(free, alone.task_server[running], DEMANDS[alone.task_job[running]])
+    yield number("Sec. 6.3, 50 s", "CPUs that are left on a server, at most", "0.5", free[:, 0].max())
+    starts = [int(started(x, 50).sum()) for x in runs.values()]
+    found = f"{starts[0]} start, and {starts[1]} with pools; each server has at least {free[:, 1].min():g} GB left"
+    yield claim("Sec. 6.3, 50 s", "memory is sufficient, but no task of job 3 can start", starts[0] == 0, found)
+    on = ((alone.start < 60) & (alone.end > 60)).sum()
+    yield claim("Sec. 6.3, 60 s", "all tasks that run are finished", on == 0, f"{on} go on")
+    yield _row(60, "finished of jobs 1 and 2", "318, 3", {name: finished(x, 0, 60)[:2] for name, x in runs.items()})
+
+
+def at_60(runs: Runs, found: Ints, times: Float) -> Iterator[Row]:
+    """The numbers by type at 60 s."""
+    needed = AT_60[3] @ DEMANDS
+    for k, printed in enumerate(AT_60):
+        ours = {ROUNDS: found[k], **{name: started(x, 60)[k] for name, x in runs.items()}}
+        takes = f"{needed[0]:g} CPUs of {POOLS[k, 0]:g} and {needed[1]:,.0f} GB of {POOLS[k, 1]:g}"
+        why = f"The printed numbers are those of type 1; they take {takes}." if k == 3 else ""
+        note = f" A round is 4, 2 and 3 tasks; the divisible 2-DF has {times[k]:.4g} rounds."
+        yield _row(60, f"start of jobs 1, 2 and 3 on type {k + 1}", _text(printed), ours, why, note)
+    small = fo.Instance(DEMANDS, TYPES.capacities[1], resources=["CPU", "RAM"])
+    most = fo.Policy(fo.Total(fo.ResourceShare("RAM"))).allocate(small, integral=True).usage[0, 1]
+    needed, room = AT_60[1] @ DEMANDS[:, 1], most * TYPES.counts[1]
+    measured = f"{needed:g} GB; whole tasks use at most {most:g} GB of a server, {room:g} on all {TYPES.counts[1]}"
+    why = f"They fit into the pool of {POOLS[1, 1]:g} GB, and not on its servers."
+    yield claim("Sec. 6.3, 60 s", "the servers of type 2 run 28, 14 and 21 tasks", needed <= room, measured, why=why)
+
+
+def after_60(runs: Runs, r60: Ints) -> Iterator[Row]:
+    """The numbers from 80 s on, where the text goes on from rounds."""
+    text = {at: np.array(tasks) for at, tasks in TEXT.items()}
+    left80 = TASKS - [318, 3, 0] - r60.sum(axis=0)
+    free80 = POOLS - (r60 * [1, 0, 1]) @ DEMANDS
+    r80 = rounds(free80, left80)[0]
+    left90 = left80 - r80.sum(axis=0)
+    r90 = rounds(POOLS - (r60 * [0, 0, 1] + r80) @ DEMANDS, left90)[0]
+
+    def row(at: int, what: str, printed: str, rule: Ints, of: Callable[[fo.Timeline], Ints], why: str = "") -> Row:
+        return _row(at, what, printed, {ROUNDS: rule, **{name: of(x) for name, x in runs.items()}}, why)
+
+    yield row(80, "job 2 finishes", "52", r60.sum(axis=0)[1:2], lambda x: finished(x, 60, 80)[1:2])
+    yield row(80, "left of jobs 1 and 2", "28, 95", left80[:2], lambda x: left(x, 79)[:2])
+    why = f"80 less {_text(r60[:3, 2])} and {r60[3, 2]} are {left80[2]}."
+    yield row(80, "left of job 3", "1", left80[2:], lambda x: left(x, 79)[2:], why)
+    turns = in_turn(r60[:, [1]] * DEMANDS[1] - np.eye(4)[:, [0]] * DEMANDS[2], left80)  # job 3 on type 1
+    why = (
+        f"With jobs 1 and 2 in turn, {turns[0]} and {turns[1]} of their tasks fit into what job 2 releases in each "
+        "pool, less a task of job 3; 2-DF would give equal shares, not equal numbers."
     )
-    yield _row("", "left after", (0, 34, 0), rule[2].left, *(left(run, 90) for run in both))
-    yield _row(
-        "100 s", "start", (0, 34, 0), rule[3].starts.sum(axis=0), *(started(run, 100).sum(axis=0) for run in both)
+    yield row(80, "start of jobs 1, 2 and 3", "15, 13, 1", r80.sum(axis=0), lambda x: started(x, 80).sum(axis=0), why)
+    used, free = text[80] @ DEMANDS, free80.sum(axis=0)
+    everything = (free - used < DEMANDS[:2]).any(axis=1).all()
+    measured = f"{used[0]:g} of {free[0]:g} CPUs and {used[1]:g} of {free[1]:,.0f} GB"
+    why = f"The {r60[:, 1].sum()} CPUs that job 2 releases are not all that are free."
+    yield claim("Sec. 6.3, 80 s", "all remaining resources are allocated", everything, measured, why=why)
+    per_task = SHARE.per_task(fo.Instance(DEMANDS, POOLS.sum(axis=0)))
+    shares = (r60.sum(axis=0) * [1, 0, 1] + text[80]) * per_task
+    times, lowest = shares / shares[1], shares[0] - per_task[0] <= shares[1]
+    measured = f"then jobs 1 and 3 have {times[0]:.1f} and {times[2]:.1f} times the share of job 2"
+    why = f"Algorithm 1 starts {started(runs[ALONE], 80)[:, 1].sum()} tasks of job 2 and no others."
+    yield claim("Sec. 6.3, 80 s", "a task of the job with the lowest share starts", lowest, measured, why=why)
+    waiting = np.array([28, 95, 1]) - text[80]
+    turns = in_turn(r60[:3, [0]] * DEMANDS[0], waiting)
+    more = in_turn(r60[:, [0]] * DEMANDS[0], waiting)
+    why = (
+        f"In turn, {turns[0]} and {turns[1]} fit into what job 1 releases on types 1 to 3, {more[0]} and {more[1]} if "
+        "on type 4 too; and more is free."
     )
+    yield row(90, "start of jobs 1 and 2", "13, 15", r90.sum(axis=0)[:2], lambda x: started(x, 90).sum(axis=0)[:2], why)
+    rest = (waiting - text[90])[1]
+    why = f"By the printed numbers 95 - 13 - 15 = {rest} are left."
+    yield row(90, "left of job 2", "34", (left90 - r90.sum(axis=0))[1:2], lambda x: left(x, 90)[1:2], why)
+    why = f"Nothing has to wait until then; of the {rest} tasks left, {rest - 34} would never start."
+    yield row(100, "start of job 2", "34", np.array([0]), lambda x: started(x, 100).sum(axis=0)[1:2], why)
+    need, room = waiting @ DEMANDS, POOLS.sum(axis=0) - (r60.sum(axis=0) * [0, 0, 1] + text[80]) @ DEMANDS
+    measured = f"all left at 90 s takes {need[0]:g} of {room[0]:g} free CPUs and {need[1]:,.0f} of {room[1]:,.0f} GB"
+    why = "By the printed numbers, pools have room at 90 s for all that is left."
+    yield claim("Sec. 6.3, 100 s", "the rest of job 2 has waited for this", (need > room).any(), measured, why=why)
 
 
-def inner(rule: Sequence[Moment]) -> Iterator[dict[str, Any]]:
-    """Printed numbers against each other, against capacities and against the paper's own rule."""
-    divisible = fo.NaivePerServer(fo.KDF(2)).allocate(
-        fo.Instance(DEMANDS, TYPES.capacities * TYPES.counts[:, None], users=NAMES, servers=KINDS)
-    )
-    times = divisible.tasks_by_server / a_round(range(3))[:, None]
-    yield _fact("60 s: rounds of 4, 2, 3 by type", "14, 7, 2, and type 4 as type 1", _text(times[0].round(3)))
-    capacities = TYPES.capacities * TYPES.counts[:, None]
-    needed = np.array(PRINTED_AT_60[3]) @ DEMANDS
-    yield _fact("60 s: type 4 as printed needs", "(all there is, or less)",
-                f"{needed[0]:g} cores, {needed[1]:g} GB of {capacities[3, 0]:g}, {capacities[3, 1]:g}")  # fmt: skip
-    for k in range(4):
-        used, most = rule[0].starts[k] @ DEMANDS, [most_used(TYPES.capacities[k], i) for i in range(2)]
-        yield _fact(
-            f"60 s: rounds on {KINDS[k]} in whole servers", "(scheduled)",
-            f"{used[0]:g} cores and {used[1]:g} GB; whole tasks use at most {most[0] * TYPES.counts[k]:g} and "
-            f"{most[1] * TYPES.counts[k]:g}",
-        )  # fmt: skip
-    free = rule[1].free.sum(axis=0)
-    taken = np.array([15, 13, 1]) @ DEMANDS
-    yield _fact("80 s: what the printed tasks take", "all remaining resources",
-                f"{taken[0]:g} of {free[0]:g} cores, {taken[1]:g} of {free[1]:g} GB")  # fmt: skip
-    shares = (rule[0].starts.sum(axis=0) * [1, 0, 1] + [15, 13, 1]) * DEMANDS.prod(axis=1)
-    yield _fact("80 s: 2-dominant shares after that, job 2 = 1", "lowest first", _text((shares / shares[1]).round(2)))
-    yield _fact("90 s: left of job 2", "34", f"95 - 13 - 15 = {95 - 13 - 15}")
-    # as printed up to 90 s: what runs then is job 3 of 60 s, and what started at 80 s
-    running = (rule[0].starts.sum(axis=0) * [0, 0, 1] + [15, 13, 1]) @ DEMANDS
-    wanted = np.array([13, 15 + 67, 0]) @ DEMANDS
-    room = capacities.sum(axis=0) - running
-    yield _fact("90 s: all that is left of jobs 1 and 2 takes", "waits for 100 s in part",
-                f"{wanted[0]:g} of {room[0]:g} free cores, {wanted[1]:g} of {room[1]:g} free GB")  # fmt: skip
-
-
-def _fact(what: str, printed: str, found: str) -> dict[str, Any]:
-    return {"what": what, "printed": printed, "computed": found}
-
-
-def decisions() -> Iterator[dict[str, Any]]:
-    """The order of decisions for 9 CPUs and 18 GB by tie rule; the paper's is B, A, A, B, A."""
-    units = {"A": [1, 4], "B": [3, 1]}
-    for rule, users in (
-        ("order of users, A first", "AB"), ("order of users, B first", "BA"),
-        ("larger dominant share per task first", sorted(units, key=lambda u: -max(np.array(units[u]) / [9, 18]))),
-        ("smaller dominant share per task first", sorted(units, key=lambda u: max(np.array(units[u]) / [9, 18]))),
-    ):  # fmt: skip
-        scheduler = fo.Scheduler([9, 18])
-        for user in users:
-            scheduler.submit(user, units[user], tasks=10)
-        order = "".join(task.user for task in iter(scheduler.next_task, None))
-        yield {"ties": rule, "decisions": order, "tasks": f"{order.count('A')}, {order.count('B')}",
-               "as printed": "yes" if order == "BAABA" else "no"}  # fmt: skip
-
-
-def main() -> None:
-    """Simulations, pictures and tables."""
-    arguments(str(__doc__))
-    servers = cluster()
-    moments = [*range(5, 145, 5)]
+def three_jobs(run: Run) -> Iterator[Row]:
+    """Sec. 6.3, and Fig. 12."""
     runs = {
-        name: fo.simulate(
-            servers, jobs(), SHARE, scheduler=fo.Scheduler(servers, SHARE, placement=placement), fair_at=moments,
-            name=name,
-        )
-        for name, placement in (("each server by itself", "first-fit"), ("each type as one pool", "pooled"))
-    }  # fmt: skip
-    rule = by_rounds([60, 80, 90, 100], TASKS - [318, 3, 0])
-    rows = [*compared(*runs.values(), rule)]
-    show("Sec. 6.3 of Jiang and Wu (2021): jobs 1, 2, 3, or types 1 to 4", rows, "jiang-wu-online")
-    show("Printed numbers of sec. 6.3 among themselves", [*inner(rule)], "jiang-wu-online-inner")
-    show("Ghodsi et al. (2011), 9 CPUs and 18 GB: decisions by tie rule", [*decisions()], "ghodsi-decisions")
-    for kind in ("allocation", "shares", "distance", "utilisation"):
-        name = "figs-12a-12b" if kind == "allocation" else kind
-        draw_timelines(runs, kind)[0].figure.savefig(OUT / f"jiang-wu-online-{name}.png", dpi=120)
+        name: fo.simulate(CLUSTER, JOBS, SHARE, scheduler=fo.Scheduler(CLUSTER, SHARE, placement=placement))
+        for name, placement in ((ALONE, "first-fit"), (POOLED, "pooled"))
+    }
+    yield from before_60(runs)
+    r60, times = rounds(POOLS, TASKS - [318, 3, 0])
+    yield from at_60(runs, r60, times)
+    yield from after_60(runs, r60)
+    if run.draws:
+        pictures(run, runs, r60)
 
 
-if __name__ == "__main__":
-    main()
+def pictures(run: Run, runs: Runs, r60: Ints) -> None:
+    """Fig. 12, and 2-dominant shares beside fair ones, of both runs and of what the text says."""
+    whole = fo.Instance([], POOLS.sum(axis=0), resources=["CPU", "RAM"], servers=["all"])
+    text = fo.simulate(whole, JOBS, SHARE, scheduler=AsPrinted(TEXT | {60: r60.sum(axis=0).tolist()}))
+    shown = {"as the text has it": text, "each server by itself": runs[ALONE], "pools by type": runs[POOLED]}
+    figure, axes = plt.subplots(2, 3, figsize=(8.2, 4), layout="constrained", sharex=True, sharey=True)
+    draw_timelines(shown, "allocation", axes.ravel(), between=(0, 160))
+    _label(axes, "CPU (%)", "RAM (%)")
+    run.save(
+        figure, "fig-12",
+        "Figs. 12a and 12b: CPU and RAM that the jobs hold, as the text has it (with 12, 6 and 9 tasks on type 4 at "
+        "60 s) and by Algorithm 1. The text leaves more than half of the CPUs idle from 90 s on, when all that is "
+        f"left could run; {text.unstarted[1]} tasks of job 2 never start.",
+    )  # fmt: skip
+    figure, axes = plt.subplots(1, 3, figsize=(8.2, 2.8), layout="constrained", sharey=True, squeeze=False)
+    fair = {name: x.with_fair_at([*range(5, 145, 10)]) for name, x in shown.items()}
+    draw_timelines(fair, "shares", axes[0], between=(0, 160))
+    _label(axes, "2-dominant share")
+    run.save(
+        figure, "fig-12-shares",
+        "2-dominant shares of the jobs, and those of the divisible 2-DF for the tasks that are there (rings). By "
+        "Algorithm 1 they are close from 60 s on; as the text has it, job 2 stays far below its own from 80 s on.",
+    )  # fmt: skip
+
+
+def _label(axes: Any, *rows: str) -> None:
+    for (k, c), ax in np.ndenumerate(axes):
+        ax.set(xlabel="time (s)" if k == len(rows) - 1 else "", ylabel=rows[k] if c == 0 else "")
+
+
+EXPERIMENTS: tuple[Experiment, ...] = (three_jobs,)

@@ -11,6 +11,7 @@ from functools import cache
 from itertools import combinations_with_replacement, permutations
 from typing import Any
 
+import jiang_wu_2021_online
 import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
@@ -456,7 +457,10 @@ def draw_two_cases(run: Run) -> None:
              "(a) and (25x, 5x, 5x) in (b). I: both are heavy; II: user 2 is light; III: both are light.")  # fmt: skip
 
 
-EXPERIMENTS = (motivation, fair_properties, two_dominant, all_requests, heavy_and_light, compensation, google_servers)
+EXPERIMENTS = (
+    motivation, fair_properties, two_dominant, all_requests, heavy_and_light, compensation, google_servers,
+    *jiang_wu_2021_online.EXPERIMENTS,
+)  # fmt: skip
 PAPER = Paper("jiang-wu-2021", "Jiang and Wu (2021)", "2-DF and k-DF", EXPERIMENTS)
 
 if __name__ == "__main__":

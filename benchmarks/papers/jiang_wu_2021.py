@@ -1,4 +1,4 @@
-"""Jiang and Wu (2021): 2-DF and k-DF, all but the jobs of sec. 6.3. See `published` for what a row is.
+"""Jiang and Wu (2021): 2-DF and k-DF; `jiang_wu_2021_online` has sec. 6.3. See `published` for what a row is.
 
 Run: python benchmarks/papers/jiang_wu_2021.py [--quick]
 """

@@ -34,11 +34,11 @@ def proposition_3(betas: Any, lams: Any, efficient: Any, edge: Callable[[Any], A
     for sign, style, label in ((1, "-", "sign of 1 - beta"), (-1, "--", "other sign")):
         ax.plot(at, sign * np.sign(1 - at) * edge(at), style, color="black", label=f"|1 - beta| / beta, {label}")
     ax.set(xlabel="beta", ylabel="lambda", ylim=(-3.1, 3.1), xlim=(0, 5.1))
-    return _tidied(fig, 4)
+    return _tidied(fig, 2)
 
 
 def figures_7_to_10(tau: Any, sigma: Any, total: Any, efficiency: Any) -> Any:
-    fig, axes = plt.subplots(2, 2, figsize=(7, 4.6), sharex="col", sharey="row", layout="constrained")
+    fig, axes = plt.subplots(2, 2, figsize=(6.4, 4.0), sharex="col", sharey="row", layout="constrained")
     for column, (of, spread, at_3) in enumerate((("tau", tau, 0.5), ("sigma", sigma, 4.5))):
         for row, values in enumerate((total, efficiency)):
             for (name, style), line in zip(STYLES.items(), values, strict=True):
@@ -75,7 +75,7 @@ def figure_12(rams: Any, span: dict[str, Any], drf: Any) -> Any:
 
 
 def figures_13_14(found: dict[str, Any], crossing: float) -> Any:
-    fig, axes = plt.subplots(1, 2, figsize=(7, 3.8), layout="constrained")
+    fig, axes = plt.subplots(1, 2, figsize=(6.6, 3.6), layout="constrained")
     curves = {name: (*f.tasks_by_user.T, f["fairness"], f["efficiency"]) for name, f in found.items()}
     f = found["FDS"]
     curves["DRF"] = tuple(np.full(len(f), x) for x in (*f.drf["tasks_by_user"], f.drf["fairness"], f.drf["efficiency"]))
@@ -91,7 +91,7 @@ def figures_13_14(found: dict[str, Any], crossing: float) -> Any:
 
 
 def figures_15_16(rams: Any, found: dict[str, Any], shown: Sequence[float]) -> Any:
-    fig, axes = plt.subplots(1, 2, figsize=(7, 4), sharey=True, layout="constrained")
+    fig, axes = plt.subplots(1, 2, figsize=(6.6, 3.6), sharey=True, layout="constrained")
     for ax, (name, frontiers), figure in zip(axes, found.items(), (15, 16), strict=True):
         for k, ram in enumerate(shown):
             f = frontiers[int(np.argmin(abs(rams - ram)))]

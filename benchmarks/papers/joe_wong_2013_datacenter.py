@@ -161,10 +161,10 @@ def emphasis(beta: float, t: float) -> float:
 
 def figures_12_15_16(run: Run) -> Iterator[Row]:
     """Each family over beta and lambda, by RAM capacity."""
-    betas, ts, more = [0.5, 1.65, 4.95], [1.0, 1.91], []
+    betas, ts = [0.5, 1.65, 4.95], [1.0, 1.91]
     if run.full:
-        betas, ts, more = np.linspace(-4.95, 4.95, 10), np.linspace(0.01, 1.91, 5), [5, 6, 7, 8, 9, 14, 16, 21]
-    rams = np.sort([4, SQUARE, 11.25, 12, 18, 25, *more])
+        betas, ts = np.sort([0.15, *np.linspace(-4.95, 4.95, 10)]), np.linspace(0.01, 1.91, 5)
+    rams = np.sort([4, SQUARE, 11.25, 12, 18, 25, *((5, 6, 7, 8, 9, 14, 16, 21) if run.full else ())])
     printed, place = np.linspace(0.001, 4.999, 4999), "Figs. 12, 15, 16"
     without = [_no_optimum(b, 0.48 * (1 / b - 2)) for b in printed.tolist()]
     ours = [_no_optimum(b, emphasis(b, t)) for b in printed.tolist() for t in (0.01, 1.91)]

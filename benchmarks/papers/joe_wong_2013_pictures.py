@@ -11,7 +11,7 @@ from published import COLOURS
 
 NAMED = dict(zip(("FDS", "GFJ", "DRF"), COLOURS, strict=False))
 STYLES = {"FDS": "-", "GFJ": "--", "DRF": "-."}
-LEFT = "left over (CPUs + GB)"
+LEFT = "left (CPUs + GB)"
 
 
 def proposition_2(users: Sequence[int], ratios: Sequence[Any]) -> Any:

@@ -1,354 +1,317 @@
-"""Section V of Joe-Wong et al. (2013): FDS, GFJ and DRF in a datacenter of two users, and Figs. 7 to 16 drawn again.
+"""Joe-Wong et al. (2013): FDS and GFJ, their examples and propositions. See `published` for what a row is.
 
-Each printed claim stands beside what is measured here. Where the paper leaves an experiment open, the choice is ours
-and is said below. Run:
-
-    python benchmarks/papers/joe_wong.py [--betas 10 --lams 5 --steps 22 --seeds 20]
-
-Pictures and tables (JSON) go to benchmarks/out.
+Sections I to IV and VII; `joe_wong_2013_datacenter` has section V, `joe_wong_2013_survey` section VI.
+Run: python benchmarks/papers/joe_wong_2013.py [--quick]
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
 
+import joe_wong_2013_datacenter as datacenter
+import joe_wong_2013_pictures as pictures
+import joe_wong_2013_survey as survey
 import numpy as np
-from numpy.typing import NDArray
-from rich.progress import track
-from scipy.optimize import brentq
+from published import Paper, Row, Run, claim, main, number
+from scipy.linalg import null_space
 
 import fairopt as fo
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # this script is run by its path
-import joe_wong_2013_pictures as pictures
-from common import OUT, arguments, show
-from published import Paper
-
-Float = NDArray[np.floating[Any]]
-FAMILIES: dict[str, Callable[..., fo.Policy]] = {"FDS": fo.FDS, "GFJ": fo.GFJ}
-AT_2 = {"FDS": fo.FDS(beta=2, lam=-0.5), "GFJ": fo.GFJ(beta=2, lam=-0.5), "DRF": fo.DRF()}  # of Figs. 7 to 11
-NAMES = list(AT_2)
-SQUARE = 6 * math.sqrt(3)
-CROSSING = math.log(3) / math.log(1.5)
-FULL = 1e-6  # what may be left of a full resource
-SAME = 1e-3  # percentage points: many times the gap of a certificate
-# Fig. 11 does not say from which distribution RAM requirements are. Its CPUs are full and its RAM is not, which takes a
-# mean below 4 GB, and it tells the policies apart, which takes some users above 4 GB, where RAM is dominant.
-UNIFORM = (0.0, 6.0)
-OTHERS = ((1.0, 5.0), (0.0, 8.0), (1.0, 13.0))
+EXAMPLE = fo.Instance([[2, 3], [2, 1]], [6, 4], resources=["memory", "CPU"])  # Fig. 1
+SAME = 1e-6  # relative, as in `published`
 
 
-def datacenter(ram: float = 18.0, second: float = 1.0) -> fo.Instance:
-    """9 CPUs and some GB of RAM; a task takes 1 CPU and 4 GB of user 1, 3 CPUs and some GB of user 2."""
-    return fo.Instance(
-        [[1, 4], [3, second]], [9, ram], users=["user 1", "user 2"], resources=["CPU", "RAM"],
-        units={"CPU": "CPUs", "RAM": "GB"},
-    )  # fmt: skip
+def listed(values: Any) -> str:
+    return ", ".join(f"{value:.5g}" for value in np.ravel(values))
 
 
-def swept(family: Callable[..., fo.Policy], instance: fo.Instance, **grid: Any) -> fo.Frontier:
-    """A frontier on which every point is answered."""
-    found = fo.frontier(family, instance, grid)
-    assert not any(found["error"]), found["error"]
-    return found
+def tasks(policy: fo.Policy, demands: Any, capacities: Any) -> Any:
+    return policy.allocate(fo.Instance(demands, capacities)).tasks
 
 
-def left_over(found: fo.Frontier) -> Float:
-    """CPUs and GB left at each point, (n_points, 2)."""
-    return found.instance.capacities[0] - found.tasks_by_user @ found.instance.demands
+def edge(beta: Any) -> Any:
+    return np.abs(1 - beta) / beta  # of Proposition 3
 
 
-# -- experiments ----------------------------------------------------------------------------------------------------
+def f(shares: Any, beta: float, lam: float) -> float:
+    """Equation 1."""
+    s = np.asarray(shares, dtype=float)
+    return float(np.sign(1 - beta) * np.sum((s / s.sum()) ** (1 - beta)) ** (1 / beta) * s.sum() ** lam)
 
 
-class Requirements(NamedTuple):
-    """What Figs. 7 to 10 show, by what user 2 needs: arrays (n,), and (n, 3) by policy, of resources also (n, 3, 2)."""
-
-    requirement: Float
-    tau: Float
-    sigma: Float
-    left: Float
-    efficiency: Float
-
-
-def by_requirement(steps: int) -> Requirements:
-    """User 2 needs 1 to 13 GB per task; sample variances of tau and sigma, as the paper's numbers are."""
-    needs = np.unique(np.append(np.linspace(1, 13, steps), 3.0))
-    found = [swept(lambda policy: AT_2[policy], datacenter(second=float(r)), policy=NAMES) for r in needs]
-    spread = [fo.heterogeneity(f.instance) for f in found]
-    return Requirements(
-        needs, np.array([h.tau_variance for h in spread]), np.array([h.sigma_variance for h in spread]),
-        np.array([left_over(f) for f in found]), np.array([f["efficiency"] for f in found]),
-    )  # fmt: skip
-
-
-def by_users(users: Sequence[int], seeds: int, uniform: tuple[float, float]) -> Float:
-    """Fig. 11: what is left of 9 CPUs and 18 GB by number of users, seed and policy, (len(users), seeds, 3, 2)."""
-    left = np.zeros((len(users), seeds, len(AT_2), 2))
-    for k, n in enumerate(users):
-        for seed in range(seeds):
-            needs = np.random.default_rng(seed).uniform(*uniform, size=n)
-            instance = fo.Instance(np.column_stack([np.full(n, 2.0), needs]), [9, 18])
-            left[k, seed] = [policy.allocate(instance).leftover.sum(axis=0) for policy in AT_2.values()]
-    return left
+def introduction(run: Run) -> Iterator[Row]:
+    """The example of Fig. 1."""
+    place, unequal = "sec. I", np.array([0.17, 2.83])
+    for what, printed, policy in (("DRF", "0.76, 1.71, 2.47", fo.DRF()),
+                                  ("alpha-fairness of dominant shares at 0.5", "0.57, 2.29, 2.86", fo.FDS(0.5))):
+        x = policy.allocate(EXAMPLE).tasks
+        yield number(place, f"{what}: jobs of users 1 and 2, and in all", printed, [*x, x.sum()])
+    used, most = unequal @ EXAMPLE.demands, fo.NoFairness().allocate(EXAMPLE).tasks.sum()
+    yield claim(place, "0.17 and 2.83 jobs are possible, and 3 in all",
+                (used <= EXAMPLE.capacities[0] + 1e-9).all() and abs(unequal.sum() - 3) + abs(most - 3) < SAME,
+                f"{listed(used)} of 6 GB and 4 CPUs; {most:.5g} are the most",
+                reading="One of many with the most jobs: from 0 to 1/2 of user 1, memory full.")
+    betas, lams = np.array([-4, -2, -0.5, 0.25, 0.5, 0.75, 1.5, 2, 5, 20]), np.linspace(-5, 5, 101)
+    able = np.sign(1 - betas)[:, None] * lams >= 0
+    worse = [fo.preferences.compatible([(0.5, 2.5), unequal], [0, 1], family, betas=betas, lams=lams, instance=EXAMPLE)
+             for family in ("fds", "gfj")]
+    yield claim(
+        place, "0.17 and 2.83 jobs are a point of the trade-off, as the others", not all(p[able].all() for p in worse),
+        f"(1/2, 5/2) has a larger f at each of {able.sum()} points (beta, lambda) of FDS and of GFJ; FDS tends to "
+        f"{listed(fo.FDS(0.001).allocate(EXAMPLE).tasks)} as alpha falls to 0", reading="As an optimum of FDS or GFJ.",
+        why="No FDS or GFJ gives them: (1/2, 5/2) runs as many jobs, and is more even in jobs and in dominant shares.")
 
 
-def emphasis(beta: float, t: float) -> float:
-    """Lambda, for t between 0.01 and 1.91: t for beta < 0, t (1/beta - 1) for beta > 0.
-
-    The captions of Figs. 12, 15 and 16 print 0.005 to 0.955 times (1/beta - 2) for beta > 0. That has the wrong sign
-    for 1/2 < beta < 1, where f then has no optimum; 2/beta - 2 in its place has the right one everywhere, and the same
-    numbers as beta < 0.
-    """
-    return t if beta < 0 else t * (1 / beta - 1)
-
-
-def attained(rams: Float, betas: Float, ts: Float) -> dict[str, list[fo.Frontier]]:
-    """Figs. 12, 15 and 16: each family over beta and lambda, by RAM capacity."""
-
-    def over(family: Callable[..., fo.Policy], ram: float) -> fo.Frontier:
-        return swept(lambda beta, t: family(beta=beta, lam=emphasis(beta, t)), datacenter(ram), beta=betas, t=ts)
-
-    return {
-        name: [over(family, float(ram)) for ram in track(rams, f"{name} by RAM capacity")]
-        for name, family in FAMILIES.items()
-    }
+def definitions(run: Run) -> Iterator[Row]:
+    """Section III-B's example, and definition 4."""
+    place, shares = "sec. III-B", EXAMPLE.ratios[:, ::-1]
+    for what, printed, values in (("parts of CPUs and memory for a job of user 1, and of user 2", "3/4, 1/3; 1/4, 1/3",
+                                   shares), ("dominant shares of a job", "3/4, 1/3", shares.max(axis=1))):
+        yield number(place, what, printed, [Fraction(share).limit_denominator(100) for share in values.ravel()])
+    x = tasks(fo.DRF(), [[1, 4], [1, 4]], [9, 18])
+    yield claim("Def. 4", "users run max_i r_i / R_i jobs on r, and without envy it is more than on what any other has",
+                x[0] > x[1], f"two users alike run {listed(x)} jobs under DRF, and each envies the other",
+                why="Taken literally, users who are alike envy each other.",
+                reading="min for max, since a job needs all of its resources, and >= for >, as fairopt checks it.")
 
 
-# -- claims ---------------------------------------------------------------------------------------------------------
+def proposition_1(run: Run) -> Iterator[Row]:
+    """Users alike up to size."""
+    for n in (2, 10, 100, 1000, 10_000, 100_000):
+        mu = np.random.default_rng(n).uniform(0.2, 2, n)
+        instance = fo.Instance(np.outer(mu, [0.5, 1.25, 0.8]), [1.0] * 3)  # eta is 1.25
+        wanted = [(policy, 1 / (1.25 * mu * n)) for policy in (fo.DRF(), fo.FDS(0.5), fo.FDS(beta=2, lam=-0.5))]
+        wanted += [(fo.GFJ(beta=b, lam=(1 - b) / b), mu ** (-1 / b) / (1.25 * np.sum(mu ** (1 - 1 / b))))
+                   for b in (0.5, 2.0)]
+        ratios = np.array([policy.allocate(instance).tasks / printed for policy, printed in wanted])
+        yield claim("Prop. 1", f"{n:,} users: x_j of DRF and FDS, and of GFJ on the edge lambda = (1 - beta) / beta",
+                    abs(ratios - 1).max() < SAME, f"{listed(ratios[:3, 0])}; {listed(ratios[3:, 0])} of printed x_1",
+                    reading="Resource 1 has the largest eta; beta is 1/2 and 2 for FDS and GFJ." if n == 2 else "")
+    best, formula = tasks(fo.GFJ(beta=0.5, lam=2), [[1], [4]], [1]), [4 / 5, 1 / 20]
+    yield claim("Prop. 1", "GFJ: the same for any lambda", np.abs(best - formula).max() < SAME,
+                f"jobs of 1 and 4 units of 1 at beta = 1/2, lambda = 2: {listed(best)} with f = {f(best, 0.5, 2):.5g}, "
+                f"by the formula {listed(formula)} with f = {f(formula, 0.5, 2):.5g}",
+                why="The formula does not contain lambda, and is right on the edge only.")
 
 
-def _claim(place: str, printed: str, holds: Any, found: str) -> dict[str, Any]:
-    return {"place": place, "printed": printed, "holds": "yes" if holds else "NO", "measured": found}
+def corollary_1(run: Run) -> Iterator[Row]:
+    """Derivatives of the number of jobs by dominant shares of a job, on one resource."""
+    mu, step, beta = np.array([0.3, 0.5, 0.9]), 1e-4, 2.0
+
+    def slopes(policy: fo.Policy) -> Any:
+        moved = [[tasks(policy, (mu + way * unit)[:, None], [1]).sum() for way in (1, -1)] for unit in step * np.eye(3)]
+        return -np.diff(moved, axis=1)[:, 0] / (2 * step)
+
+    found = [slopes(policy) for policy in (fo.FDS(2), fo.DRF(), fo.GFJ(2))]
+    yield claim("Cor. 1", "DRF, FDS: dX / d mu_j = -1 / (n eta mu_j^2), largest for the smallest mu",
+                np.allclose(found[:2], -1 / (3 * mu**2), rtol=1e-5), f"{listed(found[0])} by finite differences")
+    first = -(mu ** (-1 - 1 / beta)) / (beta * np.sum(mu ** (1 - 1 / beta)))
+    second = (1 - beta) * mu ** (-1 / beta) * np.sum(mu ** (-1 / beta)) / beta
+    x = tasks(fo.GFJ(2), mu[:, None], [1])
+    printed, meant = (first + second / np.sum(of ** (1 - 1 / beta)) ** 2 for of in (x, mu))
+    yield claim("Cor. 1", "GFJ: dX / d mu_j, with x in the last denominator", np.allclose(found[2], printed, rtol=1e-5),
+                f"{listed(found[2])} by finite differences, {listed(printed)} as printed, {listed(meant)} with mu",
+                why="The last denominator must have mu for x.")
 
 
-def numbers() -> Iterator[dict[str, Any]]:
-    """Single numbers, by root finding on allocations: where two users are alike."""
+def proposition_2(run: Run) -> Iterator[Row]:
+    """Many users whose needs are uniform, at beta = infinity and lambda = -1: max-min."""
+    m, users, ratios = 4, (2, 10, 100, 1000, 10_000, 100_000), []
 
-    def most(ram: float) -> fo.Allocation:
-        return fo.NoFairness().allocate(datacenter(ram))
+    def levels(n: int, m: int, seed: int) -> list[float]:
+        crowd = fo.Instance(np.random.default_rng((n, seed)).uniform(0, 1, (n, m)), [1.0] * m)
+        return [fo.Policy(fo.MaxMin(share)).allocate(crowd).shares.min() for share in (fo.DominantShare(), fo.Tasks())]
 
-    wanted: list[tuple[str, float, Callable[[float], Float], tuple[float, float]]] = [
-        ("most tasks run at equal dominant shares at 6 sqrt 3 GB (FDS)", SQUARE,
-         lambda ram: most(ram).share(fo.DominantShare()), (8, 12)),
-        ("most tasks run at equal numbers at 11.25 GB (GFJ)", 11.25, lambda ram: most(ram).tasks, (8, 14)),
-        ("a task of either user is the same dominant share at 12 GB", 12.0,
-         lambda ram: datacenter(ram).ratios.max(axis=1), (8, 16)),
-        ("GFJ's tasks are DRF's at beta = 2.6", 2.6, lambda alpha: fo.GFJ(alpha).allocate(datacenter()).tasks * [2, 3],
-         (2, 4)),
-    ]  # fmt: skip
-    for printed, value, pair, (low, high) in wanted:
-        root = brentq(lambda at, pair=pair: float(np.subtract(*pair(at))), low, high, xtol=1e-12)
-        yield _claim("sec. V", printed, abs(root - value) <= 1e-6, f"{root:.9f}")
-    yield _claim("", "(from the conditions: ln 3 / ln 1.5)", abs(root - CROSSING) <= 1e-6, f"{CROSSING:.9f}")
-
-
-def asymptotes(n: int = 1_000_000, m: int = 4, nu: float = 1.0) -> Iterator[dict[str, Any]]:
-    """Proposition 2: the largest f at beta = infinity and lambda = -1, which is -1 / the smallest share."""
-    crowd = fo.Instance(np.random.default_rng(0).uniform(0, nu, size=(n, m)), [1.0] * m)
-    jobs = 2 / (nu * (math.sqrt(m * n / 3) + n))
-    for equation, share, scale in (("10", fo.DominantShare(), 2 * m / (n * (m + 1))), ("11", fo.Tasks(), jobs)):
-        f = -1 / fo.Policy(fo.MaxMin(share)).allocate(crowd).shares.min()
-        yield _claim(
-            f"eq. {equation}", "1 / (the largest f) times a scale tends to 1", abs(scale / f - 1) < 0.01,
-            f"{scale / f:.1e} at {n:,} users; without the inverse {scale * f:.4f}",
-        )  # fmt: skip
+    for n in users:
+        limits = [2 * m / (n * (m + 1)), 2 / (math.sqrt(m * n / 3) + n), 2 / n]
+        ratios.append(np.array([levels(n, m, seed) for seed in range(20)])[:, [0, 1, 1]] / limits)
+        if n > 2:
+            mean, before, spread = ratios[-1].mean(axis=0), ratios[-2].mean(axis=0), ratios[-1].std(axis=0)
+            yield claim("Prop. 2", f"{n:,} users are nearer to the limits than {users[len(ratios) - 2]:,}",
+                        (abs(mean - 1) < abs(before - 1)).all(), f"dominant shares {mean[0]:.4f} +- {spread[0]:.4f}, "
+                        f"jobs {mean[1]:.4f} +- {spread[1]:.4f} and {mean[2]:.4f}", reading="Parts of (1/n) 2m/(m+1), "
+                        "2/(nu (sqrt(mn/3) + n)), 2/(nu n); mean and deviation of 20 draws." if n == 10 else "")
+    for k, equation in enumerate(("10", "11")):
+        itself = float(np.mean(-1 / ratios[-1][:, k]))
+        yield claim(f"eq. {equation}", "(max f)^-1 times a scale tends to 1", abs(limits[k] ** 2 / itself - 1) < 0.1,
+                    f"it tends to 0; max f itself times the scale is {itself:.4f} for 100,000 users",
+                    why="As max f is -1 / (smallest share), the inverse is one too many, and the limit is -1.")
+    by_m = 1000 * np.mean([[levels(1000, m, seed) for m in (2, 4, 8, 16)] for seed in range(5)], axis=0).T
+    yield claim("Prop. 2", "with more resources the FDS value increases, and the GFJ value decreases",
+                (np.diff(by_m[0]) > 0).all() and (np.diff(by_m[1]) < 0).all(),
+                f"1,000 users on 2, 4, 8, 16: n times the dominant share {listed(by_m[0])}, the jobs {listed(by_m[1])}")
+    if run.draws:
+        run.save(pictures.proposition_2(users, ratios), "prop-2", "Prop. 2: how far n users are from the limits on 4 "
+                 "resources (means of 20 draws). All come nearer as 1 / sqrt(n).")
 
 
-def about_requirements(m: Requirements) -> Iterator[dict[str, Any]]:
-    """Figs. 7 to 10."""
-    r, total, place = m.requirement, m.left.sum(axis=2), "Figs. 7, 8"
-    one, three, six, twelve = (int(np.argmin(abs(r - at))) for at in (1, 3, 6, 12))
-    yield _claim(
-        place, "at 3 GB the variance of tau is 0.5 and that of sigma 4.5",
-        abs(m.tau[three] - 0.5) + abs(m.sigma[three] - 4.5) < 1e-12, f"{m.tau[three]:.3f} and {m.sigma[three]:.3f}",
-    )  # fmt: skip
-    for k, name in enumerate(NAMES):
-        cpu, ram = m.left[:, k, 0] > FULL, m.left[:, k, 1] > FULL
-        yield _claim(
-            place, f"{name}: below 3 GB only RAM is left, above only CPUs",
-            (ram == (r < 3)).all() and (cpu == (r > 3)).all(),
-            f"RAM up to {r[ram].max():.4g} GB, CPUs from {r[cpu].min():.4g} GB on, nothing between",
-        )  # fmt: skip
-    wide = m.tau > 1
-    yield _claim(
-        place, "FDS leaves less than GFJ, and GFJ less than DRF, beyond a variance of tau of 1",
-        (np.diff(total[wide], axis=1) > 0).all(), f"means there: {_listed(total[wide].mean(axis=0))}",
-    )  # fmt: skip
-    more = total[:, 0] > total[:, 1] + FULL
-    yield _claim(
-        place, "FDS leaves least", not more.any(),
-        f"GFJ leaves less from {r[more].min():.4g} to {r[more].max():.4g} GB; at 6 GB {_listed(total[six])}",
-    )  # fmt: skip
-    place = "Figs. 9, 10"
-    yield _claim(
-        place, "full efficiency of all three near 0.5 and 4.5", (m.efficiency[three] > 100 - SAME).all(),
-        f"at 3 GB {_listed(m.efficiency[three])} %",
-    )  # fmt: skip
-    gain = (m.efficiency[:, :2] - m.efficiency[:, 2:]).max(axis=0)
-    yield _claim(
-        place, "FDS and GFJ about 15% more efficient than DRF as the variance grows", (abs(gain - 15) < 5).all(),
-        f"at 1 GB {_listed(m.efficiency[one])} %, nowhere more than {gain[0]:.2f} and {gain[1]:.2f} points",
-    )  # fmt: skip
-    yield _claim(
-        place, "similar efficiency of all three at low heterogeneity", np.ptp(m.efficiency[twelve]) < 1,
-        f"without any (12 GB) {_listed(m.efficiency[twelve])} %",
-    )  # fmt: skip
+def proposition_3(run: Run) -> Iterator[Row]:
+    """Which points (beta, lambda) are Pareto-efficient: f rises with the jobs of one of n users."""
+    betas, lams, least = np.delete(np.linspace(0.125, 5, 40), 7), np.linspace(-3, 3, 61), {}  # without beta = 1
+    lower, upper = np.full(len(betas), -np.inf), np.full(len(betas), np.inf)
+    for n in (2, 10, 100, 10_000):
+        for t in (1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e6):
+            more, less = (np.append(np.ones(n - 1), end) for end in (1.1 * t, t))
+            ends = fo.preferences.intervals([more, less], [0, 1], "gfj", betas=betas)
+            lower, upper = np.maximum(lower, ends[0]), np.minimum(upper, ends[1])
+        least[n] = np.where(betas < 1, lower, -upper) / edge(betas)
+    rises, side = (lower[:, None] < lams + SAME) & (lams < upper[:, None] + SAME), np.sign(1 - betas)[:, None]
+    beyond, signed = (emphasis >= edge(betas)[:, None] - 1e-9 for emphasis in (np.abs(lams), lams * side))
+    yield claim("Prop. 3", "f is Pareto-efficient if |lambda| >= |1 - beta| / beta", rises[beyond].all(),
+                f"not at {(beyond & ~rises).sum()} of {beyond.sum()} such points; at (2, 1/2) f is "
+                f"{f([0.5, 0.5], 2, 0.5):.5g} for (1/2, 1/2) and {f([1, 1], 2, 0.5):.5g} for (1, 1)",
+                why="Not |lambda| decides, but l = lambda sgn(1 - beta): where l < 0, f falls as all jobs grow.")
+    yield claim("Prop. 3", "the same with the sign, l >= |1 - beta| / beta", rises[signed].all(),
+                f"at all {signed.sum()} such points f rises with the jobs of one of 2, 10, 100 and 10,000 users")
+    parts = [[float(np.interp(beta, betas, least[n])) for n in least] for beta in (0.5, 2.0)]
+    yield claim("Prop. 3", "only if, with the sign", min(least[10_000][betas >= 0.5]) > 0.95,
+                f"f may fall below {listed(parts[0])} of the edge for 2, 10, 100 and 10,000 users at beta = 1/2, below "
+                f"{listed(parts[1])} at 2", reading="For every n: for 0 < beta < 1 and a given n, less is enough.")
+    below, at = (fo.GFJ(beta=2, lam=lam).allocate(fo.Instance(np.eye(2), [1, 4])) for lam in (-0.25, -0.5))
+    yield claim("Prop. 3", "an optimum below the edge may be dominated, and one on it is not",
+                not fo.check(below)["pareto"].holds and fo.check(at)["pareto"].holds, "GFJ at beta = 2, a resource for "
+                f"each user, of 1 and 4: {listed(below.tasks)} at lambda = -1/4, {listed(at.tasks)} at -1/2")
+    if run.draws:
+        run.save(pictures.proposition_3(betas, lams, rises, edge), "prop-3", "Prop. 3: where f rises with the jobs of "
+                 "one of 2 to 10,000 users. The printed condition is met above the upper and below the lower line; f "
+                 "rises only beyond the one with the sign of 1 - beta.")
 
 
-def about_users(users: Sequence[int], left: Float, uniform: tuple[float, float]) -> Iterator[dict[str, Any]]:
-    """Fig. 11."""
-    full, where = left[..., 0] <= FULL, f"RAM uniform from {uniform[0]:g} to {uniform[1]:g} GB"
-    yield _claim(
-        "Fig. 11", f"all CPUs are used, only RAM is left ({where})", full.all() and (left[..., 1] > FULL).all(),
-        f"all CPUs in {_listed(100 * full.mean(axis=(0, 1)))} % of the draws",
-    )  # fmt: skip
-    many = left[-1].mean(axis=0).sum(axis=1)
-    yield _claim(
-        "Fig. 11", f"with many users FDS and GFJ leave less than DRF ({where})", many[:2].max() < many[2],
-        f"left at {users[-1]} users, means: {_listed(many)}",
-    )  # fmt: skip
+def table_1(run: Run) -> Iterator[Row]:
+    """Fig. 4 and Table I by region, as far as an instance or a few tell; `fairopt claims` has the proofs."""
+    one, wants = ([[1], [4]], [1]), ("sharing-incentive", "envy-free")
+    three = ([[1, 3], [2, 1]], [1, 2]), ([[1, 1], [1, 0], [0, 1]], [1, 1]), ([[1, 0], [1, 0], [1, 2]], [2, 2])
+    for region, words, policy, *systems in (
+        ("FDS, on the edge, 0 < beta < 1", "may fail", fo.FDS(0.5), three[0]),
+        ("FDS, on the edge, beta > 1", "hold", fo.FDS(2), *three),
+        ("FDS, lambda = 0", "hold", fo.FDS(beta=2, lam=0), *three),
+        ("FDS, |lambda| large", "may fail", fo.FDS(beta=2, lam=-3), *three[1:]),
+        ("GFJ, on the edge, beta > 0, not 1", "may fail", fo.GFJ(2), one),
+        ("GFJ, on the edge, also as beta tends to 1", "may fail", fo.GFJ(1), one),
+        ("GFJ, beyond the edge, 0 < beta < 1", "may fail", fo.GFJ(beta=0.5, lam=2), one),
+        ("GFJ, below the edge, beta > 1", "may fail", fo.GFJ(beta=2, lam=-0.25), one),
+        ("GFJ, |lambda| large", "may fail", fo.GFJ(beta=2, lam=-2), one),
+        ("GFJ, lambda = 0", "may fail", fo.GFJ(beta=2, lam=0), one),
+    ):
+        found = [policy.allocate(fo.Instance(*system)) for system in systems]
+        fails = [any(not fo.check(a)[of].holds for a in found) for of in wants]
+        holds = all(fails) if words == "may fail" else not any(fails)
+        shares = [listed(a.share(fo.DominantShare())) for a in found]
+        told = "; ".join(f"{s} for {d} of {c}" for s, (d, c) in zip(shares, systems, strict=True))
+        yield claim("Table I", f"{region}: sharing incentive, envy-freeness {words}", holds, f"dominant shares {told}",
+                    why="" if holds else "The limit is Nash welfare, the same for FDS and GFJ, and both always hold.",
+                    reading="Beyond and below count with the sign of 1 - beta." if "beyond" in region else "")
 
 
-def about_alpha(m: dict[str, fo.Frontier]) -> Iterator[dict[str, Any]]:
-    """Figs. 13 and 14."""
-    fds, gfj, alphas = m["FDS"], m["GFJ"], m["GFJ"]["alpha"]
-    before, last = alphas <= CROSSING, alphas[-1]
-    rises, falls = np.diff(gfj["fairness"][before]), np.diff(gfj["fairness"][~before])
-    yield _claim(
-        "Fig. 14", "GFJ's fairness grows up to the crossing, and falls after it",
-        (rises >= -SAME).all() and (falls < 0).all(),
-        f"{gfj['fairness'][0]:.1f} % at beta = {alphas[0]:g}, {gfj['fairness'][-1]:.1f} % at {last:g}",
-    )  # fmt: skip
-    flat = alphas[gfj["efficiency"] > 100 - SAME].max()
-    yield _claim(
-        "Fig. 14", "GFJ: more emphasis on fairness need not cost efficiency below the crossing",
-        (np.diff(gfj["efficiency"][before]) >= -SAME).all(),
-        f"100 % and no fairer up to beta = {flat:.3f} (ln 3 / ln 2.5 = {math.log(3) / math.log(2.5):.3f}), then "
-        f"falling to {gfj.references['DRF'][1]:.1f} % at the crossing",
-    )  # fmt: skip
-    yield _claim(
-        "Fig. 13", "GFJ runs fewer tasks than FDS", (gfj["tasks"] <= fds["tasks"] + FULL).all(),
-        f"at beta = {last:g}: {gfj['tasks'][-1]:.3f} against {fds['tasks'][-1]:.3f}",
-    )  # fmt: skip
-    flat = alphas[fds["efficiency"] > 100 - SAME].max()
-    yield _claim(
-        "Fig. 13", "FDS runs most tasks for small beta", flat > 0,
-        f"up to beta = {flat:.3f} (ln 2 / ln (5/3) = {math.log(2) / math.log(5 / 3):.3f})",
-    )  # fmt: skip
-    far = fo.FDS(200).allocate(datacenter()).tasks
-    yield _claim(
-        "Figs. 13, 14", "FDS tends to DRF as beta grows",
-        (np.diff(fds["fairness"]) >= -SAME).all() and abs(far - [3, 2]).max() < 0.01,
-        f"{fds['fairness'][-1]:.1f} % fair at {last:g}; tasks {far.round(4).tolist()} at 200",
-    )  # fmt: skip
+def proposition_6(run: Run) -> Iterator[Row]:
+    """How the number of jobs changes with alpha, and with capacities."""
+    rng, step, alpha, found = np.random.default_rng(0), 1e-4, 0.5, []
+    systems = [EXAMPLE, *(fo.Instance(rng.integers(1, 9, (4, 2)), [20, 20]) for _ in range(40))]
+    for system in systems:
+        a, c = fo.FDS(alpha).allocate(system), system.ratios.max(axis=1)
+        s = null_space(system.demands[:, a.leftover[0] < SAME].T)
+        curved = s.T * (alpha * c ** (1 - alpha) * a.tasks ** (-1 - alpha)) @ s  # A
+        v, row = -s.T @ (c ** (1 - alpha) * a.tasks**-alpha * np.log(c * a.tasks)), np.arange(s.shape[1])[:, None]
+        ends = [fo.FDS(alpha + way * step).allocate(system).tasks.sum() for way in (1, -1)]
+        eq_14 = sum(x * np.linalg.det(np.where(row == i, -s.sum(axis=0), curved)) for i, x in enumerate(v))
+        found.append(((ends[0] - ends[1]) / (2 * step), s.sum(axis=0) @ np.linalg.solve(curved, v), eq_14))
+    slope, eq_12, eq_14 = np.array(found).T
+    yield claim("eq. 12", "the derivative of the number of jobs by alpha", np.allclose(slope, eq_12, 1e-3, SAME),
+                f"as by finite differences on {len(systems)} systems (FDS); {slope[0]:.4f} in the introduction's")
+    signs, totals = (slope * eq_14)[np.abs(slope) > SAME], [fo.FDS(at).allocate(EXAMPLE).tasks.sum() for at in (0.5, 1)]
+    yield claim("eq. 14", "the number of jobs increases with alpha if and only if a sum is nonnegative",
+                signs.min() > 0, f"of the other sign on {(signs < 0).sum()} of {len(signs)} systems with a change; in "
+                f"the introduction's it is {10 * eq_14[0]:.4g}, and {listed(totals)} jobs run at alpha = 1/2 and 1",
+                why="By Cramer's rule eq. 12 is minus the sum over det A > 0.",
+                reading="The vector beta has an entry for each column of S; the introduction's S is (1, -3).")
+    totals = [tasks(fo.FDS(at), [[2, 1], [4, 3]], [6, 4]).sum() for at in (0.5, 1, 2)]
+    yield claim("Prop. 6", "the number of jobs may increase with alpha", (np.diff(totals) > 0).all(),
+                f"FDS, jobs of (2, 1) and (4, 3) of (6, 4): {listed(totals)} at alpha = 1/2, 1, 2")
+    three, seven = [[4, 2], [7, 7], [2, 1]], [[3, 1], [9, 8]]
+    inverse, r = tasks(fo.GFJ(2), three, [7, 5]) ** 3 / 2, np.transpose(three)  # of D; both resources are full
+    eq_13 = inverse @ r.T @ np.linalg.inv(r * inverse @ r.T)
+    slope = [np.subtract(*(tasks(fo.GFJ(2), three, [7, 5] + way * step * unit).sum() for way in (1, -1))) / (2 * step)
+             for unit in np.eye(2)]
+    yield claim("eq. 13", "the derivative by capacities, of GFJ", np.allclose(slope, eq_13, rtol=1e-3),
+                f"{listed(slope)} by finite differences and by eq. 13, jobs of (4, 2), (7, 7), (2, 1) of (7, 5)")
+    a = fo.FDS(4).allocate(fo.Instance(seven, [8, 6]))
+    fds, drf = ([tasks(policy, seven, size).sum() for size in ([8, 6], [8, 7])] for policy in (fo.FDS(4), fo.DRF()))
+    told = f"jobs of (3, 1), (9, 8) of (8, 6), where {a.leftover[0, 1]:.3g} of resource 2 are left over, and of (8, 7)"
+    yield claim("eq. 13", "the same of FDS", abs(fds[1] - fds[0]) < SAME, f"{told}: {listed(fds)} at alpha = 4",
+                why="Dominant shares are of capacity, so f changes; eq. 13, where only full resources count, has 0.")
+    yield claim("Prop. 6", "with one tight constraint the number of jobs increases with capacity", drf[1] >= drf[0],
+                f"{told}: {listed(drf)} under DRF", why="So it is only if the coefficients of shares are held.")
+    totals = [tasks(fo.GFJ(2), three, [7, size]).sum() for size in (5, 5.5)]
+    yield claim("Prop. 6", "the number of jobs may decrease as capacity grows", totals[1] < totals[0],
+                f"GFJ at alpha = 2, jobs of (4, 2), (7, 7), (2, 1) of (7, 5) and of (7, 5.5): {listed(totals)}")
+    grown = [np.divide(*(tasks(policy, three, [7 * k, 5 * k]).sum() for k in (1.1, 1)))
+             for policy in (fo.DRF(), fo.FDS(2), fo.GFJ(2))]
+    yield claim("Prop. 6", "it does not if all capacities grow in proportion", min(grown) >= 1,
+                f"{listed(grown)} times the jobs of DRF, FDS and GFJ with 1.1 times (7, 5)")
 
 
-def about_attained(rams: Float, found: dict[str, list[fo.Frontier]]) -> Iterator[dict[str, Any]]:
-    """Figs. 12, 15 and 16."""
-    at = {ram: int(np.argmin(abs(rams - ram))) for ram in (SQUARE, 11.25, 12.0)}
-    drf = np.array([f.references["DRF"][1] for f in found["FDS"]])
-    span = {name: np.array([[f["efficiency"].min(), f["efficiency"].max()] for f in fs]) for name, fs in found.items()}
-    both = [span[name][at[12.0]] for name in FAMILIES]
-    yield _claim(
-        "Fig. 12", "the same range of efficiency for FDS and GFJ at 12 GB", abs(both[0] - both[1]).max() < SAME,
-        ", ".join(f"{name} {low:.2f} to {high:.2f} %" for name, (low, high) in zip(FAMILIES, both, strict=True)),
-    )  # fmt: skip
-    for name, printed in (("FDS", "DRF is a lower bound of FDS's efficiency"), ("GFJ", "(of GFJ's: not claimed)")):
-        above = span[name][:, 0] - drf
-        yield _claim(
-            "Fig. 12", printed, above.min() > -SAME,
-            f"least efficient point {above.min():+.1e} points from DRF, at {rams[above.argmin()]:.4g} GB",
-        )  # fmt: skip
-    for name, place, none in (("FDS", "Fig. 15", SQUARE), ("GFJ", "Fig. 16", 11.25)):
-        width, point = np.ptp(span[name], axis=1), found[name][at[none]]
-        yield _claim(
-            "Fig. 12", f"more capacity can widen the range of {name}", width[-1] > width[at[none]],
-            f"{width[0]:.1f} points at {rams[0]:g} GB, {width[at[none]]:.1g} at {none:.5g}, {width[-1]:.1f} at "
-            f"{rams[-1]:g}",
-        )  # fmt: skip
-        spread = max(np.ptp(point["efficiency"]), np.ptp(point["fairness"]))
-        yield _claim(
-            place, f"{name} has no trade-off at {none:.5g} GB", spread < SAME,
-            f"one point: {point['fairness'].mean():.4f} % fair, {point['efficiency'].mean():.4f} % efficient",
-        )  # fmt: skip
-    up = rams <= SQUARE
-    most = np.array([f.references["most tasks"][0] for f in found["FDS"]])
-    yield _claim(
-        "Fig. 15", "from 4 to 6 sqrt 3 GB fairness and efficiency both rise",
-        (np.diff(drf[up]) >= -SAME).all() and (np.diff(most[up]) >= -SAME).all(),
-        f"with capacity: the fairest allocation (DRF) is {drf[0]:.1f} to 100 % efficient, the most efficient one "
-        f"{most[0]:.1f} to 100 % fair",
-    )  # fmt: skip
-    falls = {name: np.array([_falls(f) for f in fs]) for name, fs in found.items()}
-    yield _claim(
-        "Fig. 15", "above 6 sqrt 3 GB fairness costs efficiency", falls["FDS"][~up].all(),
-        f"FDS: more fairness is never more efficient at {falls['FDS'].sum()} of {len(rams)} capacities, below too",
-    )  # fmt: skip
-    yield _claim(
-        "Fig. 16", "contours bend back: one fairness, several efficiencies", not falls["GFJ"].all(),
-        f"GFJ: at {(~falls['GFJ']).sum()} of {len(rams)} capacities a point is fairer and more efficient than another",
-    )  # fmt: skip
-    betas = np.linspace(0.001, 4.999, 4999)
-    none_at = betas[[_no_optimum(float(beta), 0.48 * (1 / beta - 2)) for beta in betas]]
-    ours = any(_no_optimum(float(beta), emphasis(float(beta), t)) for beta in betas for t in (0.01, 1.91))
-    yield _claim(
-        "Figs. 12, 15, 16", "lambda from 0.005 (1/beta - 2) to 0.955 (1/beta - 2) for beta > 0", not len(none_at),
-        f"no optimum for beta from {none_at.min():.3f} to {none_at.max():.3f}; "
-        f"with 2/beta - 2 {'some' if ours else 'none'} without",
-    )  # fmt: skip
+def propositions_7_and_8(run: Run) -> Iterator[Row]:
+    """Where the most jobs and equal shares go together."""
+    rng, many = np.random.default_rng(0), 150 if run.full else 12
+    for share, name, equation in ((fo.DominantShare(), "dominant shares", "15"), (fo.Tasks(), "numbers of jobs", "16")):
+        tried = [([[1, 2], [2, 1]], [3, 3])]
+        tried += [(rng.integers(1, 4, (2, 2)), rng.integers(3, 6, 2)) for _ in range(many)]
+        found = [fo.no_tradeoff(fo.Instance(*s), share) for s in tried if np.linalg.matrix_rank(s[0]) == 2]
+        held, even = np.array([(a.condition, np.ptp(a.most_tasks.share(share)) < SAME) for a in found if a.square]).T
+        yield claim("Prop. 7", f"the most jobs have equal {name} if and only if the sums of eq. {equation} are equal",
+                    (held == even).all(), f"on {len(held)} systems of 2 users with 2 independent constraints; equal on "
+                    f"{held.sum()}", sampled=True, reading="Other allocations with as many jobs may still be equal.")
+    a = fo.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [1, 1]))
+    yield claim("Prop. 7", "the same with any n tight constraints", a.holds == a.condition,
+                f"jobs of (1, 1), (2, 2) of (1, 1): both are full at {listed(a.most_tasks.tasks)}, both sums are "
+                f"{a.sums[0, 0]:g}, and equal shares run {a.equal.tasks.sum():g} jobs",
+                why="The n tight constraints must be independent.")
+    for words, demands, capacities in (
+            ("two resources: equal jobs are most efficient if all slopes sigma_j are equal", [[4, 4], [1, 1]], [5, 5]),
+            ("two users: equal jobs are most efficient if sum tau_i R_i2 = sum R_i2", [[1, 4], [3, 2]], [6, 6])):
+        a = fo.no_tradeoff(fo.Instance(demands, capacities), fo.Tasks())
+        yield claim("after Prop. 7", words, a.holds, f"{demands} of {capacities}: {listed(a.most_tasks.tasks)} jobs",
+                    why="By eq. 16 it is the sums over users, for each resource, that must be equal.")
+    demands = rng.uniform(1, 9, (1000, 4, 2))
+    x = fo.allocate_many(fo.NoFairness(), demands, [20, 20]).tasks
+    yield claim("Prop. 8", "with fewer than n tight constraints at the only optimum a user runs no jobs",
+                x.min(axis=1).max() < SAME, "on 1,000 of 1,000 random systems of 4 users and 2 resources")
+    above = (demands[:, :, None] > demands[:, None]).all(axis=3).any(axis=2)
+    yield claim("Cor. 5", "a user who needs more of everything than another runs no jobs", x[above].max() < SAME,
+                f"{above.sum():,} such users in systems of this kind", sampled=True)
+    alike, apart = (fo.no_tradeoff(fo.Instance(needs, [2])) for needs in ([[1], [1]], [[1], [2]]))
+    yield claim("Cor. 6", "on one resource the most jobs have equal shares if and only if all users need the same",
+                alike.always and not apart.holds, f"users alike: equal shares run {alike.equal.tasks.sum():g} jobs, as "
+                f"do {listed(alike.most_tasks.tasks)}", why="Where all are alike, other allocations run as many.")
 
 
-def _falls(f: fo.Frontier) -> bool:
-    """Whether no point is fairer and more efficient than another."""
-    fairer = f["fairness"][:, None] > f["fairness"] + SAME
-    return not (fairer & (f["efficiency"][:, None] > f["efficiency"] + SAME)).any()
+def equation_19(run: Run) -> Iterator[Row]:
+    """FDS and GFJ as the ends of p-norms, at alpha = 2."""
+    ends = {p: fo.PNormFairness(p, 2).allocate(EXAMPLE) for p in (0.01, 1, 200, np.inf)}
+    fds, gfj = (family(2).allocate(EXAMPLE).tasks for family in (fo.FDS, fo.GFJ))
+    yield claim("eq. 19", "p = infinity is FDS", all(np.allclose(ends[p].tasks, fds, rtol=1e-2) for p in (200, np.inf)),
+                f"{listed(ends[np.inf].tasks)} and {listed(fds)} jobs", reading="Of R/C, with n and m swapped.")
+    raw = fo.Instance(EXAMPLE.demands, [6, 4], weights=EXAMPLE.demands.max(axis=1) ** -0.5)
+    x = fo.GFJ(2).allocate(raw).tasks  # 2-fairness of c x is that of x with weights c^(-1/2)
+    yield claim("eq. 19", "the same of R, as printed", np.allclose(x, fds), f"{listed(x)} and {listed(fds)} jobs",
+                why="A norm of units depends on the units, and FDS is of parts of capacity.")
+    yield claim("eq. 19", "p = 0 is GFJ", np.allclose(ends[0.01].tasks, gfj, rtol=1e-2),
+                f"{listed(ends[0.01].tasks)} jobs at p = 0.01, and {listed(gfj)} under GFJ",
+                why="As p falls to 0, norms tend to the proportions of geometric means, which differ by user.",
+                reading="fairopt takes p = 0 as GFJ by definition.")
+    parts = [ends[1].shares.sum(), (ends[1].tasks @ EXAMPLE.ratios).sum()]
+    yield claim("eq. 19", "p = 1 gives the total use of resources", abs(parts[0] - parts[1]) < SAME,
+                f"shares add up to {parts[0]:.5g}, and so do the parts of resources in use")
 
 
-def _no_optimum(beta: float, lam: float) -> bool:
-    try:
-        fo.FDS(beta=beta, lam=lam)
-    except fo.errors.InvalidBlock:
-        return True
-    return False
-
-
-def _listed(values: Float) -> str:
-    return ", ".join(f"{name} {value:.2f}" for name, value in zip(NAMES, values, strict=True))
-
-
-def main() -> None:
-    """All experiments, pictures and claims."""
-    options = arguments(str(__doc__), betas=10, lams=5, steps=22, seeds=20)
-    verdicts = [*asymptotes(), *numbers()]
-    needs = by_requirement(97)
-    verdicts += about_requirements(needs)
-    pictures.heterogeneity(needs, NAMES, OUT / "joe-wong-figs-7-10.png")
-    users = [2, 3, 5, 8, 12, 20, 30, 50, 80, 120]
-    left = by_users(users, options.seeds, UNIFORM)
-    verdicts += about_users(users, left, UNIFORM)
-    pictures.users(users, left, NAMES, OUT / "joe-wong-fig-11.png")
-    for other in OTHERS:
-        verdicts += about_users(users[-1:], by_users(users[-1:], options.seeds, other), other)
-    alphas = np.sort(np.append(np.linspace(0.1, 10, 100), CROSSING))
-    along = {name: swept(family, datacenter(), alpha=alphas) for name, family in FAMILIES.items()}
-    verdicts += about_alpha(along)
-    pictures.along_alpha(along, CROSSING, OUT / "joe-wong-figs-13-14.png")
-    rams = np.unique([*np.linspace(4, 25, options.steps), SQUARE, 11.25, 12.0])
-    betas = np.linspace(-4.95, 4.95, options.betas)  # an even number of them leaves 0 out
-    found = attained(rams, betas, np.linspace(0.01, 1.91, options.lams))
-    verdicts += about_attained(rams, found)
-    pictures.ranges(rams, found, OUT / "joe-wong-fig-12.png")
-    pictures.contours(rams, found, (4, 5, 6, 8, SQUARE, 11.25, 14, 18, 25), OUT / "joe-wong-figs-15-16.png")
-    show("What Joe-Wong et al. (2013, sec. V) print, and what is measured", verdicts, "joe-wong-claims")
-
-
-PAPER = Paper("joe-wong-2013", "Joe-Wong et al. (2013)", "FDS and GFJ", ())
-
+EXPERIMENTS = (
+    introduction, definitions, proposition_1, corollary_1, proposition_2, proposition_3, table_1, proposition_6,
+    propositions_7_and_8, *datacenter.EXPERIMENTS, *survey.EXPERIMENTS, equation_19,
+)
+PAPER = Paper("joe-wong-2013", "Joe-Wong et al. (2013)", "FDS and GFJ", EXPERIMENTS)
 
 if __name__ == "__main__":
-    main()
+    main(PAPER)

@@ -1,121 +1,115 @@
-"""Pictures in the manner of Joe-Wong et al.'s (2013) Figs. 7 to 16; `joe_wong` measures what they draw."""
+"""Pictures of Props. 2 and 3 and Figs. 7 to 16 of Joe-Wong et al. (2013); the other modules measure what they draw."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from published import COLOURS
 
-# Okabe and Ito's palette, told apart with any colour vision.
-COLOURS = {"FDS": "#0072B2", "GFJ": "#E69F00", "DRF": "#009E73"}
+NAMED = dict(zip(("FDS", "GFJ", "DRF"), COLOURS, strict=False))
 STYLES = {"FDS": "-", "GFJ": "--", "DRF": "-."}
-LEFT = "left over (CPUs + GB)"
+LEFT = "left (CPUs + GB)"
 
 
-def heterogeneity(m: Any, names: Sequence[str], path: Path) -> None:
-    """Figs. 7 to 10: leftover and efficiency by the variances of tau and sigma."""
-    fig, axes = plt.subplots(2, 2, figsize=(10, 6.4), sharex="col", sharey="row", layout="constrained")
-    for column, (of, spread, at_3) in enumerate((("tau", m.tau, 0.5), ("sigma", m.sigma, 4.5))):
-        for row, (what, values) in enumerate(((LEFT, m.left.sum(axis=2)), ("efficiency (%)", m.efficiency))):
-            ax = axes[row, column]
-            for k, name in enumerate(names):
-                ax.plot(spread, values[:, k], STYLES[name], color=COLOURS[name], label=name)
-            ax.axvline(at_3, color="#808080", lw=0.8, ls=":")
-            ax.set_title(f"Fig. {7 + 2 * row + column}")
-            _tidy(ax)
-            if column == 0:
-                ax.set_ylabel(what)
+def proposition_2(users: Sequence[int], ratios: Sequence[Any]) -> Any:
+    fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    names = "FDS: dominant share, of (1/n) 2m/(m+1)", "GFJ: jobs, of eq. 11's limit", "GFJ: jobs, of 2/(nu n)"
+    for k, (name, style) in enumerate(zip(names, ("o-", "s--", "^-."), strict=True)):
+        ax.plot(users, [abs(np.mean(r[:, k]) - 1) for r in ratios], style, color=COLOURS[k], ms=5, label=name)
+    ax.plot(users, 0.6 / np.sqrt(users), ":", color="0.5", label="0.6 / sqrt(n)")
+    ax.set(xscale="log", yscale="log", xlabel="number of users n", ylabel="distance from the limit, relative")
+    ax.legend(frameon=False, fontsize=9)
+    return _tidied(fig)
+
+
+def proposition_3(betas: Any, lams: Any, efficient: Any, edge: Callable[[Any], Any]) -> Any:
+    fig, ax = plt.subplots(figsize=(7, 4.4), layout="constrained")
+    points = np.meshgrid(betas, lams, indexing="ij")
+    for kept, label, colour in ((efficient, "f rises", COLOURS[4]), (~efficient, "f falls for some pair", COLOURS[1])):
+        ax.plot(*(of[kept] for of in points), "s", color=colour, ms=2.5, label=label)
+    at = np.delete(np.linspace(0.125, 5, 400), 72)
+    for sign, style, label in ((1, "-", "sign of 1 - beta"), (-1, "--", "other sign")):
+        ax.plot(at, sign * np.sign(1 - at) * edge(at), style, color="black", label=f"|1 - beta| / beta, {label}")
+    ax.set(xlabel="beta", ylabel="lambda", ylim=(-3.1, 3.1), xlim=(0, 5.1))
+    return _tidied(fig, 2)
+
+
+def figures_7_to_10(tau: Any, sigma: Any, total: Any, efficiency: Any) -> Any:
+    fig, axes = plt.subplots(2, 2, figsize=(6.4, 4.0), sharex="col", sharey="row", layout="constrained")
+    for column, (of, spread, at_3) in enumerate((("tau", tau, 0.5), ("sigma", sigma, 4.5))):
+        for row, values in enumerate((total, efficiency)):
+            for (name, style), line in zip(STYLES.items(), values, strict=True):
+                axes[row, column].plot(spread, line, style, color=NAMED[name], label=name)
+            axes[row, column].axvline(at_3, color="0.5", lw=0.8, ls=":")
+            axes[row, column].set_title(f"Fig. {7 + 2 * row + column}", fontsize=10)
         axes[1, column].set_xlabel(f"sample variance of {of}")
-    fig.suptitle("User 2 needs 1 to 13 GB per task (dotted: 3 GB); beta = 2, lambda = -0.5")
-    _legend(fig, axes[0, 0])
-    _save(fig, path)
+    axes[0, 0].set_ylabel(LEFT)
+    axes[1, 0].set_ylabel("efficiency (%)")
+    return _tidied(fig, 3)
 
 
-def users(numbers: Sequence[int], left: Any, names: Sequence[str], path: Path) -> None:
-    """Fig. 11: leftover by number of users, mean and quartiles over seeds."""
-    fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    total = left.sum(axis=3)
-    for k, name in enumerate(names):
-        ax.plot(numbers, total[..., k].mean(axis=1), STYLES[name], color=COLOURS[name], marker="o", ms=3, label=name)
-        low, high = np.quantile(total[..., k], (0.25, 0.75), axis=1)
-        ax.fill_between(numbers, low, high, color=COLOURS[name], alpha=0.15, lw=0)
-    ax.set(xscale="log", xlabel="number of users", ylabel=LEFT, title="Fig. 11: mean and middle half of the draws")
-    ax.set_xticks(numbers, labels=[str(n) for n in numbers])
+def figure_11(users: Sequence[int], left: Sequence[Any]) -> Any:
+    fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    for k, (name, style) in enumerate(STYLES.items()):
+        ax.plot(users, [x[k].mean() for x in left], style, color=NAMED[name], marker="o", ms=3, label=name)
+        low, high = np.transpose([np.quantile(x[k], (0.25, 0.75)) for x in left])
+        ax.fill_between(users, low, high, color=NAMED[name], alpha=0.15, lw=0)
+    ax.set(xscale="log", xlabel="number of users", ylabel=LEFT)
+    ax.set_xticks(users, labels=[str(n) for n in users])
     ax.minorticks_off()
-    _tidy(ax)
-    _legend(fig, ax)
-    _save(fig, path)
+    ax.legend(frameon=False)
+    return _tidied(fig)
 
 
-def ranges(rams: Any, found: dict[str, Any], path: Path) -> None:
-    """Fig. 12: efficiency attained over beta and lambda, by RAM capacity."""
-    fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-    for name, hatch in (("GFJ", None), ("FDS", "////")):
-        low, high = np.transpose([(f["efficiency"].min(), f["efficiency"].max()) for f in found[name]])
-        ax.fill_between(rams, low, high, facecolor="none" if hatch else COLOURS[name], alpha=1 if hatch else 0.35,
-                        edgecolor=COLOURS[name], hatch=hatch, lw=1, label=name)  # fmt: skip
-    ax.plot(rams, [f.references["DRF"][1] for f in found["FDS"]], color=COLOURS["DRF"], lw=2, label="DRF")
-    ax.set(xlabel="RAM capacity (GB)", ylabel="efficiency (%)", title="Fig. 12: attained efficiency")
-    _tidy(ax)
-    _legend(fig, ax)
-    _save(fig, path)
+def figure_12(rams: Any, span: dict[str, Any], drf: Any) -> Any:
+    fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    ax.fill_between(rams, *span["GFJ"].T, color=NAMED["GFJ"], alpha=0.35, label="GFJ")
+    ax.fill_between(rams, *span["FDS"].T, facecolor="none", edgecolor=NAMED["FDS"], hatch="////", label="FDS")
+    ax.plot(rams, drf, color=NAMED["DRF"], lw=2, label="DRF")
+    ax.set(xlabel="RAM capacity (GB)", ylabel="efficiency (%)")
+    ax.legend(frameon=False, loc="lower right")
+    return _tidied(fig)
 
 
-def along_alpha(found: dict[str, Any], crossing: float, path: Path) -> None:
-    """Figs. 13 and 14: tasks, fairness and efficiency by beta."""
-    fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
-    curves = {name: (f["alpha"], f["fairness"], f["efficiency"], f.tasks_by_user.T) for name, f in found.items()}
+def figures_13_14(found: dict[str, Any], crossing: float) -> Any:
+    fig, axes = plt.subplots(1, 2, figsize=(6.6, 3.6), layout="constrained")
+    curves = {name: (*f.tasks_by_user.T, f["fairness"], f["efficiency"]) for name, f in found.items()}
     f = found["FDS"]
-    fairness, efficiency, tasks = f.references["DRF"]
-    level = np.ones(len(f))
-    curves["DRF"] = f["alpha"], fairness * level, efficiency * level, np.outer(tasks, level)
-    for name, (alphas, fair, efficient, by_user) in curves.items():
-        for j, style in enumerate(("-", "--")):
-            axes[0].plot(alphas, by_user[j], style, color=COLOURS[name], label=f"{name}, user {j + 1}")
-        for of, values, style in (("fairness", fair, "-"), ("efficiency", efficient, "--")):
-            axes[1].plot(alphas, values, style, color=COLOURS[name], label=f"{name}, {of}")
-    for ax, what, title in zip(axes, ("tasks", "%"), ("Fig. 13", "Fig. 14"), strict=True):
-        ax.axvline(crossing, color="#808080", lw=0.8, ls=":")
-        ax.set(xlabel="beta, lambda = (1 - beta) / beta", ylabel=what, title=title)
-        _tidy(ax)
-        ax.legend(frameon=False, fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.15))
-    _save(fig, path)
+    curves["DRF"] = tuple(np.full(len(f), x) for x in (*f.drf["tasks_by_user"], f.drf["fairness"], f.drf["efficiency"]))
+    for name, lines in curves.items():
+        for k, line in enumerate(lines):
+            axes[k // 2].plot(f["alpha"], line, "--" if k % 2 else "-", color=NAMED[name], label="" if k else name)
+    titles = "Fig. 13: users 1 (solid), 2 (dashed)", "Fig. 14: fairness (solid),\nefficiency (dashed)"
+    for ax, what, title in zip(axes, ("jobs", "%"), titles, strict=True):
+        ax.axvline(crossing, color="0.5", lw=0.8, ls=":")
+        ax.set(xlabel="beta, lambda = (1 - beta) / beta", ylabel=what)
+        ax.set_title(title, fontsize=10)
+    return _tidied(fig, 3)
 
 
-def contours(rams: Any, found: dict[str, Any], shown: Sequence[float], path: Path) -> None:
-    """Figs. 15 and 16: efficiency against fairness, a line per RAM capacity."""
-    fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True, layout="constrained")
+def figures_15_16(rams: Any, found: dict[str, Any], shown: Sequence[float]) -> Any:
+    fig, axes = plt.subplots(1, 2, figsize=(6.6, 3.6), sharey=True, layout="constrained")
     for ax, (name, frontiers), figure in zip(axes, found.items(), (15, 16), strict=True):
         for k, ram in enumerate(shown):
             f = frontiers[int(np.argmin(abs(rams - ram)))]
             order = np.argsort(f.tasks_by_user[:, 0] / f.tasks_by_user.sum(axis=1))
-            ax.plot(f["fairness"][order], f["efficiency"][order], ".-", ms=4, lw=1,
-                    color=matplotlib.colormaps["viridis"](k / len(shown)), label=f"{ram:.4g} GB")  # fmt: skip
-        ax.set(title=f"Fig. {figure}: {name}", xlabel="fairness (% of DRF's)")
-        _tidy(ax)
+            colour = plt.colormaps["viridis"](k / len(shown))
+            ax.plot(f["fairness"][order], f["efficiency"][order], ".-", ms=4, lw=1, color=colour, label=f"{ram:.4g} GB")
+        ax.set_title(f"Fig. {figure}: {name}", fontsize=10)
+        ax.set_xlabel("fairness (% of DRF's)")
     axes[0].set_ylabel("efficiency (%)")
-    _legend(fig, axes[0], columns=len(shown))
-    _save(fig, path)
+    return _tidied(fig, 4)
 
 
-def _tidy(ax: Any) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="#E0E0E0", lw=0.6)
-    ax.set_axisbelow(True)
-
-
-def _legend(fig: Any, ax: Any, columns: int = 4) -> None:
-    handles, labels = ax.get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), columns), frameon=False)
-
-
-def _save(fig: Any, path: Path) -> None:
-    path.parent.mkdir(exist_ok=True)
-    fig.savefig(path, dpi=130)
-    plt.close(fig)
+def _tidied(fig: Any, columns: int = 0) -> Any:
+    """Without frames, and with one legend below if it has columns."""
+    for ax in fig.axes:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(axis="y", color="#E0E0E0", lw=0.6)
+        ax.set_axisbelow(True)
+    if columns:
+        fig.legend(*fig.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False)
+    return fig

@@ -1,0 +1,224 @@
+"""Section V of Joe-Wong et al. (2013): FDS, GFJ and DRF in a datacenter of two users, Figs. 7 to 16."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import joe_wong_2013_pictures as pictures
+import numpy as np
+from published import Row, Run, claim, number
+from scipy.optimize import brentq
+
+import fairopt as fo
+
+FAMILIES: dict[str, Callable[..., fo.Policy]] = {"FDS": fo.FDS, "GFJ": fo.GFJ}
+AT_2 = {"FDS": fo.FDS(beta=2, lam=-0.5), "GFJ": fo.GFJ(beta=2, lam=-0.5), "DRF": fo.DRF()}  # of Figs. 7 to 11
+SQUARE, CROSSING = 6 * math.sqrt(3), math.log(3) / math.log(1.5)
+FULL = 1e-6  # what may be left of a full resource
+SAME = 1e-3  # percentage points: many times the gap of a certificate
+PERCENT = "Fairness is the smallest dominant share in percent of DRF's, efficiency jobs in percent of the most."
+
+
+def datacenter(ram: float = 18.0) -> fo.Instance:
+    """9 CPUs and some GB of RAM; a job takes 1 CPU and 4 GB of user 1, 3 CPUs and 1 GB of user 2."""
+    return fo.Instance([[1, 4], [3, 1]], [9, ram], resources=["CPU", "RAM"])
+
+
+def swept(family: Callable[..., fo.Policy], instance: fo.Instance, **grid: Any) -> fo.Frontier:
+    """A frontier on which every point is answered."""
+    found = fo.frontier(family, instance, grid)
+    assert not any(found["error"]), found["error"]
+    return found
+
+
+def listed(values: Any) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in zip(AT_2, values, strict=True))
+
+
+def solved(demands: Any) -> tuple[Any, Any]:
+    """Tasks and what is left of 9 CPUs and 18 GB: by policy, instance, and user or resource."""
+    tasks = np.array([fo.allocate_many(policy, demands, [9, 18]).tasks for policy in AT_2.values()])
+    return tasks, [9, 18] - np.einsum("pbj,bji->pbi", tasks, demands)
+
+
+def figures_7_to_10(run: Run) -> Iterator[Row]:
+    """User 2 needs 1 to 13 GB per job."""
+    r = np.linspace(1, 13, 97)
+    demands = np.array([[[1, 4], [3, need]] for need in r])
+    spread = [fo.heterogeneity(fo.Instance(d, [9, 18])) for d in demands]
+    tau, sigma = np.array([[h.tau_variance, h.sigma_variance] for h in spread]).T
+    tasks, left = solved(demands)
+    total, most = left.sum(axis=2), fo.allocate_many(fo.NoFairness(), demands, [9, 18]).tasks.sum(axis=1)
+    efficiency = 100 * tasks.sum(axis=2) / most
+    one, three, six, twelve = (int(np.argmin(abs(r - at))) for at in (1, 3, 6, 12))
+    yield number("sec. V-A", "variances of tau and sigma where user 2 needs 3 GB", "0.5, 4.5",
+                 [tau[three], sigma[three]], reading="Sample variances, over n - 1.")
+    place, added = "Figs. 7, 8", "CPUs and GB are added up."
+    for (cpu, ram), name in zip(left.transpose(0, 2, 1) > FULL, AT_2, strict=True):
+        holds = (ram == (r < 3)).all() and (cpu == (r > 3)).all()
+        yield claim(place, f"{name}: below 3 GB only RAM is left, above only CPUs", holds,
+                    f"RAM up to {r[ram].max():.4g} GB, CPUs from {r[cpu].min():.4g} GB on, nothing between",
+                    why="" if holds else "Both resources are full for a range of needs around 3 GB.")
+    wide = total[:, tau > 1]
+    yield claim(place, "beyond a variance of tau of 1 FDS leaves less than GFJ, and GFJ less than DRF",
+                (np.diff(wide, axis=0) > 0).all(), f"means there: {listed(wide.mean(axis=1))}", reading=added)
+    more = r[total[0] > total[1] + FULL]
+    yield claim(place, "FDS leaves least", not len(more), f"GFJ leaves less from {more.min():.4g} to {more.max():.4g} "
+                f"GB; at 6 GB {listed(total[:, six])}", reading=added,
+                why="FDS leaves least where user 2 needs less than 3 GB, and GFJ for most needs above.")
+    place = "Figs. 9, 10"
+    yield claim(place, "full efficiency of all three near variances of 0.5 and 4.5",
+                (efficiency[:, three] > 100 - SAME).all(), f"at 3 GB {listed(efficiency[:, three])} %", reading=PERCENT)
+    yield claim(place, "similar efficiency of all three at low heterogeneity", np.ptp(efficiency[:, twelve]) < 1,
+                f"without any (12 GB) {listed(efficiency[:, twelve])} %",
+                why="FDS and DRF agree there (Prop. 1), and GFJ runs equal numbers of jobs of unequal size.")
+    gain = (efficiency[:2] - efficiency[2]).max(axis=1)
+    yield claim(place, "FDS and GFJ about 15 % more efficient than DRF as the variance grows",
+                (abs(gain - 15) < 5).all(), f"at 1 GB {listed(efficiency[:, one])} %, nowhere more than {gain[0]:.2f} "
+                f"and {gain[1]:.2f} points", why="Neither comes near 15 points anywhere from 1 to 13 GB.")
+    if run.draws:
+        run.save(pictures.figures_7_to_10(tau, sigma, total, efficiency), "figs-7-10", "Figs. 7 to 10: user 2 needs 1 "
+                 "to 13 GB per job (dotted: 3). DRF leaves most at high variances, GFJ runs fewest jobs at low ones.")
+
+
+def figure_11(run: Run) -> Iterator[Row]:
+    """Users who need 2 CPUs and random RAM."""
+    users, draws = (2, 3, 5, 8, 12, 20, 30, 50, 80, 120), 200
+
+    def left(n: int, low: float, high: float) -> tuple[Any, Any, Any]:  # by policy; means; % of draws with no CPUs left
+        needs = np.random.default_rng(n).uniform(low, high, size=(draws, n))
+        left = solved(np.stack([np.full_like(needs, 2.0), needs], axis=2))[1]
+        return left.sum(axis=2), left.sum(axis=2).mean(axis=1), 100 * (left[..., 0] <= FULL).mean(axis=1)
+
+    totals, means, used = zip(*(left(n, 0, 6) for n in users), strict=True)
+    reading = "RAM uniform from 0 to 6 GB, as no range is given: up to 4 GB all agree, and a mean above leaves CPUs."
+    yield claim("Fig. 11", "all CPUs are used, and only RAM is left over", np.min(used[5:]) == 100, "all CPUs in "
+                f"{np.min(used[5:]):g} % of {draws} draws of 20 users and more, of 2 users in {listed(used[0])} %",
+                reading=reading)
+    yield claim("Fig. 11", "with many users FDS and GFJ use more capacity than DRF", max(means[-1][:2]) < means[-1][2],
+                f"left over with {users[-1]} users, means: {listed(means[-1])}", reading=reading)
+    others = {f"{low} to {high} GB": left(users[-1], low, high)[1:] for low, high in ((1, 5), (0, 8), (1, 13))}
+    yield claim("Fig. 11", "other randomly chosen RAM requirements give similar plots",
+                all(min(used) == 100 and max(mean[:2]) < mean[2] for mean, used in others.values()),
+                "; ".join(f"{gb}: {listed(mean)}, all CPUs in {listed(used)} %" for gb, (mean, used) in others.items()),
+                why="With 1 to 13 GB, a mean above 4 GB, CPUs are left over, and GFJ leaves more than DRF.")
+    if run.draws:
+        run.save(pictures.figure_11(users, totals), "fig-11", "Fig. 11: what is left over where users need 2 CPUs and "
+                 "0 to 6 GB per job (means, and the middle half of 200 draws). DRF leaves most.")
+
+
+def figures_13_14(run: Run) -> Iterator[Row]:
+    """Alpha-fairness by beta, and the RAM at which nothing is given up."""
+    alphas = np.sort(np.append(np.linspace(0.1, 10, 100 if run.full else 34), CROSSING))
+    fds, gfj = (swept(family, datacenter(), alpha=alphas) for family in FAMILIES.values())
+    before, last, most = alphas <= CROSSING, alphas[-1], fo.NoFairness().allocate(datacenter()).tasks.sum()
+
+    def tasks(family: Callable[..., fo.Policy], beta: float) -> Any:
+        return family(beta).allocate(datacenter()).tasks
+
+    same = brentq(lambda beta: float(tasks(fo.GFJ, beta) @ [2, -3]), 2, 4, xtol=1e-12)
+    flat = [brentq(lambda b, of=of: tasks(of, b).sum() - most + FULL, 0.5, 3) for of in FAMILIES.values()]
+    yield claim("Fig. 13", "for small beta FDS runs most jobs", flat[0] > 0.5,
+                f"up to beta = {flat[0]:.4g} (ln 2 / ln (5/3) = {math.log(2) / math.log(5 / 3):.4g})")
+    yield claim("Fig. 13", "GFJ runs fewer jobs than FDS", (gfj["tasks"] <= fds["tasks"] + FULL).all(),
+                f"at beta = {last:g}: {gfj['tasks'][-1]:.3f} against {fds['tasks'][-1]:.3f}")
+    far = tasks(fo.FDS, 200)
+    yield claim("Figs. 13, 14", "FDS tends to DRF as beta grows",
+                (np.diff(fds["fairness"]) >= -SAME).all() and abs(far - [3, 2]).max() < 0.01,
+                f"{fds['fairness'][-1]:.1f} % fair at {last:g}; {far[0]:.3f} and {far[1]:.3f} jobs at 200")
+    yield number("Fig. 14", "beta at which GFJ's optimum is DRF's", "2.6", same,
+                 why="At (3, 2) only CPUs are full, so that 3^-beta : 2^-beta is 1 : 3, and beta is ln 3 / ln 1.5.")
+    rises, falls = np.diff(gfj["fairness"][before]), np.diff(gfj["fairness"][~before])
+    yield claim("Fig. 14", "GFJ's fairness grows up to the crossing, and falls after it",
+                (rises >= -SAME).all() and (falls < 0).all(), f"{gfj['fairness'][0]:.1f} % at beta = {alphas[0]:g}, "
+                f"{gfj['fairness'][-1]:.1f} % at {last:g}", reading=PERCENT)
+    yield claim("Fig. 14", "GFJ: a larger beta need not cost efficiency below the crossing",
+                (np.diff(gfj["efficiency"][before]) >= -SAME).all(), f"100 % and no fairer up to beta = {flat[1]:.4g} "
+                f"(ln 3 / ln 2.5 = {math.log(3) / math.log(2.5):.4g}), {gfj.drf['efficiency']:.1f} % at the crossing",
+                why="Where fairness rises, efficiency falls; below that neither changes.")
+
+    def apart(ram: float, of: Callable[[fo.Allocation], Any]) -> float:
+        return float(np.subtract(*of(fo.NoFairness().allocate(datacenter(ram)))))
+    root = brentq(apart, 8, 12, args=(lambda a: a.share(fo.DominantShare()),), xtol=1e-12)
+    yield claim("sec. V-B", "the most jobs have equal dominant shares at 6 sqrt 3 GB", abs(root - SQUARE) < FULL,
+                f"{root:.7g}, by root finding")
+    yield number("sec. V-B", "GB at which the most jobs are equal numbers of jobs", "11.25",
+                 brentq(apart, 8, 14, args=(lambda a: a.tasks,), xtol=1e-12))
+    alike = brentq(lambda ram: float(np.subtract(*datacenter(ram).ratios.max(axis=1))), 8, 16, xtol=1e-12)
+    yield number("sec. V-A", "GB at which a job of either user is the same dominant share", "12", alike)
+    if run.draws:
+        run.save(pictures.figures_13_14({"FDS": fds, "GFJ": gfj}, CROSSING), "figs-13-14", "Figs. 13 and 14: jobs, "
+                 "fairness and efficiency by beta on the edge. GFJ meets DRF at ln 3 / ln 1.5 = 2.71 (dotted).")
+
+
+def emphasis(beta: float, t: float) -> float:
+    """Lambda, for t between 0.01 and 1.91: t for beta < 0, t (1/beta - 1) for beta > 0."""
+    return t if beta < 0 else t * (1 / beta - 1)
+
+
+def figures_12_15_16(run: Run) -> Iterator[Row]:
+    """Each family over beta and lambda, by RAM capacity."""
+    betas, ts = [0.5, 1.65, 4.95], [1.0, 1.91]
+    if run.full:
+        betas, ts = np.sort([0.15, *np.linspace(-4.95, 4.95, 10)]), np.linspace(0.01, 1.91, 5)
+    rams = np.sort([4, SQUARE, 11.25, 12, 18, 25, *((5, 6, 7, 8, 9, 14, 16, 21) if run.full else ())])
+    printed, place = np.linspace(0.001, 4.999, 4999), "Figs. 12, 15, 16"
+    without = [_no_optimum(b, 0.48 * (1 / b - 2)) for b in printed.tolist()]
+    ours = [_no_optimum(b, emphasis(b, t)) for b in printed.tolist() for t in (0.01, 1.91)]
+    yield claim(place, "lambda from 0.005 (1/beta - 2) to 0.955 (1/beta - 2) for beta > 0", not any(without),
+                f"no optimum for beta from {printed[without].min():.3f} to {printed[without].max():.3f}; with "
+                f"2/beta - 2 {'not everywhere either' if any(ours) else 'everywhere one'}",
+                why="The sign is wrong from 1/2 to 1; with 2/beta - 2 it is right, and the range is that of beta < 0.")
+    found = {name: [swept(lambda beta, t, of=of: of(beta=beta, lam=emphasis(beta, t)), datacenter(float(ram)),
+                          beta=betas, t=ts) for ram in rams] for name, of in FAMILIES.items()}
+    drf = np.array([f.drf["efficiency"] for f in found["FDS"]])
+    span = {name: np.array([[f["efficiency"].min(), f["efficiency"].max()] for f in fs]) for name, fs in found.items()}
+    both = [spans[np.searchsorted(rams, 12)] for spans in span.values()]
+    reading = f"{PERCENT} Over a grid of beta from -4.95 to 4.95 and lambda from 0.01 to 1.91 times 1 or 1/beta - 1."
+    yield claim("Fig. 12", "the same range of efficiency for FDS and GFJ at 12 GB", abs(both[0] - both[1]).max() < SAME,
+                f"{both[0][0]:.2f} to {both[0][1]:.2f} % both", reading=reading, sampled=True)
+    above = {name: (spans[:, 0] - drf).min() for name, spans in span.items()}
+    yield claim("Fig. 12", "DRF is a lower bound of FDS's efficiency", above["FDS"] > -SAME,
+                f"the least efficient point of FDS is {abs(above['FDS']):.2f} points from DRF, that of GFJ "
+                f"{-above['GFJ']:.2f} below", sampled=True)
+    for name, figure, ram, words in (("FDS", 15, SQUARE, "6 sqrt 3"), ("GFJ", 16, 11.25, "11.25")):
+        k, width = int(np.searchsorted(rams, ram)), np.ptp(span[name], axis=1)
+        yield claim("Fig. 12", f"more capacity can widen the range of {name}", width[-1] > width[k],
+                    f"{width[0]:.1f} points at 4 GB, {width[k]:.1f} at {words}, {width[-1]:.1f} at 25", sampled=True)
+        point = [found[name][k][of] for of in ("fairness", "efficiency")]
+        yield claim(f"Fig. {figure}", f"no trade-off for {name} at {words} GB", np.ptp(point, axis=1).max() < SAME,
+                    f"one point: {point[0].mean():.4f} % fair, {point[1].mean():.4f} % efficient")
+    up = rams <= SQUARE
+    fair = [swept(lambda _: fo.NoFairness(), datacenter(float(ram)), _=[0])["fairness"][0] for ram in rams[up]]
+    yield claim("Fig. 15", "from 4 to 6 sqrt 3 GB fairness and efficiency both rise",
+                min(np.diff(drf[up]).min(), np.diff(fair).min()) >= -SAME, "with capacity: the fairest allocation "
+                f"(DRF) is {drf[0]:.1f} to 100 % efficient, the most efficient one {fair[0]:.1f} to 100 % fair")
+    falls = {name: np.array([_falls(f) for f in fs]) for name, fs in found.items()}
+    yield claim("Fig. 15", "above 6 sqrt 3 GB fairness costs efficiency", falls["FDS"][~up].all(), "no point of FDS "
+                f"is fairer and more efficient than another at {falls['FDS'].sum()} of {len(rams)} sizes", sampled=True)
+    yield claim("Fig. 16", "contours bend back: one fairness, several efficiencies", not falls["GFJ"].all(), "a point "
+                f"of GFJ is fairer and more efficient than another at {sum(~falls['GFJ'])} of them", sampled=True)
+    if run.draws:
+        run.save(pictures.figure_12(rams, span, drf), "fig-12", "Fig. 12: efficiency of FDS and GFJ over beta and "
+                 "lambda, and of DRF. DRF bounds FDS from below, not GFJ; at 12 GB the ranges are the same.")
+        run.save(pictures.figures_15_16(rams, found, (4, 6, 8, SQUARE, 11.25, 14, 18, 25)), "figs-15-16",
+                 "Figs. 15 and 16: efficiency against fairness by RAM capacity. FDS falls at every one, and is one "
+                 "point at 6 sqrt 3 GB; GFJ bends back, and is one point at 11.25 GB.")
+
+
+def _falls(f: fo.Frontier) -> bool:
+    """Whether no point is fairer and more efficient than another."""
+    fairer = f["fairness"][:, None] > f["fairness"] + SAME
+    return not (fairer & (f["efficiency"][:, None] > f["efficiency"] + SAME)).any()
+
+
+def _no_optimum(beta: float, lam: float) -> bool:
+    with suppress(fo.InvalidBlock):
+        return not fo.FDS(beta=beta, lam=lam)
+    return True
+
+
+EXPERIMENTS = (figures_7_to_10, figure_11, figures_13_14, figures_12_15_16)

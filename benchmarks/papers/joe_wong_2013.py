@@ -44,38 +44,39 @@ def f(shares: Any, beta: float, lam: float) -> float:
 
 def introduction(run: Run) -> Iterator[Row]:
     """The example of Fig. 1."""
-    place, unequal = "sec. I", np.array([0.17, 2.83])
+    place, unequal = "Sec. I", np.array([0.17, 2.83])
     for what, printed, policy in (("DRF", "0.76, 1.71, 2.47", fo.DRF()),
                                   ("alpha-fairness of dominant shares at 0.5", "0.57, 2.29, 2.86", fo.FDS(0.5))):
         x = policy.allocate(EXAMPLE).tasks
-        yield number(place, f"{what}: jobs of users 1 and 2, and in all", printed, [*x, x.sum()])
+        yield number(place, f"{what}: tasks of users 1 and 2, and in all", printed, [*x, x.sum()])
     used, most = unequal @ EXAMPLE.demands, fo.NoFairness().allocate(EXAMPLE).tasks.sum()
-    yield claim(place, "0.17 and 2.83 jobs are possible, and 3 in all",
+    yield claim(place, "0.17 and 2.83 tasks are possible, and 3 in all",
                 (used <= EXAMPLE.capacities[0] + 1e-9).all() and abs(unequal.sum() - 3) + abs(most - 3) < SAME,
                 f"{listed(used)} of 6 GB and 4 CPUs; {most:.5g} are the most",
-                reading="One of many with the most jobs: from 0 to 1/2 of user 1, memory full.")
+                reading="One of many with the most tasks: from 0 to 1/2 of user 1, memory full. The paper calls tasks "
+                        "jobs.")
     betas, lams = np.array([-4, -2, -0.5, 0.25, 0.5, 0.75, 1.5, 2, 5, 20]), np.linspace(-5, 5, 101)
     able = np.sign(1 - betas)[:, None] * lams >= 0
     worse = [fo.preferences.compatible([(0.5, 2.5), unequal], [0, 1], family, betas=betas, lams=lams, instance=EXAMPLE)
              for family in ("fds", "gfj")]
     yield claim(
-        place, "0.17 and 2.83 jobs are a point of the trade-off, as the others", not all(p[able].all() for p in worse),
+        place, "0.17 and 2.83 tasks are a point of the trade-off, as the others", not all(p[able].all() for p in worse),
         f"(1/2, 5/2) has a larger f at each of {able.sum()} points (beta, lambda) of FDS and of GFJ; FDS tends to "
         f"{listed(fo.FDS(0.001).allocate(EXAMPLE).tasks)} as alpha falls to 0", reading="As an optimum of FDS or GFJ.",
-        why="No FDS or GFJ gives them: (1/2, 5/2) runs as many jobs, and is more even in jobs and in dominant shares.")
+        why="No FDS or GFJ gives them: (1/2, 5/2) runs as many tasks, and is more even in them and in dominant shares.")
 
 
 def definitions(run: Run) -> Iterator[Row]:
     """Section III-B's example, and definition 4."""
-    place, shares = "sec. III-B", EXAMPLE.ratios[:, ::-1]
-    for what, printed, values in (("parts of CPUs and memory for a job of user 1, and of user 2", "3/4, 1/3; 1/4, 1/3",
-                                   shares), ("dominant shares of a job", "3/4, 1/3", shares.max(axis=1))):
+    place, shares = "Sec. III-B", EXAMPLE.ratios[:, ::-1]
+    for what, printed, values in (("parts of CPUs and memory for a task of user 1, and of user 2", "3/4, 1/3; 1/4, 1/3",
+                                   shares), ("dominant shares of a task", "3/4, 1/3", shares.max(axis=1))):
         yield number(place, what, printed, [Fraction(share).limit_denominator(100) for share in values.ravel()])
     x = tasks(fo.DRF(), [[1, 4], [1, 4]], [9, 18])
-    yield claim("Def. 4", "users run max_i r_i / R_i jobs on r, and without envy it is more than on what any other has",
-                x[0] > x[1], f"two users alike run {listed(x)} jobs under DRF, and each envies the other",
+    yield claim("Def. 4", "users run max_i r_i / R_i tasks on r, without envy more than on what any other has",
+                x[0] > x[1], f"two users alike run {listed(x)} tasks under DRF, and each envies the other",
                 why="Taken literally, users who are alike envy each other.",
-                reading="min for max, since a job needs all of its resources, and >= for >, as fairopt checks it.")
+                reading="min for max, since a task needs all of its resources, and >= for >, as fairopt checks it.")
 
 
 def proposition_1(run: Run) -> Iterator[Row]:
@@ -92,13 +93,13 @@ def proposition_1(run: Run) -> Iterator[Row]:
                     reading="Resource 1 has the largest eta; beta is 1/2 and 2 for FDS and GFJ." if n == 2 else "")
     best, formula = tasks(fo.GFJ(beta=0.5, lam=2), [[1], [4]], [1]), [4 / 5, 1 / 20]
     yield claim("Prop. 1", "GFJ: the same for any lambda", np.abs(best - formula).max() < SAME,
-                f"jobs of 1 and 4 units of 1 at beta = 1/2, lambda = 2: {listed(best)} with f = {f(best, 0.5, 2):.5g}, "
+                f"tasks of 1 and 4 units of 1, beta = 1/2, lambda = 2: {listed(best)} with f = {f(best, 0.5, 2):.5g}, "
                 f"by the formula {listed(formula)} with f = {f(formula, 0.5, 2):.5g}",
                 why="The formula does not contain lambda, and is right on the edge only.")
 
 
 def corollary_1(run: Run) -> Iterator[Row]:
-    """Derivatives of the number of jobs by dominant shares of a job, on one resource."""
+    """Derivatives of the number of tasks by dominant shares of a task, on one resource."""
     mu, step, beta = np.array([0.3, 0.5, 0.9]), 1e-4, 2.0
 
     def slopes(policy: fo.Policy) -> Any:
@@ -132,24 +133,24 @@ def proposition_2(run: Run) -> Iterator[Row]:
             mean, before, spread = ratios[-1].mean(axis=0), ratios[-2].mean(axis=0), ratios[-1].std(axis=0)
             yield claim("Prop. 2", f"{n:,} users are nearer to the limits than {users[len(ratios) - 2]:,}",
                         (abs(mean - 1) < abs(before - 1)).all(), f"dominant shares {mean[0]:.4f} +- {spread[0]:.4f}, "
-                        f"jobs {mean[1]:.4f} +- {spread[1]:.4f} and {mean[2]:.4f}", reading="Parts of (1/n) 2m/(m+1), "
+                        f"tasks {mean[1]:.4f} +- {spread[1]:.4f} and {mean[2]:.4f}", reading="Parts of (1/n) 2m/(m+1), "
                         "2/(nu (sqrt(mn/3) + n)), 2/(nu n); mean and deviation of 20 draws." if n == 10 else "")
     for k, equation in enumerate(("10", "11")):
         itself = float(np.mean(-1 / ratios[-1][:, k]))
-        yield claim(f"eq. {equation}", "(max f)^-1 times a scale tends to 1", abs(limits[k] ** 2 / itself - 1) < 0.1,
+        yield claim(f"Eq. {equation}", "(max f)^-1 times a scale tends to 1", abs(limits[k] ** 2 / itself - 1) < 0.1,
                     f"it tends to 0; max f itself times the scale is {itself:.4f} for 100,000 users",
                     why="As max f is -1 / (smallest share), the inverse is one too many, and the limit is -1.")
     by_m = 1000 * np.mean([[levels(1000, m, seed) for m in (2, 4, 8, 16)] for seed in range(5)], axis=0).T
     yield claim("Prop. 2", "with more resources the FDS value increases, and the GFJ value decreases",
                 (np.diff(by_m[0]) > 0).all() and (np.diff(by_m[1]) < 0).all(),
-                f"1,000 users on 2, 4, 8, 16: n times the dominant share {listed(by_m[0])}, the jobs {listed(by_m[1])}")
+                f"1,000 users on 2, 4, 8, 16: n times dominant shares {listed(by_m[0])}, the tasks {listed(by_m[1])}")
     if run.draws:
         run.save(pictures.proposition_2(users, ratios), "prop-2", "Prop. 2: how far n users are from the limits on 4 "
                  "resources (means of 20 draws). All come nearer as 1 / sqrt(n).")
 
 
 def proposition_3(run: Run) -> Iterator[Row]:
-    """Which points (beta, lambda) are Pareto-efficient: f rises with the jobs of one of n users."""
+    """Which points (beta, lambda) are Pareto-efficient: f rises with the tasks of one of n users."""
     betas, lams, least = np.delete(np.linspace(0.125, 5, 40), 7), np.linspace(-3, 3, 61), {}  # without beta = 1
     lower, upper = np.full(len(betas), -np.inf), np.full(len(betas), np.inf)
     for n in (2, 10, 100, 10_000):
@@ -163,9 +164,9 @@ def proposition_3(run: Run) -> Iterator[Row]:
     yield claim("Prop. 3", "f is Pareto-efficient if |lambda| >= |1 - beta| / beta", rises[beyond].all(),
                 f"not at {(beyond & ~rises).sum()} of {beyond.sum()} such points; at (2, 1/2) f is "
                 f"{f([0.5, 0.5], 2, 0.5):.5g} for (1/2, 1/2) and {f([1, 1], 2, 0.5):.5g} for (1, 1)",
-                why="Not |lambda| decides, but l = lambda sgn(1 - beta): where l < 0, f falls as all jobs grow.")
+                why="Not |lambda| decides, but l = lambda sgn(1 - beta): where l < 0, f falls as all tasks grow.")
     yield claim("Prop. 3", "the same with the sign, l >= |1 - beta| / beta", rises[signed].all(),
-                f"at all {signed.sum()} such points f rises with the jobs of one of 2, 10, 100 and 10,000 users")
+                f"at all {signed.sum()} such points f rises with the tasks of one of 2, 10, 100 and 10,000 users")
     parts = [[float(np.interp(beta, betas, least[n])) for n in least] for beta in (0.5, 2.0)]
     yield claim("Prop. 3", "only if, with the sign", min(least[10_000][betas >= 0.5]) > 0.95,
                 f"f may fall below {listed(parts[0])} of the edge for 2, 10, 100 and 10,000 users at beta = 1/2, below "
@@ -175,7 +176,7 @@ def proposition_3(run: Run) -> Iterator[Row]:
                 not fo.check(below)["pareto"].holds and fo.check(at)["pareto"].holds, "GFJ at beta = 2, a resource for "
                 f"each user, of 1 and 4: {listed(below.tasks)} at lambda = -1/4, {listed(at.tasks)} at -1/2")
     if run.draws:
-        run.save(pictures.proposition_3(betas, lams, rises, edge), "prop-3", "Prop. 3: where f rises with the jobs of "
+        run.save(pictures.proposition_3(betas, lams, rises, edge), "prop-3", "Prop. 3: where f rises with the tasks of "
                  "one of 2 to 10,000 users. The printed condition is met above the upper and below the lower line; f "
                  "rises only beyond the one with the sign of 1 - beta.")
 
@@ -207,7 +208,7 @@ def table_1(run: Run) -> Iterator[Row]:
 
 
 def proposition_6(run: Run) -> Iterator[Row]:
-    """How the number of jobs changes with alpha, and with capacities."""
+    """How the number of tasks changes with alpha, and with capacities."""
     rng, step, alpha, found = np.random.default_rng(0), 1e-4, 0.5, []
     systems = [EXAMPLE, *(fo.Instance(rng.integers(1, 9, (4, 2)), [20, 20]) for _ in range(40))]
     for system in systems:
@@ -219,72 +220,72 @@ def proposition_6(run: Run) -> Iterator[Row]:
         eq_14 = sum(x * np.linalg.det(np.where(row == i, -s.sum(axis=0), curved)) for i, x in enumerate(v))
         found.append(((ends[0] - ends[1]) / (2 * step), s.sum(axis=0) @ np.linalg.solve(curved, v), eq_14))
     slope, eq_12, eq_14 = np.array(found).T
-    yield claim("eq. 12", "the derivative of the number of jobs by alpha", np.allclose(slope, eq_12, 1e-3, SAME),
+    yield claim("Eq. 12", "the derivative of the number of tasks by alpha", np.allclose(slope, eq_12, 1e-3, SAME),
                 f"as by finite differences on {len(systems)} systems (FDS); {slope[0]:.4f} in the introduction's")
     signs, totals = (slope * eq_14)[np.abs(slope) > SAME], [fo.FDS(at).allocate(EXAMPLE).tasks.sum() for at in (0.5, 1)]
-    yield claim("eq. 14", "the number of jobs increases with alpha if and only if a sum is nonnegative",
+    yield claim("Eq. 14", "the number of tasks increases with alpha if and only if a sum is nonnegative",
                 signs.min() > 0, f"of the other sign on {(signs < 0).sum()} of {len(signs)} systems with a change; in "
-                f"the introduction's it is {10 * eq_14[0]:.4g}, and {listed(totals)} jobs run at alpha = 1/2 and 1",
+                f"the introduction's it is {10 * eq_14[0]:.4g}, and {listed(totals)} tasks run at alpha = 1/2 and 1",
                 why="By Cramer's rule eq. 12 is minus the sum over det A > 0.",
                 reading="The vector beta has an entry for each column of S; the introduction's S is (1, -3).")
     totals = [tasks(fo.FDS(at), [[2, 1], [4, 3]], [6, 4]).sum() for at in (0.5, 1, 2)]
-    yield claim("Prop. 6", "the number of jobs may increase with alpha", (np.diff(totals) > 0).all(),
-                f"FDS, jobs of (2, 1) and (4, 3) of (6, 4): {listed(totals)} at alpha = 1/2, 1, 2")
+    yield claim("Prop. 6", "the number of tasks may increase with alpha", (np.diff(totals) > 0).all(),
+                f"FDS, tasks of (2, 1) and (4, 3) of (6, 4): {listed(totals)} at alpha = 1/2, 1, 2")
     three, seven = [[4, 2], [7, 7], [2, 1]], [[3, 1], [9, 8]]
     inverse, r = tasks(fo.GFJ(2), three, [7, 5]) ** 3 / 2, np.transpose(three)  # of D; both resources are full
     eq_13 = inverse @ r.T @ np.linalg.inv(r * inverse @ r.T)
     slope = [np.subtract(*(tasks(fo.GFJ(2), three, [7, 5] + way * step * unit).sum() for way in (1, -1))) / (2 * step)
              for unit in np.eye(2)]
-    yield claim("eq. 13", "the derivative by capacities, of GFJ", np.allclose(slope, eq_13, rtol=1e-3),
-                f"{listed(slope)} by finite differences and by eq. 13, jobs of (4, 2), (7, 7), (2, 1) of (7, 5)")
+    yield claim("Eq. 13", "the derivative by capacities, of GFJ", np.allclose(slope, eq_13, rtol=1e-3),
+                f"{listed(slope)} by finite differences and by eq. 13, tasks of (4, 2), (7, 7), (2, 1) of (7, 5)")
     a = fo.FDS(4).allocate(fo.Instance(seven, [8, 6]))
     fds, drf = ([tasks(policy, seven, size).sum() for size in ([8, 6], [8, 7])] for policy in (fo.FDS(4), fo.DRF()))
-    told = f"jobs of (3, 1), (9, 8) of (8, 6), where {a.leftover[0, 1]:.3g} of resource 2 are left over, and of (8, 7)"
-    yield claim("eq. 13", "the same of FDS", abs(fds[1] - fds[0]) < SAME, f"{told}: {listed(fds)} at alpha = 4",
+    told = f"tasks of (3, 1), (9, 8) of (8, 6), where {a.leftover[0, 1]:.3g} of resource 2 are left over, and of (8, 7)"
+    yield claim("Eq. 13", "the same of FDS", abs(fds[1] - fds[0]) < SAME, f"{told}: {listed(fds)} at alpha = 4",
                 why="Dominant shares are of capacity, so f changes; eq. 13, where only full resources count, has 0.")
-    yield claim("Prop. 6", "with one tight constraint the number of jobs increases with capacity", drf[1] >= drf[0],
+    yield claim("Prop. 6", "with one tight constraint the number of tasks increases with capacity", drf[1] >= drf[0],
                 f"{told}: {listed(drf)} under DRF", why="So it is only if the coefficients of shares are held.")
     totals = [tasks(fo.GFJ(2), three, [7, size]).sum() for size in (5, 5.5)]
-    yield claim("Prop. 6", "the number of jobs may decrease as capacity grows", totals[1] < totals[0],
-                f"GFJ at alpha = 2, jobs of (4, 2), (7, 7), (2, 1) of (7, 5) and of (7, 5.5): {listed(totals)}")
+    yield claim("Prop. 6", "the number of tasks may decrease as capacity grows", totals[1] < totals[0],
+                f"GFJ at alpha = 2, tasks of (4, 2), (7, 7), (2, 1) of (7, 5) and of (7, 5.5): {listed(totals)}")
     grown = [np.divide(*(tasks(policy, three, [7 * k, 5 * k]).sum() for k in (1.1, 1)))
              for policy in (fo.DRF(), fo.FDS(2), fo.GFJ(2))]
     yield claim("Prop. 6", "it does not if all capacities grow in proportion", min(grown) >= 1,
-                f"{listed(grown)} times the jobs of DRF, FDS and GFJ with 1.1 times (7, 5)")
+                f"{listed(grown)} times the tasks of DRF, FDS and GFJ with 1.1 times (7, 5)")
 
 
 def propositions_7_and_8(run: Run) -> Iterator[Row]:
-    """Where the most jobs and equal shares go together."""
+    """Where the most tasks and equal shares go together."""
     rng, many = np.random.default_rng(0), 150 if run.full else 12
-    for share, name, equation in ((fo.DominantShare(), "dominant shares", "15"), (fo.Tasks(), "numbers of jobs", "16")):
+    for share, name, equation in ((fo.DominantShare(), "dominant shares", 15), (fo.Tasks(), "numbers of tasks", 16)):
         tried = [([[1, 2], [2, 1]], [3, 3])]
         tried += [(rng.integers(1, 4, (2, 2)), rng.integers(3, 6, 2)) for _ in range(many)]
         found = [fo.no_tradeoff(fo.Instance(*s), share) for s in tried if np.linalg.matrix_rank(s[0]) == 2]
         held, even = np.array([(a.condition, np.ptp(a.most_tasks.share(share)) < SAME) for a in found if a.square]).T
-        yield claim("Prop. 7", f"the most jobs have equal {name} if and only if the sums of eq. {equation} are equal",
+        yield claim("Prop. 7", f"the most tasks have equal {name} if and only if the sums of eq. {equation} are equal",
                     (held == even).all(), f"on {len(held)} systems of 2 users with 2 independent constraints; equal on "
-                    f"{held.sum()}", sampled=True, reading="Other allocations with as many jobs may still be equal.")
+                    f"{held.sum()}", sampled=True, reading="Other allocations with as many tasks may still be equal.")
     a = fo.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [1, 1]))
     yield claim("Prop. 7", "the same with any n tight constraints", a.holds == a.condition,
-                f"jobs of (1, 1), (2, 2) of (1, 1): both are full at {listed(a.most_tasks.tasks)}, both sums are "
-                f"{a.sums[0, 0]:g}, and equal shares run {a.equal.tasks.sum():g} jobs",
+                f"tasks of (1, 1), (2, 2) of (1, 1): both are full at {listed(a.most_tasks.tasks)}, both sums are "
+                f"{a.sums[0, 0]:g}, and equal shares run {a.equal.tasks.sum():g} tasks",
                 why="The n tight constraints must be independent.")
     for words, demands, capacities in (
-            ("two resources: equal jobs are most efficient if all slopes sigma_j are equal", [[4, 4], [1, 1]], [5, 5]),
-            ("two users: equal jobs are most efficient if sum tau_i R_i2 = sum R_i2", [[1, 4], [3, 2]], [6, 6])):
+            ("two resources: equal tasks are most efficient if all slopes sigma_j are equal", [[4, 4], [1, 1]], [5, 5]),
+            ("two users: equal tasks are most efficient if sum tau_i R_i2 = sum R_i2", [[1, 4], [3, 2]], [6, 6])):
         a = fo.no_tradeoff(fo.Instance(demands, capacities), fo.Tasks())
-        yield claim("after Prop. 7", words, a.holds, f"{demands} of {capacities}: {listed(a.most_tasks.tasks)} jobs",
+        yield claim("After Prop. 7", words, a.holds, f"{demands} of {capacities}: {listed(a.most_tasks.tasks)} tasks",
                     why="By eq. 16 it is the sums over users, for each resource, that must be equal.")
     demands = rng.uniform(1, 9, (1000, 4, 2))
     x = fo.allocate_many(fo.NoFairness(), demands, [20, 20]).tasks
-    yield claim("Prop. 8", "with fewer than n tight constraints at the only optimum a user runs no jobs",
+    yield claim("Prop. 8", "with fewer than n tight constraints at the only optimum a user runs no tasks",
                 x.min(axis=1).max() < SAME, "on 1,000 of 1,000 random systems of 4 users and 2 resources")
     above = (demands[:, :, None] > demands[:, None]).all(axis=3).any(axis=2)
-    yield claim("Cor. 5", "a user who needs more of everything than another runs no jobs", x[above].max() < SAME,
+    yield claim("Cor. 5", "a user who needs more of everything than another runs no tasks", x[above].max() < SAME,
                 f"{above.sum():,} such users in systems of this kind", sampled=True)
     alike, apart = (fo.no_tradeoff(fo.Instance(needs, [2])) for needs in ([[1], [1]], [[1], [2]]))
-    yield claim("Cor. 6", "on one resource the most jobs have equal shares if and only if all users need the same",
-                alike.always and not apart.holds, f"users alike: equal shares run {alike.equal.tasks.sum():g} jobs, as "
+    yield claim("Cor. 6", "on one resource most tasks have equal shares if and only if all users need the same",
+                alike.always and not apart.holds, f"users alike: equal shares run {alike.equal.tasks.sum():g} tasks, as "
                 f"do {listed(alike.most_tasks.tasks)}", why="Where all are alike, other allocations run as many.")
 
 
@@ -292,18 +293,18 @@ def equation_19(run: Run) -> Iterator[Row]:
     """FDS and GFJ as the ends of p-norms, at alpha = 2."""
     ends = {p: fo.PNormFairness(p, 2).allocate(EXAMPLE) for p in (0.01, 1, 200, np.inf)}
     fds, gfj = (family(2).allocate(EXAMPLE).tasks for family in (fo.FDS, fo.GFJ))
-    yield claim("eq. 19", "p = infinity is FDS", all(np.allclose(ends[p].tasks, fds, rtol=1e-2) for p in (200, np.inf)),
-                f"{listed(ends[np.inf].tasks)} and {listed(fds)} jobs", reading="Of R/C, with n and m swapped.")
+    yield claim("Eq. 19", "p = infinity is FDS", all(np.allclose(ends[p].tasks, fds, rtol=1e-2) for p in (200, np.inf)),
+                f"{listed(ends[np.inf].tasks)} and {listed(fds)} tasks", reading="Of R/C, with n and m swapped.")
     raw = fo.Instance(EXAMPLE.demands, [6, 4], weights=EXAMPLE.demands.max(axis=1) ** -0.5)
     x = fo.GFJ(2).allocate(raw).tasks  # 2-fairness of c x is that of x with weights c^(-1/2)
-    yield claim("eq. 19", "the same of R, as printed", np.allclose(x, fds), f"{listed(x)} and {listed(fds)} jobs",
+    yield claim("Eq. 19", "the same of R, as printed", np.allclose(x, fds), f"{listed(x)} and {listed(fds)} tasks",
                 why="A norm of units depends on the units, and FDS is of parts of capacity.")
-    yield claim("eq. 19", "p = 0 is GFJ", np.allclose(ends[0.01].tasks, gfj, rtol=1e-2),
-                f"{listed(ends[0.01].tasks)} jobs at p = 0.01, and {listed(gfj)} under GFJ",
+    yield claim("Eq. 19", "p = 0 is GFJ", np.allclose(ends[0.01].tasks, gfj, rtol=1e-2),
+                f"{listed(ends[0.01].tasks)} tasks at p = 0.01, and {listed(gfj)} under GFJ",
                 why="As p falls to 0, norms tend to the proportions of geometric means, which differ by user.",
                 reading="fairopt takes p = 0 as GFJ by definition.")
     parts = [ends[1].shares.sum(), (ends[1].tasks @ EXAMPLE.ratios).sum()]
-    yield claim("eq. 19", "p = 1 gives the total use of resources", abs(parts[0] - parts[1]) < SAME,
+    yield claim("Eq. 19", "p = 1 gives the total use of resources", abs(parts[0] - parts[1]) < SAME,
                 f"shares add up to {parts[0]:.5g}, and so do the parts of resources in use")
 
 

@@ -19,11 +19,11 @@ AT_2 = {"FDS": fo.FDS(beta=2, lam=-0.5), "GFJ": fo.GFJ(beta=2, lam=-0.5), "DRF":
 SQUARE, CROSSING = 6 * math.sqrt(3), math.log(3) / math.log(1.5)
 FULL = 1e-6  # what may be left of a full resource
 SAME = 1e-3  # percentage points: many times the gap of a certificate
-PERCENT = "Fairness is the smallest dominant share in percent of DRF's, efficiency jobs in percent of the most."
+PERCENT = "Fairness is the smallest dominant share in percent of DRF's, efficiency tasks in percent of the most."
 
 
 def datacenter(ram: float = 18.0) -> fo.Instance:
-    """9 CPUs and some GB of RAM; a job takes 1 CPU and 4 GB of user 1, 3 CPUs and 1 GB of user 2."""
+    """9 CPUs and some GB of RAM; a task takes 1 CPU and 4 GB of user 1, 3 CPUs and 1 GB of user 2."""
     return fo.Instance([[1, 4], [3, 1]], [9, ram], resources=["CPU", "RAM"])
 
 
@@ -45,7 +45,7 @@ def solved(demands: Any) -> tuple[Any, Any]:
 
 
 def figures_7_to_10(run: Run) -> Iterator[Row]:
-    """User 2 needs 1 to 13 GB per job."""
+    """User 2 needs 1 to 13 GB per task."""
     r = np.linspace(1, 13, 97)
     demands = np.array([[[1, 4], [3, need]] for need in r])
     spread = [fo.heterogeneity(fo.Instance(d, [9, 18])) for d in demands]
@@ -54,7 +54,7 @@ def figures_7_to_10(run: Run) -> Iterator[Row]:
     total, most = left.sum(axis=2), fo.allocate_many(fo.NoFairness(), demands, [9, 18]).tasks.sum(axis=1)
     efficiency = 100 * tasks.sum(axis=2) / most
     one, three, six, twelve = (int(np.argmin(abs(r - at))) for at in (1, 3, 6, 12))
-    yield number("sec. V-A", "variances of tau and sigma where user 2 needs 3 GB", "0.5, 4.5",
+    yield number("Sec. V-A", "variances of tau and sigma where user 2 needs 3 GB", "0.5, 4.5",
                  [tau[three], sigma[three]], reading="Sample variances, over n - 1.")
     place, added = "Figs. 7, 8", "CPUs and GB are added up."
     for (cpu, ram), name in zip(left.transpose(0, 2, 1) > FULL, AT_2, strict=True):
@@ -74,14 +74,14 @@ def figures_7_to_10(run: Run) -> Iterator[Row]:
                 (efficiency[:, three] > 100 - SAME).all(), f"at 3 GB {listed(efficiency[:, three])} %", reading=PERCENT)
     yield claim(place, "similar efficiency of all three at low heterogeneity", np.ptp(efficiency[:, twelve]) < 1,
                 f"without any (12 GB) {listed(efficiency[:, twelve])} %",
-                why="FDS and DRF agree there (Prop. 1), and GFJ runs equal numbers of jobs of unequal size.")
+                why="FDS and DRF agree there (Prop. 1), and GFJ runs equal numbers of tasks of unequal size.")
     gain = (efficiency[:2] - efficiency[2]).max(axis=1)
     yield claim(place, "FDS and GFJ about 15 % more efficient than DRF as the variance grows",
                 (abs(gain - 15) < 5).all(), f"at 1 GB {listed(efficiency[:, one])} %, nowhere more than {gain[0]:.2f} "
                 f"and {gain[1]:.2f} points", why="Neither comes near 15 points anywhere from 1 to 13 GB.")
     if run.draws:
         run.save(pictures.figures_7_to_10(tau, sigma, total, efficiency), "figs-7-10", "Figs. 7 to 10: user 2 needs 1 "
-                 "to 13 GB per job (dotted: 3). DRF leaves most at high variances, GFJ runs fewest jobs at low ones.")
+                 "to 13 GB per task (dotted: 3). DRF leaves most at high variances, GFJ runs fewest tasks at low ones.")
 
 
 def figure_11(run: Run) -> Iterator[Row]:
@@ -107,7 +107,7 @@ def figure_11(run: Run) -> Iterator[Row]:
                 why="With 1 to 13 GB, a mean above 4 GB, CPUs are left over, and GFJ leaves more than DRF.")
     if run.draws:
         run.save(pictures.figure_11(users, totals), "fig-11", "Fig. 11: what is left over where users need 2 CPUs and "
-                 "0 to 6 GB per job (means, and the middle half of 200 draws). DRF leaves most.")
+                 "0 to 6 GB per task (means, and the middle half of 200 draws). DRF leaves most.")
 
 
 def figures_13_14(run: Run) -> Iterator[Row]:
@@ -121,14 +121,14 @@ def figures_13_14(run: Run) -> Iterator[Row]:
 
     same = brentq(lambda beta: float(tasks(fo.GFJ, beta) @ [2, -3]), 2, 4, xtol=1e-12)
     flat = [brentq(lambda b, of=of: tasks(of, b).sum() - most + FULL, 0.5, 3) for of in FAMILIES.values()]
-    yield claim("Fig. 13", "for small beta FDS runs most jobs", flat[0] > 0.5,
+    yield claim("Fig. 13", "for small beta FDS runs most tasks", flat[0] > 0.5,
                 f"up to beta = {flat[0]:.4g} (ln 2 / ln (5/3) = {math.log(2) / math.log(5 / 3):.4g})")
-    yield claim("Fig. 13", "GFJ runs fewer jobs than FDS", (gfj["tasks"] <= fds["tasks"] + FULL).all(),
+    yield claim("Fig. 13", "GFJ runs fewer tasks than FDS", (gfj["tasks"] <= fds["tasks"] + FULL).all(),
                 f"at beta = {last:g}: {gfj['tasks'][-1]:.3f} against {fds['tasks'][-1]:.3f}")
     far = tasks(fo.FDS, 200)
     yield claim("Figs. 13, 14", "FDS tends to DRF as beta grows",
                 (np.diff(fds["fairness"]) >= -SAME).all() and abs(far - [3, 2]).max() < 0.01,
-                f"{fds['fairness'][-1]:.1f} % fair at {last:g}; {far[0]:.3f} and {far[1]:.3f} jobs at 200")
+                f"{fds['fairness'][-1]:.1f} % fair at {last:g}; {far[0]:.3f} and {far[1]:.3f} tasks at 200")
     yield number("Fig. 14", "beta at which GFJ's optimum is DRF's", "2.6", same,
                  why="At (3, 2) only CPUs are full, so that 3^-beta : 2^-beta is 1 : 3, and beta is ln 3 / ln 1.5.")
     rises, falls = np.diff(gfj["fairness"][before]), np.diff(gfj["fairness"][~before])
@@ -143,14 +143,14 @@ def figures_13_14(run: Run) -> Iterator[Row]:
     def apart(ram: float, of: Callable[[fo.Allocation], Any]) -> float:
         return float(np.subtract(*of(fo.NoFairness().allocate(datacenter(ram)))))
     root = brentq(apart, 8, 12, args=(lambda a: a.share(fo.DominantShare()),), xtol=1e-12)
-    yield claim("sec. V-B", "the most jobs have equal dominant shares at 6 sqrt 3 GB", abs(root - SQUARE) < FULL,
+    yield claim("Sec. V-B", "the most tasks have equal dominant shares at 6 sqrt 3 GB", abs(root - SQUARE) < FULL,
                 f"{root:.7g}, by root finding")
-    yield number("sec. V-B", "GB at which the most jobs are equal numbers of jobs", "11.25",
+    yield number("Sec. V-B", "GB at which the most tasks are equal numbers of tasks", "11.25",
                  brentq(apart, 8, 14, args=(lambda a: a.tasks,), xtol=1e-12))
     alike = brentq(lambda ram: float(np.subtract(*datacenter(ram).ratios.max(axis=1))), 8, 16, xtol=1e-12)
-    yield number("sec. V-A", "GB at which a job of either user is the same dominant share", "12", alike)
+    yield number("Sec. V-A", "GB at which a task of either user is the same dominant share", "12", alike)
     if run.draws:
-        run.save(pictures.figures_13_14({"FDS": fds, "GFJ": gfj}, CROSSING), "figs-13-14", "Figs. 13 and 14: jobs, "
+        run.save(pictures.figures_13_14({"FDS": fds, "GFJ": gfj}, CROSSING), "figs-13-14", "Figs. 13 and 14: tasks, "
                  "fairness and efficiency by beta on the edge. GFJ meets DRF at ln 3 / ln 1.5 = 2.71 (dotted).")
 
 

@@ -16,7 +16,7 @@ LEFT = "left (CPUs + GB)"
 
 def proposition_2(users: Sequence[int], ratios: Sequence[Any]) -> Any:
     fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    names = "FDS: dominant share, of (1/n) 2m/(m+1)", "GFJ: jobs, of eq. 11's limit", "GFJ: jobs, of 2/(nu n)"
+    names = "FDS: dominant share, of (1/n) 2m/(m+1)", "GFJ: tasks, of eq. 11's limit", "GFJ: tasks, of 2/(nu n)"
     for k, (name, style) in enumerate(zip(names, ("o-", "s--", "^-."), strict=True)):
         ax.plot(users, [abs(np.mean(r[:, k]) - 1) for r in ratios], style, color=COLOURS[k], ms=5, label=name)
     ax.plot(users, 0.6 / np.sqrt(users), ":", color="0.5", label="0.6 / sqrt(n)")
@@ -83,7 +83,7 @@ def figures_13_14(found: dict[str, Any], crossing: float) -> Any:
         for k, line in enumerate(lines):
             axes[k // 2].plot(f["alpha"], line, "--" if k % 2 else "-", color=NAMED[name], label="" if k else name)
     titles = "Fig. 13: users 1 (solid), 2 (dashed)", "Fig. 14: fairness (solid),\nefficiency (dashed)"
-    for ax, what, title in zip(axes, ("jobs", "%"), titles, strict=True):
+    for ax, what, title in zip(axes, ("tasks", "%"), titles, strict=True):
         ax.axvline(crossing, color="0.5", lw=0.8, ls=":")
         ax.set(xlabel="beta, lambda = (1 - beta) / beta", ylabel=what)
         ax.set_title(title, fontsize=10)

@@ -18,7 +18,7 @@ from published import COLOURS, Row, Run, cannot, claim, number
 import fairopt as fo
 
 CLUSTER = fo.Instance([[1, 4], [3, 1]], [108, 180], users=["A", "B"], resources=["CPU", "storage"])
-OPTIONS = {1: (24, 28), 2: (12, 32), 3: (36, 24), 4: (45, 0), 5: (27, 27)}  # jobs of A and B
+OPTIONS = {1: (24, 28), 2: (12, 32), 3: (36, 24), 4: (45, 0), 5: (27, 27)}  # tasks of A and B
 TABLE = {1: "24, 96, 24; 84, 28, 28; 52", 2: "12, 48, 12; 96, 32, 32; 44", 3: "36, 144, 36; 72, 24, 24; 60",
          4: "45, 180, 45; 0, 0, 0; 45", 5: "27, 108, 27; 81, 27, 27; 54"}
 CONSENSUS, EVEN = (3, 5, 1, 2, 4), (5, 3, 1, 2, 4)
@@ -31,15 +31,15 @@ AXIS = "A grid of 40 by 41 points of [-5, 5] x [-2, 2], as theirs is not given; 
 
 def figure_17(run: Run) -> Iterator[Row]:
     """The table of question 2, and what the text says of its options."""
-    for option, jobs in OPTIONS.items():
-        held = [[Fraction(x) * int(d) for d in row] for x, row in zip(jobs, CLUSTER.demands, strict=True)]
+    for option, tasks in OPTIONS.items():
+        held = [[Fraction(x) * int(d) for d in row] for x, row in zip(tasks, CLUSTER.demands, strict=True)]
         runs = [min(h / int(d) for h, d in zip(*both, strict=True)) for both in zip(held, CLUSTER.demands, strict=True)]
-        yield number("Fig. 17", f"allocation {option}: CPUs, TB and jobs of A, of B, and jobs in all", TABLE[option],
+        yield number("Fig. 17", f"allocation {option}: CPUs, TB and tasks of A, of B, and tasks in all", TABLE[option],
                      [*held[0], runs[0], *held[1], runs[1], sum(runs)])
-    yield claim("sec. VI-B", "allocation 2 is less efficient than allocation 4, in which B has no jobs",
-                sum(OPTIONS[2]) < sum(OPTIONS[4]) == OPTIONS[4][0], f"{sum(OPTIONS[2])} and {sum(OPTIONS[4])} jobs")
+    yield claim("Sec. VI-B", "allocation 2 is less efficient than allocation 4, in which B has no tasks",
+                sum(OPTIONS[2]) < sum(OPTIONS[4]) == OPTIONS[4][0], f"{sum(OPTIONS[2])} and {sum(OPTIONS[4])} tasks")
     three, five = (CLUSTER.ratios.max(axis=1) * OPTIONS[option] for option in (3, 5))
-    yield claim("sec. VI-B", "allocation 5 has less equitable dominant shares than 3, and a smaller sum of them",
+    yield claim("Sec. VI-B", "allocation 5 has less equitable dominant shares than 3, and a smaller sum of them",
                 five.max() / five.sum() > three.max() / three.sum() and five.sum() < three.sum(),
                 f"{five[0]:.4g} and {five[1]:.4g}, in all {five.sum():.4g}, against {three[0]:.4g} and {three[1]:.4g}, "
                 f"in all {three.sum():.4g}")
@@ -47,7 +47,7 @@ def figure_17(run: Run) -> Iterator[Row]:
 
 def compatible_points(run: Run) -> Iterator[Row]:
     """The points (beta, lambda) that give a ranking of question 2."""
-    place, upside = "sec. VI-B", {option: OPTIONS[option] for option in (3, 5)}
+    place, upside = "Sec. VI-B", {option: OPTIONS[option] for option in (3, 5)}
     five_first = fo.preferences.compatible(upside, [5, 3], "fds", **GIVEN)
     low = fo.preferences.intervals(upside, [5, 3], "fds", betas=[2], instance=CLUSTER)[0][0]
     yield claim(place, "FDS ranks 3 above 5 whatever beta and lambda", not five_first.any(),
@@ -107,9 +107,9 @@ def generated_respondents(run: Run) -> Iterator[Row]:
     yield claim("Fig. 21", "under FDS people of cluster 1 agree with points, and those of cluster 2 with none",
                 explained[0] > 0 == explained[1], f"{explained[0]:.0f} % and {explained[1]:.0f} %",
                 reading="Of the same people, at points with an emphasis >= 0.")
-    half = {option: np.divide(jobs, 2) for option, jobs in OPTIONS.items()}
+    half = {option: np.divide(tasks, 2) for option, tasks in OPTIONS.items()}
     scaled = fo.preferences.Survey(half, rankings, "gfj", **GIVEN).wrong
-    yield claim("sec. VI-B", "f ranks options alike when all are scaled", np.array_equal(scaled, survey.wrong),
+    yield claim("Sec. VI-B", "f ranks options alike when all are scaled", np.array_equal(scaled, survey.wrong),
                 f"the same points for the {people} people where options are halved")
     for place, what, printed in (("Fig. 18", "ranks given in six questions", "110 complete answers of 143"),
                                  ("Fig. 19", "people in each group, question 1", "52"),

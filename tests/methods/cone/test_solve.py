@@ -70,11 +70,11 @@ def value(objective: fo.Objective, instance: fo.Instance, tasks: np.ndarray) -> 
         return objective.value(Point(instance, tasks if tasks.ndim == 2 else tasks[:, None]))
 
 
-def gap_in_shares(objective: fo.Objective, instance: fo.Instance, a: fo.Allocation, tasks: np.ndarray) -> float:
-    """The gain from other tasks, relative to the gain when all shares grow by a small part."""
-    own, other = value(objective, instance, a.tasks_by_server), value(objective, instance, tasks)
+def gap_in_shares(objective: fo.Objective, instance: fo.Instance, a: fo.Allocation, *tasks: np.ndarray) -> float:
+    """The gain from other tasks, the best of them, relative to the gain when all shares grow by a small part."""
+    own, other = value(objective, instance, a.tasks_by_server), np.max([value(objective, instance, x) for x in tasks])
     slope = (own - value(objective, instance, a.tasks_by_server * (1 - 1e-4))) / 1e-4
-    return (other - own) / max(abs(slope), 1e-300)
+    return float((other - own) / max(abs(slope), 1e-300))
 
 
 # -- alpha-fairness --------------------------------------------------------------------------------------------
@@ -320,14 +320,14 @@ def test_no_feasible_point_is_better(objective: fo.Objective, seed: int, by_serv
     rng = np.random.default_rng(seed)
     instance = cluster(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4)), 2, by_server=by_server)
     a = fo.Policy(objective).allocate(instance)
-    for point in random_points(Polytope.of(instance), rng, 30):
-        assert gap_in_shares(objective, instance, a, point) <= 1e-5
-    for _ in range(30):  # and none nearby
+    points = random_points(Polytope.of(instance), rng, 30)
+    for _ in range(30):  # and some nearby
         point = a.tasks_by_server * (1 + 0.01 * rng.normal(size=a.tasks_by_server.shape))
         used = np.einsum("jsi,js->si", instance.per_server_demands, point) / instance.capacities
         point = point / np.maximum((used / instance.counts[:, None]).max(axis=1), 1.0)
         point = point * np.minimum(1.0, instance.task_limits / np.maximum(point.sum(axis=1), 1e-300))[:, None]
-        assert gap_in_shares(objective, instance, a, point) <= 1e-5
+        points.append(point)
+    assert gap_in_shares(objective, instance, a, *points) <= 1e-5
 
 
 AT = [
@@ -541,7 +541,7 @@ def test_a_misleading_solver_gives_no_wrong_answer(policy: fo.Policy, duals: str
     right = right_answer(policy)
     objective = policy.objective
     for name, point in POINTS.items():
-        if duals != "same" and name not in ("same", "half", "too much", "one user"):
+        if duals != "same" and name not in ("half", "one user"):
             continue
         with lying(point, DUALS[duals]):
             try:

@@ -376,7 +376,7 @@ def test_checks_agree_with_these_formulas(name: str) -> None:
     asked = POOLS if name == "bottleneck" else CLUSTERS
     said = set()
 
-    @settings(max_examples=50)
+    @settings(max_examples=25)
     @given(st.data())
     def test(data: st.DataObject) -> None:
         instance = data.draw(asked)

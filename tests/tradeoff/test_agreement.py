@@ -55,7 +55,7 @@ def test_proposition_7_holds_where_the_tight_capacities_are_independent(
         assert found.condition == found.holds
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(small())
 def test_corollary_5_needs_no_premise_but_strictness(instance: fo.Instance) -> None:
     corners = max_sum(ExactPool.of(instance), [Fraction(1)] * instance.n_users)

@@ -89,7 +89,7 @@ def assert_optimal(
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_the_answer_meets_the_conditions_of_an_optimum(alpha: float, data: st.DataObject) -> None:
     instance = data.draw(pools())
     share = SHARES[data.draw(st.sampled_from(shares_for(instance)))]
@@ -113,7 +113,7 @@ def test_the_answer_at_extreme_alphas_is_certified(alpha: float, data: st.DataOb
 
 @pytest.mark.parametrize("alpha", (*ALPHAS, *EXTREME))
 @given(data=st.data())
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_the_objective_is_that_of_the_cone_route(alpha: float, data: st.DataObject) -> None:
     instance = data.draw(pools())
     assume((instance.task_limits > 0).any())
@@ -185,7 +185,7 @@ def most_uncertified(alpha: float) -> int:
     return missed
 
 
-@pytest.mark.parametrize(("alpha", "most"), [(0.01, 2), (0.03, 2), (0.5, 0), (2, 0), (100, 1)])
+@pytest.mark.parametrize(("alpha", "most"), [(0.01, 2), (0.5, 0), (100, 1)])
 def test_few_instances_are_left_to_the_cone_route(alpha: float, most: int) -> None:
     assert most_uncertified(alpha) <= most
 

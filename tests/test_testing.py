@@ -144,7 +144,7 @@ def test_every_policy_that_is_drawn_for_an_instance_has_a_certified_answer(data:
     assert data.draw(policies(instance)).allocate(instance).certificate.ok
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(st.data())
 def test_every_notion_that_is_drawn_for_an_instance_has_a_certified_answer(data: st.DataObject) -> None:
     instance = data.draw(ANY)

@@ -156,7 +156,7 @@ def bottleneck_gap(program: Program, tasks: np.ndarray) -> float:
 
 
 @given(pools(limits=False), st.floats(1e-4, 0.5))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_the_bottleneck_gap_is_zero_at_the_leximin_only(instance: fo.Instance, part: float) -> None:
     program = Program(instance, fo.Leximin(), ())
     a = fo.DRF().allocate(instance)
@@ -243,7 +243,7 @@ def test_feasibility_with_no_capacity_a_limit_of_zero_and_a_reserve() -> None:
 
 
 @given(seed=st.integers(0, 2**16), by_server=st.booleans(), size=st.sampled_from([0.0, 0.5, 1.0, 1.5, 1e6]))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_repair_makes_anything_feasible_and_leaves_the_feasible_alone(seed: int, by_server: bool, size: float) -> None:
     rng, instance = drawn(seed, by_server)
     program = Program(instance, fo.Total(), [fo.Reserve(0, 0.25)])

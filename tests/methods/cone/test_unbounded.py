@@ -125,7 +125,7 @@ def saturated(rate: float) -> list[float]:
     return [(100 - third) / 3, (100 - third) / 3, third]
 
 
-@pytest.mark.parametrize("rate", [0.1, 1, 1.5, 2, 5])
+@pytest.mark.parametrize("rate", [0.1, 1.5, 5])
 def test_an_objective_of_tasks_alone_is_never_unbounded(rate: float) -> None:
     """Its slope at 20 tasks is 1e-43 at a rate of 5: in units of that, solvers call it unbounded."""
     np.testing.assert_allclose(fo.Policy(Saturating(rate)).allocate(THREE).tasks, saturated(rate), rtol=1e-5)

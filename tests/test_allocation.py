@@ -322,7 +322,6 @@ def test_without_matplotlib_a_plot_says_what_to_install(monkeypatch):
     for name in [m for m in sys.modules if m == "matplotlib" or m.startswith("matplotlib.")]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "fairopt.plots", raising=False)
     with pytest.raises(fo.MissingExtra, match=r"matplotlib.*pip install 'fairopt\[plots\]'$"):
         allocated().plot()
 

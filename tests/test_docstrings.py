@@ -74,52 +74,49 @@ def test_every_public_name_that_the_design_names_is_there():
     assert set(named.split()) <= set(fo.__all__)
 
 
-@pytest.mark.parametrize("name", sorted(CALLED))
-def test_every_public_name_has_a_docstring_of_its_own(name):
-    assert vars(CALLED[name]).get("__doc__") if inspect.isclass(CALLED[name]) else CALLED[name].__doc__
+def test_every_public_name_has_a_docstring_of_its_own():
+    own = {name: vars(kind).get("__doc__") if inspect.isclass(kind) else kind.__doc__ for name, kind in CALLED.items()}
+    assert [name for name, text in own.items() if not text] == []
 
 
-@pytest.mark.parametrize("name", sorted(CALLED))
-def test_every_public_name_shows_an_example_that_can_be_pasted_as_it_stands(name):
-    example = documented(CALLED[name]).partition("Examples\n---")[2]
-    assert ">>> " in example
-    assert re.search(r">>> (import|from) .*\bfairopt\b", example)
+def test_every_public_name_shows_an_example_that_can_be_pasted_as_it_stands():
+    examples = {name: documented(kind).partition("Examples\n---")[2] for name, kind in CALLED.items()}
+    assert [name for name, text in examples.items() if not re.search(r">>> (import|from) .*\bfairopt\b", text)] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "key"), [(n, k) for n, k in FUNCTIONS if n.startswith(MINE) and k not in OF_SOLVERS], ids=lambda v: v
-)
-def test_every_method_that_users_call_shows_an_example(name, key):
-    assert re.search(r">>> (import|from) .*\bfairopt\b", of_method(name, key))
+def test_every_method_that_users_call_shows_an_example():
+    called = [(name, key) for name, key in FUNCTIONS if name.startswith(MINE) and key not in OF_SOLVERS]
+    assert [at for at in called if not re.search(r">>> (import|from) .*\bfairopt\b", of_method(*at))] == []
 
 
-@pytest.mark.parametrize("name", sorted(CALLED))
-def test_every_parameter_is_documented(name):
-    kind, text = CALLED[name], documented(CALLED[name])
-    if inspect.isclass(kind) and not dataclasses.is_dataclass(kind) and kind.__init__ is object.__init__:
-        return
-    if name in ERRORS and not inspect.isfunction(kind.__init__):
-        return  # it takes a message
-    section = text.partition("Parameters\n---")[2] or text.partition("Attributes\n---")[2]
-    for parameter in inspect.signature(kind).parameters:
-        if parameter not in ("args", "kwargs", "message") and not parameter.startswith("_"):
-            assert re.search(rf"\b{parameter}\b.* :|\b{parameter}\b,|[,*] ?{parameter}\b", section), parameter
+def test_every_parameter_is_documented():
+    missing = []
+    for name, kind in CALLED.items():
+        if inspect.isclass(kind) and not dataclasses.is_dataclass(kind) and kind.__init__ is object.__init__:
+            continue
+        if name in ERRORS and not inspect.isfunction(kind.__init__):
+            continue  # it takes a message
+        text = documented(kind)
+        section = text.partition("Parameters\n---")[2] or text.partition("Attributes\n---")[2]
+        for p in inspect.signature(kind).parameters:
+            if p not in ("args", "kwargs", "message") and not p.startswith("_"):
+                missing += [(name, p)] * (not re.search(rf"\b{p}\b.* :|\b{p}\b,|[,*] ?{p}\b", section))
+    assert missing == []
 
 
-@pytest.mark.parametrize(("name", "key"), METHODS, ids=lambda value: value)
-def test_every_public_method_has_a_docstring(name, key):
-    assert of_method(name, key)
+def test_every_public_method_has_a_docstring():
+    assert [at for at in METHODS if not of_method(*at)] == []
 
 
-@pytest.mark.parametrize(("name", "key"), [(n, k) for n, k in FUNCTIONS if n.startswith(MINE)], ids=lambda v: v)
-def test_every_parameter_of_a_method_that_users_call_is_documented(name, key):
-    text, function = of_method(name, key), function_of(methods(name)[key])
-    parameters = [p for p in inspect.signature(function).parameters if p not in ("self", "cls", "changes")]
-    section = text.partition("Parameters\n---")[2]
-    if not section and len(parameters) <= 1:
-        return  # the first line names it
-    for parameter in parameters:
-        assert re.search(rf"\b{parameter}\b", section or text), parameter
+def test_every_parameter_of_a_method_that_users_call_is_documented():
+    missing = []
+    for name, key in [(name, key) for name, key in FUNCTIONS if name.startswith(MINE)]:
+        text, function = of_method(name, key), function_of(methods(name)[key])
+        parameters = [p for p in inspect.signature(function).parameters if p not in ("self", "cls", "changes")]
+        section = text.partition("Parameters\n---")[2]
+        if section or len(parameters) > 1:  # else the first line names it
+            missing += [(name, key, p) for p in parameters if not re.search(rf"\b{p}\b", section or text)]
+    assert missing == []
 
 
 @pytest.mark.parametrize("name", sorted({"DRF", "KDF", "FDS", "GFJ", "PNormFairness", "DRFH", "TSF", "NoFairness"}))
@@ -139,10 +136,12 @@ def test_an_error_says_when_it_is_raised(name):
     assert len(documented(PUBLIC[name])) > 20
 
 
-@pytest.mark.parametrize("name", sorted(CALLED))
-def test_backticks_come_in_pairs_and_sections_have_their_underlines(name):
-    texts = [documented(CALLED[name]), *(of_method(name, key) for key in (methods(name) if name in CLASSES else ()))]
-    for text in texts:
+def texts_of(name):
+    return [documented(CALLED[name]), *(of_method(name, key) for key in (methods(name) if name in CLASSES else ()))]
+
+
+def test_backticks_come_in_pairs_and_sections_have_their_underlines():
+    for text in (text for name in CALLED for text in texts_of(name)):
         prose = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith((">>>", "...")))
         prose = prose.partition("Examples\n---")[0]
         assert re.sub(r"``.*?``", "", prose, flags=re.DOTALL).count("`") % 2 == 0, text
@@ -150,10 +149,9 @@ def test_backticks_come_in_pairs_and_sections_have_their_underlines(name):
         assert all(underline == "-" * len(title) for title, underline in titles), text
 
 
-@pytest.mark.parametrize("name", sorted(name for name, kind in CALLED.items() if OURS.match(kind.__module__)))
-def test_docstrings_are_in_plain_english(name):
-    texts = [documented(CALLED[name]), *(of_method(name, key) for key in (methods(name) if name in CLASSES else ()))]
-    assert [found.group() for text in texts for found in ODD.finditer(text)] == []
+def test_docstrings_are_in_plain_english():
+    ours = [name for name, kind in CALLED.items() if OURS.match(kind.__module__)]
+    assert [(name, found.group()) for name in ours for text in texts_of(name) for found in ODD.finditer(text)] == []
 
 
 def test_no_docstring_uses_a_synonym_of_the_words_of_the_design():

@@ -161,8 +161,11 @@ def test_the_largest_common_share_can_be_had_and_no_more(
             assert not holds(instance, [*others, fo.MinShare(found * 1.001)])
 
 
-@pytest.mark.parametrize("objective", [fo.AlphaFair(1), fo.Leximin(), fo.Total()], ids=repr)
-@pytest.mark.parametrize("level", [0.6, 3, 30, 1e6])
+@pytest.mark.parametrize(
+    ("objective", "level"),
+    [(fo.AlphaFair(1), 0.6), (fo.Leximin(), 3), (fo.Total(), 30), (fo.AlphaFair(1), 1e6)],
+    ids=repr,
+)
 def test_the_largest_common_share_is_measured_with_all_capacities_in_place(
     objective: fo.Objective, level: float
 ) -> None:

@@ -100,12 +100,12 @@ def best_of_two(ratios: Float, limits: Float, value: Any) -> tuple[Float, float]
     def loss(x: float) -> float:
         return -value(np.array([x, max(other(x), 0.0)]))
 
-    grid = np.linspace(0.0, top, 401)
+    grid = np.linspace(0.0, top, 41)
     with np.errstate(all="ignore"):
         losses = np.nan_to_num([loss(x) for x in grid], nan=np.inf)
         k = int(np.argmin(losses))
         found = minimize_scalar(
-            loss, bounds=(grid[max(k - 1, 0)], grid[min(k + 1, 400)]), method="bounded", options={"xatol": 1e-13 * top}
+            loss, bounds=(grid[max(k - 1, 0)], grid[min(k + 1, 40)]), method="bounded", options={"xatol": 1e-13 * top}
         )
     x = float(found.x) if found.fun <= losses[k] else float(grid[k])
     return np.array([x, max(other(x), 0.0)]), -min(float(found.fun), float(losses[k]))

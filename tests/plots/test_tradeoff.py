@@ -19,11 +19,11 @@ MANY = fo.Instance(10 ** np.random.default_rng(0).uniform(-1, 2, (40, 2)), [50, 
     ("family", "instance", "grid"),
     [
         (fo.FDS, SECTION_V, {"alpha": [2]}),
-        (fo.FDS, SECTION_V, {"alpha": np.linspace(0, 8, 30)}),
-        (fo.FDS, MANY, {"alpha": np.linspace(0, 3, 60)}),
+        (fo.FDS, SECTION_V, {"alpha": np.linspace(0, 8, 15)}),
+        (fo.FDS, MANY, {"alpha": np.linspace(0, 3, 20)}),
         (lambda gar: fo.HFFMRA() if gar else fo.MLFDRS(), SECTION_V, {"gar": [True, False]}),
         (fo.PNormFairness, SECTION_V, {"p": [0, 1, np.inf], "alpha": [0, 1, 2]}),
-        (fo.GFJ, SECTION_V, {"beta": [0.5, 1, 2, 3, 0], "lam": [-1, 0.1, 0.2, 0.5, 1, 2]}),
+        (fo.GFJ, SECTION_V, {"beta": [0.5, 1, 2, 0], "lam": [-1, 0.2, 0.5, 2]}),
     ],
 )
 def test_words_can_be_read(family: Any, instance: fo.Instance, grid: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def test_a_map_has_a_cell_for_each_point_with_the_first_parameter_below() -> Non
 
 
 def test_rounding_is_not_drawn_as_a_result() -> None:
-    found = fo.frontier(fo.GFJ, SECTION_V, {"beta": [2, 3], "lam": [-0.5, -0.25]})
+    found = fo.frontier(fo.GFJ, SECTION_V, {"beta": [2, 3], "lam": [-1, -2]})
     found["fairness"][:], found["efficiency"][:] = 100 + 1e-10 * np.arange(4), 80 - 1e-10 * np.arange(4)
     least = 0.1 - 1e-9
     assert least <= np.ptp(found.plot(kind="map").images[0].get_clim()) <= 0.11

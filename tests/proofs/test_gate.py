@@ -36,25 +36,27 @@ PACKAGE = Path(fo.__file__).parent
 # -- one maker ---------------------------------------------------------------------------------------------------------
 
 
-def calls_of(name: str, path: Path) -> list[int]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return [n.lineno for n in calls if getattr(n.func, "id", getattr(n.func, "attr", None)) == name]
+def calls_of(name: str, path: Path) -> list[ast.Call]:
+    text = path.read_text(encoding="utf-8")
+    if name not in text:  # most modules need not be parsed
+        return []
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    return [n for n in calls if getattr(n.func, "id", getattr(n.func, "attr", None)) == name]
 
 
 def test_certificates_are_made_in_one_place_of_the_gate() -> None:
     made = {str(p.relative_to(PACKAGE)): calls_of("Certificate", p) for p in PACKAGE.rglob("*.py")}
-    places = {path: lines for path, lines in made.items() if lines}
+    places = {path: calls for path, calls in made.items() if calls}
     assert list(places) == ["proofs/gate.py"]
     assert len(places["proofs/gate.py"]) == 1
 
 
 def test_nothing_but_the_gate_changes_a_certificate() -> None:
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "replace":
-                words = ast.unparse(node)
-                assert "certificate" not in words or path.name == "gate.py", f"{path.name}: {words}"
+        for call in calls_of("replace", path):
+            words = ast.unparse(call)
+            changed = isinstance(call.func, ast.Name) and "certificate" in words
+            assert not changed or path.name == "gate.py", f"{path.name}: {words}"
 
 
 def test_no_proof_reads_what_a_solver_claims_of_itself() -> None:
@@ -71,7 +73,7 @@ def test_no_proof_reads_what_a_solver_claims_of_itself() -> None:
 
 
 @given(pools(max_users=4, max_resources=3), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_no_prices_certify_a_total_that_can_be_exceeded(instance: fo.Instance, seed: int) -> None:
     rng = np.random.default_rng(seed)
     program = Program(instance, fo.Total(fo.Tasks()), ())
@@ -85,7 +87,7 @@ def test_no_prices_certify_a_total_that_can_be_exceeded(instance: fo.Instance, s
 
 
 @given(clusters(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-8, 1e-3, 0.3]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_no_holdings_certify_levels_that_are_not_those_of_leximin(
     instance: fo.Instance, seed: int, away: float
 ) -> None:

@@ -43,10 +43,11 @@ def differences(policy: Any, instance: fo.Instance, kind: str, at: tuple[int, ..
     return (more.tasks - less.tasks) / (2 * step), (more.objective - less.objective) / (2 * step)
 
 
-@pytest.mark.parametrize("instance", [PAPER, RANDOM, LIMITS, SERVERS, MERGED], ids=["paper", "3", "limits", "2s", "4s"])
 @pytest.mark.parametrize(
-    "policy", [fo.GFJ(2), fo.FDS(0.5), fo.NashWelfare(), fo.DRF(), fo.KDF(2), fo.TSF(), fo.PNormFairness(2, 3)],
-    ids=str,
+    ("policy", "instance"),
+    [(policy, (PAPER, RANDOM, LIMITS, SERVERS, MERGED)[(k + i) % 5]) for k, policy in enumerate([
+        fo.GFJ(2), fo.FDS(0.5), fo.NashWelfare(), fo.DRF(), fo.KDF(2), fo.TSF(), fo.PNormFairness(2, 3),
+    ]) for i in (0, 2, 3)],
 )  # fmt: skip
 def test_derivatives_are_those_of_solving_the_changed_instance_again(policy: Any, instance: fo.Instance) -> None:
     found = fo.sensitivity(policy.allocate(instance))
@@ -210,7 +211,7 @@ def test_a_demand_or_a_capacity_of_zero_has_no_derivative() -> None:
 # -- ranges ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["drf", "gfj"]))
 def test_within_the_range_the_same_resources_are_full_and_beyond_it_others_are(seed: int, name: str) -> None:
     random = np.random.default_rng(seed)

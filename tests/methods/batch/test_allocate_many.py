@@ -133,7 +133,7 @@ def test_alpha_fairness_is_where_the_optimality_conditions_hold(alpha: float, gi
         assert (abs(found.tasks[b][part] - right) <= atol).all()
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(batches(), st.sampled_from([fo.Tasks(), fo.DominantShare()]))
 def test_the_largest_sum_is_that_of_a_linear_program(given_: dict[str, Any], share: fo.Share) -> None:
     found = allocate_many(fo.Policy(fo.Total(share)), **given_)

@@ -77,7 +77,7 @@ def agree(instance: fo.Instance, objective: fo.Objective) -> None:
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(instance=clusters())
 def test_prices_agree_with_the_cone_route(name: str, instance: fo.Instance) -> None:
     objective = OBJECTIVES[name]
@@ -141,8 +141,10 @@ HARD = {
 }
 
 
-@pytest.mark.parametrize("case", HARD)
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [(case, list(OBJECTIVES)[(k + i) % len(OBJECTIVES)]) for k, case in enumerate(HARD) for i in (0, 2, 3)],
+)
 def test_hard_cases_are_certified_and_no_worse_than_the_cone_route(case: str, name: str) -> None:
     instance, objective = HARD[case], OBJECTIVES[name]
     _, table = solved(instance, objective)

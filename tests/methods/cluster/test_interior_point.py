@@ -233,7 +233,7 @@ def with_few_values(draw: st.DrawFn) -> fo.Instance:
     return fo.Instance(demands, capacities, eligible=eligible)
 
 
-@settings(max_examples=90)
+@settings(max_examples=30)
 @given(instance=with_few_values())
 def test_servers_are_of_one_class_where_capacities_eligibility_and_demands_are_equal(instance: fo.Instance) -> None:
     classes: list[int] = []

@@ -110,7 +110,7 @@ def test_agrees_with_the_general_route_under_sharing_incentive(instance: fo.Inst
     assert_same(a.shares, b.shares)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_agrees_with_the_general_route_on_larger_clusters(seed: int) -> None:
     instance = log_uniform(np.random.default_rng(seed), 60, 3, servers=6, limits=0.4, decades=3)
     for policy in (fo.DRFH(), fo.TSF()):
@@ -348,8 +348,7 @@ def test_levels_over_twelve_decades() -> None:
     np.testing.assert_allclose(levels, sizes, rtol=1e-9)
 
 
-@pytest.mark.parametrize("decades", [2, 4, 8, 12, 20])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("seed", "decades"), [(0, 2), (1, 4), (0, 8), (1, 12), (0, 20)])
 def test_right_or_refused_over_many_decades(seed: int, decades: int) -> None:
     """Where the general method finds no certified answer, there is nothing to compare with."""
     instance = log_uniform(np.random.default_rng(seed), 15, 3, servers=4, limits=0.3, decades=decades)
@@ -427,7 +426,7 @@ APART = fo.Instance([[1], [1], [1]], [[1], [10]], eligible=[[1, 0], [0, 1], [0, 
         lambda f: None,
     ],
 )
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_is_not_so_is_not_certified(seed: int, change: Change) -> None:
     """The answer is right or refused; on APART each of these lies changes it."""
     instance = APART if seed == 0 else log_uniform(np.random.default_rng(seed), 8, 2, servers=3, decades=1)
@@ -445,7 +444,7 @@ def right_levels(seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("noise", [1e-12, 1e-9, 1e-7, 1e-5, 1e-2])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_noise_gives_no_wrong_answer(seed: int, noise: float) -> None:
     rng = np.random.default_rng(seed)
     instance = cluster(rng, 5, 3, 2)

@@ -44,27 +44,27 @@ def measure_per_emphasis(objective: fo.FairnessEfficiency, instance: fo.Instance
 
 def best_on_the_edge(objective: fo.FairnessEfficiency, instance: fo.Instance) -> float:
     """The largest measure of two users: along each ray it grows, so that the best is at full use, at some angle."""
-    angles = np.linspace(0, np.pi / 2, 2_001)[1:-1]
-    for _ in range(3):
+    angles = np.linspace(0, np.pi / 2, 201)[1:-1]
+    for _ in range(5):
         rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
         with np.errstate(divide="ignore"):
             reach = np.minimum(1 / (rays @ instance.ratios).max(axis=1), (instance.task_limits / rays).min(axis=1))
         values = [measure(objective, instance, ray) for ray in rays * reach[:, None]]
         k, step = int(np.argmax(values)), angles[1] - angles[0]
-        angles = np.linspace(max(angles[k] - step, 1e-12), min(angles[k] + step, np.pi / 2 - 1e-12), 201)
+        angles = np.linspace(max(angles[k] - step, 1e-12), min(angles[k] + step, np.pi / 2 - 1e-12), 41)
     return max(values)
 
 
-@pytest.mark.parametrize(("beta", "lam"), OTHER)
-def test_outside_the_concave_region_it_finds_the_best_of_two_users(beta: float, lam: float) -> None:
-    for instance in (
+@pytest.mark.parametrize(("k", "beta", "lam"), [(k, *at) for k, at in enumerate(OTHER)])
+def test_outside_the_concave_region_it_finds_the_best_of_two_users(k: int, beta: float, lam: float) -> None:
+    instance = (
         fo.Instance([[1, 4], [3, 1]], [9, 18]),
         fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], weights=[1, 3], task_limits=[np.inf, 9]),
-    ):  # fmt: skip
-        a = fo.GFJ(beta=beta, lam=lam).allocate(instance)
-        assert (a.certificate.ok, a.certificate.method) == (True, "parametric")
-        right, found = best_on_the_edge(a.policy.objective, instance), measure(a.policy.objective, instance, a.tasks)
-        assert abs(right - found) <= 1e-6
+    )[k % 2]
+    a = fo.GFJ(beta=beta, lam=lam).allocate(instance)
+    assert (a.certificate.ok, a.certificate.method) == (True, "parametric")
+    right, found = best_on_the_edge(a.policy.objective, instance), measure(a.policy.objective, instance, a.tasks)
+    assert abs(right - found) <= 1e-6
 
 
 @pytest.mark.parametrize("beta", [0.5, 2, -1])
@@ -75,10 +75,14 @@ def test_without_emphasis_on_efficiency_the_largest_equal_shares_are_best(beta: 
     np.testing.assert_allclose(a.shares / instance.weights, level, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("beta", "lam"), [(0.5, 0.3), (2, -0.25), (2, 0), (-1, 0.5)])
 @pytest.mark.parametrize(
-    "constraints", [(fo.SharingIncentive(),), (fo.EnvyFree(),), (fo.MaxShare(0.4), fo.Reserve(0, 0.2))]
-)
+    ("beta", "lam", "constraints"),
+    [
+        (0.5, 0.3, (fo.SharingIncentive(),)), (-1, 0.5, (fo.SharingIncentive(),)),
+        (2, 0, (fo.EnvyFree(),)), (0.5, 0.3, (fo.EnvyFree(),)),
+        (2, -0.25, (fo.MaxShare(0.4), fo.Reserve(0, 0.2))), (-1, 0.5, (fo.MaxShare(0.4), fo.Reserve(0, 0.2))),
+    ],
+)  # fmt: skip
 def test_it_takes_further_constraints(beta: float, lam: float, constraints: tuple[fo.Constraint, ...]) -> None:
     instance = log_uniform(np.random.default_rng(8), 4, 2)
     policy = fo.Policy(fo.FairnessEfficiency(beta, lam, fo.Tasks()), constraints)
@@ -86,9 +90,9 @@ def test_it_takes_further_constraints(beta: float, lam: float, constraints: tupl
     assert a.certificate.ok
     others = [fo.Policy(o, constraints) for o in (fo.MaxMin(), fo.Total(), fo.Total(fo.Tasks()), fo.AlphaFair(1))]
     corners = [a.tasks, *(other.allocate(instance).tasks for other in others)]
+    top = measure(policy.objective, instance, a.tasks) + 1e-6
     for mix in np.random.default_rng(0).dirichlet(np.full(len(corners), 0.5), 100):
-        value = measure(policy.objective, instance, mix @ np.array(corners))
-        assert value <= measure(policy.objective, instance, a.tasks) + 1e-6
+        assert measure(policy.objective, instance, mix @ np.array(corners)) <= top
 
 
 @pytest.mark.parametrize(("beta", "lam"), [(0.5, 0.3), (2, -0.25), (-1, 0.5), (-1, 0)])
@@ -140,7 +144,7 @@ def test_a_saved_answer_is_proved_by_its_own_evidence(beta: float, lam: float, t
     assert loaded.certificate.ok and loaded.certificate.method == "parametric"
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(instances(3, 2, zeros=False), st.sampled_from(OTHER))
 def test_scaled_and_mixed_points_are_never_better(instance: fo.Instance, at: tuple[float, float]) -> None:
     policy = fo.GFJ(beta=at[0], lam=at[1])
@@ -191,10 +195,9 @@ def test_no_feasible_point_is_better(beta: float, lam: float) -> None:
     instance = log_uniform(rng, 12, 3, limits=0.3)
     objective = fo.FairnessEfficiency(beta, lam)
     a = fo.Policy(objective).allocate(instance)
+    top = measure_per_emphasis(objective, instance, a.tasks) + 2e-6
     for point in random_points(Polytope.of(instance), rng, 50):
-        mixed = 0.9 * a.tasks + 0.1 * point[:, 0]
-        short = measure_per_emphasis(objective, instance, mixed) - measure_per_emphasis(objective, instance, a.tasks)
-        assert short <= 2e-6
+        assert measure_per_emphasis(objective, instance, 0.9 * a.tasks + 0.1 * point[:, 0]) <= top
 
 
 def test_the_edge_of_the_region_is_alpha_fairness() -> None:
@@ -222,8 +225,9 @@ def test_it_ends_when_the_time_is_up() -> None:
 
 def test_a_misleading_solver_gives_no_wrong_answer() -> None:
     instance, refused = fo.Instance([[1, 4], [3, 1]], [9, 18]), 0
-    for policy, point in product((fo.FDS(beta=2, lam=-3), fo.FDS(beta=2, lam=-0.25), fo.FDS(beta=-1, lam=1)), LIES):
-        right = policy.allocate(instance)
+    policies = (fo.FDS(beta=2, lam=-3), fo.FDS(beta=2, lam=-0.25), fo.FDS(beta=-1, lam=1))
+    answers = [(policy, policy.allocate(instance)) for policy in policies]
+    for (policy, right), point in product(answers, LIES):
         with lying(point):
             try:
                 found = policy.allocate(instance)  # tasks that are all too small grow until they fit no more

@@ -42,7 +42,7 @@ def test_points_worked_out_by_hand(
 def test_a_grid_agrees_with_a_search_in_all_directions(family: Callable[..., fo.Policy]) -> None:
     worth = SECTION_V.ratios.max(axis=1) if family is fo.FDS else np.ones(2)
     loads = (SECTION_V.ratios / worth[:, None]).T
-    for beta, lam in product(BETAS, LAMS):
+    for beta, lam in product(BETAS if family is fo.FDS else BETAS[1::2], LAMS):
         if not has_optimum(beta, lam):
             with pytest.raises(fo.errors.InvalidBlock, match="no optimum"):
                 family(beta=beta, lam=lam)

@@ -98,7 +98,7 @@ class Random(fo.Objective):
         return cp.sum(model.tasks) + worth @ own
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_growth_is_seen_exactly_where_a_direction_of_it_exists(seed: int) -> None:
     """SciPy finds a direction along which all rows hold and the objective grows, if there is one."""
     objective = Random(seed)
@@ -125,7 +125,7 @@ def saturated(rate: float) -> list[float]:
     return [(100 - third) / 3, (100 - third) / 3, third]
 
 
-@pytest.mark.parametrize("rate", [0.1, 1, 1.5, 2, 5])
+@pytest.mark.parametrize("rate", [0.1, 1.5, 5])
 def test_an_objective_of_tasks_alone_is_never_unbounded(rate: float) -> None:
     """Its slope at 20 tasks is 1e-43 at a rate of 5: in units of that, solvers call it unbounded."""
     np.testing.assert_allclose(fo.Policy(Saturating(rate)).allocate(THREE).tasks, saturated(rate), rtol=1e-5)

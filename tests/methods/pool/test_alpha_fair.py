@@ -89,7 +89,7 @@ def assert_optimal(
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_the_answer_meets_the_conditions_of_an_optimum(alpha: float, data: st.DataObject) -> None:
     instance = data.draw(pools())
     share = SHARES[data.draw(st.sampled_from(shares_for(instance)))]
@@ -113,7 +113,7 @@ def test_the_answer_at_extreme_alphas_is_certified(alpha: float, data: st.DataOb
 
 @pytest.mark.parametrize("alpha", (*ALPHAS, *EXTREME))
 @given(data=st.data())
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_the_objective_is_that_of_the_cone_route(alpha: float, data: st.DataObject) -> None:
     instance = data.draw(pools())
     assume((instance.task_limits > 0).any())
@@ -153,7 +153,7 @@ def test_lower_bounds_hold_and_the_rest_is_optimal(alpha: float, data: st.DataOb
 
 
 @given(pools(limits=False), st.sampled_from((0.5, 1.0, 2.0)))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_the_sharing_incentive_holds(instance: fo.Instance, alpha: float) -> None:
     slices = instance.weights / instance.weights.sum() * instance.tasks_alone[:, 0]
     a = fair(alpha, fo.Tasks(), fo.SharingIncentive()).allocate(instance)
@@ -185,7 +185,7 @@ def most_uncertified(alpha: float) -> int:
     return missed
 
 
-@pytest.mark.parametrize(("alpha", "most"), [(0.01, 2), (0.03, 2), (0.5, 0), (2, 0), (100, 1)])
+@pytest.mark.parametrize(("alpha", "most"), [(0.01, 2), (0.5, 0), (100, 1)])
 def test_few_instances_are_left_to_the_cone_route(alpha: float, most: int) -> None:
     assert most_uncertified(alpha) <= most
 
@@ -249,7 +249,7 @@ def test_alpha_1_gives_the_same_tasks_for_every_share(instance: fo.Instance) -> 
 
 
 @given(pools(), st.sampled_from((0.5, 1.0, 2.0, 5.0)), st.randoms(use_true_random=False))
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_the_order_of_users_and_resources_does_not_matter(instance: fo.Instance, alpha: float, random: Any) -> None:
     order, columns = list(range(instance.n_users)), list(range(instance.n_resources))
     random.shuffle(order)
@@ -264,7 +264,7 @@ def test_the_order_of_users_and_resources_does_not_matter(instance: fo.Instance,
 
 
 @given(pools(), st.sampled_from((0.5, 1.0, 2.0, 5.0)), st.integers(-12, 12), st.integers(-12, 12))
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_the_units_of_resources_do_not_matter(instance: fo.Instance, alpha: float, p: int, q: int) -> None:
     units = 10.0 ** np.where(np.arange(instance.n_resources) % 2, p, q)
     other = instance.replace(demands=instance.demands * units, capacities=instance.capacities * units)

@@ -285,8 +285,10 @@ def propositions_7_and_8(run: Run) -> Iterator[Row]:
                 f"{above.sum():,} such users in systems of this kind", sampled=True)
     alike, apart = (fo.no_tradeoff(fo.Instance(needs, [2])) for needs in ([[1], [1]], [[1], [2]]))
     yield claim("Cor. 6", "on one resource most tasks have equal shares if and only if all users need the same",
-                alike.always and not apart.holds, f"users alike: equal shares run {alike.equal.tasks.sum():g} tasks, as "
-                f"do {listed(alike.most_tasks.tasks)}", why="Where all are alike, other allocations run as many.")
+                alike.always and not apart.holds,
+                f"users alike: equal shares run {alike.equal.tasks.sum():g} tasks, "
+                f"as do {listed(alike.most_tasks.tasks)}",
+                why="Where all are alike, other allocations run as many.")
 
 
 def equation_19(run: Run) -> Iterator[Row]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
@@ -24,11 +25,10 @@ def module(name: str) -> ModuleType:
 
 published = module("published")
 PAPERS = {name: module(name).PAPER for name in module("all_papers").SCRIPTS}
-EXPERIMENTS = [(name, e) for name, paper in PAPERS.items() for e in paper.experiments]
 
 
-def kept(key: str) -> list[dict[str, Any]]:
-    return next(found["rows"] for found in published.kept() if found["paper"]["key"] == key)
+def kept(key: str) -> dict[str, Any]:
+    return next(found for found in published.kept() if found["paper"]["key"] == key)
 
 
 def numbers(text: str) -> list[float]:
@@ -41,16 +41,17 @@ def test_every_paper_that_is_kept_has_a_script_and_every_script_is_run() -> None
     assert scripts == set(PAPERS)
 
 
-@pytest.mark.parametrize(("name", "experiment"), EXPERIMENTS, ids=[f"{name}-{e.__name__}" for name, e in EXPERIMENTS])
-def test_what_is_kept_is_what_an_experiment_finds(name: str, experiment: Any) -> None:
-    rows = [row for row in kept(PAPERS[name].key) if row["experiment"] == experiment.__name__]
-    found = list(experiment(published.Run(full=False)))
-    for row, before in zip(found, rows, strict=True):
-        for of in ("place", "what", "printed", "verdict", "reading", "why"):
-            assert getattr(row, of) == before[of]
+@pytest.mark.parametrize("name", PAPERS)
+def test_what_is_kept_is_what_the_experiments_find(name: str, tmp_path: Path) -> None:
+    run, before = published.Run(full=False, folder=tmp_path), kept(PAPERS[name].key)
+    for (experiment, row), was in zip(PAPERS[name].rows(run), before["rows"], strict=True):
+        assert experiment == was["experiment"]
+        for of in ("place", "what", "printed", "verdict", "reading", "why", "sampled"):
+            assert getattr(row, of) == was[of]
         if not row.sampled:
-            assert re.sub(published.NUMBER, "", row.ours) == re.sub(published.NUMBER, "", before["ours"])
-            assert numbers(row.ours) == pytest.approx(numbers(before["ours"]), rel=1e-4, abs=1e-6)
+            assert re.sub(published.NUMBER, "", row.ours) == re.sub(published.NUMBER, "", was["ours"])
+            assert numbers(row.ours) == pytest.approx(numbers(was["ours"]), rel=1e-4, abs=1e-6)
+    assert run.pictures == before["pictures"]
 
 
 def test_the_page_is_made_of_what_is_kept() -> None:
@@ -71,7 +72,7 @@ def test_pictures_that_are_kept_are_those_on_the_page() -> None:
         ("1.9, 15.4", [25 / 13, 200 / 13], "to rounding"), ("1.62", 1.62606, "to rounding"),
         ("418", 417.6, "to rounding"), ("13,183 servers", 13183, "exact"),
         ("0.02", 0.0249, "to rounding"), ("-0.5", -0.46, "to rounding"),
-        ("56, 28, 42", [56, 28, 42], "exact"),
+        ("56, 28, 42", [56, 28, 42], "exact"), ("0.95-0.96", [0.95, 0.96], "exact"), ("1/1000", 0.001, "exact"),
     ],
 )  # fmt: skip
 def test_numbers_are_judged_by_their_printed_digits(printed: str, ours: Any, verdict: str) -> None:
@@ -81,7 +82,7 @@ def test_numbers_are_judged_by_their_printed_digits(printed: str, ours: Any, ver
 @pytest.mark.parametrize(
     ("printed", "ours"),
     [("1.56", 1.54454), ("1/3", 0.3334), ("58.8", 58.73), ("56, 28, 42", [12, 6, 9]), ("3", Fraction(18, 5)),
-     ("1.9, 15.4", [25 / 13, 16.0])],
+     ("1.9, 15.4", [25 / 13, 16.0]), ("0.5", -0.5), ("1/1000", 0.0010005), ("0.0", np.nan), ("3", np.inf)],
 )  # fmt: skip
 def test_numbers_that_differ_do_not_follow_and_need_a_reason(printed: str, ours: Any) -> None:
     row = published.number("Table 1", "it", printed, ours, why="a misprint")
@@ -95,5 +96,51 @@ def test_a_reason_for_what_follows_is_refused_and_so_is_a_number_too_many() -> N
         published.number("Table 1", "it", "2.5", 2.5, why="it was wrong once")
     with pytest.raises(ValueError, match="2 numbers, and 1"):
         published.number("Table 1", "it", "2.5, 3", 2.5)
+    for unread in (".5", "\u22125"):
+        with pytest.raises(ValueError, match="0 numbers, and 1"):
+            published.number("Table 1", "it", unread, 5)
     with pytest.raises(ValueError, match="holds"):
         published.claim("Fig. 1", "it grows", True, "from 1 to 2", why="it was wrong once")
+
+
+def test_a_script_that_fails_or_is_asked_for_help_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, page = tmp_path / "papers", tmp_path / "papers.md"
+    monkeypatch.setattr(published, "KEPT", folder)
+    monkeypatch.setattr(published, "PAGE", page)
+    page.write_text(f"above\n{published.BELOW}", encoding="utf-8")
+
+    def pictured(name: str) -> Any:
+        def experiment(run: Any) -> Any:
+            if run.draws:
+                run.save(published.plt.figure(figsize=(1, 1)), name, f"Fig. {name}.")
+            yield published.number("Table 1", "it", "2.5", 2.5)
+
+        return experiment
+
+    def failing(run: Any) -> Any:
+        yield published.number("Table 1", "it", "2.5", 3)
+
+    def files(*options: str, of: Any, fails: type[BaseException] | None = None) -> dict[str, bytes]:
+        monkeypatch.setattr(sys, "argv", ["script", *options])
+        paper = published.Paper("a-2000", "A (2000)", "it", of)
+        if fails:
+            with pytest.raises(fails):
+                published.main(paper)
+        else:
+            published.main(paper)
+        return {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob("*.*")}
+
+    before = files(of=[pictured("1")])
+    assert sorted(before) == ["papers.md", "papers/a-2000.json", "papers/a-2000/1.png"]
+    assert "| Table 1 | it: 2.5 | 2.5 | exact |" in before["papers.md"].decode()
+    assert files(of=[pictured("2"), failing], fails=ValueError) == before
+    assert files("--quick", of=[pictured("2")]) == before
+    assert files("--fast", of=[pictured("2")], fails=SystemExit) == before
+    assert files("--help", of=[pictured("2")], fails=SystemExit) == before
+    assert "a smaller run that keeps nothing" in capsys.readouterr().out
+    assert sorted(files(of=[pictured("2")])) == ["papers.md", "papers/a-2000.json", "papers/a-2000/2.png"]
+    page.write_text("", encoding="utf-8")
+    files(of=[pictured("2")], fails=ValueError)
+    assert page.read_text(encoding="utf-8") == ""

@@ -5,6 +5,7 @@ Run: make papers
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ def ran(script: str) -> tuple[str, int, str, float]:
 
 def main() -> None:
     """Run them all, print what each found, and end with 1 if one failed."""
+    argparse.ArgumentParser(description="Re-make every published number, two papers at a time.").parse_args()
     failed = 0
     with ThreadPoolExecutor(2) as pool:
         for script, code, output, seconds in pool.map(ran, SCRIPTS):

@@ -6,14 +6,16 @@ Each paper has a script in this folder with a `Paper`. Its experiments yield row
 
 from __future__ import annotations
 
+import argparse
 import json
+import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import matplotlib
@@ -24,6 +26,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from fairopt.io.saving import replacing
+
 DOCS = Path(__file__).parents[2] / "docs"
 KEPT = DOCS / "papers"  # JSON and pictures of each paper
 PAGE = DOCS / "papers.md"
@@ -32,7 +36,8 @@ BELOW = "<!-- `make papers` writes what is below. -->\n"
 EXACT, ROUNDED, HOLDS, FALSE, OPEN = "exact", "to rounding", "holds", "does not follow", "cannot be re-made"
 VERDICTS = (EXACT, ROUNDED, HOLDS, FALSE, OPEN)
 SAME = 1e-6  # relative, between a printed number and a computed one: as exact as a certified answer is
-NUMBER = re.compile(r"-?\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:/\d+)?")
+# The hyphen of 10-20 is no sign; .5 and a number after a typographic minus are not read, rather than read as 5.
+NUMBER = re.compile(r"(?:(?<![\d.])-)?(?<![.\d\u2212])\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:/\d+)?")
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito
 
 
@@ -79,7 +84,7 @@ def number(
         As in `Row`.
     printed : str
         As published: numbers, decimal or as fractions ``3/4``, with any text around them; several are separated by a
-        comma and a space.
+        comma and a space, since 1,000 is a thousand.
     ours : int, Fraction, float or a sequence of them
         As many numbers. An int or a Fraction is exact and is compared as such.
     why : str
@@ -129,13 +134,13 @@ def _agreement(printed: str, ours: Any) -> str:
     if isinstance(ours, (int, np.integer, Fraction)):
         exact = Fraction(ours) == value
     else:
-        exact = abs(ours - float(value)) <= SAME * max(1.0, abs(float(value)))
-    if exact or "/" in printed:
+        exact = abs(ours - float(value)) <= SAME * (abs(float(value)) or 1.0)
+    if exact or "/" in printed or not math.isfinite(ours):
         return EXACT if exact else FALSE
     unit = Fraction(1, 10 ** len(printed.partition(".")[2]))
     found = Fraction(ours)
     rounded = abs(found - value) <= unit / 2 * (1 + Fraction(1, 10**9))
-    cut = unit < 1 and int(abs(found) / unit) * unit == abs(value)
+    cut = unit < 1 and int(found / unit) * unit == value
     return ROUNDED if rounded or cut else FALSE
 
 
@@ -206,26 +211,36 @@ class Paper:
 
 
 def main(paper: Paper) -> None:
-    """Run all experiments, print what they found, and keep it (``--quick``: a smaller run that keeps nothing)."""
-    quick = "--quick" in sys.argv[1:]
-    KEPT.mkdir(exist_ok=True)
-    run = Run(not quick, None if quick else KEPT / paper.key)
-    if run.folder is not None:
-        run.folder.mkdir(exist_ok=True)
-        for old in run.folder.glob("*.png"):
-            old.unlink()
-    found = [{"experiment": name, **asdict(row)} for name, row in paper.rows(run)]
-    table = Table(title=paper.cite)
-    for column in ("place", "printed", "ours", "verdict"):
-        table.add_column(column)
-    for row in found:
-        table.add_row(row["place"], " ".join([row["what"], row["printed"]]).strip(), row["ours"], row["verdict"])
-    Console(width=160).print(table)
-    if not quick:
-        about = {"key": paper.key, "cite": paper.cite, "title": paper.title}
-        text = json.dumps({"paper": about, "rows": found, "pictures": run.pictures}, indent=1, ensure_ascii=False)
-        (KEPT / f"{paper.key}.json").write_text(f"{text}\n", encoding="utf-8")
-        write_page()
+    """Run all experiments, print what they found and, at the end, keep it."""
+    parser = argparse.ArgumentParser(description=f"Re-make the numbers of {paper.cite}, and keep them in {KEPT}.")
+    parser.add_argument("--quick", action="store_true", help="a smaller run that keeps nothing")
+    quick = parser.parse_args().quick
+    with TemporaryDirectory() as folder:
+        run = Run(not quick, None if quick else Path(folder))
+        found = [{"experiment": name, **asdict(row)} for name, row in paper.rows(run)]
+        table = Table(title=paper.cite)
+        for column in ("place", "printed", "ours", "verdict"):
+            table.add_column(column)
+        for row in found:
+            table.add_row(row["place"], " ".join([row["what"], row["printed"]]).strip(), row["ours"], row["verdict"])
+        Console(width=160).print(table)
+        if not quick:
+            _keep(paper, found, run.pictures, Path(folder))
+
+
+def _keep(paper: Paper, rows: Sequence[Any], pictures: Sequence[Mapping[str, str]], drawn: Path) -> None:
+    """Replace what an earlier run kept, each file as a whole: other papers' scripts may read it now."""
+    about = {"key": paper.key, "cite": paper.cite, "title": paper.title}
+    text = json.dumps({"paper": about, "rows": rows, "pictures": pictures}, indent=1, ensure_ascii=False)
+    folder = KEPT / paper.key
+    files = {folder / picture["file"]: (drawn / picture["file"]).read_bytes() for picture in pictures}
+    files[KEPT / f"{paper.key}.json"] = f"{text}\n".encode()
+    with replacing([*files], folder if pictures else KEPT) as parts:
+        for part, content in zip(parts, files.values(), strict=True):
+            part.write_bytes(content)
+    for old in set(folder.glob("*.png")) - set(files):
+        old.unlink()
+    write_page()
 
 
 # -- the page -------------------------------------------------------------------------------------------------------
@@ -239,7 +254,10 @@ def kept() -> list[dict[str, Any]]:
 def write_page() -> None:
     """Write the tables and pictures of all papers into the documentation."""
     above, mark, _ = PAGE.read_text(encoding="utf-8").partition(BELOW)
-    PAGE.write_text(f"{above}{mark}{markdown(kept())}", encoding="utf-8")
+    if not mark:
+        raise ValueError(f"{PAGE} has lost the line {BELOW.strip()!r}")
+    with replacing([PAGE]) as (part,):
+        part.write_text(f"{above}{mark}{markdown(kept())}", encoding="utf-8")
 
 
 def markdown(papers: Sequence[Mapping[str, Any]]) -> str:

@@ -29,7 +29,7 @@ def drf_by_example(run: Run) -> Iterator[Row]:
     yield number(place, "bundles of 1 and 20 tasks", "40, 8, 8 and 160, 100, 20", [*D[0], *20 * D[1]])
     left, total = paper.unused([1, 20]), drf.tasks.sum()
     measured = f"21 and {total:g} tasks; units left: {paper.listed(left)}"
-    yield claim(place, "1 and 20 tasks are feasible, more than DRF's", left.min() >= 0 and total < 21, measured)
+    yield claim(place, "1 and 20 tasks are feasible, and more than under DRF", left.min() >= 0 and total < 21, measured)
 
 
 def two_df_by_example(run: Run) -> Iterator[Row]:

@@ -69,21 +69,22 @@ def motivation(run: Run) -> Iterator[Row]:
     yield number(place, "tasks if all is for user 2", "25", most.tasks.sum(), reading="These are the most.")
     yield number(place, "units unused under DRF", "285", fair.leftover.sum())
     yield number(place, "units unused with 22.5 tasks of user 2", "285", unused([0, 22.5]).sum())
-    why = "25 tasks of user 2 fit; 21 are the 1 and 20 tasks that the slides of 2018 show in this picture."
+    why = "25 tasks of user 2 fit; the slides of 2018 show 1 and 20 tasks beside those of DRF."
     yield number("Fig. 3", "the maximal number of tasks", "21", most.tasks.sum(), why=why)
 
     memory = np.linspace(1, 20, 77)
     drf, two = varied(memory, user=1)[:, :, 1]
     yield claim(
-        "Fig. 4", "DRF gives user 2 the same tasks whatever its request for memory", np.ptp(drf[memory <= 8]) < 1e-9,
-        f"{drf[0]:.6g} tasks for 1 to 8 units per task; beyond 8 memory is dominant: {drf[-1]:.4g} at 20",
-        reading="User 2 requests 1 to 20 units of memory per task; up to 8 memory is not its dominant resource.",
+        "Fig. 4", "DRF gives user 2 the same tasks whatever it requests of memory, which is not dominant",
+        np.ptp(drf[memory <= 8]) < 1e-9, f"{drf[0]:.6g} tasks for 1 to 8 units per task",
+        reading=f"Above 8 units memory is the dominant resource of user 2: {drf[-1]:.4g} tasks at 20.",
     )  # fmt: skip
     same = np.allclose(two[memory >= 8], drf[memory >= 8], rtol=1e-9)
     points = ", ".join(f"{two[memory == units][0]:.4g} at {units}" for units in (20, 8, 5, 1))
     yield claim(
         "Fig. 4", "2-DF gives user 2 more tasks as its request for memory changes", same and (np.diff(two) < 0).all(),
         f"the smaller the request, the more tasks: {points}; from 8 units on as many as under DRF",
+        reading="User 2 requests 20 to 1 units of memory per task.",
     )  # fmt: skip
     if run.draws:
         draw_bundles(run)
@@ -94,18 +95,18 @@ def fair_properties(run: Run) -> Iterator[Row]:
     """Sec. 3: one resource, and DRF's properties by the example."""
     line = fo.Instance([[1], [1], [1]], [12], task_limits=[1.5, 4.5, 6])
     fair, equal = fo.DRF().allocate(line).tasks, np.minimum(12 / 3, line.task_limits)
-    reading = "Max-min with needs as limits, on 12 units."
-    yield number("Sec. 3", "what is better than 4 units each", "1.5, 4.5, 6", fair, reading=reading)
-    measured = f"of 4 units they use {listed(equal)}, {equal.sum():g} of 12 in all"
-    yield claim("Sec. 3", "all get at least what they can use of 4 units", (fair >= equal).all(), measured)
+    reading = "Max-min on 12 units, with what the users need as limits."
+    yield number("Sec. 3", "an allocation better than 4 units for each user", "1.5, 4.5, 6", fair, reading=reading)
+    measured = f"of 4 units each the users need {listed(equal)}, {equal.sum():g} of 12 in all"
+    yield claim("Sec. 3", "each user gets at least what it can use of 4 units", (fair >= equal).all(), measured)
     drf = fo.DRF().allocate(CLUSTER)
-    found, other = fo.check(drf), tasks_on(drf.bundles[::-1, 0])
-    measured = f"{listed(drf.tasks)} tasks, by `check`"
-    yield claim("Fig. 5 (b)", "no user can run more tasks unless another runs fewer", found["pareto"].holds, measured)
-    measured = f"on 100 units of each resource {listed(tasks_on(CLUSTER.capacities / 2))} tasks"
-    yield claim("Fig. 5", "both are as well off as with equal parts", found["sharing-incentive"].holds, measured)
+    other, equal = tasks_on(drf.bundles[::-1, 0]), tasks_on(CLUSTER.capacities / 2)
+    pareto, measured = fo.check(drf)["pareto"].holds, f"{listed(drf.tasks)} tasks, by `check`"
+    yield claim("Fig. 5 (b)", "no user can run more tasks unless another runs fewer", pareto, measured)
+    measured = f"on 100 units of each resource {listed(equal)} tasks"
+    yield claim("Fig. 5", "both users run as many tasks as on equal parts", np.allclose(drf.tasks, equal), measured)
     measured = f"{listed(other, 5)} tasks, not {listed(drf.tasks)}"
-    yield claim("Fig. 5 (d)", "both finish fewer tasks on the other's bundle", (other < drf.tasks).all(), measured)
+    yield claim("Fig. 5 (d)", "both users run fewer tasks on each other's bundle", (other < drf.tasks).all(), measured)
     reading = "The lie is (10, 9, 9), as the slides of 2018 have it."
     yield number("Fig. 5 (e)", "tasks of user 2 if it lies", "12.5", lying(fo.DRF())[2][1], reading=reading)
 
@@ -126,11 +127,11 @@ def two_dominant(run: Run) -> Iterator[Row]:
     yield claim(
         "Algorithm 1", "a task that finishes gives back what it took", not (sum(used.values()) or sum(share.values())),
         f"resources used end at {sum(used.values())} times its demand, the share at {sum(share.values())} times its",
-        reading="Ours leaves out lines 17 and 20; where a task does not fit, the next user is tried; ties go to the "
+        reading="fairopt leaves out lines 17 and 20; where a task does not fit, the next user is tried; ties go to the "
         "user who came first.",
         why="Line 17 repeats line 16, and line 20 undoes line 19.",
     )  # fmt: skip
-    why = "Their numbers are in the pictures only; the slides of 2018 print those of Fig. 8."
+    why = "The text has no numbers of them; the slides of 2018 print some of these properties."
     yield cannot("Figs. 6, 8", "NTT and AUR of an example, properties of 2-DF by the example", "pictures", why)
 
 
@@ -246,13 +247,13 @@ def all_requests(run: Run) -> Iterator[Row]:
 def unique_cases(run: Run) -> Iterator[Row]:
     """Fig. 9."""
     fig, axes = plt.subplots(1, 2, figsize=(7.4, 3.8), layout="constrained")
-    for ax, c, what in zip(axes, (3, 5), ("all cases", "at least 30%"), strict=True):
+    for ax, c, what in zip(axes, (3, 5), ("", " at least 30%"), strict=True):
         demands, times = orbits(c)
         found, place = judged(demands, c), f"Fig. 9 ({'ab'[c == 5]})"
         chosen = found["more" if c == 3 else "30%"]
         drf, two = found["DRF"][chosen], found["2-DF"][chosen]
         yield claim(
-            place, f"unique cases with more tasks under 2-DF than under DRF, C = {c}: {what}", chosen.any(),
+            place, f"some unique cases have{what} more tasks under 2-DF than under DRF, C = {c}", chosen.any(),
             f"{chosen.sum():,} of {found['more'].sum():,} unique cases, {times[chosen].sum():,} combinations; "
             f"at most {(two / drf).max() * 100 - 100:.4g}% more",
             reading="Cases that differ by the order of users and resources count once.",
@@ -260,7 +261,7 @@ def unique_cases(run: Run) -> Iterator[Row]:
         order = np.lexsort((two, drf))
         ax.plot(two[order], ".", ms=3, color=COLOURS[1], label="2-DF")
         ax.plot(drf[order], color=COLOURS[0], label="DRF")
-        ax.set(xlabel="case, in order of tasks under DRF", title=f"{place[7:]} C = {c}: {what}")
+        ax.set(xlabel="case, in order of tasks under DRF", title=f"{place[7:]} C = {c}: {what.strip() or 'all cases'}")
         tidy(ax)
     axes[0].set_ylabel("tasks of all users")
     axes[0].legend(frameon=False)
@@ -314,7 +315,7 @@ def heavy_and_light(run: Run) -> Iterator[Row]:
     yield claim(
         "Fig. 10", "2-DF outperforms DRF in number of tasks in the two cases shown", (more | tie)[:, shown].all(),
         f"more in {more[:, shown].sum()}, as many in {tie[:, shown].sum()} of {more[:, shown].size} pairs",
-        reading="User 1 requests (25x, 25x, 25x), and (25x, 5x, 5x) in the second case.",
+        reading="At least as many; user 1 requests (25x, 25x, 25x), and (25x, 5x, 5x) in the second case.",
     )  # fmt: skip
     yield claim(
         "Sec. 6.2", "all other cases are like these two", not len(fewer),
@@ -361,9 +362,10 @@ def compensation(run: Run) -> Iterator[Row]:
     held = varied(memory, user=0)[:, :, 0] * (48 + memory)
     drf, two = held[:, memory >= 8]
     yield claim(
-        place, "2-DF gives user 1 more resources in total the less memory it requests", (np.diff(two) < 0).all(),
-        f"{two[-1]:.4g} units at 40 per task, {two[0]:.4g} at 8; below, CPU comes second: {held[1, 0]:.4g} at 1",
-        reading="The instance of Fig. 1; user 1 requests 40 to 8 units of memory per task.",
+        place, "2-DF gives user 1 more units in all the less memory it needs, from 40 to 8", (np.diff(two) < 0).all(),
+        f"{two[-1]:.4g} units at 40 per task, {two[0]:.4g} at 8",
+        reading="The instance of Fig. 1. Below 8 units per task memory is no longer second, and the units fall again: "
+        f"{held[1, 0]:.4g} at 1.",
     )  # fmt: skip
     measured = f"2.5 tasks at all requests: {drf[-1]:.4g} units at 40 per task, {drf[0]:.4g} at 8"
     yield claim(place, "DRF does not compensate user 1", (np.diff(drf) > 0).all(), measured)
@@ -380,9 +382,9 @@ def google_servers(run: Run) -> Iterator[Row]:
     yield number("Table 4", "servers of type 4", "126", agree, why=why)
     yield number("Table 4", "ratios", words, [*(counts / counts.sum())], reading="With 726 servers of type 4.")
     mix = fo.datasets.google_servers(50, types=4, cpu=16, memory=128)
-    yield number("Sec. 6.3", "servers of types 1 to 4, 50 in all", "27, 16, 4, 3", mix.counts)
-    yield number("Sec. 6.3", "their cores", "8, 8, 8, 16", mix.capacities[:, 0])
-    yield number("Sec. 6.3", "their GB", "64, 32, 96, 128", mix.capacities[:, 1])
+    yield number("Sec. 6.3", "servers of types 1 to 4, 50 in the ratios of Table 4", "27, 16, 4, 3", mix.counts)
+    capacities = mix.capacities.ravel()
+    yield number("Sec. 6.3", "their CPUs and GB", "8, 64; 8, 32; 8, 96; 16, 128", capacities)
 
 
 # -- pictures -------------------------------------------------------------------------------------------------------

@@ -125,8 +125,6 @@ def _text(values: Iterable[Any]) -> str:
 
 def before_60(runs: Runs) -> Iterator[Row]:
     """The numbers up to the moment at which all that runs ends."""
-    yield number("Sec. 6.3", "servers of types 1 to 4, in the ratios of Table 4", "27, 16, 4, 3", TYPES.counts)
-    yield number("Sec. 6.3", "their CPUs and GB", "8, 64; 8, 32; 8, 96; 16, 128", TYPES.capacities.ravel())
     yield _row(0, "tasks of job 1", "159", {name: started(x, 0)[:, 0].sum() for name, x in runs.items()})
     there, with_pools = (started(x, 40)[:, 1].tolist() for x in runs.values())
     found = f"{_text(there)} on types 1 to 4; with pools {_text(with_pools)}"
@@ -191,9 +189,9 @@ def after_60(runs: Runs, r60: Ints) -> Iterator[Row]:
     per_task = SHARE.per_task(fo.Instance(DEMANDS, POOLS.sum(axis=0)))
     shares = (r60.sum(axis=0) * [1, 0, 1] + text[80]) * per_task
     times, lowest = shares / shares[1], shares[0] - per_task[0] <= shares[1]
-    measured = f"then jobs 1 and 3 have {times[0]:.1f} and {times[2]:.1f} times the share of job 2"
+    measured = f"with 15, 13 and 1 tasks jobs 1 and 3 have {times[0]:.1f} and {times[2]:.1f} times the share of job 2"
     why = f"Algorithm 1 starts {started(runs[ALONE], 80)[:, 1].sum()} tasks of job 2 and no others."
-    yield claim("Sec. 6.3, 80 s", "a task of the job with the lowest share starts", lowest, measured, why=why)
+    yield claim("Sec. 6.3, 80 s", "as in Algorithm 1, tasks start where the share is lowest", lowest, measured, why=why)
     waiting = np.array([28, 95, 1]) - text[80]
     turns = in_turn(r60[:3, [0]] * DEMANDS[0], waiting)
     more = in_turn(r60[:, [0]] * DEMANDS[0], waiting)
@@ -204,9 +202,10 @@ def after_60(runs: Runs, r60: Ints) -> Iterator[Row]:
     yield row(90, "start of jobs 1 and 2", "13, 15", r90.sum(axis=0)[:2], lambda x: started(x, 90).sum(axis=0)[:2], why)
     rest = (waiting - text[90])[1]
     why = f"By the printed numbers 95 - 13 - 15 = {rest} are left."
-    yield row(90, "left of job 2", "34", (left90 - r90.sum(axis=0))[1:2], lambda x: left(x, 90)[1:2], why)
+    still = left90 - r90.sum(axis=0)
+    yield row(90, "left of job 2", "34", still[1:2], lambda x: left(x, 90)[1:2], why)
     why = f"Nothing has to wait until then; of the {rest} tasks left, {rest - 34} would never start."
-    yield row(100, "start of job 2", "34", np.array([0]), lambda x: started(x, 100).sum(axis=0)[1:2], why)
+    yield row(100, "start of job 2", "34", still[1:2], lambda x: started(x, 100).sum(axis=0)[1:2], why)
     need, room = waiting @ DEMANDS, POOLS.sum(axis=0) - (r60.sum(axis=0) * [0, 0, 1] + text[80]) @ DEMANDS
     measured = f"all left at 90 s takes {need[0]:g} of {room[0]:g} free CPUs and {need[1]:,.0f} of {room[1]:,.0f} GB"
     why = "By the printed numbers, pools have room at 90 s for all that is left."

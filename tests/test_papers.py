@@ -51,7 +51,7 @@ def test_what_is_kept_is_what_the_experiments_find(name: str, tmp_path: Path) ->
         if not row.sampled:
             assert re.sub(published.NUMBER, "", row.ours) == re.sub(published.NUMBER, "", was["ours"])
             assert numbers(row.ours) == pytest.approx(numbers(was["ours"]), rel=1e-4, abs=1e-6)
-    assert run.pictures == before["pictures"]
+    assert (PAPERS[name].about, run.pictures) == (before["paper"], before["pictures"])
 
 
 def test_the_page_is_made_of_what_is_kept() -> None:

@@ -62,12 +62,12 @@ def figures_7_to_10(run: Run) -> Iterator[Row]:
         yield claim(place, f"{name}: below 3 GB only RAM is left, above only CPUs", holds,
                     f"RAM up to {r[ram].max():.4g} GB, CPUs from {r[cpu].min():.4g} GB on, nothing between",
                     why="" if holds else "Both resources are full for a range of needs around 3 GB.")
-    wide = total[:, tau > 1]
-    yield claim(place, "beyond a variance of tau of 1 FDS leaves less than GFJ, and GFJ less than DRF",
+    wide = total[:, (tau > 1) | (sigma > 5)]
+    yield claim(place, "above variances of 1 (tau) and 5 (sigma) FDS leaves less than GFJ, and GFJ less than DRF",
                 (np.diff(wide, axis=0) > 0).all(), f"means there: {listed(wide.mean(axis=1))}", reading=added)
     more = r[total[0] > total[1] + FULL]
     yield claim(place, "FDS leaves least", not len(more), f"GFJ leaves less from {more.min():.4g} to {more.max():.4g} "
-                f"GB; at 6 GB {listed(total[:, six])}", reading=added,
+                f"GB; at 6 GB {listed(total[:, six])}", reading=f"At all variances. {added}",
                 why="FDS leaves least where user 2 needs less than 3 GB, and GFJ for most needs above.")
     place = "Figs. 9, 10"
     yield claim(place, "full efficiency of all three near variances of 0.5 and 4.5",
@@ -95,8 +95,8 @@ def figure_11(run: Run) -> Iterator[Row]:
 
     totals, means, used = zip(*(left(n, 0, 6) for n in users), strict=True)
     reading = "RAM uniform from 0 to 6 GB, as no range is given: up to 4 GB all agree, and a mean above leaves CPUs."
-    yield claim("Fig. 11", "all CPUs are used, and only RAM is left over", np.min(used[5:]) == 100, "all CPUs in "
-                f"{np.min(used[5:]):g} % of {draws} draws of 20 users and more, of 2 users in {listed(used[0])} %",
+    yield claim("Fig. 11", "all CPUs are used, and only RAM is left over, from 20 users on", np.min(used[5:]) == 100,
+                f"all CPUs in {np.min(used[5:]):g} % of {draws} draws each, of 2 users in {listed(used[0])} %",
                 reading=reading)
     yield claim("Fig. 11", "with many users FDS and GFJ use more capacity than DRF", max(means[-1][:2]) < means[-1][2],
                 f"left over with {users[-1]} users, means: {listed(means[-1])}", reading=reading)
@@ -121,7 +121,7 @@ def figures_13_14(run: Run) -> Iterator[Row]:
 
     same = brentq(lambda beta: float(tasks(fo.GFJ, beta) @ [2, -3]), 2, 4, xtol=1e-12)
     flat = [brentq(lambda b, of=of: tasks(of, b).sum() - most + FULL, 0.5, 3) for of in FAMILIES.values()]
-    yield claim("Fig. 13", "for small beta FDS runs most tasks", flat[0] > 0.5,
+    yield claim("Fig. 13", "for small beta FDS runs the most tasks", flat[0] > 0.5,
                 f"up to beta = {flat[0]:.4g} (ln 2 / ln (5/3) = {math.log(2) / math.log(5 / 3):.4g})")
     yield claim("Fig. 13", "GFJ runs fewer tasks than FDS", (gfj["tasks"] <= fds["tasks"] + FULL).all(),
                 f"at beta = {last:g}: {gfj['tasks'][-1]:.3f} against {fds['tasks'][-1]:.3f}")
@@ -143,12 +143,12 @@ def figures_13_14(run: Run) -> Iterator[Row]:
     def apart(ram: float, of: Callable[[fo.Allocation], Any]) -> float:
         return float(np.subtract(*of(fo.NoFairness().allocate(datacenter(ram)))))
     root = brentq(apart, 8, 12, args=(lambda a: a.share(fo.DominantShare()),), xtol=1e-12)
-    yield claim("Sec. V-B", "the most tasks have equal dominant shares at 6 sqrt 3 GB", abs(root - SQUARE) < FULL,
+    yield claim("Sec. V-B", "the most tasks are of equal dominant shares at 6 sqrt 3 GB", abs(root - SQUARE) < FULL,
                 f"{root:.7g}, by root finding")
-    yield number("Sec. V-B", "GB at which the most tasks are equal numbers of tasks", "11.25",
+    yield number("Sec. V-B", "GB of RAM at which the most tasks are as many of either user", "11.25",
                  brentq(apart, 8, 14, args=(lambda a: a.tasks,), xtol=1e-12))
     alike = brentq(lambda ram: float(np.subtract(*datacenter(ram).ratios.max(axis=1))), 8, 16, xtol=1e-12)
-    yield number("Sec. V-A", "GB at which a task of either user is the same dominant share", "12", alike)
+    yield number("Sec. V-A", "GB of RAM at which a task of either user is the same dominant share", "12", alike)
     if run.draws:
         run.save(pictures.figures_13_14({"FDS": fds, "GFJ": gfj}, CROSSING), "figs-13-14", "Figs. 13 and 14: tasks, "
                  "fairness and efficiency by beta on the edge. GFJ meets DRF at ln 3 / ln 1.5 = 2.71 (dotted).")
@@ -168,7 +168,7 @@ def figures_12_15_16(run: Run) -> Iterator[Row]:
     printed, place = np.linspace(0.001, 4.999, 4999), "Figs. 12, 15, 16"
     without = [_no_optimum(b, 0.48 * (1 / b - 2)) for b in printed.tolist()]
     ours = [_no_optimum(b, emphasis(b, t)) for b in printed.tolist() for t in (0.01, 1.91)]
-    yield claim(place, "lambda from 0.005 (1/beta - 2) to 0.955 (1/beta - 2) for beta > 0", not any(without),
+    yield claim(place, "optima for lambda from 0.005 (1/beta - 2) to 0.955 (1/beta - 2), beta > 0", not any(without),
                 f"no optimum for beta from {printed[without].min():.3f} to {printed[without].max():.3f}; with "
                 f"2/beta - 2 {'not everywhere either' if any(ours) else 'everywhere one'}",
                 why="The sign is wrong from 1/2 to 1; with 2/beta - 2 it is right, and the range is that of beta < 0.")

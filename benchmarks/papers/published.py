@@ -196,12 +196,20 @@ class Paper:
         What it is about, in a few words.
     experiments : sequence of callable
         Each takes a `Run` and yields rows.
+    note : str
+        What holds of many rows, above the table.
     """
 
     key: str
     cite: str
     title: str
     experiments: Sequence[Experiment]
+    note: str = ""
+
+    @property
+    def about(self) -> dict[str, str]:
+        """All but the experiments."""
+        return {"key": self.key, "cite": self.cite, "title": self.title, "note": self.note}
 
     def rows(self, run: Run) -> Iterator[tuple[str, Row]]:
         """All rows, with the names of their experiments."""
@@ -230,8 +238,7 @@ def main(paper: Paper) -> None:
 
 def _keep(paper: Paper, rows: Sequence[Any], pictures: Sequence[Mapping[str, str]], drawn: Path) -> None:
     """Replace what an earlier run kept, each file as a whole: other papers' scripts may read it now."""
-    about = {"key": paper.key, "cite": paper.cite, "title": paper.title}
-    text = json.dumps({"paper": about, "rows": rows, "pictures": pictures}, indent=1, ensure_ascii=False)
+    text = json.dumps({"paper": paper.about, "rows": rows, "pictures": pictures}, indent=1, ensure_ascii=False)
     folder = KEPT / paper.key
     files = {folder / picture["file"]: (drawn / picture["file"]).read_bytes() for picture in pictures}
     files[KEPT / f"{paper.key}.json"] = f"{text}\n".encode()
@@ -270,6 +277,7 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
     for found in papers:
         about = found["paper"]
         lines += ["", f"({about['key']}-re-made)=", "", f"## {about['cite']}: {about['title']}", ""]
+        lines += [about["note"], ""] if about["note"] else []
         lines += ["| place | printed | ours | verdict | |", "|---|---|---|---|---|"]
         place = None
         for row in found["rows"]:

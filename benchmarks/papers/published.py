@@ -278,11 +278,13 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
         about = found["paper"]
         lines += ["", f"({about['key']}-re-made)=", "", f"## {about['cite']}: {about['title']}", ""]
         lines += [about["note"], ""] if about["note"] else []
+        lines += [":::{table}", ":class: published", ""]
         lines += ["| place | printed | ours | verdict | |", "|---|---|---|---|---|"]
         place = None
         for row in found["rows"]:
             lines.append(_line(row, row["place"] if row["place"] != place else ""))
             place = row["place"]
+        lines.append(":::")
         for picture in found["pictures"]:
             lines += ["", f":::{{figure}} papers/{about['key']}/{picture['file']}", "", picture["caption"], ":::"]
     return "\n".join([*lines, ""])

@@ -105,7 +105,7 @@ def table_1_mlf_drs(run: Run) -> Iterator[Row]:
     yield claim(
         "Figs. 1, 2", "under MLF-DRS users get what they want, under DRF some do not", (mlf.tasks >= drf.tasks).all(),
         f"bundles have room for {_text(mlf.tasks)} tasks; DRF {_text(drf.tasks)}, or {_text(whole, 'g')} whole ones",
-        reading="As at least the tasks of DRF; one task, the demand, fits into each bundle of both.",
+        reading="Read as at least the tasks of DRF; one task, the demand, fits into each bundle of both.",
         why="Users 1, 3 and 4 run fewer tasks than under DRF.",
     )  # fmt: skip
     held, used = percents(ours), percents(mlf.tasks[:, None] * TABLE.demands)

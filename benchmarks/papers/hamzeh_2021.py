@@ -89,18 +89,19 @@ def equations(_: Run) -> Iterator[Row]:
     beta = [abs(shares[0] - shares[1:].sum()) for shares in even]
     yield claim("Eqs. 12, 13", "beta is in (0, 1), and 0 for a fully fair allocation", max(beta) < 1e-9,
                 f"{_text(np.round(beta, 9))} on 2, 3 and 90 equal servers; the largest share minus the smallest "
-                f"{max(np.ptp(shares) for shares in even):.3f}", reading="As the largest share minus the smallest.",
+                f"{max(np.ptp(shares) for shares in even):.3f}",
+                reading="Beta is read as the largest share minus the smallest.",
                 why="The differences of all servers in a row are 0 for equal shares on two servers only.")  # fmt: skip
     u = np.array([2.0, 2.0, 2.0])
     printed, index = u.sum() ** 2 / (len(u) * u.sum()), metrics.jain(u)
     yield claim("Eqs. 14, 15", "Jain's index", printed == index, f"{printed:g} for (2, 2, 2); the index is {index:g}",
-                reading="With the square.",
+                reading="Read with the square.",
                 why="Without the square it is the mean amount.")  # fmt: skip
     h = fo.HFFMRA().allocate(fo.Instance(DEMANDS, CAPACITIES))
     printed, use = h.usage.sum(axis=0) / 2, [*metrics.utilisation(h).mean.values()]
     yield claim("Eq. 16", "average utilisation", np.allclose(printed, use),
                 f"{_text(printed)} in the example of sec. III; as fractions {_text(use)}",
-                reading="As parts of capacity.", why="It is not divided by capacities.")  # fmt: skip
+                reading="Read as parts of capacity.", why="It is not divided by capacities.")  # fmt: skip
 
 
 def _text(values: Any) -> str:
@@ -274,7 +275,7 @@ def figs_6_to_9(run: Run) -> Iterator[Row]:
     pooled = [fo.DRFH().allocate(merged.instance(k)) for k in range(0, 2000, 250 if run.full else 1000)]
     least = min(min(metrics.utilisation(a).mean.values()) for a in pooled)
     yield sampled("Fig. 6", "DRF on several servers cannot use all resources", least < FULL,
-                  f"at least {least:.3f}", reading="As DRF of all servers together (DRFH).",
+                  f"at least {least:.3f}", reading="Read as DRF of all servers together (DRFH).",
                   why="DRFH runs tasks on the servers where they fit.")  # fmt: skip
     enough = ~many.short
     for g, group in enumerate(GROUPS):

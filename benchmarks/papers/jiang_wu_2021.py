@@ -315,7 +315,7 @@ def heavy_and_light(run: Run) -> Iterator[Row]:
     yield claim(
         "Fig. 10", "2-DF outperforms DRF in number of tasks in the two cases shown", (more | tie)[:, shown].all(),
         f"more in {more[:, shown].sum()}, as many in {tie[:, shown].sum()} of {more[:, shown].size} pairs",
-        reading="At least as many; user 1 requests (25x, 25x, 25x), and (25x, 5x, 5x) in the second case.",
+        reading="Read as at least as many; user 1 requests (25x, 25x, 25x), and (25x, 5x, 5x) in the second case.",
     )  # fmt: skip
     yield claim(
         "Sec. 6.2", "all other cases are like these two", not len(fewer),

@@ -62,7 +62,7 @@ def introduction(run: Run) -> Iterator[Row]:
         place, "0.17 and 2.83 tasks are a point of the trade-off, as the others", not all(p[able].all() for p in worse),
         f"(1/2, 5/2) has a larger f at each of {able.sum()} points (beta, lambda) of FDS and of GFJ; FDS tends to "
         f"{listed(fo.FDS(0.001).allocate(EXAMPLE).tasks)} as alpha falls to 0",
-        reading="As an optimum of FDS or GFJ, but not GFJ at alpha = 0 or beta = 1: there all with 3 tasks are.",
+        reading="Read as an optimum of FDS or GFJ, but not GFJ at alpha = 0 or beta = 1: there all with 3 tasks are.",
         why="(1/2, 5/2) runs as many tasks, and is more even in them and in dominant shares.")
 
 

@@ -67,7 +67,7 @@ def figures_7_to_10(run: Run) -> Iterator[Row]:
                 (np.diff(wide, axis=0) > 0).all(), f"means there: {listed(wide.mean(axis=1))}", reading=added)
     more = r[total[0] > total[1] + FULL]
     yield claim(place, "FDS leaves least", not len(more), f"GFJ leaves less from {more.min():.4g} to {more.max():.4g} "
-                f"GB; at 6 GB {listed(total[:, six])}", reading=f"At all variances. {added}",
+                f"GB; at 6 GB {listed(total[:, six])}", reading=f"Read for all variances. {added}",
                 why="FDS leaves least where user 2 needs less than 3 GB, and GFJ for most needs above.")
     place = "Figs. 9, 10"
     yield claim(place, "full efficiency of all three near variances of 0.5 and 4.5",

@@ -5,12 +5,12 @@ Run: python benchmarks/papers/hamzeh_2019.py [--quick]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from published import COLOURS, Paper, Row, Run, claim, main, number, plt
+from published import COLOURS, Paper, Row, Run, claim, listed, main, number, plt
 
 import fairopt as fo
 
@@ -35,10 +35,6 @@ def whole_tasks() -> Float:
 def percents(units: Float) -> Float:
     """Part of CPU and RAM that the users of Table I hold."""
     return 100 * units.sum(axis=0) / TABLE.capacities[0]
-
-
-def _text(values: Iterable[float], form: str = ".2f") -> str:
-    return ", ".join(f"{value:{form}}" for value in values)
 
 
 def example(run: Run) -> Iterator[Row]:
@@ -69,17 +65,17 @@ def table_1_drf(run: Run) -> Iterator[Row]:
     words = "in equal parts user 2 gets 5 CPUs, less than its demand"
     yield claim("Sec. V", words, fair[0] == 5 < asked, measured, why="5 is the demand itself.")
     for k, printed in enumerate(DRF):
-        reading = f"Whole tasks by progressive filling, {tasks[k]:g}; divisible DRF: {_text(divisible.bundles[k, 0])}."
+        reading = f"Whole tasks by progressive filling, {tasks[k]:g}; divisible DRF: {listed(divisible.bundles[k, 0])}."
         why = f"Three tasks take {units[k, 1]:g} GB." if k == 2 else ""
         what = f"DRF, CPU and GB of user {k + 1}"
-        yield number("Table I", what, _text(printed, "g"), units[k], reading=reading, why=why)
+        yield number("Table I", what, listed(printed), units[k], reading=reading, why=why)
     dominant = np.array(TABLE.resources)[(TABLE.demands / TABLE.capacities).argmax(axis=1)].tolist()
     words = "users 1 and 2 are dominant in CPU, users 3 and 4 in RAM"
     yield claim("Sec. VI", words, dominant == ["CPU", "CPU", "RAM", "RAM"], ", ".join(dominant))
     yield claim(
         "Sec. VI", "under DRF user 2 cannot maximise its allocation, and user 3 can", tasks[1] == 1 < tasks[2],
         f"{tasks[1]:g} and {tasks[2]:g} times their demands",
-        reading=f"Whole tasks; divisible: {_text(divisible.tasks[1:3])} times.",
+        reading=f"Whole tasks; divisible: {listed(divisible.tasks[1:3])} times.",
     )  # fmt: skip
 
 
@@ -88,35 +84,35 @@ def table_1_mlf_drs(run: Run) -> Iterator[Row]:
     mlf, equal = fo.MLFDRS().allocate(TABLE), fo.MLFDRS(growth="equal").allocate(TABLE)
     ours, other, printed = mlf.bundles[:, 0], equal.bundles[:, 0], np.array(MLF_DRS)
     yield number(
-        "Table I", "MLF-DRS, CPU of users 1 to 4", _text(printed[:, 0], "g"), ours[:, 0],
+        "Table I", "MLF-DRS, CPU of users 1 to 4", listed(printed[:, 0]), ours[:, 0],
         reading="Growth in proportion to bases: of a dominant demand and the fair share the larger, of others the "
         "smaller; U is their sum, since lines 7 and 8 would leave nothing. Growth in equal parts inside groups: "
-        f"{_text(other[:, 0])}.",
+        f"{listed(other[:, 0])}.",
     )  # fmt: skip
     yield number(
-        "Table I", "MLF-DRS, GB of users 3 and 4", _text(printed[2:, 1], "g"), ours[2:, 1],
-        reading=f"In equal parts: {_text(other[2:, 1])}.",
+        "Table I", "MLF-DRS, GB of users 3 and 4", listed(printed[2:, 1]), ours[2:, 1],
+        reading=f"In equal parts: {listed(other[2:, 1])}.",
     )  # fmt: skip
     yield number(
-        "Table I", "MLF-DRS, GB of users 1 and 2", _text(printed[:2, 1], "g"), ours[:2, 1],
-        why=f"Growth in equal parts gives {_text(other[:2, 1])}, but {_text(other[:, 0])} of CPU.",
+        "Table I", "MLF-DRS, GB of users 1 and 2", listed(printed[:2, 1]), ours[:2, 1],
+        why=f"Growth in equal parts gives {listed(other[:2, 1])}, but {listed(other[:, 0])} of CPU.",
     )  # fmt: skip
     drf, whole = fo.DRF().allocate(TABLE), whole_tasks()
     yield claim(
         "Figs. 1, 2", "under MLF-DRS users get what they want, under DRF some do not", (mlf.tasks >= drf.tasks).all(),
-        f"bundles have room for {_text(mlf.tasks)} tasks; DRF {_text(drf.tasks)}, or {_text(whole, 'g')} whole ones",
+        f"bundles have room for {listed(mlf.tasks)} tasks; DRF {listed(drf.tasks)}, or {listed(whole)} whole ones",
         reading="Read as at least the tasks of DRF; one task, the demand, fits into each bundle of both.",
         why="Users 1, 3 and 4 run fewer tasks than under DRF.",
     )  # fmt: skip
     held, used = percents(ours), percents(mlf.tasks[:, None] * TABLE.demands)
     units = whole[:, None] * TABLE.demands
-    theirs = f"DRF {_text(percents(drf.bundles[:, 0]), '.1f')}, in whole tasks {_text(percents(units), '.1f')}"
+    theirs = f"DRF {listed(percents(drf.bundles[:, 0]))}, in whole tasks {listed(percents(units))}"
     yield claim(
         "Figs. 3, 4", "MLF-DRS improves utilisation to 100% of CPU and of RAM", np.allclose(held, 100),
-        f"{_text(held, '.1f')}; {theirs}", reading="Of bundles, in percent of CPU and of RAM.",
+        f"{listed(held)}; {theirs}", reading="Of bundles, in percent of CPU and of RAM.",
     )  # fmt: skip
-    more = _text(percents(equal.tasks[:, None] * TABLE.demands), ".1f")
-    measured = f"{_text(used, '.1f')}; with growth in equal parts {more}"
+    more = listed(percents(equal.tasks[:, None] * TABLE.demands))
+    measured = f"{listed(used)}; with growth in equal parts {more}"
     why = "Bundles are not multiples of demands, so that tasks leave a part of them unused."
     words = "MLF-DRS improves utilisation by tasks to 100%"
     yield claim("Figs. 3, 4", words, np.allclose(used, 100), measured, why=why)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import jiang_wu_2021 as paper
 import numpy as np
-from published import Paper, Row, Run, claim, main, number
+from published import Paper, Row, Run, claim, listed, main, number
 
 import fairopt as fo
 
@@ -28,7 +28,7 @@ def drf_by_example(run: Run) -> Iterator[Row]:
     place = "DRF: properties, motivation"
     yield number(place, "bundles of 1 and 20 tasks", "40, 8, 8 and 160, 100, 20", [*D[0], *20 * D[1]])
     left, total = paper.unused([1, 20]), drf.tasks.sum()
-    measured = f"21 and {total:g} tasks; units left: {paper.listed(left)}"
+    measured = f"21 and {total:g} tasks; units left: {listed(left)}"
     yield claim(place, "1 and 20 tasks are feasible, and more than under DRF", left.min() >= 0 and total < 21, measured)
 
 
@@ -38,7 +38,7 @@ def two_df_by_example(run: Run) -> Iterator[Row]:
     for user, demands in zip(CLUSTER.users, D, strict=True):
         scheduler.submit(user, demands, 100)
     whole = Counter(task.user for task in iter(scheduler.next_task, None))
-    divisible = paper.listed(paper.TWO_DF.allocate(CLUSTER).tasks)
+    divisible = listed(paper.TWO_DF.allocate(CLUSTER).tasks)
     reading = f"Whole tasks, lowest share first; in fractions of tasks they are {divisible}."
     yield number(place, "tasks under 2-DF", "2, 15", [whole[user] for user in CLUSTER.users], reading=reading)
     cpu = D[:, 2] @ [2, 15]
@@ -50,7 +50,7 @@ def two_df_by_example(run: Run) -> Iterator[Row]:
     why = f"It is 200/17; {units:.1f} units of bandwidth rounded to {units:.0f} run {round(units) / D[1, 0]:g} tasks."
     yield number(place, "true tasks of user 2 after this lie", "11.75", true[1], why=why)
     left = paper.unused([3, 10])
-    yield claim(place, "3 and 10 tasks are feasible", left.min() >= 0, f"units left: {paper.listed(left)}")
+    yield claim(place, "3 and 10 tasks are feasible", left.min() >= 0, f"units left: {listed(left)}")
 
 
 def first_scenario(run: Run) -> Iterator[Row]:
@@ -67,7 +67,7 @@ def second_scenario(run: Run) -> Iterator[Row]:
     printed, other = ((1218, 1218, 1218), (1271, 998, 1271)), paper.mean_unused((25, 5, 1), paper.NINE)
     yield claim(
         place, "user 1 requests (25x, 5x, x)", (abs(other - printed) <= 0.5).all(),
-        f"with this and nine types of user 2 {paper.listed(other[0])} and {paper.listed(other[1])}; "
+        f"with this and nine types of user 2 {listed(other[0])} and {listed(other[1])}; "
         f"{paper.readings(printed)}",
         why="The printed numbers come out only with (25x, 5x, 5x) and nine types of user 2.",
     )  # fmt: skip

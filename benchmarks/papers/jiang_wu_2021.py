@@ -15,7 +15,7 @@ import jiang_wu_2021_online
 import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
-from published import COLOURS, Paper, Row, Run, cannot, claim, main, number
+from published import COLOURS, Paper, Row, Run, cannot, claim, listed, main, number
 
 import fairopt as fo
 
@@ -48,11 +48,6 @@ def varied(memory: Float, user: int) -> Float:
     demands = np.repeat(CLUSTER.demands[None], len(memory), axis=0)
     demands[:, user, 1] = memory
     return np.stack([fo.allocate_many(p, demands, CLUSTER.capacities[0]).tasks for p in (fo.DRF(), TWO_DF)])
-
-
-def listed(values: Any, digits: int = 4) -> str:
-    """Numbers with commas between."""
-    return ", ".join(f"{v:.{digits}g}" for v in values)
 
 
 # -- secs. 1.1 to 4.4: the instance of Fig. 1 -----------------------------------------------------------------------
@@ -105,7 +100,7 @@ def fair_properties(run: Run) -> Iterator[Row]:
     yield claim("Fig. 5 (b)", "no user can run more tasks unless another runs fewer", pareto, measured)
     measured = f"on 100 units of each resource {listed(equal)} tasks"
     yield claim("Fig. 5", "both users run as many tasks as on equal parts", np.allclose(drf.tasks, equal), measured)
-    measured = f"{listed(other, 5)} tasks, not {listed(drf.tasks)}"
+    measured = f"{listed(other, '.5g')} tasks, not {listed(drf.tasks)}"
     yield claim("Fig. 5 (d)", "both users run fewer tasks on each other's bundle", (other < drf.tasks).all(), measured)
     reading = "The lie is (10, 9, 9), as the slides of 2018 have it."
     yield number("Fig. 5 (e)", "tasks of user 2 if it lies", "12.5", lying(fo.DRF())[2][1], reading=reading)

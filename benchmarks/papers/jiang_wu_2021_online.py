@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from published import NUMBER, Experiment, Row, Run, claim, number, plt
+from published import NUMBER, Experiment, Row, Run, claim, listed, number, plt
 
 import fairopt as fo
 from fairopt.plots import draw_timelines
@@ -115,19 +115,15 @@ def _row(at: int, what: str, printed: str, ours: Mapping[str, Any], why: str = "
     values = {name: np.atleast_1d(value).tolist() for name, value in ours.items()}
     wanted = [*map(int, NUMBER.findall(printed))]
     chosen = next((name for name, value in values.items() if value == wanted), next(iter(values)))
-    others = "".join(f"; {name}: {_text(value)}" for name, value in values.items() if name != chosen)
+    others = "".join(f"; {name}: {listed(value)}" for name, value in values.items() if name != chosen)
     return number(f"Sec. 6.3, {at} s", what, printed, values[chosen], reading=f"{chosen}{others}.{note}", why=why)
-
-
-def _text(values: Iterable[Any]) -> str:
-    return ", ".join(map(str, values))
 
 
 def before_60(runs: Runs) -> Iterator[Row]:
     """The numbers up to the moment at which all that runs ends."""
     yield _row(0, "tasks of job 1", "159", {name: started(x, 0)[:, 0].sum() for name, x in runs.items()})
     there, with_pools = (started(x, 40)[:, 1].tolist() for x in runs.values())
-    found = f"{_text(there)} on types 1 to 4; with pools {_text(with_pools)}"
+    found = f"{listed(there)} on types 1 to 4; with pools {listed(with_pools)}"
     words = "each server of type 4, and no other, starts a task of job 2"
     yield claim("Sec. 6.3, 40 s", words, there == [0, 0, 0, TYPES.counts[3]], found, reading=f"{ALONE}.")
     alone = runs[ALONE]
@@ -150,7 +146,7 @@ def at_60(runs: Runs, found: Ints, times: Float) -> Iterator[Row]:
         takes = f"{needed[0]:g} CPUs of {POOLS[k, 0]:g} and {needed[1]:,.0f} GB of {POOLS[k, 1]:g}"
         why = f"The printed numbers are those of type 1; they take {takes}." if k == 3 else ""
         note = f" A round is 4, 2 and 3 tasks; the divisible 2-DF has {times[k]:.4g} rounds."
-        yield _row(60, f"start of jobs 1, 2 and 3 on type {k + 1}", _text(printed), ours, why, note)
+        yield _row(60, f"start of jobs 1, 2 and 3 on type {k + 1}", listed(printed), ours, why, note)
     small = fo.Instance(DEMANDS, TYPES.capacities[1], resources=["CPU", "RAM"])
     most = fo.Policy(fo.Total(fo.ResourceShare("RAM"))).allocate(small, integral=True).usage[0, 1]
     needed, room = AT_60[1] @ DEMANDS[:, 1], most * TYPES.counts[1]
@@ -173,7 +169,7 @@ def after_60(runs: Runs, r60: Ints) -> Iterator[Row]:
 
     yield row(80, "job 2 finishes", "52", r60.sum(axis=0)[1:2], lambda x: finished(x, 60, 80)[1:2])
     yield row(80, "left of jobs 1 and 2", "28, 95", left80[:2], lambda x: left(x, 79)[:2])
-    why = f"80 less {_text(r60[:3, 2])} and {r60[3, 2]} are {left80[2]}."
+    why = f"80 less {listed(r60[:3, 2])} and {r60[3, 2]} are {left80[2]}."
     yield row(80, "left of job 3", "1", left80[2:], lambda x: left(x, 79)[2:], why)
     turns = in_turn(r60[:, [1]] * DEMANDS[1] - np.eye(4)[:, [0]] * DEMANDS[2], left80)  # job 3 on type 1
     why = (

@@ -250,6 +250,11 @@ def _keep(paper: Paper, rows: Sequence[Any], pictures: Sequence[Mapping[str, str
     write_page()
 
 
+def listed(values: Any, form: str = ".4g") -> str:
+    """Numbers with commas between, for the text of rows."""
+    return ", ".join(f"{value:{form}}" for value in np.ravel(values))
+
+
 # -- the page -------------------------------------------------------------------------------------------------------
 
 

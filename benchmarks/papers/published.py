@@ -252,11 +252,13 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
     for found in papers:
         about = found["paper"]
         lines += ["", f"({about['key']}-re-made)=", "", f"## {about['cite']}: {about['title']}", ""]
+        lines += [":::{table}", ":class: published", ""]
         lines += ["| place | printed | ours | verdict | |", "|---|---|---|---|---|"]
         place = None
         for row in found["rows"]:
             lines.append(_line(row, row["place"] if row["place"] != place else ""))
             place = row["place"]
+        lines.append(":::")
         for picture in found["pictures"]:
             lines += ["", f":::{{figure}} papers/{about['key']}/{picture['file']}", "", picture["caption"], ":::"]
     return "\n".join([*lines, ""])

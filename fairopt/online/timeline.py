@@ -316,9 +316,9 @@ class Timeline:
         kind : str, default "shares"
             ``"shares"``: the share of each user over time, with rings for the fair shares at ``fair_at``.
             ``"allocation"``: the part of each resource that users hold, stacked, one panel by resource, as Figs. 12a
-            and 12b of Jiang and Wu (2021). ``"utilisation"``: the part of each resource in use. ``"waiting"``: how many
-            tasks waited at most so long, of all users and by user; tasks that never started count as never.
-            ``"distance"``: `distance` over time.
+            and 12b of Jiang and Wu (2021). ``"utilisation"``: the part of each resource in use. ``"waiting"``: the
+            percentage of tasks that waited at most a given time, of all users and by user; tasks that never started
+            count as never. ``"distance"``: `distance` over time.
         ax : matplotlib.axes.Axes, optional
             Where to draw; for ``"allocation"`` a sequence of one for each resource.
         between : (float, float), optional

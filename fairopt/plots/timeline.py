@@ -35,7 +35,7 @@ TIMELINE_KINDS = {
     "allocation": "what users hold of each resource, stacked",
     "shares": "shares of users, with fair shares as rings",
     "utilisation": "the part of each resource in use",
-    "waiting": "how many tasks waited at most so long",
+    "waiting": "tasks by waiting time (cumulative)",
     "distance": "the part of the fair shares that users do not have",
 }
 WIDTHS, HEIGHT = (5.6, 4.2, 3.4), 2.4  # inches of panels, by how many stand beside each other
@@ -222,7 +222,7 @@ def _plan(
              f"{resource} in use (%)") for i, resource in enumerate(resources)
         ]  # fmt: skip
     if kind == "waiting":
-        return 1, [(partial(_waits, runs=runs, names=names, span=span), "waited at most so long (%)")]
+        return 1, [(partial(_waits, runs=runs, names=names, span=span), "tasks that waited at most this long (%)")]
     return 1, [(partial(_distances, runs=runs, names=names, span=span), "missing part of fair shares (%)")]
 
 

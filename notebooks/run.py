@@ -18,6 +18,7 @@ def executed(path: Path) -> Any:
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook, timeout=SECONDS, kernel_name="python3", record_timing=False, coalesce_streams=True,
+        extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(path.parent)}},
     )  # fmt: skip
     client.execute()

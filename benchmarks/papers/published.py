@@ -287,7 +287,7 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
         lines += ["", f"({about['key']}-re-made)=", "", f"## {about['cite']}: {about['title']}", ""]
         lines += [about["note"], ""] if about["note"] else []
         lines += [":::{table}", ":class: published", ""]
-        lines += ["| place | printed | ours | verdict | |", "|---|---|---|---|---|"]
+        lines += ["| place | printed | ours | verdict | why, and how read |", "|---|---|---|---|---|"]
         place = None
         for row in found["rows"]:
             lines.append(_line(row, row["place"] if row["place"] != place else ""))

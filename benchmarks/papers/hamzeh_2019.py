@@ -146,7 +146,7 @@ def figures(run: Run, series: Mapping[str, tuple[Float, Float, Float | None]]) -
     run.save(
         figure, "figs-1-to-4",
         "Figs. 1 to 4: CPU and RAM by user, and utilisation; lighter where tasks do not use what bundles hold. MLF-DRS "
-        "hands out everything, and its tasks use less of both resources than those of DRF.",
+        "allocates everything, and its tasks use less of both resources than those of DRF.",
     )  # fmt: skip
 
 

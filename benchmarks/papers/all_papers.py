@@ -9,7 +9,7 @@ import argparse
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from published import write_page
@@ -20,6 +20,7 @@ SCRIPTS = ("hamzeh_2021", "joe_wong_2013", "jiang_wu_2021", "jiang_wu_2018", "ha
 
 def ran(script: str) -> tuple[str, int, str, float]:
     """Name, exit code, output and seconds of one paper's script."""
+    print(f"== {script} ...", flush=True)
     start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, HERE / f"{script}.py"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -28,13 +29,18 @@ def ran(script: str) -> tuple[str, int, str, float]:
 
 
 def main() -> None:
-    """Run them all, print what each found, and end with 1 if one failed."""
+    """Run them all, print what each found, and end with 1 if one failed; Ctrl-C keeps the papers that are done."""
     argparse.ArgumentParser(description="Re-make every published number, two papers at a time.").parse_args()
     failed = 0
     with ThreadPoolExecutor(2) as pool:
-        for script, code, output, seconds in pool.map(ran, SCRIPTS):
-            print(f"{output}== {script}: {'failed' if code else 'done'} in {seconds:.0f} s", flush=True)
-            failed |= code
+        try:
+            for job in as_completed([pool.submit(ran, script) for script in SCRIPTS]):
+                script, code, output, seconds = job.result()
+                print(f"{output}== {script}: {'failed' if code else 'done'} in {seconds:.0f} s", flush=True)
+                failed |= code
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            sys.exit("interrupted; papers that are done are kept")
     write_page()
     sys.exit(1 if failed else 0)
 

@@ -28,8 +28,10 @@ def datacenter(ram: float = 18.0) -> fo.Instance:
 
 
 def swept(family: Callable[..., fo.Policy], instance: fo.Instance, **grid: Any) -> fo.Frontier:
-    """A frontier on which every point is answered."""
+    """A frontier on which every point is answered; Ctrl-C ends the run, where a frontier alone keeps what it has."""
     found = fo.frontier(family, instance, grid)
+    if found.interrupted:
+        raise KeyboardInterrupt
     assert not any(found["error"]), found["error"]
     return found
 

@@ -6,8 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-# What is imported and collected stays: to look through it for garbage, time and again as it grows, is a third of the
-# time that collecting the tests takes.
+# Modules and tests stay in memory: garbage collection among them takes a third of the time of test collection.
 gc.set_threshold(100_000, 50, 100)
 # Before NumPy is imported: tests run side by side, and their matrices are small.
 for library in ("OPENBLAS", "OMP", "MKL"):
@@ -24,7 +23,7 @@ from hypothesis import HealthCheck, settings  # noqa: E402
 
 # `ci` draws the same examples each time; HYPOTHESIS_PROFILE=thorough looks further, with new ones.
 settings.register_profile(
-    "ci", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "ci", max_examples=30, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -73,7 +73,7 @@ def test_no_proof_reads_what_a_solver_claims_of_itself() -> None:
 
 
 @given(pools(max_users=4, max_resources=3), st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_prices_certify_a_total_that_can_be_exceeded(instance: fo.Instance, seed: int) -> None:
     rng = np.random.default_rng(seed)
     program = Program(instance, fo.Total(fo.Tasks()), ())

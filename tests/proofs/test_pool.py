@@ -265,7 +265,7 @@ def test_what_lower_bounds_hold_makes_no_rest_of_a_capacity_small() -> None:
 
 @pytest.mark.parametrize("limits", (False, True))
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_smallest_level_below_its_limit_can_grow_by_no_more_than_the_gap_says(limits: bool, seed: int) -> None:
     """Under lower bounds too: those below their limits all at (1 + gap)^2 times their smallest level do not fit."""
     rng = np.random.default_rng(seed)

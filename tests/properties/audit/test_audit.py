@@ -77,7 +77,7 @@ def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
             assert not check(answer, [finding.property])[finding.property].holds
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 4])
+@pytest.mark.parametrize("seed", range(6))
 def test_drf_is_never_accused(seed: int) -> None:
     more = {"weights": seed % 2 == 1, "limits": seed % 3 == 0}
     report = audit(fo.DRF(), FOUR, max_examples=100, seed=seed, positive=seed % 5 == 0, **more)
@@ -92,7 +92,7 @@ def test_drf_is_never_accused(seed: int) -> None:
     ids=str,
 )  # fmt: skip
 def test_what_holds_is_not_refuted(policy: Any, name: str) -> None:
-    size = 30 if isinstance(policy, fo.BottleneckFairness) else 200
+    size = 30 if isinstance(policy, fo.BottleneckFairness) else 400
     assert not audit(policy, [name], positive=True, max_examples=size)[name].refuted
 
 

@@ -26,7 +26,7 @@ NUMERIC = [fo.FDS(0.5), fo.FDS(1), fo.FDS(5), fo.GFJ(2), fo.PNormFairness(1.5, 2
 
 
 @given(pools())
-@settings(max_examples=25)
+@settings(max_examples=40)
 def test_leximin_in_fractions_is_that_of_the_oracle(instance: fo.Instance) -> None:
     pool = ExactPool.of(instance)
     if 0 in pool.limits:

@@ -62,8 +62,8 @@ def section_3(_: Run) -> Iterator[Row]:
     held = [(g.dominant, g.non_dominant) for g in map(metrics.group_shares, (raw, share))]
     yield number(place, "dominant and non-dominant shares", "69%, 31%", [100 * g[0, 0] for g in held[0]],
                  reading=f"Demands are added in raw units. By `units='share'` it is {100 * held[1][0][0, 0]:.4g}% and "
-                 f"{100 * held[1][1][0, 0]:.4g}%, whatever the units.",
-                 why="16/23 is cut, and 31 is what is then left of 100.")  # fmt: skip
+                 f"{100 * held[1][1][0, 0]:.4g}% in any units.",
+                 why="16/23 is cut to 69%, and 31% is 100% less 69%.")  # fmt: skip
     yield claim(place, "under H-FFMRA these are the same for all resources on all servers",
                 max(np.ptp(g) for both in held for g in both) < 1e-9,
                 f"in 23rds: user 1 {_text(23 * raw.bundles[0])}, user 2 {_text(23 * raw.bundles[1])}",

@@ -70,7 +70,7 @@ def motivation(run: Run) -> Iterator[Row]:
     memory = np.linspace(1, 20, 77)
     drf, two = varied(memory, user=1)[:, :, 1]
     yield claim(
-        "Fig. 4", "DRF gives user 2 the same tasks whatever it requests of memory, which is not dominant",
+        "Fig. 4", "under DRF the tasks of user 2 do not depend on its request for memory, which is not dominant",
         np.ptp(drf[memory <= 8]) < 1e-9, f"{drf[0]:.6g} tasks for 1 to 8 units per task",
         reading=f"Above 8 units memory is the dominant resource of user 2: {drf[-1]:.4g} tasks at 20.",
     )  # fmt: skip
@@ -319,7 +319,7 @@ def heavy_and_light(run: Run) -> Iterator[Row]:
     )  # fmt: skip
     big, small = EIGHT.index(BIG), EIGHT.index((5, 1, 1))
     yield claim(
-        "Sec. 6.2", "the gain is largest where user 1 has big and user 2 small requests, whatever their kinds",
+        "Sec. 6.2", "the gain is largest where user 1 has big and user 2 small requests, in I, II and III",
         np.allclose(ratio[:, big, small], ratio.max(axis=(1, 2)), rtol=1e-9),
         f"+{listed(100 * (ratio[:, big, small] - 1))}% in I, II, III, the most of all pairs",
         reading="User 1 requests (25x, 25x, 25x), user 2 (5x, x, x), the smallest of the eight.",
@@ -359,7 +359,7 @@ def compensation(run: Run) -> Iterator[Row]:
     yield claim(
         place, "2-DF gives user 1 more units in all the less memory it needs, from 40 to 8", (np.diff(two) < 0).all(),
         f"{two[-1]:.4g} units at 40 per task, {two[0]:.4g} at 8",
-        reading="The instance of Fig. 1. Below 8 units per task memory is no longer second, and the units fall again: "
+        reading="The instance of Fig. 1. Below 8 units per task CPU comes second, and the units fall again: "
         f"{held[1, 0]:.4g} at 1.",
     )  # fmt: skip
     measured = f"2.5 tasks at all requests: {drf[-1]:.4g} units at 40 per task, {drf[0]:.4g} at 8"

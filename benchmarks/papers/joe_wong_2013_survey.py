@@ -50,7 +50,7 @@ def compatible_points(run: Run) -> Iterator[Row]:
     place, upside = "Sec. VI-B", {option: OPTIONS[option] for option in (3, 5)}
     five_first = fo.preferences.compatible(upside, [5, 3], "fds", **GIVEN)
     low = fo.preferences.intervals(upside, [5, 3], "fds", betas=[2], instance=CLUSTER)[0][0]
-    yield claim(place, "FDS ranks 3 above 5 whatever beta and lambda", not five_first.any(),
+    yield claim(place, "FDS ranks 3 above 5 for all beta and lambda", not five_first.any(),
                 f"5 is above 3 at {five_first.sum()} of {ABLE.size} points, {five_first[ABLE].sum()} of them with an "
                 f"emphasis >= 0; at beta = 2 from lambda = {low:.4f} on", reading=AXIS,
                 why="With a negative emphasis, as lambda > 0 for beta > 1, a smaller sum counts for more.")

@@ -36,7 +36,7 @@ BELOW = "<!-- `make papers` writes what is below. -->\n"
 EXACT, ROUNDED, HOLDS, FALSE, OPEN = "exact", "to rounding", "holds", "does not follow", "cannot be re-made"
 VERDICTS = (EXACT, ROUNDED, HOLDS, FALSE, OPEN)
 SAME = 1e-6  # relative, between a printed number and a computed one: as exact as a certified answer is
-# The hyphen of 10-20 is no sign; .5 and a number after a typographic minus are not read, rather than read as 5.
+# The hyphen in 10-20 is not a sign; .5 and a number after a typographic minus do not match, so that 5 is never read.
 NUMBER = re.compile(r"(?:(?<![\d.])-)?(?<![.\d\u2212])\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:/\d+)?")
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito
 
@@ -93,8 +93,8 @@ def number(
     Returns
     -------
     Row
-        "exact"; "to rounding" where all agree in the printed digits, rounded, or cut after
-        decimals; or "does not follow".
+        "exact"; "to rounding" where all agree in the printed digits, rounded, or cut after decimals; or "does not
+        follow".
     """
     words, values = NUMBER.findall(printed), [*np.atleast_1d(np.asarray(ours, dtype=object))]
     if len(words) != len(values):

@@ -24,7 +24,7 @@ extensions = [
     "myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax",
     "sphinx-mathjax-offline", "sphinx_copybutton", "matplotlib.sphinxext.plot_directive",
 ]  # fmt: skip
-exclude_patterns = ["_build", "papers/*.json", "**.ipynb_checkpoints"]
+exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]

@@ -111,7 +111,7 @@ def test_a_resource_in_bytes_beside_one_in_cores(policy, solver):
     assert question.answer(wrong).gap > 1e-3
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 2), st.integers(1, 3))
 def test_gap_bounds_the_true_distance(seed, n, servers, m):
     rng = np.random.default_rng(seed)

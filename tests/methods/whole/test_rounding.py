@@ -14,7 +14,7 @@ POLICIES = [fo.DRF(), fo.NashWelfare(), fo.FDS(0.5), fo.NoFairness(), fo.GFJ(bet
 
 
 @given(clusters())
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_rounded_tasks_fit_on_individual_servers_and_within_limits(instance: fo.Instance) -> None:
     for policy in (fo.DRF(), fo.NashWelfare(), fo.NoFairness()):
         a = policy.allocate(instance, integral="rounded")

@@ -21,6 +21,7 @@ from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.formulation.division import division
 from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
+from fairopt.methods.portable import portable
 from fairopt.methods.saved import judged_again, whole_again
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.parse import mechanism_or_text
@@ -50,6 +51,8 @@ def save(allocation: Allocation, path: Path) -> Path:
         "evidence": list(allocation.evidence),
         "placement": None if allocation.placement is None else allocation.placement.tolist(),
     }
+    if isinstance(allocation.policy, Policy):
+        data |= portable(allocation, data)
     if path.suffix == ".parquet":
         arrow = _arrow()
         table = arrow.table({"part": list(data), "json": [json.dumps(v) for v in data.values()]})

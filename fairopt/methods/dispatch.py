@@ -125,7 +125,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
         if not answer.ok:
             break
         if k + 1 < len(tiers) and not program.empty:
-            constraints += tuple(_keep_level(objective, program, answer))
+            constraints += (keep_level(objective, program.point(answer.tasks, answer.bundles)),)
     return judged
 
 
@@ -279,17 +279,16 @@ def _steep(objective: Objective) -> bool:
     return max(alphas, default=0.0) > 2
 
 
-def _keep_level(objective: Objective, program: Program, answer: Answer) -> Sequence[Constraint]:
-    """The constraints by which later tiers keep the value of an earlier one."""
-    point = program.point(answer.tasks, answer.bundles)
+def keep_level(objective: Objective, point: Point) -> Constraint:
+    """The constraint by which later tiers keep the value of an earlier one at a point."""
     if isinstance(objective, Leximin):
-        return [_keep_shares(point, objective.share, TIER_LOSS)]
+        return _keep_shares(point, objective.share, TIER_LOSS)
     if isinstance(objective, FairnessEfficiency):
         objective = objective.alpha_fair() or objective
     value = objective.value(point)
     if isinstance(objective, FairnessEfficiency) and objective.beta < 1:  # its expression is the logarithm
-        return [Kept(objective, float(np.log(value)) - TIER_LOSS * objective.emphasis)]
-    return [KeptLevel(objective, value - TIER_LOSS * objective.drop(point))]
+        return Kept(objective, float(np.log(value)) - TIER_LOSS * objective.emphasis)
+    return KeptLevel(objective, value - TIER_LOSS * objective.drop(point))
 
 
 def _keep_shares(point: Point, share: Share, loss: float) -> KeptShares:

@@ -19,7 +19,7 @@ from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.conic import conic_excess
 from fairopt.proofs.evidence import Solved
-from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
+from fairopt.proofs.lagrangian import Lagrangian, Multipliers, lagrangian_bound
 
 STEP = 1e-5  # of the way to zero, for slopes along it
 
@@ -79,6 +79,29 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
         if conic < gap:
             gap, assumed = conic, assumes
     return Bounded(gap, blocks, prices, assumed)
+
+
+class Fitted(NamedTuple):
+    """A Lagrangian bound of a solved cone program with its factor, and the factor of its multipliers on dual values."""
+
+    lagrangian: Lagrangian
+    factor: float
+    per_form: float
+
+
+def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Fitted | None:
+    """The bound by which `judge_solved` judges an objective that has a majorant; None for others."""
+    cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
+    point = program.point(tasks)
+    majorant = objective.majorant(point)
+    if majorant is None or (factor is not None and not objective.majorant_is_natural):
+        return None
+    multipliers = conditions.relaxed_multipliers(cone, tasks).times(1.0 if factor is None else factor)
+    start = slope(majorant, form, point, cone, tasks) if factor is None else None
+    found = lagrangian_bound(
+        program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start
+    )
+    return Fitted(Lagrangian(program, majorant, multipliers, point), found.factor, factor or 1.0)
 
 
 def judge_solved_bundles(evidence: Solved, bundles: Float, tasks: Float) -> Bounded:

@@ -239,6 +239,10 @@ class Lagrangian:
 
     def __call__(self, factor: float) -> float:
         """The bound with all multipliers times a factor, in the units of the majorant."""
+        return self.with_mixtures(factor)[0]
+
+    def with_mixtures(self, factor: float) -> tuple[float, list[Float]]:
+        """The bound, and for each ranked term the mixture of shares that it uses, by user."""
         powers, ranked, constant = self._parts(factor)
         if self.reference is None:
             cost = factor * self.cost
@@ -249,19 +253,22 @@ class Lagrangian:
         terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
         constant += factor * self.back
         if not ranked:
-            return _added(_best_response(cost, terms, self.low, self.high), constant)
+            return _added(_best_response(cost, terms, self.low, self.high), constant), []
         left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
         weight = sum(r.factor * sum(r.v) for r in ranked)
         pinned = self.at >= self.high * (1 - 1e-7)
-        best = np.inf
+        best: tuple[float, list[Float]] = np.inf, []
         for tie in (1e-9, 1e-6, 1e-4) if left.any() else (0.0,):
-            charged = cost
+            charged, mixtures = cost, []
             for r in ranked:
                 c = self._per_unit(r.c)
                 part = r.factor * sum(r.v) / weight
                 theta = r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
                 charged = charged - theta * c - EPS * (np.abs(charged) + theta * c)
-            best = min(best, _added(_best_response(charged, terms, self.low, self.high), constant))
+                mixtures.append(theta)
+            top = _added(_best_response(charged, terms, self.low, self.high), constant)
+            if top < best[0] or not best[1]:
+                best = top, mixtures
         return best
 
 

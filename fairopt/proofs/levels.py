@@ -46,7 +46,7 @@ class _Charged(NamedTuple):
 
     ``further`` says whether conditions other than capacities charge anything. ``by_pair`` (n_pairs,) is the cost of a
     unit of level, and ``cost`` (n_users,) the smallest for each user; ``over`` is by how much pairs cost more than
-    that, and ``shut`` are pairs closed by earlier levels. ``floors`` (n_users,) cost all but ``spare`` of the
+    that, and ``shut`` are pairs closed by earlier levels: ``added`` are the multiples of their prices for that. ``floors`` (n_users,) cost all but ``spare`` of the
     capacities' worth, and ``peak`` is the level that is held.
     """
 
@@ -59,11 +59,26 @@ class _Charged(NamedTuple):
     spare: float
     peak: float
     floors: Float
+    added: Sequence[float]
 
 
 def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...]]:
     """The largest gap of any level of a `Leximin`, and the gap of each level."""
     return _Levels(program, evidence.model, tasks).judge(evidence.holdings)
+
+
+def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> list[Holding]:
+    """Holdings whose prices hold users by themselves: with those of earlier levels that close places added."""
+    judged = _Levels(program, evidence.model, tasks)
+    judged.judge(evidence.holdings)
+    out: list[Holding] = []
+    for c in judged.before:
+        prices, duals = np.maximum(c.holding.prices, 0.0), list(c.holding.duals)
+        for times, earlier in zip(c.added, out, strict=True):
+            prices = prices + times * earlier.prices
+            duals = [a + times * b for a, b in zip(duals or np.zeros(len(earlier.duals)), earlier.duals, strict=True)]
+        out.append(replace(c.holding, prices=prices, duals=duals))
+    return out
 
 
 def further_charges(model: ConeModel | None, holding: Holding) -> Multipliers | None:
@@ -150,15 +165,17 @@ class _Levels:
         if np.isfinite(worth) and spare <= ROUNDING * abs(worth):
             spare = np.float64(0.0)
         missing = np.where(shut, np.maximum(cost[self.user] - by_pair, 0.0), 0.0)
+        added = []
         for earlier in self.before:  # added until what an earlier level closed is no cheaper than the rest
             times = np.max(missing / earlier.over, initial=0.0, where=(missing > 0) & (earlier.over > 0))
+            added.append(float(times))
             spare = spare + (times * earlier.spare if times > 0 else 0.0)
             missing = np.where(earlier.over > 0, 0.0, missing)
         cheapest = np.maximum(cost, 0.0)[self.user]
         dearer = (by_pair > cheapest * (1 + tie)) & ~shut & ~program.closed_pairs
         over = np.where(dearer, by_pair - cheapest, 0.0)
         charged = further is not None and bool(further.pair_cost.any())
-        return _Charged(holding, charged, by_pair, cost, over, shut, spare, peak, floors)
+        return _Charged(holding, charged, by_pair, cost, over, shut, spare, peak, floors, added)
 
     def above(self, c: _Charged) -> Mask:
         """Users above the level of a holding, and above their lower bounds."""

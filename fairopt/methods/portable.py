@@ -1,0 +1,169 @@
+"""Evidence of allocations in the form that `proofs.verify` reads: prices by server, and multipliers of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import AtLeast, tiers_of
+from fairopt.blocks.base import blocks_within, is_ours
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.shares import Share, asked_once
+from fairopt.errors import FairoptError
+from fairopt.formulation.bundle_program import decides_bundles
+from fairopt.formulation.program import Float, Program
+from fairopt.methods.dispatch import keep_level, solve_tiers
+from fairopt.methods.settings import Settings
+from fairopt.proofs import verify
+from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
+from fairopt.proofs.cone_programs import lagrangian_of
+from fairopt.proofs.evidence import (
+    Bottlenecked,
+    Evidence,
+    FairPrices,
+    HeldLevels,
+    RowPrices,
+    Solved,
+    TotalPrices,
+    restored,
+)
+from fairopt.proofs.levels import combined_holdings
+
+
+@asked_once()
+def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries of the file of an allocation, whose others are ``data``: ``given``, coefficients of shares of one's own,
+    and ``proof``, evidence by tier.
+
+    Where evidence is not portable, the entry says why.
+    """
+    policy, instance = allocation.policy, allocation.instance
+    blocks = set(blocks_within((policy.objective, policy.constraints)))
+    shares = [block for block in blocks if isinstance(block, Share) and not is_ours(block)]
+    given = {repr(share): share.per_task(instance).tolist() for share in shares}
+    try:
+        if decides_bundles(policy.objective):
+            raise verify.CannotCheck("bundles are not checked")
+        cluster = verify.Cluster({**data, "given": given})
+        rows = [cluster.impose(verify.block(repr(condition))) for condition in policy.constraints]
+        rows.append([])
+        with np.errstate(all="ignore"):
+            proof = list(_entries(allocation, cluster, rows))
+    except (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError) as error:
+        proof = [{"why": str(error)}]
+    return {"given": given, "proof": proof}
+
+
+def _entries(allocation: Allocation, cluster: verify.Cluster, rows: list[verify.Rows]) -> Iterator[dict[str, Any]]:
+    """Evidence by tier; solved once more for it where the allocation has none."""
+    policy, instance, kept = allocation.policy, allocation.instance, allocation.evidence
+    constraints: tuple[Constraint, ...] = tuple(policy.constraints)
+    fresh = [] if kept and all(kept) else solve_tiers(policy, instance, Settings(), "auto")
+    for k, objective in enumerate(tiers_of(policy.objective)):
+        program = fresh[k][0] if fresh else Program(instance, objective, constraints)
+        if program.empty:
+            yield {"kind": "empty"}
+            continue
+        tasks = program.gather(allocation.tasks_by_server)
+        evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
+        yield _entry(program, tasks, evidence, rows)
+        constraints += (keep_level(objective, program.point(tasks)),)
+        rows = [*rows, verify.kept_by(cluster, verify.block(repr(objective)))[0]]
+
+
+def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequence[verify.Rows]) -> dict[str, Any]:
+    """Evidence of a program, whose constraints have these rows in `verify`, as a dict of numbers and lists."""
+    if isinstance(evidence, Bottlenecked):
+        return {"kind": "bottlenecks"}
+    if isinstance(evidence, FairPrices):
+        return _prices(program, np.exp(evidence.log_prices), unit=evidence.level)
+    if isinstance(evidence, TotalPrices):
+        return _prices(program, evidence.prices)
+    if isinstance(evidence, RowPrices):
+        return _row_prices(program, evidence)
+    if isinstance(evidence, HeldLevels):
+        held = []
+        for one in combined_holdings(program, evidence, tasks):
+            charged = [] if evidence.model is None or one.at is None else charged_conditions(evidence.model)
+            y = {} if one.at is None else _multipliers(evidence, charged, one.duals, one.at, rows)[0]
+            held.append({"users": one.users.tolist(), **_priced(program, one.prices), **_flat(y, rows)})
+        return {"kind": "levels", "levels": held}
+    if isinstance(evidence, Solved):
+        return _solved(program, tasks, evidence, rows)
+    raise verify.CannotCheck(f"{program.objective!r} has no evidence that is portable")
+
+
+def _priced(program: Program, by_row: Float) -> dict[str, Any]:
+    """Prices by server and resource, from those by row of loads, per whole capacity."""
+    return {"prices": np.nan_to_num(program.expand_prices(by_row)).tolist()}
+
+
+def _prices(program: Program, by_row: Float, unit: float = 1.0, mixtures: Sequence[Float] = ()) -> dict[str, Any]:
+    """An entry of prices, of shares in a unit."""
+    return {"kind": "prices", "unit": unit, **_priced(program, by_row), "mixtures": [u.tolist() for u in mixtures]}
+
+
+def _flat(y: Mapping[int, Float], rows: Sequence[verify.Rows]) -> dict[str, Any]:
+    """Multipliers by constraint as one list."""
+    return {"rows": np.concatenate([y.get(k, np.zeros(len(own))) for k, own in enumerate(rows)]).tolist()} if y else {}
+
+
+def _row_prices(program: Program, evidence: RowPrices) -> dict[str, Any]:
+    """Prices on several servers; of max-min with the users' costs as the mixture, or the user whose limit is lowest."""
+    units = evidence.units
+    prices = np.where(units.needed, np.maximum(evidence.prices, 0.0), 0.0)
+    if program.alpha_fair is not None:
+        return _prices(program, prices.T.ravel() * program.instance.weights.sum(), unit=units.unit)
+    cheapest = units.demands.cheapest(prices)
+    level = cheapest.sum()
+    if not float((units.usable * prices).sum()) / level < units.limits.min():
+        prices, cheapest, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
+    return _prices(program, prices.T.ravel() * (units.unit / level), mixtures=[cheapest / level])
+
+
+def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[verify.Rows]) -> dict[str, Any]:
+    """Dual values of a solver in natural units of the objective; of alpha-fairness alone, of shares in a unit."""
+    found = lagrangian_of(program, evidence, tasks)
+    if found is None:
+        raise verify.CannotCheck(f"{program.objective!r} has no bound that is portable")
+    point, fair, unit = program.point(tasks), program.alpha_fair, 1.0
+    scale = found.factor * found.lagrangian.majorant.unit
+    if fair is not None and fair.alpha > 0:
+        scale, unit = found.factor * float(point.weights.sum()), point.level(fair.share)
+    mixtures = found.lagrangian.with_mixtures(found.factor)[1]
+    charged = charged_conditions(evidence.model)
+    duals = [dual_values(condition) for _, condition in charged]
+    y, kept = _multipliers(evidence, charged, duals, tasks, rows)
+    scale_of_duals = scale * found.per_form
+    held = _prices(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
+    flat = _flat({k: v * scale_of_duals for k, v in y.items()}, rows)
+    return held | flat | {"kept": [t * scale_of_duals for t in kept]}
+
+
+def _multipliers(
+    evidence: HeldLevels | Solved, charged: Sequence[tuple[Constraint | None, cp.Constraint]], duals: Sequence[Float],
+    tasks: Float, rows: Sequence[verify.Rows],
+) -> tuple[dict[int, Float], list[float]]:  # fmt: skip
+    """Multipliers of `verify`'s rows by constraint, from dual values, and those of levels that are no rows."""
+    cone = evidence.model
+    assert cone is not None
+    y: dict[int, Float] = {}
+    kept: list[float] = []
+    with values_kept([cone.unknowns]):
+        cone.unknowns.save_value(tasks / cone.scale)
+        for (block, condition), dual in zip(charged, duals, strict=True):
+            k = next((k for k, own in enumerate(cone.program.constraints) if own is block), len(rows) - 1)
+            if isinstance(block, AtLeast) and not rows[k]:
+                kept.append(max(float(dual.sum()), 0.0) / (abs(block.level) or 1.0))
+                continue
+            found = linear_rows(condition, cone.unknowns)
+            if found is None or found.slopes.shape[1] != len(rows[k]):
+                continue  # without a multiplier a row only bounds less
+            size = abs(sp.diags_array(1.0 / cone.scale) @ found.slopes).max(axis=0).toarray().ravel()
+            y[k] = dual * size / [float(max(map(abs, row.values()))) for row, _, _ in rows[k]]
+    return y, kept

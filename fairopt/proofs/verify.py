@@ -1,0 +1,1042 @@
+"""Check a saved allocation by arithmetic alone: no solver, nothing of fairopt, and only Python's standard library.
+
+``python verify.py answer.json`` recomputes two things from a file that `Allocation.save` wrote.
+
+*Feasibility.* Loads, task limits, eligibility and the policy's conditions at the tasks as stored, in exact fractions of
+the numbers as stored.
+
+*The gap.* The blocks of the policy are read from their text, and shares, bounds and rows are computed again from the
+instance. The file adds evidence: prices p of capacities and multipliers y of the policy's rows ``A x <= b``. By weak
+duality no feasible tasks x are worth more than ``p'C + y'b + max over the users' ranges of f(x) - (p'D + y'A) x``,
+whatever p >= 0 and y >= 0 are, so evidence can weaken a bound and never make it false. Three steps make the maximum one
+of a linear function, in closed form:
+
+* a curved term lies below its tangent at any point (`tangents`),
+* sorted shares weighted by v lie below ``sum_j u_j s_j`` for each u whose k smallest sum to at least the k smallest of
+  v, for every k (`mixture`),
+* a linear function over ``low <= total tasks <= high`` is largest at one end, on the user's best server (`bound`).
+
+Leximin is max-min fairness (Radunovic and Le Boudec 2007): see `bottlenecks` for one pool and `levels` for servers.
+Of tiers each is bounded given that earlier objectives keep the values that they have in the file.
+
+Numbers are fractions; logarithms, powers and norms are enclosed between two of them: `decimal` rounds ``ln`` and
+``exp`` correctly. Sums are rounded outwards to `BITS` bits, as exact ones grow with the number of users.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+GAP, VIOLATION, OF_BLOCKS = Fraction(1, 10**6), Fraction(1, 10**9), Fraction(1, 10**7)  # as certificates have them
+ROUNDING = Fraction(1, 10**12)  # relatively: what floats leave in a level or a full resource
+BITS = 200
+
+Table = list[list[Fraction]]  # by user and server
+Rows = list[tuple[dict[tuple[int, int], Fraction], Fraction, bool]]  # by pair; at most (or, if True, equal to)
+
+
+class CannotCheck(Exception):
+    """What the file says can only be computed by other means."""
+
+
+class Fault(Exception):
+    """What is wrong with the file."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of `verify`.
+
+    Attributes
+    ----------
+    ok : bool
+        Whether the answer is proved: feasible, and within 1e-6 of the optimum.
+    gap : float
+        Proven distance from the optimum, relatively, rounded up; infinite where nothing is proved. Of tiers the largest.
+    statement : str
+        What is proved, or why it is not, in a sentence.
+    faults : tuple of str
+        What is wrong and where; empty if the answer is proved.
+    """
+
+    ok: bool
+    gap: float
+    statement: str
+    faults: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join([self.statement, *(f"  {fault}" for fault in self.faults)])
+
+
+# -- numbers ------------------------------------------------------------------------------------------------------
+
+DOWN, UP = (Context(prec=50, rounding=r, Emax=MAX_EMAX, Emin=MIN_EMIN) for r in (ROUND_FLOOR, ROUND_CEILING))
+SMALLEST = Decimal("1e-400")
+
+
+class Between(NamedTuple):
+    """Two fractions with a number between them."""
+
+    low: Fraction
+    high: Fraction
+
+    def times(self, other: Fraction) -> Between:
+        return Between(*sorted((self.low * other, self.high * other)))
+
+    def plus(self, other: Fraction) -> Between:
+        return Between(self.low + other, self.high + other)
+
+
+def up(x: Fraction) -> Fraction:
+    """At least x, with a numerator of about `BITS` bits."""
+    if x.denominator.bit_length() <= 2 * BITS:
+        return x
+    shift = BITS - x.numerator.bit_length() + x.denominator.bit_length()
+    scale = 1 << max(shift, 0)
+    return Fraction(-((-x.numerator * scale) // x.denominator), scale)
+
+
+def down(x: Fraction) -> Fraction:
+    """At most x, with a numerator of about `BITS` bits."""
+    return -up(-x)
+
+
+def enclosed(low: Decimal, high: Decimal) -> Between:
+    """Fractions around two decimals, which are moved outwards where they are tiny."""
+    tiny = low and abs(low) < SMALLEST, high and abs(high) < SMALLEST
+    return Between(
+        Fraction(-SMALLEST if low < 0 else 0) if tiny[0] else Fraction(low),
+        Fraction(SMALLEST if high > 0 else 0) if tiny[1] else Fraction(high),
+    )
+
+
+def _decimals(x: Fraction) -> tuple[Decimal, Decimal]:
+    n, d = Decimal(x.numerator), Decimal(x.denominator)
+    return DOWN.divide(n, d), UP.divide(n, d)
+
+
+def _log(x: Fraction) -> tuple[Decimal, Decimal]:
+    low, high = _decimals(x)
+    return DOWN.next_minus(DOWN.ln(low)), UP.next_plus(UP.ln(high))
+
+
+def log(x: Fraction) -> Between:
+    """The logarithm of a positive number."""
+    return enclosed(*_log(x))
+
+
+def power(x: Fraction, p: Fraction) -> Between:
+    """x to the power of p, for x > 0."""
+    if p == 0 or x == 1:
+        return Between(Fraction(1), Fraction(1))
+    ends = [(a, b) for a in _decimals(p) for b in _log(x)]
+    low, high = min(DOWN.multiply(a, b) for a, b in ends), max(UP.multiply(a, b) for a, b in ends)
+    return enclosed(max(DOWN.next_minus(DOWN.exp(low)), Decimal(0)), UP.next_plus(UP.exp(high)))
+
+
+def boxcox(z: Fraction, alpha: Fraction) -> Between:
+    """``(z^(1-alpha) - 1) / (1-alpha)``, the logarithm at alpha = 1."""
+    if alpha == 1:
+        return log(z)
+    return power(z, 1 - alpha).plus(Fraction(-1)).times(1 / (1 - alpha))
+
+
+def number(value: Any, what: str) -> Fraction:
+    """A number of the file, exactly."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise Fault(f"{what} is {value!r}, not a finite number")
+    return Fraction(value)
+
+
+def numbers(values: Any, what: str, *shape: int) -> Any:
+    """Nested lists of numbers of a shape, exactly."""
+    if not shape:
+        return number(values, what)
+    if not isinstance(values, list) or len(values) != shape[0]:
+        raise Fault(f"{what}: a list of {shape[0]} is missing")
+    return [numbers(v, f"{what}[{k}]", *shape[1:]) for k, v in enumerate(values)]
+
+
+# -- the policy, from its text --------------------------------------------------------------------------------------
+
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "Policy": ("objective", "constraints", "name"),
+    "Total": ("share",), "MaxMin": ("share",), "Leximin": ("share",), "AlphaFair": ("alpha", "share"),
+    "OrderedWeighted": ("weights", "share"), "FairnessEfficiency": ("beta", "lam", "share"),
+    "Tasks": (), "DominantShare": (), "StandAloneShare": (), "PNormShare": ("p",), "ResourceShare": ("resource",),
+    "KDominantShare": ("k", "rank_weights", "short"),
+    "MinTasks": ("tasks",), "MaxTasks": ("tasks",), "MinShare": ("level", "share"), "MaxShare": ("level", "share"),
+    "SharingIncentive": (), "EnvyFree": ("max_users",), "EqualShares": ("share",), "Reserve": ("resource", "fraction"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block by its name, parameters and text; ``Sum``, ``Tiers`` and ``AtLeast`` stand for ``+``, then and >=."""
+
+    name: str
+    given: Mapping[str, Any]
+    text: str
+
+    @property
+    def share(self) -> Block:
+        return self.given.get("share") or Block("DominantShare", {}, "DominantShare()")
+
+    @property
+    def terms(self) -> list[tuple[Fraction, Block]]:
+        """An objective as a sum of multiples."""
+        return self.given["terms"] if self.name == "Sum" else [(Fraction(1), self)]
+
+
+def block(text: str) -> Block:
+    """A policy or block from its text, of which nothing is executed."""
+    try:
+        return _block(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise CannotCheck(f"the policy is not one of fairopt's blocks ({error})") from error
+
+
+def _block(node: ast.AST) -> Any:
+    text = ast.unparse(node)
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.UnaryOp(op=ast.USub()):
+            return -_block(node.operand)
+        case ast.Tuple() | ast.List():
+            return [_block(part) for part in node.elts]
+        case ast.Dict():
+            return {_block(k): _block(v) for k, v in zip(node.keys, node.values, strict=True) if k}
+        case ast.Call(func=ast.Name("float")):
+            return float(_block(node.args[0]))
+        case ast.BinOp(op=ast.Add()):
+            return Block("Sum", {"terms": _block(node.left).terms + _block(node.right).terms}, text)
+        case ast.BinOp(op=ast.Mult()):
+            factor = number(_block(node.left), "a factor")
+            return Block("Sum", {"terms": [(factor * c, term) for c, term in _block(node.right).terms]}, text)
+        case ast.Compare(ops=[ast.GtE()]):
+            return Block("AtLeast", {"objective": _block(node.left), "level": _block(node.comparators[0])}, text)
+        case ast.Call(func=ast.Attribute(attr="then")):
+            first, second = _block(node.func.value), _block(node.args[0])
+            tiers = first.given["tiers"] if first.name == "Tiers" else [first]
+            return Block("Tiers", {"tiers": [*tiers, second]}, text)
+        case ast.Call(func=ast.Name(name)):
+            given = dict(zip(PARAMETERS.get(name, ()), map(_block, node.args), strict=False))
+            return Block(name, given | {k.arg: _block(k.value) for k in node.keywords if k.arg}, text)
+    raise CannotCheck(f"{text} is not a block of fairopt's")
+
+
+# -- the instance -----------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """The instance of a file: users who take part, and servers; all numbers as fractions.
+
+    ``room`` (n_servers, n_resources) are capacities of whole server rows, ``open`` the servers of each user, ``tasks``
+    those of the file, ``low`` and ``high`` bounds on each user's total tasks (None without one), ``usable`` the part of
+    each resource that may be used.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        held = data["instance"]
+        self.users, self.resources = list(held["users"]), list(held["resources"])
+        self.n, self.m, self.servers = len(self.users), len(self.resources), len(held["servers"])
+        n, m, servers = self.n, self.m, self.servers
+        self.by_server = n > 0 and isinstance(held["demands"][0][0], list)
+        shape = (n, servers, m) if self.by_server else (n, m)
+        given = numbers(held["demands"], "demands", *shape)
+        self.demands = given if self.by_server else [[row] * servers for row in given]
+        self.capacities = numbers(held["capacities"], "capacities", servers, m)
+        self.counts = [int(number(q, "counts")) for q in held["counts"]]
+        self.room = [[c * q for c in row] for row, q in zip(self.capacities, self.counts, strict=True)]
+        self.weights = numbers(held["weights"], "weights", n)
+        self.limits = [None if t is None else number(t, "task_limits") for t in held["task_limits"]]
+        self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
+        for what, values in (("demands", [d for row in self.demands for ds in row for d in ds]), ("weights", self.weights),
+                             ("capacities", [c for row in self.capacities for c in row]), ("counts", self.counts)):
+            if any(v < 0 for v in values):
+                raise Fault(f"{what} hold a negative number")
+        if len(self.limits) != n or any(w == 0 for w in self.weights):
+            raise Fault("task_limits are missing, or a weight is 0")
+        allowed = held["eligible"] or [[True] * servers for _ in range(n)]
+        self.open = [
+            [s for s in range(servers) if allowed[j][s] and not any(
+                d > 0 and c == 0 for d, c in zip(self.demands[j][s], self.capacities[s], strict=True))]
+            for j in range(n)
+        ]  # fmt: skip
+        self.active = [j for j in range(n) if self.limits[j] != 0]
+        self.low: list[Fraction] = [Fraction(0)] * n
+        self.high = list(self.limits)
+        self.usable = [Fraction(1)] * m
+        self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
+        self.given = data.get("given") or {}
+
+    def total(self, j: int) -> Fraction:
+        return sum(self.tasks[j], Fraction(0))
+
+    def alone(self, j: int, s: int, usable: Sequence[Fraction] | None = None) -> Fraction | None:
+        """Tasks that a user could run alone on a server row; None where it needs nothing there."""
+        part = usable or [Fraction(1)] * self.m
+        needs = [part[i] * self.room[s][i] / d for i, d in enumerate(self.demands[j][s]) if d > 0]
+        return min(needs, default=None)
+
+    def most(self, j: int) -> Fraction:
+        """A bound on a user's total tasks."""
+        alone = [self.alone(j, s, self.usable) for s in self.open[j]]
+        bounds = [self.high[j]] if any(a is None for a in alone) else [self.high[j], sum(filter(None, alone), Fraction(0))]
+        most = min((b for b in bounds if b is not None), default=None)
+        if most is None:
+            raise Fault(f"user {self.users[j]!r} needs nothing and has no limit")
+        return up(most)
+
+    def of_user(self, value: Any, what: str, default: Fraction | None) -> list[Fraction | None]:
+        """A parameter by user: a number, a list, or a dict by label; infinity is none."""
+        if isinstance(value, dict):
+            value = [value.get(user, default) for user in self.users]
+        values = value if isinstance(value, list) else [value] * self.n
+        if len(values) != self.n:
+            raise Fault(f"{what} has {len(values)} numbers for {self.n} users")
+        return [None if v is None or v == math.inf else Fraction(v) for v in values]
+
+    def resource(self, name: Any) -> int:
+        if name in self.resources:
+            return self.resources.index(name)
+        if isinstance(name, int) and -self.m <= name < self.m:
+            return name
+        raise Fault(f"the policy names the resource {name!r}, which the instance lacks")
+
+    # -- shares
+
+    def coefficients(self, share: Block) -> tuple[Table, Table]:
+        """The share of one task of each user on each server, from below and from above: equal but for norms."""
+        if share.text in self.given:
+            c = self.given[share.text]
+            wide = bool(c) and isinstance(c[0], list)
+            c = numbers(c, share.text, self.n, self.servers) if wide else numbers(c, share.text, self.n)
+            if any(v < 0 for row in c for v in (row if wide else [row])):
+                raise Fault(f"{share.text} holds a negative number")
+            exact: Table = c if wide else [[v] * self.servers for v in c]
+            return exact, exact
+        if share.name not in PARAMETERS:
+            raise CannotCheck(f"the coefficients of {share.text} are not in the file")
+        out = []
+        for j in range(self.n):
+            rows = range(self.servers) if self.by_server else [0]
+            found = [self._coefficient(share, j, s) for s in rows]
+            out.append(found if self.by_server else found * self.servers)
+        return [[c.low for c in row] for row in out], [[c.high for c in row] for row in out]
+
+    def _coefficient(self, share: Block, j: int, s: int) -> Between:
+        c = self._one(share, j, s)
+        return c if isinstance(c, Between) else Between(c, c)
+
+    def _one(self, share: Block, j: int, s: int) -> Fraction | Between:
+        if share.name == "Tasks" or (share.name == "PNormShare" and share.given["p"] == 0):
+            return Fraction(1)
+        if share.name == "StandAloneShare":
+            alone = [self.alone(j, t) for t in range(self.servers)]
+            return 1 / sum((a for a in alone if a), Fraction(0))
+        ratios = [
+            d / self.capacity[i] if self.capacity[i] else Fraction(0) for i, d in enumerate(self.demands[j][s])
+        ]
+        if share.name == "ResourceShare":
+            return ratios[self.resource(share.given["resource"])]
+        ratios.sort(reverse=True)
+        if share.name == "DominantShare" or share.given.get("p") == math.inf:
+            return ratios[0]
+        if share.name == "PNormShare":
+            p = number(share.given["p"], "p")
+            parts = [power(r / ratios[0], p) for r in ratios if r > 0]
+            norm = Between(
+                power(sum(q.low for q in parts), 1 / p).low, power(sum(q.high for q in parts), 1 / p).high
+            )
+            return norm.times(ratios[0])
+        k = int(share.given["k"])
+        if share.given.get("short") == "positive":
+            ratios = [r if r > 0 else Fraction(1) for r in ratios]
+        held = share.given.get("rank_weights") or [1] * k
+        held = held.get(self.users[j], [1] * k) if isinstance(held, dict) else held
+        held = held[j] if isinstance(held[0], list) else held
+        return math.prod(ratios[:k], start=Fraction(1)) * math.prod(map(Fraction, held[:k]), start=Fraction(1))
+
+    def shares(self, c: Table) -> dict[int, Fraction]:
+        """Shares of the users who take part, at the tasks of the file."""
+        return {j: sum((c[j][s] * self.tasks[j][s] for s in self.open[j]), Fraction(0)) for j in self.active}
+
+    # -- conditions
+
+    def impose(self, condition: Block) -> Rows:
+        """Fold a condition that is only a bound or a reserve into `low`, `high` and `usable`; the rows of the others."""
+        if condition.name in ("MinTasks", "MaxTasks", "SharingIncentive"):
+            if condition.name == "SharingIncentive":
+                whole = sum(self.weights)
+                alone = [sum((self.alone(j, s) or Fraction(0) for s in self.open[j]), Fraction(0)) for j in range(self.n)]
+                bounds: Any = [self.weights[j] / whole * alone[j] for j in range(self.n)]
+                bounds = [min(b, t) if t is not None else b for b, t in zip(bounds, self.limits, strict=True)]
+            else:
+                bounds = self.of_user(condition.given["tasks"], condition.text, None)
+            for j in self.active:
+                self._bound_tasks(j, bounds[j], condition.name == "MaxTasks")
+            return []
+        if condition.name == "Reserve":
+            i = self.resource(condition.given["resource"])
+            self.usable[i] = min(self.usable[i], 1 - Fraction(condition.given["fraction"]))
+            return []
+        if condition.name in ("MinShare", "MaxShare"):
+            return self._share_bounds(condition)
+        if condition.name == "EqualShares":
+            c, _ = self.coefficients(condition.share)
+            per = {j: {(j, s): c[j][s] / self.weights[j] for s in self.open[j]} for j in self.active}
+            return [
+                (per[b] | {pair: -v for pair, v in per[a].items()}, Fraction(0), True)
+                for a, b in zip(self.active, self.active[1:], strict=False)
+            ]
+        if condition.name == "EnvyFree":
+            return self._envy()
+        if condition.name == "AtLeast" and condition.given["objective"].name == "MaxMin":
+            level, share = max(number(condition.given["level"], "a level"), Fraction(0)), condition.given["objective"].share
+            each = {"level": [level * w for w in self.weights], "share": share}
+            return self._share_bounds(Block("MinShare", each, condition.text))
+        if condition.name == "AtLeast":
+            return self._sum_at_least(condition)
+        raise CannotCheck(f"the condition {condition.text} is known to fairopt or CVXPY only")
+
+    def _bound_tasks(self, j: int, bound: Fraction | None, from_above: bool) -> None:
+        if bound is None:
+            return
+        if not from_above:
+            self.low[j] = max(self.low[j], bound)
+        elif self.high[j] is None or bound < self.high[j]:  # type: ignore[operator]
+            self.high[j] = bound
+
+    def _share_bounds(self, condition: Block) -> Rows:
+        """Bounds on shares: on tasks where a task is worth the same on all of the user's servers, else rows."""
+        below, above = self.coefficients(condition.share)
+        levels, most = self.of_user(condition.given["level"], condition.text, None), condition.name == "MaxShare"
+        if all(len({below[j][s] for s in self.open[j]}) == 1 for j in self.active):
+            for j in self.active:
+                c = (below if most else above)[j][self.open[j][0]]
+                if levels[j] is not None and c > 0:
+                    self._bound_tasks(j, levels[j] / c, most)  # type: ignore[operator]
+                elif not most and levels[j]:
+                    raise Fault(f"{condition.text} asks for a share of user {self.users[j]!r} that has none")
+            return []
+        rows: Rows = []
+        for j in self.active:
+            level = levels[j]
+            if level is None or (level == 0 and not most):
+                continue
+            if level == 0:
+                self._bound_tasks(j, Fraction(0), True)
+            else:
+                sign = 1 if most else -1
+                c = below if most else above
+                rows.append(({(j, s): sign * c[j][s] / level for s in self.open[j]}, Fraction(sign), False))
+        return rows
+
+    def _sum_at_least(self, condition: Block) -> Rows:
+        """A level of sums of shares as a row; none for other levels, which are terms of the bound (`kept_levels`)."""
+        objective: Block = condition.given["objective"]
+        if not is_linear(objective):
+            return []
+        row = {(j, s): Fraction(0) for j in self.active for s in self.open[j]}
+        for factor, term in objective.terms:
+            _, c = self.coefficients(term.share)
+            for j, s in row:
+                row[j, s] -= factor * c[j][s]
+        return [(row, -number(condition.given["level"], "a level"), False)]
+
+    def _envy(self) -> Rows:
+        """``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0``, user by user, without rows of no possible envy."""
+        rows: Rows = []
+        for j in self.active:
+            for k in self.active:
+                theirs = {}
+                for s in set(self.open[k]) & set(self.open[j]) if k != j else ():
+                    mine, other = self.demands[j][s], self.demands[k][s]
+                    runs = min((b / a for a, b in zip(mine, other, strict=True) if a > 0), default=Fraction(0))
+                    if runs > 0:
+                        theirs[k, s] = runs * self.weights[j] / self.weights[k]
+                if theirs:
+                    rows.append((theirs | {(j, s): Fraction(-1) for s in self.open[j]}, Fraction(0), False))
+        return rows
+
+    def infeasible(self, rows: Rows) -> list[str]:
+        """What the tasks violate by more than the tolerances, each capacity and row relative to its own size."""
+        faults = []
+        for s in range(self.servers):
+            for i in range(self.m):
+                load = sum((self.demands[j][s][i] * self.tasks[j][s] for j in range(self.n)), Fraction(0))
+                room = self.room[s][i]
+                if load > room * (1 + VIOLATION):
+                    over = f"by {float(load / room - 1):.2g} of it" if room else "of 0"
+                    faults.append(f"{self.resources[i]!r} on server {s}: tasks exceed the capacity {over}")
+                if load > room * self.usable[i] * (1 + OF_BLOCKS):
+                    faults.append(f"{self.resources[i]!r} on server {s}: tasks use what is reserved")
+        for j in range(self.n):
+            total, limit, who = self.total(j), self.limits[j], f"user {self.users[j]!r}"
+            shut = [s for s in range(self.servers) if s not in self.open[j]]
+            if min(self.tasks[j], default=0) < 0 or any(self.tasks[j][s] > VIOLATION * total for s in shut):
+                faults.append(f"{who} has negative tasks, or tasks where it may not run")
+            if limit is not None and total > limit * (1 + VIOLATION):
+                faults.append(f"{who} runs {float(total):.9g} tasks, more than its limit {float(limit):.9g}")
+            high = self.high[j]
+            if total < self.low[j] * (1 - OF_BLOCKS) or (high is not None and total > high * (1 + OF_BLOCKS)):
+                faults.append(f"{who} runs {float(total):.9g} tasks, outside the bounds of the policy's conditions")
+        for k, (row, bound, equal) in enumerate(rows):
+            terms = [v * self.tasks[j][s] for (j, s), v in row.items()]
+            excess = sum(terms, -bound)
+            size = max([abs(bound), sum((t for t in terms if t > 0), Fraction(0)), -sum((t for t in terms if t < 0), Fraction(0))])
+            if excess > OF_BLOCKS * size or (equal and -excess > OF_BLOCKS * size):
+                faults.append(f"row {k} of the policy's conditions is violated by {float(abs(excess) / size):.2g}")
+        return faults
+
+
+# -- numbers to maximise ------------------------------------------------------------------------------------------------
+
+
+class Curve(NamedTuple):
+    """``sum_j factor_j boxcox(c_j x_j)`` of an alpha, with coefficients from below and from above."""
+
+    alpha: Fraction
+    factor: dict[int, Fraction]
+    below: Table
+    above: Table
+
+
+class Ranked(NamedTuple):
+    """``factor`` times the sorted shares weighted by v, the largest weight on the smallest."""
+
+    factor: Fraction
+    v: list[Fraction]
+    below: Table
+    above: Table
+
+
+@dataclass
+class Goal:
+    """A concave function of tasks: linear, curved and ranked terms, and a constant from below and from above."""
+
+    cluster: Cluster
+    worth: Table = field(default_factory=list)  # of a task, from above
+    least: Table = field(default_factory=list)  # the same from below
+    curves: list[Curve] = field(default_factory=list)
+    ranked: list[Ranked] = field(default_factory=list)
+    constant: Between = Between(Fraction(0), Fraction(0))
+
+    def __post_init__(self) -> None:
+        nothing = [[Fraction(0)] * self.cluster.servers for _ in range(self.cluster.n)]
+        self.worth, self.least = self.worth or nothing, self.least or [row[:] for row in nothing]
+
+    def add(self, objective: Block, times: Fraction, unit: Fraction = Fraction(1)) -> None:
+        """Add a multiple of an objective, with its shares in a unit."""
+        cluster = self.cluster
+        for factor, term in objective.terms:
+            times_it = times * factor
+            if times_it == 0:
+                continue
+            if term.name == "FairnessEfficiency":
+                term = of_edge(term)
+            if term.name not in ("Total", "AlphaFair", "MaxMin", "OrderedWeighted"):
+                raise CannotCheck(f"the objective {term.text} is known to fairopt or CVXPY only")
+            below, above = cluster.coefficients(term.share)
+            alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else Fraction(0)
+            if term.name in ("MaxMin", "OrderedWeighted"):
+                v = [Fraction(x) for x in as_list(term.given.get("weights", 1))][: len(cluster.active)]
+                v += [Fraction(0)] * (len(cluster.active) - len(v))
+                self.ranked.append(Ranked(times_it, v, *(per_weight(cluster, c, unit) for c in (below, above))))
+            elif alpha == 0:
+                self.add_linear({j: times_it / unit for j in cluster.active}, below, above)
+            else:
+                factors = {j: times_it * cluster.weights[j] for j in cluster.active}
+                self.curves.append(Curve(alpha, factors, *(per_weight(cluster, c, unit) for c in (below, above))))
+
+    def add_linear(self, factor: Mapping[int, Fraction], below: Table, above: Table) -> None:
+        """Add a weighted sum of shares."""
+        for j, f in factor.items():
+            for s in self.cluster.open[j]:
+                self.worth[j][s] += f * above[j][s]
+                self.least[j][s] += f * below[j][s]
+
+    def value(self, scale: Fraction = Fraction(1)) -> Fraction:
+        """A lower bound on the value at the file's tasks times a scale."""
+        cluster = self.cluster
+        total = self.constant.low + scale * sum(cluster.shares(self.least).values(), Fraction(0))
+        for curve in self.curves:
+            for j, z in cluster.shares(curve.below).items():
+                if z <= 0 and curve.alpha >= 1:
+                    raise Fault(f"user {cluster.users[j]!r} has no share, so the objective is minus infinity")
+                worth = boxcox(z * scale, curve.alpha).low if z > 0 else -1 / (1 - curve.alpha)
+                total = down(total + curve.factor[j] * worth)
+        for term in self.ranked:
+            ordered = sorted(cluster.shares(term.below).values())
+            total += scale * term.factor * sum((v * z for v, z in zip(term.v, ordered, strict=True)), Fraction(0))
+        return down(total)
+
+
+def is_linear(objective: Block) -> bool:
+    """Whether an objective is a sum of shares."""
+    return all(t.name == "Total" or (t.name == "AlphaFair" and t.given["alpha"] == 0) for _, t in objective.terms)
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def per_weight(cluster: Cluster, c: Table, unit: Fraction) -> Table:
+    return [[v / (w * unit) for v in row] for row, w in zip(c, cluster.weights, strict=True)]
+
+
+def of_edge(term: Block) -> Block:
+    """The alpha-fair objective, or the total, that has the same optimum as `FairnessEfficiency`."""
+    beta, lam = number(term.given["beta"], "beta"), number(term.given["lam"], "lam")
+    if beta == 1:
+        return Block("Total", {"share": term.share}, term.text)
+    emphasis = lam if beta < 1 else -lam
+    edge = abs(1 - beta) / abs(beta)
+    if beta < 0 or abs(emphasis - edge) > ROUNDING * edge:
+        raise CannotCheck(f"{term.text} is off the edge of alpha-fairness, where evidence is not portable")
+    return Block("AlphaFair", {"alpha": term.given["beta"], "share": term.share}, term.text)
+
+
+class Evidence:
+    """Prices by server and resource, multipliers of rows, of kept levels, and mixtures of ranked terms."""
+
+    def __init__(self, cluster: Cluster, held: Mapping[str, Any], rows: Rows, kept: int = 0) -> None:
+        self.cluster = cluster
+        self.prices: Table = numbers(held["prices"], "prices", cluster.servers, cluster.m)
+        y = numbers(held.get("rows") or [], "rows", len(rows)) if held.get("rows") else [Fraction(0)] * len(rows)
+        self.kept = [max(t, Fraction(0)) for t in numbers(held.get("kept") or [0] * kept, "kept", kept)]
+        self.mixtures = held.get("mixtures") or []
+        self.cost: Table = [[Fraction(0)] * cluster.servers for _ in range(cluster.n)]
+        self.prices = [[max(p, Fraction(0)) for p in row] for row in self.prices]
+        for j in cluster.active:
+            for s in cluster.open[j]:
+                need = zip(self.prices[s], cluster.demands[j][s], strict=True)
+                self.cost[j][s] = sum((p * d for p, d in need if d), Fraction(0))
+        self.of_rows = Fraction(0)  # what multipliers pay back; prices pay `of_capacities`
+        for times, (row, bound, equal) in zip(y, rows, strict=True):
+            if times < 0 and not equal:
+                continue
+            self.of_rows += times * bound
+            for (j, s), v in row.items():
+                self.cost[j][s] += times * v
+
+    def of_capacities(self, beyond: bool = False) -> Fraction:
+        """The value of the usable capacities, or ``beyond`` them of the loads where these are larger."""
+        cluster, total = self.cluster, Fraction(0)
+        for s, row in enumerate(self.prices):
+            for i, p in enumerate(row):
+                if p > 0:
+                    room = cluster.room[s][i] * cluster.usable[i]
+                    total += p * (max(room, load(cluster, s, i)) if beyond else room)
+        return total
+
+
+def load(cluster: Cluster, s: int, i: int) -> Fraction:
+    """Units of a resource that the tasks use on a server row."""
+    return sum((cluster.demands[j][s][i] * cluster.tasks[j][s] for j in cluster.active), Fraction(0))
+
+
+def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[int, Fraction]:
+    """Factors u >= 0 of users' shares that bound a ranked term: scaled up until no k smallest sum to less than v's."""
+    u = [max(x, Fraction(0)) for x in numbers(given, "mixtures", len(cluster.active))]
+    mine = theirs = Fraction(0)
+    scale = Fraction(0)
+    for a, b in zip(sorted(u), sorted(term.v), strict=True):
+        mine, theirs = mine + a, theirs + b
+        if theirs > 0:
+            if mine == 0:
+                raise Fault("mixtures: the weights of the evidence do not bound sorted shares")
+            scale = max(scale, theirs / mine)
+    return {j: up(x * scale * term.factor) for j, x in zip(cluster.active, u, strict=True)}
+
+
+def bound(goal: Goal, evidence: Evidence) -> Fraction:
+    """An upper bound on a goal over all feasible tasks, by weak duality."""
+    cluster = goal.cluster
+    if len(evidence.mixtures) != len(goal.ranked):
+        raise Fault(f"mixtures: {len(goal.ranked)} are needed")
+    worth = [row[:] for row in goal.worth]
+    for term, given in zip(goal.ranked, evidence.mixtures, strict=True):
+        for j, u in mixture(cluster, term, given).items():
+            for s in cluster.open[j]:
+                worth[j][s] += u * term.above[j][s]
+    total = up(goal.constant.high + evidence.of_capacities() + evidence.of_rows)
+    for j in cluster.active:
+        rest = {s: worth[j][s] - evidence.cost[j][s] for s in cluster.open[j]}
+        total = up(total + best_of_user(goal, j, rest))
+    return total
+
+
+def best_of_user(goal: Goal, j: int, rest: Mapping[int, Fraction]) -> Fraction:
+    """The largest value of a user's curved terms and ``rest`` by server, over its range of total tasks, from above."""
+    cluster = goal.cluster
+    low, most = cluster.low[j], cluster.most(j)
+    curves = [(c.alpha, c.factor[j], c.below[j], c.above[j]) for c in goal.curves if c.factor[j] > 0]
+    if not curves:
+        return ends(max(rest.values()), low, most)
+    here = [sum((c[s] * cluster.tasks[j][s] for s in rest), Fraction(0)) for _, _, c, _ in curves]
+    there = turning_point(curves, rest, low, most)
+    return min(tangents(curves, z, rest, low, most) for z in (here, there) if all(z))
+
+
+def ends(slope: Fraction, low: Fraction, most: Fraction) -> Fraction:
+    """The largest value of a linear function over a range."""
+    return slope * (most if slope > 0 else low)
+
+
+def tangents(
+    curves: Sequence[tuple[Fraction, Fraction, Sequence[Fraction], Sequence[Fraction]]], at: Sequence[Fraction],
+    rest: Mapping[int, Fraction], low: Fraction, most: Fraction,
+) -> Fraction:  # fmt: skip
+    """`best_of_user` by tangents at the shares ``at``, one for each curved term: ``u(z) <= u(at) + u'(at) (z - at)``."""
+    constant, slopes = Fraction(0), dict(rest)
+    for (alpha, factor, _, above), z in zip(curves, at, strict=True):
+        slope = power(z, -alpha)
+        constant += factor * (boxcox(z, alpha).high - slope.low * z)
+        for s in slopes:
+            slopes[s] += factor * slope.high * above[s]
+    return up(constant + ends(max(slopes.values()), low, most))
+
+
+def turning_point(
+    curves: Sequence[tuple[Fraction, Fraction, Sequence[Fraction], Sequence[Fraction]]], rest: Mapping[int, Fraction],
+    low: Fraction, most: Fraction,
+) -> list[Fraction]:  # fmt: skip
+    """About where a user's value is largest on its cheapest server: any point gives a bound, this one a close one."""
+    first = curves[0][3]
+    s = min((s for s in rest if first[s] > 0), key=lambda s: -rest[s] / first[s])
+    terms = [(float(alpha), math.log(f * c[s]), math.log(c[s])) for alpha, f, _, c in curves if c[s] > 0]
+    price = -rest[s]
+    left, right = math.log(most) - 690.0, math.log(most)
+    for _ in range(100 if price > 0 else 0):
+        middle = 0.5 * (left + right)
+        logs = [f - alpha * (c + middle) - math.log(price) for alpha, f, c in terms]
+        left, right = (middle, right) if sum(math.exp(min(g, 50.0)) for g in logs) > 1 else (left, middle)
+    tasks = min(max(Fraction(math.exp(right)) * (1 + Fraction(1, 10**14)), low), most)  # rounded to where it falls
+    return [c[s] * tasks for *_, c in curves]
+
+
+def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
+    """How far a bound is above the value at the file's tasks, as certificates measure it."""
+    value = goal.value()
+    if top <= value:
+        return Fraction(0)
+    if len(objective.terms) == 1 and goal.curves:  # the logarithm of two weighted power means
+        (curve,) = goal.curves
+        weight, p = sum(curve.factor.values()), 1 - curve.alpha
+        if p == 0:
+            return (top - value) / weight
+        over, under = 1 + p * top / weight, 1 + p * value / weight
+        if over <= 0 or under <= 0:
+            raise Fault("the prices of the evidence bound nothing")
+        return (log(over).plus(-log(under).low).high if p > 0 else log(under).plus(-log(over).low).high) / abs(p)
+    if len(objective.terms) == 1:
+        return (top - value) / top
+    fall = abs(value - goal.value(Fraction(1, 2)))
+    if fall == 0:
+        raise Fault("the objective does not fall as tasks are halved, so no gap is defined")
+    return (top - value) / fall
+
+
+# -- leximin --------------------------------------------------------------------------------------------------------
+
+
+def bottlenecks(cluster: Cluster, c: Table) -> Fraction:
+    """The gap of max-min fairness on one pool, where it needs no evidence: every user is at a bound, or needs a full
+    resource on which no user who could give way has a higher level ``s / w`` (Bertsekas and Gallager 1992).
+
+    Servers are added up and eligibility is left out: what is max-min fair with more allowed is so with less. Levels and
+    capacities are compared to `ROUNDING`: the tasks are exactly max-min fair for numbers that differ by no more.
+    """
+    level = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
+    total = {j: cluster.total(j) for j in cluster.active}
+    need = {j: cluster.demands[j][0] for j in cluster.active}
+    gap = Fraction(0)
+    full, top = {}, {}
+    for i in range(cluster.m):
+        room = cluster.capacity[i] * cluster.usable[i]
+        used = sum((need[j][i] * total[j] for j in cluster.active), Fraction(0))
+        if used >= room * (1 - ROUNDING):
+            full[i] = max(1 - used / room, Fraction(0)) if room else Fraction(0)
+            gives = (level[j] for j in cluster.active if need[j][i] and total[j] > cluster.low[j] * (1 + ROUNDING))
+            top[i] = max(gives, default=Fraction(0))
+    for j in cluster.active:
+        high = cluster.high[j]
+        if high is not None and total[j] >= high * (1 - ROUNDING):
+            continue
+        over = [max(top[i] / level[j] - 1 if level[j] else Fraction(1), full[i]) for i in full if need[j][i]]
+        if min(over, default=Fraction(1)) > ROUNDING:
+            raise Fault(f"user {cluster.users[j]!r} is below its limit, and no full resource holds it at its level")
+        gap = max(gap, min(over))
+    return gap
+
+
+def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, Any]]) -> Fraction:
+    """The gap of a leximin by prices that hold each user below its limit, level by level.
+
+    ``lower`` and ``upper`` are bounds on the users' levels z* at the optimum. Let E be the users of earlier levels, and
+    t a part of the lowest level of the others. Raise E to their upper bounds where they run, and scale the others down
+    until all capacities hold: if they keep t then z* >= t for all others, since an optimum below t could rise towards
+    this point at the cost of users above t alone. At prices p all users' levels cost at most the capacities' worth, so a
+    user has at most ``floor + (worth - cost of all floors) / cost of its level``, with these lower bounds as floors.
+
+    Under conditions that are rows, and with least numbers of tasks, scaling down may break these. There the floors of E
+    are what they have, and what their own slack could buy at the prices is added: the level given the earlier ones.
+    """
+    z = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
+    if any(v <= 0 for v in z.values()):
+        raise Fault("a user who takes part has no share")
+    best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in cluster.active}
+    most = {j: up(best[j] * cluster.most(j)) for j in cluster.active}
+    low = {j: min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] * cluster.low[j] for j in cluster.active}
+    given = bool(rows) or any(cluster.low[j] for j in cluster.active)
+    lower, upper = dict.fromkeys(cluster.active, Fraction(0)), dict(most)
+    loads = {
+        (s, i): {j: cluster.demands[j][s][i] * cluster.tasks[j][s] for j in cluster.active if cluster.tasks[j][s]}
+        for s in range(cluster.servers) for i in range(cluster.m)
+    }  # fmt: skip
+    at_limit = [j for j in cluster.active if most[j] <= z[j] * (1 + GAP)]
+    steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in at_limit]
+    for k, one in enumerate(held):
+        users = [cluster.active[u] for u in one["users"]]
+        steps.append((users, Evidence(cluster, one, rows)))
+        if not users:
+            raise Fault(f"level {k} holds no users")
+    proved: set[int] = set()
+    for users, prices in sorted(steps, key=lambda step: min(z[j] for j in step[0])):
+        others = [j for j in cluster.active if j not in proved]
+        level = min((z[j] for j in others), default=Fraction(0))
+        if not others:
+            break
+        if given:
+            floors = {j: z[j] if j in proved else max(min(level, z[j]), low[j]) for j in cluster.active}
+        else:
+            level *= 1 - scaled_down(cluster, z, upper, loads, proved)
+            floors = {j: lower[j] if j in proved else level for j in cluster.active}
+        if prices is not None:
+            rise_within(cluster, c, prices, floors, upper, users, proved if given else set(), z)
+        for j in users:
+            if j not in proved:
+                lower[j] = floors[j] if not given else min(level, z[j])
+        proved.update(users)
+    missing = [cluster.users[j] for j in cluster.active if j not in proved]
+    if missing:
+        raise Fault(f"no prices hold user {missing[0]!r}")
+    return max((max(upper[j] / z[j] - 1, 1 - lower[j] / z[j], Fraction(0)) for j in cluster.active), default=Fraction(0))
+
+
+def scaled_down(
+    cluster: Cluster, z: Mapping[int, Fraction], upper: Mapping[int, Fraction],
+    loads: Mapping[tuple[int, int], Mapping[int, Fraction]], proved: set[int],
+) -> Fraction:  # fmt: skip
+    """By what part all other users shrink so that the ``proved`` ones fit at their upper bounds."""
+    shrink = Fraction(0)
+    rise = {j: upper[j] / z[j] - 1 for j in proved if upper[j] > z[j]}
+    for (s, i), of_users in loads.items():
+        more = sum((rise[j] * v for j, v in of_users.items() if j in rise), Fraction(0))
+        if more > 0:
+            used = sum(of_users.values(), Fraction(0))
+            left = max(cluster.room[s][i] * cluster.usable[i] - used, Fraction(0))
+            others = sum((v for j, v in of_users.items() if j not in proved), Fraction(0))
+            if more > left:
+                shrink = max(shrink, (more - left) / others if others else Fraction(1))
+    return up(min(shrink, Fraction(1)))
+
+
+def rise_within(
+    cluster: Cluster, c: Table, prices: Evidence, floors: Mapping[int, Fraction], upper: dict[int, Fraction],
+    users: Iterable[int], slack: set[int], z: Mapping[int, Fraction],
+) -> None:  # fmt: skip
+    """Lower the upper bounds of users by what the prices leave to rise above the floors."""
+    cost = {}
+    for j in cluster.active:
+        w = cluster.weights[j]
+        cost[j] = down(min(prices.cost[j][s] * w / c[j][s] for s in cluster.open[j] if c[j][s] > 0))
+    spare = up(prices.of_capacities(beyond=True) + prices.of_rows)
+    for j, price in cost.items():
+        spare = up(spare - price * (floors[j] if price >= 0 else upper[j]))
+        if j in slack:
+            spare = up(spare + max(price, Fraction(0)) * (upper[j] - z[j]))
+    for j in users:
+        if cost[j] > 0:
+            upper[j] = min(upper[j], up(floors[j] + max(spare, Fraction(0)) / cost[j]))
+
+
+# -- files --------------------------------------------------------------------------------------------------------------
+
+
+def kept_levels(cluster: Cluster, conditions: Sequence[Block]) -> list[tuple[Block, Fraction]]:
+    """Objectives that may not fall below levels, other than bounds and rows; levels as `Goal` counts."""
+    out = []
+    for condition in conditions:
+        objective = condition.given.get("objective")
+        if objective and objective.name != "MaxMin" and not is_linear(objective):
+            level = number(condition.given["level"], "a level")
+            for factor, term in objective.terms:  # u(z) is Box-Cox's but for a constant
+                alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else Fraction(1)
+                if alpha not in (0, 1):
+                    level -= factor * sum(cluster.weights[j] for j in cluster.active) / (1 - alpha)
+            out.append((objective, level))
+    return out
+
+
+def value_of(cluster: Cluster, objective: Block) -> Goal:
+    """An objective by itself."""
+    goal = Goal(cluster)
+    goal.add(objective, Fraction(1))
+    return goal
+
+
+def kept_by(cluster: Cluster, tier: Block) -> tuple[Rows, list[tuple[Block, Fraction]]]:
+    """Rows and levels by which later tiers keep what an earlier one has in the file."""
+    if tier.name not in ("Leximin", "MaxMin"):
+        value = value_of(cluster, tier).value()
+        if is_linear(tier):
+            return cluster.impose(Block("AtLeast", {"objective": tier, "level": float(value)}, tier.text)), []
+        return [], [(tier, value)]
+    z = cluster.shares(cluster.coefficients(tier.share)[0])
+    lowest = min((z[j] / cluster.weights[j] for j in z), default=Fraction(0))
+    at = [z.get(j, Fraction(0)) if tier.name == "Leximin" else lowest * cluster.weights[j] for j in range(cluster.n)]
+    return cluster._share_bounds(Block("MinShare", {"level": at, "share": tier.share}, tier.text)), []
+
+
+def gap_of_tier(
+    cluster: Cluster, objective: Block, kept: Sequence[tuple[Block, Fraction]], rows: Rows, held: Mapping[str, Any]
+) -> Fraction:
+    """The gap of one objective, under rows, and levels that other objectives keep."""
+    if held.get("why"):
+        raise CannotCheck(held["why"])
+    kind = held.get("kind")
+    if objective.name in ("Leximin", "MaxMin") and kind in ("bottlenecks", "levels"):
+        below, above = cluster.coefficients(objective.share)
+        pairs = [(j, s) for j in cluster.active for s in cluster.open[j]]
+        norm = max((above[j][s] / below[j][s] - 1 for j, s in pairs if below[j][s]), default=Fraction(0))
+        alike = all(len({below[j][s] for s in cluster.open[j]}) == 1 for j in cluster.active)
+        if kind == "levels":
+            more = [] if alike else limits_as_rows(cluster)
+            return norm + levels(cluster, below, rows + more, held["levels"])
+        if rows or kept or cluster.by_server or not alike:
+            raise Fault("bottlenecks are evidence for one pool without further conditions")
+        return norm + bottlenecks(cluster, below)
+    if kind != "prices":
+        raise CannotCheck("the file holds no evidence that can be checked by itself")
+    unit = number(held.get("unit", 1), "unit")
+    if unit <= 0:
+        raise Fault("unit is not positive")
+    alone, bounded = Goal(cluster), Goal(cluster)
+    for goal in (alone, bounded):
+        goal.add(objective, Fraction(1), unit)
+    evidence = Evidence(cluster, held, rows, len(kept))
+    for (other, level), times in zip(kept, evidence.kept, strict=True):
+        bounded.add(other, times)
+        bounded.constant = bounded.constant.plus(-times * level)
+    return relative_gap(objective, alone, bound(bounded, evidence))
+
+
+def limits_as_rows(cluster: Cluster) -> Rows:
+    """Limits on tasks as rows, which prices need where a task is worth different amounts on different servers."""
+    return [
+        ({(j, s): 1 / high for s in cluster.open[j]}, Fraction(1), False)
+        for j in cluster.active if (high := cluster.high[j])
+    ]  # fmt: skip
+
+
+def proved(data: Mapping[str, Any]) -> tuple[Fraction, str, list[str]]:
+    """The gap of a saved allocation, what it is a gap of, and what is not feasible."""
+    cluster = Cluster(data)
+    policy = block(str(data["policy"]))
+    if not isinstance(policy, Block) or policy.name != "Policy":
+        raise CannotCheck(f"{data['policy']} is a mechanism without an objective that is maximised")
+    objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
+    if data.get("bundles") is not None:
+        raise CannotCheck("bundles are not checked")
+    rows = [row for condition in conditions for row in cluster.impose(condition)]
+    kept = kept_levels(cluster, conditions)
+    faults = cluster.infeasible(rows)
+    for other, level in kept:
+        value = value_of(cluster, other)
+        if value.value() < level - OF_BLOCKS * (abs(level) or 1):
+            faults.append(f"{other.text} is below its level")
+    if not cluster.active or faults:
+        return Fraction(0), objective.text, faults
+    tiers = objective.given["tiers"] if objective.name == "Tiers" else [objective]
+    evidence = data.get("proof")
+    if not evidence:
+        raise CannotCheck("it was saved without evidence")
+    gap = Fraction(0)
+    for tier, held in zip(tiers, evidence, strict=True):
+        gap = max(gap, gap_of_tier(cluster, tier, kept, rows, held))
+        if tier is tiers[-1]:
+            break
+        more_rows, more_kept = kept_by(cluster, tier)
+        rows, kept = rows + more_rows, kept + more_kept
+    return gap, objective.text, faults
+
+
+def verify(path: str | Path) -> Verification:
+    """Prove a saved allocation again by arithmetic alone, from the file alone.
+
+    Parameters
+    ----------
+    path : str or Path
+        A JSON file that `Allocation.save` wrote.
+
+    Returns
+    -------
+    Verification
+        ``ok`` only if the answer is proved feasible and within 1e-6 of the optimum.
+
+    Notes
+    -----
+    What cannot be checked this way is said in ``statement``: blocks of your own other than shares (whose coefficients
+    are taken as given), `FairnessEfficiency` off the edge of alpha-fairness, mechanisms, answers saved without evidence.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, fairopt as fo
+    >>> a = fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
+    >>> file = a.save(pathlib.Path(tempfile.mkdtemp()) / "drf.json")
+    >>> fo.verify(file).ok
+    True
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(data, dict) or not str(data.get("format")).startswith("fairopt.allocation/"):
+            raise Fault("not a file that Allocation.save wrote as JSON")
+        gap, of, faults = proved(data)
+    except CannotCheck as reason:
+        return Verification(False, math.inf, f"cannot be checked this way: {reason}")
+    except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as fault:
+        said = str(fault) if isinstance(fault, (Fault, OSError)) else f"not a whole allocation ({fault!r})"
+        return Verification(False, math.inf, "not proved: " + said, (said,))
+    if faults:
+        return Verification(False, math.inf, f"not feasible, {len(faults)} fault{'s' * (len(faults) > 1)}:", tuple(faults))
+    shown = next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
+    taken = f"; the coefficients of {', '.join(data['given'])} are taken as given" if data.get("given") else ""
+    if gap > GAP:
+        short = f"the evidence proves {of} only to a gap of {shown:.1e}"
+        return Verification(False, shown, f"not proved: {short}{taken}", (short,))
+    return Verification(True, shown, f"proved: gap <= {rounded_up(shown)} of {of}{taken}")
+
+
+def rounded_up(x: float) -> str:
+    """Two digits, at least x."""
+    text = f"{x:.1e}"
+    return text if float(text) >= x else f"{x * 1.1:.1e}"
+
+
+if __name__ == "__main__":
+    found = [verify(name) for name in sys.argv[1:]]
+    print("\n".join(map(str, found)) or "give files that Allocation.save wrote")
+    sys.exit(not found or not all(one.ok for one in found))

@@ -51,7 +51,6 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
             raise verify.CannotCheck("bundles are not checked")
         cluster = verify.Cluster({**data, "given": given})
         rows = [cluster.impose(verify.block(repr(condition))) for condition in policy.constraints]
-        rows.append([])
         with np.errstate(all="ignore"):
             proof = list(_entries(allocation, cluster, rows))
     except (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError) as error:
@@ -70,10 +69,13 @@ def _entries(allocation: Allocation, cluster: verify.Cluster, rows: list[verify.
             yield {"kind": "empty"}
             continue
         tasks = program.gather(allocation.tasks_by_server)
+        if not fresh and "tasks" in kept[k]:
+            tasks = program.gather(np.asarray(kept[k]["tasks"], dtype=float))
         evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
-        yield _entry(program, tasks, evidence, rows)
+        entry = _entry(program, tasks, evidence, [*rows, verify.limits_as_rows(cluster)])
+        yield entry if fresh or "tasks" not in kept[k] else entry | {"tasks": kept[k]["tasks"]}
         constraints += (keep_level(objective, program.point(tasks)),)
-        rows = [*rows, verify.kept_by(cluster, verify.block(repr(objective)))[0]]
+        rows.append(verify.keep(cluster, verify.block(repr(objective))))
 
 
 def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequence[verify.Rows]) -> dict[str, Any]:
@@ -88,10 +90,12 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
         return _row_prices(program, evidence)
     if isinstance(evidence, HeldLevels):
         held = []
+        by_server = program.objective.share.coefficients(program.instance).ndim == 2
         for one in combined_holdings(program, evidence, tasks):
             charged = [] if evidence.model is None or one.at is None else charged_conditions(evidence.model)
             y = {} if one.at is None else _multipliers(evidence, charged, one.duals, one.at, rows)[0]
-            held.append({"users": one.users.tolist(), **_priced(program, one.prices), **_flat(y, rows)})
+            own = rows if by_server else rows[:-1]
+            held.append({"users": one.users.tolist(), **_priced(program, one.prices), **_flat(y, own)})
         return {"kind": "levels", "levels": held}
     if isinstance(evidence, Solved):
         return _solved(program, tasks, evidence, rows)
@@ -141,7 +145,7 @@ def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[ver
     y, kept = _multipliers(evidence, charged, duals, tasks, rows)
     scale_of_duals = scale * found.per_form
     held = _prices(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
-    flat = _flat({k: v * scale_of_duals for k, v in y.items()}, rows)
+    flat = _flat({k: v * scale_of_duals for k, v in y.items()}, rows[:-1])
     return held | flat | {"kept": [t * scale_of_duals for t in kept]}
 
 
@@ -157,6 +161,8 @@ def _multipliers(
     with values_kept([cone.unknowns]):
         cone.unknowns.save_value(tasks / cone.scale)
         for (block, condition), dual in zip(charged, duals, strict=True):
+            if block is None and condition is not cone.limits:
+                continue
             k = next((k for k, own in enumerate(cone.program.constraints) if own is block), len(rows) - 1)
             if isinstance(block, AtLeast) and not rows[k]:
                 kept.append(max(float(dual.sum()), 0.0) / (abs(block.level) or 1.0))

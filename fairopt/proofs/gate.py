@@ -253,8 +253,16 @@ def allocation(
         tried=tuple(t for _, a in judged for t in a.tried), gaps=tuple(gaps) if len(judged) > 1 else final.gaps,
         note=final.note, assumed=_joined("; ", (a.assumed for _, a in judged)),
     )  # fmt: skip
-    evidence = () if held is not None else tuple(plain(answer.evidence) for _, answer in judged)
+    evidence = () if held is not None else tuple(_plain(*tier, is_last=tier is judged[-1]) for tier in judged)
     return Allocation(first.given, policy, table, certificate, value, prices, held, evidence=evidence)
+
+
+def _plain(program: Program, answer: Answer, is_last: bool) -> dict[str, Any] | None:
+    """Evidence for files; of an earlier tier in levels with its own tasks, since later tiers may lower these a little."""
+    held = plain(answer.evidence)
+    if held is None or is_last or not isinstance(answer.evidence, (Bottlenecked, HeldLevels)):
+        return held
+    return held | {"tasks": program.expand(answer.tasks).tolist()}
 
 
 def _gathered(program: Program, table: Float, bundles: Float | None) -> tuple[Float, Float | None]:

@@ -152,6 +152,8 @@ def boxcox(z: Fraction, alpha: Fraction) -> Between:
 
 def number(value: Any, what: str) -> Fraction:
     """A number of the file, exactly."""
+    if isinstance(value, Fraction):
+        return value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise Fault(f"{what} is {value!r}, not a finite number")
     return Fraction(value)
@@ -279,6 +281,7 @@ class Cluster:
         self.usable = [Fraction(1)] * m
         self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
         self.given = data.get("given") or {}
+        self.kept: list[tuple[Block, Fraction]] = []  # objectives that may not fall below levels, as `Goal` counts
 
     def total(self, j: int) -> Fraction:
         return sum(self.tasks[j], Fraction(0))
@@ -368,6 +371,11 @@ class Cluster:
         held = held[j] if isinstance(held[0], list) else held
         return math.prod(ratios[:k], start=Fraction(1)) * math.prod(map(Fraction, held[:k]), start=Fraction(1))
 
+    def alike(self, share: Block) -> bool:
+        """Whether a task of each user is worth the same on all of its servers."""
+        c, _ = self.coefficients(share)
+        return all(len({c[j][s] for s in self.open[j]}) == 1 for j in self.active)
+
     def shares(self, c: Table) -> dict[int, Fraction]:
         """Shares of the users who take part, at the tasks of the file."""
         return {j: sum((c[j][s] * self.tasks[j][s] for s in self.open[j]), Fraction(0)) for j in self.active}
@@ -402,12 +410,8 @@ class Cluster:
             ]
         if condition.name == "EnvyFree":
             return self._envy()
-        if condition.name == "AtLeast" and condition.given["objective"].name == "MaxMin":
-            level, share = max(number(condition.given["level"], "a level"), Fraction(0)), condition.given["objective"].share
-            each = {"level": [level * w for w in self.weights], "share": share}
-            return self._share_bounds(Block("MinShare", each, condition.text))
         if condition.name == "AtLeast":
-            return self._sum_at_least(condition)
+            return self._level(condition)
         raise CannotCheck(f"the condition {condition.text} is known to fairopt or CVXPY only")
 
     def _bound_tasks(self, j: int, bound: Fraction | None, from_above: bool) -> None:
@@ -422,7 +426,7 @@ class Cluster:
         """Bounds on shares: on tasks where a task is worth the same on all of the user's servers, else rows."""
         below, above = self.coefficients(condition.share)
         levels, most = self.of_user(condition.given["level"], condition.text, None), condition.name == "MaxShare"
-        if all(len({below[j][s] for s in self.open[j]}) == 1 for j in self.active):
+        if self.alike(condition.share):
             for j in self.active:
                 c = (below if most else above)[j][self.open[j][0]]
                 if levels[j] is not None and c > 0:
@@ -443,17 +447,21 @@ class Cluster:
                 rows.append(({(j, s): sign * c[j][s] / level for s in self.open[j]}, Fraction(sign), False))
         return rows
 
-    def _sum_at_least(self, condition: Block) -> Rows:
-        """A level of sums of shares as a row; none for other levels, which are terms of the bound (`kept_levels`)."""
-        objective: Block = condition.given["objective"]
+    def _level(self, condition: Block) -> Rows:
+        """A level of sums of shares as a row, of the smallest share as bounds; others are terms of the bound (`kept`)."""
+        objective, level = condition.given["objective"], number(condition.given["level"], "a level")
+        if objective.name == "MaxMin" and self.alike(objective.share):
+            each = [max(level, Fraction(0)) * w for w in self.weights]
+            return self._share_bounds(Block("MinShare", {"level": each, "share": objective.share}, condition.text))
         if not is_linear(objective):
+            self.kept.append((objective, natural(self, objective, level)))
             return []
         row = {(j, s): Fraction(0) for j in self.active for s in self.open[j]}
         for factor, term in objective.terms:
             _, c = self.coefficients(term.share)
             for j, s in row:
                 row[j, s] -= factor * c[j][s]
-        return [(row, -number(condition.given["level"], "a level"), False)]
+        return [(row, -level, False)]
 
     def _envy(self) -> Rows:
         """``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0``, user by user, without rows of no possible envy."""
@@ -876,57 +884,53 @@ def rise_within(
 # -- files --------------------------------------------------------------------------------------------------------------
 
 
-def kept_levels(cluster: Cluster, conditions: Sequence[Block]) -> list[tuple[Block, Fraction]]:
-    """Objectives that may not fall below levels, other than bounds and rows; levels as `Goal` counts."""
-    out = []
-    for condition in conditions:
-        objective = condition.given.get("objective")
-        if objective and objective.name != "MaxMin" and not is_linear(objective):
-            level = number(condition.given["level"], "a level")
-            for factor, term in objective.terms:  # u(z) is Box-Cox's but for a constant
-                alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else Fraction(1)
-                if alpha not in (0, 1):
-                    level -= factor * sum(cluster.weights[j] for j in cluster.active) / (1 - alpha)
-            out.append((objective, level))
-    return out
+def natural(cluster: Cluster, objective: Block, level: Fraction) -> Fraction:
+    """A level of an objective as `Goal` counts: u(z) is Box-Cox's but for a constant."""
+    for factor, term in objective.terms:
+        alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else Fraction(1)
+        if alpha not in (0, 1):
+            level -= factor * sum(cluster.weights[j] for j in cluster.active) / (1 - alpha)
+    return level
 
 
-def value_of(cluster: Cluster, objective: Block) -> Goal:
-    """An objective by itself."""
+def value_of(cluster: Cluster, objective: Block) -> Fraction:
+    """The value of an objective at the file's tasks, from below."""
     goal = Goal(cluster)
     goal.add(objective, Fraction(1))
-    return goal
+    return goal.value()
 
 
-def kept_by(cluster: Cluster, tier: Block) -> tuple[Rows, list[tuple[Block, Fraction]]]:
-    """Rows and levels by which later tiers keep what an earlier one has in the file."""
-    if tier.name not in ("Leximin", "MaxMin"):
-        value = value_of(cluster, tier).value()
-        if is_linear(tier):
-            return cluster.impose(Block("AtLeast", {"objective": tier, "level": float(value)}, tier.text)), []
-        return [], [(tier, value)]
-    z = cluster.shares(cluster.coefficients(tier.share)[0])
-    lowest = min((z[j] / cluster.weights[j] for j in z), default=Fraction(0))
-    at = [z.get(j, Fraction(0)) if tier.name == "Leximin" else lowest * cluster.weights[j] for j in range(cluster.n)]
-    return cluster._share_bounds(Block("MinShare", {"level": at, "share": tier.share}, tier.text)), []
+def keep(cluster: Cluster, tier: Block) -> Rows:
+    """Require of later tiers that an earlier one keeps what it has in the file."""
+    if tier.name == "Leximin":
+        z = cluster.shares(cluster.coefficients(tier.share)[0])
+        at = [z.get(j, Fraction(0)) for j in range(cluster.n)]
+        return cluster._share_bounds(Block("MinShare", {"level": at, "share": tier.share}, tier.text))
+    value = value_of(cluster, tier)
+    if tier.name == "MaxMin" or is_linear(tier):
+        return cluster.impose(Block("AtLeast", {"objective": tier, "level": value}, tier.text))
+    cluster.kept.append((tier, value))
+    return []
 
 
 def gap_of_tier(
-    cluster: Cluster, objective: Block, kept: Sequence[tuple[Block, Fraction]], rows: Rows, held: Mapping[str, Any]
+    cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]
 ) -> Fraction:
-    """The gap of one objective, under rows, and levels that other objectives keep."""
+    """The gap of one objective under rows and kept levels."""
     if held.get("why"):
         raise CannotCheck(held["why"])
+    if held.get("tasks"):
+        return gap_of_earlier(cluster, objective, rows, held)
     kind = held.get("kind")
     if objective.name in ("Leximin", "MaxMin") and kind in ("bottlenecks", "levels"):
         below, above = cluster.coefficients(objective.share)
         pairs = [(j, s) for j in cluster.active for s in cluster.open[j]]
         norm = max((above[j][s] / below[j][s] - 1 for j, s in pairs if below[j][s]), default=Fraction(0))
-        alike = all(len({below[j][s] for s in cluster.open[j]}) == 1 for j in cluster.active)
+        alike = cluster.alike(objective.share)
         if kind == "levels":
             more = [] if alike else limits_as_rows(cluster)
             return norm + levels(cluster, below, rows + more, held["levels"])
-        if rows or kept or cluster.by_server or not alike:
+        if rows or cluster.kept or cluster.by_server or not alike:
             raise Fault("bottlenecks are evidence for one pool without further conditions")
         return norm + bottlenecks(cluster, below)
     if kind != "prices":
@@ -937,11 +941,27 @@ def gap_of_tier(
     alone, bounded = Goal(cluster), Goal(cluster)
     for goal in (alone, bounded):
         goal.add(objective, Fraction(1), unit)
-    evidence = Evidence(cluster, held, rows, len(kept))
-    for (other, level), times in zip(kept, evidence.kept, strict=True):
+    evidence = Evidence(cluster, held, rows, len(cluster.kept))
+    for (other, level), times in zip(cluster.kept, evidence.kept, strict=True):
         bounded.add(other, times)
         bounded.constant = bounded.constant.plus(-times * level)
     return relative_gap(objective, alone, bound(bounded, evidence))
+
+
+def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
+    """The gap of a leximin at its own tasks, and by how much later tiers lowered any share since then."""
+    final, (c, _) = cluster.tasks, cluster.coefficients(objective.share)
+    after = cluster.shares(c)
+    try:
+        cluster.tasks = numbers(held["tasks"], "tasks", cluster.n, cluster.servers)
+        faults = cluster.infeasible(rows)
+        if faults:
+            raise Fault(f"at the tasks of {objective.text}: {faults[0]}")
+        gap = gap_of_tier(cluster, objective, rows, {**held, "tasks": None})
+        fallen = [1 - after[j] / before for j, before in cluster.shares(c).items() if before > after[j]]
+    finally:
+        cluster.tasks = final
+    return gap + max(fallen, default=Fraction(0))
 
 
 def limits_as_rows(cluster: Cluster) -> Rows:
@@ -962,11 +982,9 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction, str, list[str]]:
     if data.get("bundles") is not None:
         raise CannotCheck("bundles are not checked")
     rows = [row for condition in conditions for row in cluster.impose(condition)]
-    kept = kept_levels(cluster, conditions)
     faults = cluster.infeasible(rows)
-    for other, level in kept:
-        value = value_of(cluster, other)
-        if value.value() < level - OF_BLOCKS * (abs(level) or 1):
+    for other, level in cluster.kept:
+        if value_of(cluster, other) < level - OF_BLOCKS * (abs(level) or 1):
             faults.append(f"{other.text} is below its level")
     if not cluster.active or faults:
         return Fraction(0), objective.text, faults
@@ -976,11 +994,8 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction, str, list[str]]:
         raise CannotCheck("it was saved without evidence")
     gap = Fraction(0)
     for tier, held in zip(tiers, evidence, strict=True):
-        gap = max(gap, gap_of_tier(cluster, tier, kept, rows, held))
-        if tier is tiers[-1]:
-            break
-        more_rows, more_kept = kept_by(cluster, tier)
-        rows, kept = rows + more_rows, kept + more_kept
+        gap = max(gap, gap_of_tier(cluster, tier, rows, held))
+        rows = rows + keep(cluster, tier)
     return gap, objective.text, faults
 
 

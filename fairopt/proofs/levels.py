@@ -76,7 +76,8 @@ def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> l
         prices, duals = np.maximum(c.holding.prices, 0.0), list(c.holding.duals)
         for times, earlier in zip(c.added, out, strict=True):
             prices = prices + times * earlier.prices
-            duals = [a + times * b for a, b in zip(duals or np.zeros(len(earlier.duals)), earlier.duals, strict=True)]
+            own = duals or [np.zeros(len(dual)) for dual in earlier.duals]
+            duals = [a + times * b for a, b in zip(own, earlier.duals, strict=True)]
         out.append(replace(c.holding, prices=prices, duals=duals))
     return out
 

@@ -14,8 +14,8 @@ from fairopt.blocks.base import Block, parameter
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Model, Point
-from fairopt.blocks.shares import Share, require_share
-from fairopt.errors import InvalidBlock
+from fairopt.blocks.shares import Share, best_server, require_share
+from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 
 __all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Sum", "Tiers", "tiers_of"]
@@ -123,10 +123,20 @@ class Objective(Block):
         share = getattr(self, "share", None)
         return (share,) if isinstance(share, Share) else ()
 
+    @property
+    def levels_users(self) -> bool:
+        """Whether shares are levelled between users, so that none may be zero."""
+        return False
+
     def check(self, instance: Instance) -> None:
         """Raise `OutOfDomain` where the objective is not defined, and `NotConcave` where it is not concave."""
         for share in self.share_blocks():
-            share.coefficients(instance)
+            c = share.coefficients(instance, self.levels_users)
+            if instance.n_users and not best_server(c, instance).any():
+                raise OutOfDomain(
+                    f"{share!r} is zero for every user, so {self!r} is the same for every allocation; choose another "
+                    "share, or leave the objective out"
+                )
 
     def natural_is_concave(self) -> None:
         """Raise `NotConcave` where only a transform is concave: it can stand neither in a sum nor in a level."""

@@ -83,7 +83,10 @@ def first_program(policy: Any, instance: Instance, constraints: Sequence[Constra
     first, kind = tiers_of(policy.objective)[0], program_class(policy.objective)
     if isinstance(first, Leximin) and kind is Program:
         first = MaxMin(first.share)
-    return kind(instance, first, constraints, merge=False)
+    program = kind(instance, first, constraints, merge=False)
+    if not program.empty:
+        first.check(program.instance)  # also where methods on one pool would check it
+    return program
 
 
 def can_hold(program: BundleProgram) -> Mask:

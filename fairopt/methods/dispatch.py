@@ -244,7 +244,9 @@ def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> 
         return answer
     tasks = answer.tasks
     if program.single and not program.rest:
-        more = pool.fill_leftover(program, shares[0], tasks) if _fits_more(program, tasks) else None
+        levelled = shares[0].coefficients(program.instance).all()
+        share = shares[0] if levelled else Tasks()
+        more = pool.fill_leftover(program, share, tasks) if _fits_more(program, tasks) else None
     elif _steep(objective):
         kept = [_keep_shares(program.point(tasks), share, 1e-12) for share in shares]
         above = Program(program.given, Total(shares[0]), (*program.constraints, *kept))

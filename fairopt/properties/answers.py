@@ -187,11 +187,12 @@ def _within_domain(policy: Policy, pools: Batch) -> Bool | None:
     """Pools for which every share of the objective is defined; None where that is not known by row."""
     inside, part, room = np.ones(len(pools), dtype=bool), pools.limits > 0, pools.capacities[:, None]
     ratios = quotient(pools.demands, room)
+    levelled = policy.objective.levels_users
     for share in policy.objective.share_blocks() if part.any() else ():
         if not share.by_row:
             return None
         try:
-            inside &= pools.coefficients(share, ratios, part)[1].all(axis=1)
+            inside &= pools.coefficients(share, ratios, part, levelled)[1].all(axis=1)
         except OutOfDomain:  # of no pool, as for k beyond the number of resources
             return np.zeros(len(pools), dtype=bool)
     return inside

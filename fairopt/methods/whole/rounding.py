@@ -118,8 +118,8 @@ class WholeTasks:
         wanted = np.zeros(self.n_classes)
         while waiting:
             level, j = heapq.heappop(waiting)
-            step = steps[j]
-            reach = (waiting[0][0] - level) // step if waiting and step else self.most[j]  # until another has less
+            step, other = float(steps[j]), waiting[0][0] if waiting else np.inf
+            reach = (other - level) // step if other < np.inf else self.most[j]  # until another has less
             if self.place_anywhere(j, wanted, min(max(reach, 1.0), MOST)):
                 heapq.heappush(waiting, (float(worth[j] @ self.held[j]) if step else np.inf, j))
 

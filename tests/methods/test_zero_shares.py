@@ -176,7 +176,7 @@ def test_users_in_shards_may_have_no_share_that_is_limited() -> None:
 
 @pytest.mark.parametrize("kind", ["pool", "servers", "by server"])
 def test_prepared_read_saved_and_whole_answers_take_zero_shares(kind: str, tmp_path: Path) -> None:
-    instance = instance_of(13, kind)
+    instance = instance_of(17, kind)
     policies = [fo.Policy(fo.Total(SHARE)), fo.Policy(fo.AlphaFair(1), [fo.MaxShare(0.5, SHARE)])]
     for policy in policies:
         answer = policy.allocate(instance)

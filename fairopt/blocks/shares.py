@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, ByUser, is_ours, parameter, resource_name
+from fairopt.blocks.base import Block, ByUser, asked, is_ours, parameter, resource_name
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 
@@ -121,7 +121,11 @@ class Share(Block):
                 return c if c.ndim == 1 else c[:, np.unique(unmerged.server_classes, return_index=True)[1]]
             if parent is not None:
                 return self._asked(parent[0])[parent[1]]
-        c = np.asarray(self.per_task(instance), dtype=float)
+        found = asked(self, "per_task", instance)
+        try:
+            c = np.asarray(found, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InvalidBlock(f"{self!r}.per_task gave {found!r}; give an array of numbers") from error
         if c.shape != (n,) and c.shape != (n, servers):
             raise InvalidBlock(f"{self!r}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         return c

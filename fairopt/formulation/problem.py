@@ -70,7 +70,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         for block in policy.constraints:
             named = checked_conditions(block, model if is_ours(block) else of_all).items()
             conditions += [_named(f"{block!r}: {name}", condition) for name, condition in named]
-        objective = cp.sum(program.objective.expression(model))
+        objective = cp.sum(program.objective.written(model))
         warn_of_loops(program.objective, [objective])
         conditions += model.required
     maximise = cp.Maximize(objective)

@@ -306,6 +306,8 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
     if settings.late or any("time limit" in t.status + t.message for t in certificate.tried):
         fix = "give it more time_limit"
+    elif any(solvers.MATRICES in t.message for t in certificate.tried):
+        fix = f"{solvers.MATRICES}; write them by linear terms, norms, logarithms or powers"
     elif settings.solver:
         fix = "try another solver, or none for the chain of all"
     else:

@@ -67,16 +67,6 @@ class Objective(Block):
         """
         raise InvalidBlock(f"{type(self).__name__} has no expression(model); write it")
 
-    def written(self, model: Model | Point) -> cp.Expression:
-        """`expression`; `InvalidBlock` unless it is one number."""
-        found = asked(self, "expression", model)
-        if not isinstance(found, (cp.Expression, int, float, np.ndarray, np.number)) or np.size(found) != 1:
-            what = repr(found) if not np.ndim(found) else f"shape {np.shape(found)}"
-            raise InvalidBlock(
-                f"{type(self).__name__}.expression gave {what}; give a CVXPY expression of one number, as by cp.sum"
-            )
-        return found
-
     def solver_form(self, model: Model) -> cp.Expression | None:
         """An increasing transform that suits solvers better, used where the objective stands alone; None for none."""
         return None
@@ -84,7 +74,7 @@ class Objective(Block):
     def value(self, point: Point) -> float:
         """The objective at an allocation, in natural units."""
         before = len(point.required)
-        expression = self.written(point)
+        expression = written(self, point)
         if not isinstance(expression, cp.Expression):
             return float(expression)
         if expression.value is None:  # variables of its own: at their best for these tasks
@@ -229,7 +219,7 @@ class Sum(Objective):
     parts: tuple[tuple[float, Objective], ...]
 
     def expression(self, model: Model) -> cp.Expression:
-        return sum(c * t.written(model) for c, t in self.parts if c > 0) + cp.Constant(0.0)
+        return sum(c * written(t, model) for c, t in self.parts if c > 0) + cp.Constant(0.0)
 
     def value(self, point: Point) -> float:
         return float(sum(c * t.value(point) for c, t in self.parts if c > 0))
@@ -317,7 +307,7 @@ class AtLeast(Constraint):
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         unit = abs(self.level) or 1.0
-        return {"at least": self.objective.written(model) / unit >= self.level / unit}
+        return {"at least": written(self.objective, model) / unit >= self.level / unit}
 
     def check(self, instance: Instance) -> None:
         self.objective.check(instance)
@@ -347,6 +337,17 @@ class KeptShares(MinShare):
     """The shares that an earlier tier achieved, or an answer that is topped up."""
 
     added = True
+
+
+def written(objective: Objective, model: Model | Point) -> cp.Expression:
+    """`Objective.expression`; `InvalidBlock` unless it is one number."""
+    found = asked(objective, "expression", model)
+    if not isinstance(found, (cp.Expression, int, float, np.ndarray, np.number)) or np.size(found) != 1:
+        what = repr(found) if not np.ndim(found) else f"shape {np.shape(found)}"
+        raise InvalidBlock(
+            f"{type(objective).__name__}.expression gave {what}; give a CVXPY expression of one number, as by cp.sum"
+        )
+    return found
 
 
 def in_units(excess: float, unit: float, value: float) -> float:

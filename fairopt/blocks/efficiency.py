@@ -150,12 +150,15 @@ class FairnessEfficiency(Objective):
         parts = []
         if q:
             u, factor = model.split_share(self.share)
+            total = (w * factor) @ u
+        else:  # shares may be zero
+            total = cp.sum(model.share(self.share)) / model.level(self.share)
         if q < 0:
             parts.append(a / q * cp.log_sum_exp(q * cp.log(u) + q * np.log(factor) + np.log(w)))
         elif q > 0:
             parts.append(a / q * cp.log((w * factor**q) @ cp.power(u, q, approx=not model.exact_powers)))
         if self.emphasis > a or q == 0:
-            parts.append((self.emphasis - a) * cp.log(cp.sum(model.share(self.share)) / model.level(self.share)))
+            parts.append((self.emphasis - a) * cp.log(total))
         return sum(parts)
 
     def solver_form(self, model: Model) -> cp.Expression:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from cvxpy.utilities import debug_tools
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast
+from fairopt.blocks.algebra import AtLeast, written
 from fairopt.blocks.base import Block, asked, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
@@ -376,7 +376,7 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
     form = objective.solver_form(model)
     factor = None
     if form is None:
-        form = cp.sum(objective.written(model))
+        form = cp.sum(written(objective, model))
         _refuse_whole_numbers(objective, form, model)
         warn_of_loops(objective, [form])
         values = []

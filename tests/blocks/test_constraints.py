@@ -321,10 +321,11 @@ def test_a_floor_on_a_share_that_a_user_cannot_have_is_infeasible_and_names_it(d
 
 
 def test_a_limit_of_zero_on_a_share_that_is_zero_on_some_servers_binds_only_on_the_others():
-    instance = fo.Instance([[[1, 0], [1, 1]], [[1, 0], [1, 0]]], [[2, 2], [2, 2]], users=["a", "b"])
+    demands = [[[1, 0], [1, 1]], [[1, 0], [1, 0]]]
+    instance = fo.Instance(demands, [[2, 2], [2, 2]], users=["a", "b"], task_limits=[None, 1])
     answer = fo.Policy(fo.Total(fo.Tasks()), [fo.MaxShare(0, fo.ResourceShare(1))]).allocate(instance)
     assert_allclose(answer.tasks_by_server[0, 1], 0, atol=1e-9)
-    assert_allclose(answer.objective, 4, rtol=1e-6)
+    assert_allclose(answer.objective, 3, rtol=1e-6)  # user a's on the first server, where its share is zero
 
 
 def test_equal_shares_are_refused_where_a_share_is_zero():

@@ -75,6 +75,8 @@ def test_totals_sums_and_levels_of_a_share_that_is_zero_for_some_are_exact(kind:
     for objective in (fo.FairnessEfficiency(1, 2, SHARE), fo.AlphaFair(0, SHARE), fo.Total(SHARE)):
         answer = fo.Policy(objective).allocate(instance)
         check(exact, answer, forms, best)
+        assert not answer.certificate.assumed  # by prices, not by the dual of CVXPY's cone program
+    assert answer.certificate.method == ("linear" if instance.merged().n_servers == 1 else "cone")
     check_prices(exact, answer, added(forms), best)
 
     tasks = exact.forms(exact.tasks(), per_weight=False)
@@ -151,16 +153,18 @@ def test_a_large_pool_where_few_users_have_any_share() -> None:
     rng = np.random.default_rng(3)
     demands = rng.uniform(0.5, 2.0, size=(4_000, 3))
     demands[rng.random(4_000) < 0.9, 2] = 0.0
-    instance = fo.Instance(demands, [60, 60, 200])  # the share of the third is scarce by the others
+    demands[::50] = [0.0, 1.0, 0.0]  # of what has no price
+    rooms = [60, 6_000, 200]  # the share of the third is scarce by the first
+    instance = fo.Instance(demands, rooms)
     answer = fo.Policy(fo.Total(SHARE), [fo.MinTasks(0.002)]).allocate(instance)
     some = demands[:, 2] > 0
-    room = np.array([60, 60, 200]) - 0.002 * demands.sum(axis=0)
+    room = np.array(rooms) - 0.002 * demands.sum(axis=0)
     least = 0.002 * demands[some, 2].sum() / 200
     best = linprog(-demands[some, 2] / 200, demands[some].T, room, method="highs")
     assert answer.certificate.ok and answer.certificate.method == "linear"
     assert_allclose(answer.objective, least - best.fun, rtol=CLOSE)
     with pytest.raises(fo.OutOfDomain, match="zero for every user"):
-        fo.Policy(fo.Total(SHARE)).allocate(fo.Instance(demands * [1, 1, 0], [60, 60, 200]))
+        fo.Policy(fo.Total(SHARE)).allocate(fo.Instance(demands * [1, 1, 0], rooms))
 
 
 def test_users_in_shards_may_have_no_share_that_is_limited() -> None:
@@ -214,3 +218,9 @@ def test_derivatives_of_a_total_are_right_where_a_share_is_zero(kind: str) -> No
         gain = float(maximise(added(other.forms(of)), other.rows).value - best) / more
         assert np.isnan(found[s, i]) or abs(found[s, i] - gain) <= 1e-4
     assert not np.isnan(found).all()
+
+
+def test_tasks_that_are_worth_nothing_and_cost_nothing_have_no_derivative() -> None:
+    answer = fo.Policy(fo.Total(SHARE)).allocate(fo.Instance([[1, 0, 1], [0, 1, 0]], [4, 5, 9]))
+    found = fo.sensitivity(answer).capacities
+    assert np.isnan(found.tasks).all() and "several" in str(found.reason[0, 0])

@@ -14,6 +14,8 @@ from oracle.instances import cluster
 from scipy.optimize import linprog
 
 import fairopt as fo
+from fairopt.formulation.program import Program
+from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
 
 CLOSE = 2e-6  # of a value: twice the tolerated gap
 SHARE = fo.ResourceShare(2)
@@ -127,6 +129,22 @@ def test_limits_and_floors_on_a_share_that_is_zero_for_some_are_exact(kind: str,
     levels = [float(level) for level in leximin(per_weight, rows)]
     assert answer.certificate.ok
     assert_allclose(np.sort((answer.tasks / instance.weights)[exact.users]), np.sort(levels), rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", [4, 5, 9, 10, 13, 14])
+def test_prices_bound_a_total_whose_share_is_zero_on_some_servers(seed: int) -> None:
+    instance, rng = instance_of(seed, "by server"), np.random.default_rng(seed)
+    exact, worth = exactly(instance)
+    best = float(maximise(added(exact.forms(worth, per_weight=False)), exact.rows).value)
+    program = Program(instance, fo.Total(SHARE), ())
+    nothing, _ = program.zero_point()
+    majorant = program.objective.majorant(program.point(nothing))
+    assert majorant is not None
+    for _ in range(20):
+        prices = rng.uniform(0, 3, size=program.instance.capacities.size) * rng.integers(0, 2)
+        multipliers = Multipliers(prices, np.zeros(len(program.pairs)))
+        bound = lagrangian_bound(program, majorant, program.objective, multipliers, nothing).value
+        assert best <= bound * majorant.unit < np.inf
 
 
 def test_many_pools_at_once_add_up_shares_that_are_zero_for_some() -> None:

@@ -538,18 +538,21 @@ def zeros(rng: Rng) -> Draw:
 
 
 def _curved(rng: Rng, given: dict[str, Any]) -> list[fo.Constraint]:
-    """Conic conditions of one's own that equal parts of the servers satisfy."""
+    """Conic conditions of one's own, of which each is satisfied somewhere, most of them not by much."""
     question = Question.of(given, ())
-    x = _split(question)
+    pairs = len(question.cluster.pairs)
+    corner = exact_lp.maximise(rng.integers(1, 4, pairs).tolist(), question.all_rows).point
+    mixed = one_of(rng, 0.0, 0.5, 0.9)
+    x = (1 - mixed) * _split(question) + mixed * np.array(corner, dtype=float)
     tasks, shares = (np.array(question.shares(share), dtype=float) @ x for share in (None, fo.DominantShare()))
     rates = np.array(rounded(rng.uniform(0.2, 2, len(tasks))))
     by_user, held = tuple(rates.tolist()), rates * tasks
-    less, more = rng.uniform(0.2, 0.97), rng.uniform(1.03, 2)
+    less = one_of(rng, rng.uniform(0.2, 0.97), rng.uniform(0.97, 0.999))
+    most = [float(exact_lp.smallest(question.shares(share), question.all_rows)) for share in (None, fo.DominantShare())]
     choices = [
-        LeastTasks(digits(less * tasks.min())), LeastShare(digits(less * shares.min())),
-        Jain(digits(rng.uniform(0.5, 0.97) * shares.sum() ** 2 / (len(shares) * shares @ shares))),
-        NormAtMost(by_user, digits(more * np.sqrt(held @ held))),
-        QuadOverLin(by_user, digits(more * (held @ held) / (1 + tasks.sum()))),
+        LeastTasks(digits(less * most[0])), LeastShare(digits(less * most[1])), Jain(digits(rng.uniform(0.6, 0.999))),
+        NormAtMost(by_user, digits(np.sqrt(held @ held) / less)),
+        QuadOverLin(by_user, digits((held @ held) / (1 + tasks.sum()) / less)),
         GeoMean(digits(less * np.exp(np.log(tasks).mean()))), LogSum(by_user, digits(less * np.log1p(held).sum())),
         _level(rng, given),
     ]  # fmt: skip

@@ -31,7 +31,8 @@ import fairopt as fo
 Float = np.ndarray
 Row = list[Fraction]
 Rows = list[tuple[Row, Fraction]]
-GAP, FIT, BLOCKS = 1e-6, 1e-9, 1e-7  # what a certificate allows
+GAP, FIT, BLOCKS, TIER = 1e-6, 1e-9, 1e-7, 1e-7  # what a certificate allows
+KEPT = 1 - Fraction(TIER)
 OPEN = "?"
 ZERO = Fraction(0)
 
@@ -455,40 +456,44 @@ def judge(draw: Draw, answer: Any) -> str:
     at = question.cluster.at(answer.tasks_by_server)
     try:
         for k, tier in enumerate(tiers):
-            if wrong := _tier(question, tier, at, answer.objective if k == 0 else None):
+            says, last = (None if k else answer.objective), tier is tiers[-1]
+            if wrong := _tier(question, tier, at, says, last):
                 return wrong if wrong == OPEN else f"tier {k + 1} {wrong}" if k else wrong
-    except exact_lp.NoPoint:  # within what conditions may give way, and nowhere else
-        return "" if k == 0 else OPEN
+    except exact_lp.NoPoint:  # nothing is as good, but for what conditions and earlier tiers may give way
+        return ""
     return ""
 
 
-def _tier(question: Question, objective: Any, at: Row, says: float | None) -> str:
-    """Whether an answer is as good as can be for an objective, which is then kept for those that follow."""
+def _tier(question: Question, objective: Any, at: Row, says: float | None = None, last: bool = True) -> str:
+    """Whether an answer is as good as can be for an objective.
+
+    Unless it is the last one it is kept for those that follow: at its value, or 1e-7 below the best, if that is more.
+    """
     name, forms = type(objective).__name__, question.forms_of(objective)
     z, x = [dot(form, at) for form in forms], np.array(at, dtype=float)
-    given_way = bool(question.rows or question.equal or question.held)
-    loose = given_way and any(question.rows) or bool(question.equal or question.held)
+    loose = bool(question.rows or question.equal or question.held)
     if name == "Leximin":
-        verdict = _leximin(question, forms, z, x, loose)
-        question.bound(forms, list(z), -1)
+        levels, verdict = _leximin(question, forms, z, x, loose)
+        question.bound(forms, [max(v, level * KEPT) for v, level in zip(z, levels, strict=True)], -1)
         return verdict or claimed(says, float(min(z)))
     if name in ("Total", "Linear", "RequiringTotal", "MaxMin", "Smallest", "OrderedWeighted") and not question.held:
         rows, same = question.all_rows, question.equal
         if name in ("MaxMin", "Smallest"):
             got, best = min(z), exact_lp.smallest(forms, rows, same)
-            question.bound(forms, [got] * len(forms), -1)
+            question.bound(forms, [max(got, best * KEPT)] * len(forms), -1)
         elif name == "OrderedWeighted":
             v = [Fraction(w) for w in objective.weights]
             got = sum((w * s for w, s in zip(v, sorted(z), strict=False)), ZERO)
             best = exact_lp.ordered(forms, v, rows, same)
-            function = concave_of(objective, question, np.array(z, dtype=float))
-            question.held.append(Held(function, float(got) * (1 - 1e-14), float(got)))
+            if not last:
+                function = concave_of(objective, question, np.array(z, dtype=float))
+                question.held.append(Held(function, float(max(got, best * KEPT)) * (1 - 1e-14), float(got)))
         else:
             row = total(forms)
             got, best = sum(z, ZERO), exact_lp.maximise(row, rows, same).value
-            question.bound([row], [got], -1)
+            question.bound([row], [max(got, best * KEPT)], -1)
         return compared([got], [best], loose) or claimed(says, float(got))
-    return _curved(question, objective, np.array(z, dtype=float), x, says, loose)
+    return _curved(question, objective, np.array(z, dtype=float), x, says, last)
 
 
 def compared(got: Sequence[Fraction], best: Sequence[Fraction], loose: bool) -> str:
@@ -502,19 +507,21 @@ def compared(got: Sequence[Fraction], best: Sequence[Fraction], loose: bool) -> 
     return ""
 
 
-def _leximin(question: Question, forms: list[Row], z: Row, x: Float, loose: bool) -> str:
+def _leximin(question: Question, forms: list[Row], z: Row, x: Float, loose: bool) -> tuple[list[Fraction], str]:
+    """The levels by user, or bounds of them, and a verdict."""
     mine = sorted(z)
     if not question.held:
-        return compared(mine, sorted(exact_lp.leximin(forms, question.all_rows, question.equal)), loose)
+        levels = exact_lp.leximin(forms, question.all_rows, question.equal)
+        return levels, compared(mine, sorted(levels), loose)
 
     def reached(levels: list[Fraction]) -> bool:
         return not compared(mine, sorted(levels), True)
 
     levels, exact = cuts.leximin(forms, question.all_rows, question.equal, question.held, question.top, x, reached)
-    return compared(mine, sorted(levels), True) if exact else "" if reached(levels) else OPEN
+    return levels, compared(mine, sorted(levels), True) if exact else "" if reached(levels) else OPEN
 
 
-def _curved(question: Question, objective: Any, z: Float, x: Float, says: float | None, loose: bool) -> str:
+def _curved(question: Question, objective: Any, z: Float, x: Float, says: float | None, last: bool) -> str:
     """A value against a bound by tangents: wrong if a better point was found, open if that was not and may be."""
     name = type(objective).__name__
     weights = np.array([question.cluster.weights[j] for j in question.cluster.users], dtype=float)
@@ -555,10 +562,13 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
             allowed, claim = GAP * (fall or 1.0) + 1e-14 * size, got
     if not np.isfinite(got):
         return f"worse: worth {got} at {x.tolist()}"
-    found = cuts.maximise(
-        function, question.all_rows, question.equal, question.held, question.top, x, 0.9 * allowed
-    )
-    question.held.append(Held(function, got - 1e-14 * (abs(got) + allowed), abs(got) + allowed))
+    with np.errstate(all="ignore"):
+        unit = min(allowed / GAP, abs(got - function.value(x / 2))) or 1.0
+    close = 0.9 * allowed if last else 0.05 * TIER * unit
+    found = cuts.maximise(function, question.all_rows, question.equal, question.held, question.top, x, close)
+    if not last:
+        kept = max(got - 1e-14 * (abs(got) + unit), found.low - TIER * unit)
+        question.held.append(Held(function, kept, abs(got) + unit))
     if found.low > got + 1.05 * allowed:
         return f"worse: {got:.12g} where {found.low:.12g} can be had (1e-6 is {allowed:.1e}), as by {found.point}"
     if claim is not None and np.isfinite(claim) and (wrong := claimed(says, claim, allowed if name != "AlphaFair" else 0)):
@@ -617,10 +627,12 @@ def _saved(answer: Any, edit: bool) -> str:
 
 
 def _batch(draw: Draw, answers: Any) -> str:
-    """Each instance of a batch, as if it had been asked alone."""
+    """Each instance of a batch, as if it had been asked alone; who takes no part is left out of its answer."""
     for k, given in enumerate((draw.given, *draw.how[1])):
         if not answers[k].certificate.ok:
             return f"{OPEN} not certified in the batch"
+        part = [j for j, limit in enumerate(given.get("task_limits") or [1] * len(given["demands"])) if limit != 0]
+        given = {key: v if key == "capacities" else [v[j] for j in part] for key, v in given.items()}
         verdict = judge(replace(draw, given=given, how=("allocate",)), answers[k])
         if verdict:
             return verdict if verdict == OPEN else f"instance {k} {verdict}"
@@ -712,9 +724,13 @@ def untrue(draw: Draw, error: Exception) -> str:
         return "every draw of this mechanism has an answer"
     question = Question.of(given, policy.constraints)
     if isinstance(error, fo.OutOfDomain):
-        levelled = [part for part in _all_parts(policy) if type(part).__name__ != "Total" and hasattr(part, "share")]
-        forms = [form for part in levelled for form in question.shares(part.share)]
-        return "" if any(not any(form) for form in forms) else "all shares are positive"
+        used = [part for part in (*_all_parts(policy), *policy.constraints) if hasattr(part, "share")]
+        levelled = [part.share for part in used if type(part).__name__ not in ("Total", "MinShare", "MaxShare")]
+        levelled += [part.share for part in used if getattr(part.share, "short", "") == "refuse"]
+        if any(getattr(share, "k", 1) > question.cluster.resources for share in levelled):
+            return ""
+        zero = any(not any(form) for share in levelled for form in question.shares(share))
+        return "" if zero else "all shares are positive"
     if isinstance(error, fo.Infeasible):
         if not question.cluster.pairs:
             return ""

@@ -90,8 +90,8 @@ class Outer:
         )
 
     def keeps(self, point: Float) -> bool:
-        """Whether a point holds all conditions, to 1e-9 of their sizes."""
-        return all(h.function.value(point) >= h.level - 1e-9 * h.size for h in self.held)
+        """Whether a point holds all conditions, to 1e-12 of their sizes."""
+        return all(h.function.value(point) >= h.level - 1e-12 * h.size for h in self.held)
 
 
 def maximise(

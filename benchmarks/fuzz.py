@@ -32,8 +32,8 @@ load     Answers of all notions, saved and loaded: what `save` wrote may not be 
 edited   The same, with all tasks halved in the file: that may not be certified.
 
 Without ``--seconds`` each category gets ``--draws``; with it each gets those first, and what time is left goes to the
-category that has had least of it. Ctrl-C prints the table of what was done. Runs on another checkout of the package too:
-``PYTHONPATH=../other python benchmarks/fuzz.py``.
+category that has had least of it. Ctrl-C prints the table of what was done. Another checkout of the package is asked
+by ``PYTHONPATH=../other python benchmarks/fuzz.py``.
 
 Run: python benchmarks/fuzz.py [--seconds 600 --draws 20 --categories pools,tiers --seed 1 --workers 2 --shrink 30]
 """

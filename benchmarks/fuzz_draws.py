@@ -6,12 +6,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import fuzz_blocks as ours
 import numpy as np
-from fuzz_blocks import (
-    AtMost, Bent, BentByVariable, ByLabel, ByPosition, ByType, Draw, GeoMean, Held, Jain, LeastShare, LeastTasks,
-    Logarithms, LogSum, Near, NormAtMost, Proportion, QuadOverLin, RequiredAtMost, RequiringTotal, Roots, Saturating,
-    Sliced, Smallest, WithRoom, asked_of,
-)  # fmt: skip
+from fuzz_blocks import Draw
 from fuzz_verdicts import Question, concave_of
 from oracle import concave, exact_lp
 from oracle.exact_cluster import Cluster
@@ -83,14 +80,14 @@ def shares(rng: Rng) -> Draw:
         steps = rng.integers(0, 4, n)
         steps[rng.integers(n)] += 1
         table = 1.0 + np.outer(steps, np.arange(servers))
-        share: fo.Share = ByPosition(tuple(plain(steps)))
+        share: fo.Share = ours.ByPosition(tuple(plain(steps)))
     elif kind == "type":
         given["server_types"] = [f"type{s + 1}" for s in range(servers)]
-        share = ByType(tuple(zip(given["server_types"], by_server, strict=True)))
+        share = ours.ByType(tuple(zip(given["server_types"], by_server, strict=True)))
     elif kind == "label":
-        share = ByLabel(tuple((f"server{s + 1}", rates) for s, rates in enumerate(by_server)))
+        share = ours.ByLabel(tuple((f"server{s + 1}", rates) for s, rates in enumerate(by_server)))
     else:
-        share = (Held if kind == "held" else Sliced)(tuples(plain(table)))
+        share = (ours.Held if kind == "held" else ours.Sliced)(tuples(plain(table)))
     cluster = Cluster(**given)
     constraints: list[fo.Constraint] = []
     used = share
@@ -189,19 +186,21 @@ def traces(rng: Rng) -> Draw:
 def own(rng: Rng) -> Draw:
     n, servers, m = int(rng.integers(1, 6)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
     given = drawn(rng, n, servers, m, most=3, room=one_of(rng, 5, 20, 101), often=0.2)
-    kind = one_of(rng, Saturating, Saturating, Logarithms, Roots, Near, Bent, BentByVariable)
+    kind = one_of(
+        rng, ours.Saturating, ours.Saturating, ours.Logarithms, ours.Roots, ours.Near, ours.Bent, ours.BentByVariable
+    )
     exponent = rng.uniform(-2, 1)
     rates = np.array([digits(10.0 ** (exponent + rng.uniform(0, 1))) for _ in range(n)])
     if rng.random() < 0.3:
         rates[:] = rng.integers(1, 6)
-    if kind is Near:
+    if kind is ours.Near:
         rates = np.array([digits(rng.uniform(0, 2) * given["capacities"][0][0] / 3) for _ in range(n)])
     objective: fo.Objective = kind(tuple(plain(rates)))
     more = rng.random()
     if more < 0.15:
         objective = objective + 0.1 * fo.Total(fo.Tasks())
     elif more < 0.3:
-        objective = objective + 0.5 * Logarithms(tuple(plain(rates)))
+        objective = objective + 0.5 * ours.Logarithms(tuple(plain(rates)))
     options = {} if rng.random() < 0.8 else {"solver": one_of(rng, "CLARABEL", "ECOS", "SCS")}
     return Draw(given, fo.Policy(objective), options)
 
@@ -219,17 +218,17 @@ def rows(rng: Rng) -> Draw:
         matrix = np.array([[digits(v * size) for v in row] for row, size in zip(matrix.tolist(), sizes, strict=True)])
         values = np.array([digits(v) for v in values.tolist()])
         held, most = tuples(plain(matrix)), tuple(plain(values))
-        exact = Question.of(given, [AtMost(held, most)]).all_rows
+        exact = Question.of(given, [ours.AtMost(held, most)]).all_rows
         try:
             if exact_lp.smallest(cluster.forms(cluster.dominant()), exact) > Fraction(1, 100):
                 break
         except exact_lp.NoPoint:
             continue
-    block = one_of(rng, AtMost, RequiredAtMost, WithRoom, RequiringTotal, Smallest)
-    if block is RequiringTotal:
-        policy = fo.Policy(RequiringTotal(held, most))
-    elif block is Smallest:
-        policy = fo.Policy(Smallest(tuple(plain([digits(v) for v in 10.0 ** rng.uniform(-8, 8, n)]))))
+    block = one_of(rng, ours.AtMost, ours.RequiredAtMost, ours.WithRoom, ours.RequiringTotal, ours.Smallest)
+    if block is ours.RequiringTotal:
+        policy = fo.Policy(ours.RequiringTotal(held, most))
+    elif block is ours.Smallest:
+        policy = fo.Policy(ours.Smallest(tuple(plain([digits(v) for v in 10.0 ** rng.uniform(-8, 8, n)]))))
     else:
         objective = one_of(rng, fo.Total(fo.Tasks()), fo.Total(), fo.MaxMin(), fo.Leximin(), fo.AlphaFair(2))
         policy = fo.Policy(objective, [block(held, most)])
@@ -273,7 +272,7 @@ def _read(rng: Rng, given: dict[str, Any]) -> Draw | None:
                 changes.append((kind,))
                 linear = False
     draw = Draw(given, fo.Policy(objective, list(made.values())), {}, ("read", "", tuple(changes), False))
-    question = Question.of(given, asked_of(draw)[1].constraints)
+    question = Question.of(given, ours.asked_of(draw)[1].constraints)
     if not linear and question.equal:
         return None
     try:  # with the policy's own rows and with those of the problem, so that the policy makes sense
@@ -544,17 +543,18 @@ def _curved(rng: Rng, given: dict[str, Any]) -> list[fo.Constraint]:
     corner = exact_lp.maximise(rng.integers(1, 4, pairs).tolist(), question.all_rows).point
     mixed = one_of(rng, 0.0, 0.5, 0.9)
     x = (1 - mixed) * _split(question) + mixed * np.array(corner, dtype=float)
-    tasks, shares = (np.array(question.shares(share), dtype=float) @ x for share in (None, fo.DominantShare()))
+    tasks = np.array(question.shares(), dtype=float) @ x
     rates = np.array(rounded(rng.uniform(0.2, 2, len(tasks))))
     by_user, held = tuple(rates.tolist()), rates * tasks
     less = one_of(rng, rng.uniform(0.2, 0.97), rng.uniform(0.97, 0.999))
     most = [float(exact_lp.smallest(question.shares(share), question.all_rows)) for share in (None, fo.DominantShare())]
     choices = [
-        LeastTasks(digits(less * most[0])), LeastShare(digits(less * most[1])), Jain(digits(rng.uniform(0.6, 0.999))),
-        NormAtMost(by_user, digits(np.sqrt(held @ held) / less)),
-        QuadOverLin(by_user, digits((held @ held) / (1 + tasks.sum()) / less)),
-        GeoMean(digits(less * np.exp(np.log(tasks).mean()))), LogSum(by_user, digits(less * np.log1p(held).sum())),
-        _level(rng, given),
+        ours.LeastTasks(digits(less * most[0])), ours.LeastShare(digits(less * most[1])),
+        ours.Jain(digits(rng.uniform(0.6, 0.999))),
+        ours.NormAtMost(by_user, digits(np.sqrt(held @ held) / less)),
+        ours.QuadOverLin(by_user, digits((held @ held) / (1 + tasks.sum()) / less)),
+        ours.GeoMean(digits(less * np.exp(np.log(tasks).mean()))),
+        ours.LogSum(by_user, digits(less * np.log1p(held).sum())), _level(rng, given),
     ]  # fmt: skip
     return [choices[k] for k in rng.choice(len(choices), 1 if rng.random() < 0.7 else 2, replace=False)]
 
@@ -562,7 +562,8 @@ def _curved(rng: Rng, given: dict[str, Any]) -> list[fo.Constraint]:
 def conic(rng: Rng) -> Draw:
     given = any_instance(rng, least=2)
     n, m = sizes(given)
-    objective = one_of(rng, a_number(rng, n, m), a_number(rng, n, m), Roots((1,) * n), Logarithms((2,) * n))
+    number = a_number(rng, n, m)
+    objective = one_of(rng, number, number, ours.Roots((1,) * n), ours.Logarithms((2,) * n))
     return Draw(given, fo.Policy(objective, _curved(rng, given)))
 
 
@@ -588,7 +589,7 @@ def flat(rng: Rng) -> Draw:
     elif kind == 2:
         found = [fo.EqualShares(one_of(rng, fo.Tasks(), fo.DominantShare()))]
     elif kind == 3:
-        found = [Proportion(digits(tasks[0] / tasks[1]))]
+        found = [ours.Proportion(digits(tasks[0] / tasks[1]))]
     elif kind == 4:
         found = [fo.MaxMin() >= _below(exact_lp.smallest(question.shares(fo.DominantShare(), True), rows))]
     elif kind == 5:

@@ -8,10 +8,9 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-import fairopt as fo
 from fuzz_blocks import Draw
 
-Map = Callable[[Any], Any]
+import fairopt as fo
 
 
 def shrunk(draw: Draw, same: Callable[[Draw], bool], seconds: float = 30.0) -> Draw:
@@ -76,11 +75,11 @@ def steps(draw: Draw) -> Iterator[Callable[[], Draw]]:
 def without(draw: Draw, what: str, k: int) -> Draw:
     """A draw without one user, server or resource, in the instance and in the blocks."""
     given, n, rows = draw.given, len(draw.given["demands"]), _rows(draw.given)
-    by_server, flat = _depth(given["demands"]) == 3, _depth(given["capacities"]) == 1
+    third, flat = _depth(given["demands"]) == 3, _depth(given["capacities"]) == 1
     axes = {  # where each argument has what goes
         "user": {"demands": 0, "weights": 0, "task_limits": 0, "eligible": 0},
-        "server": {"capacities": 0, "counts": 0, "server_types": 0, "eligible": 1, **({"demands": 1} if by_server else {})},
-        "resource": {"capacities": 0 if flat else 1, "demands": 2 if by_server else 1},
+        "server": {"capacities": 0, "counts": 0, "server_types": 0, "eligible": 1} | ({"demands": 1} if third else {}),
+        "resource": {"capacities": 0 if flat else 1, "demands": 2 if third else 1},
     }[what]
 
     def less(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +96,8 @@ def without(draw: Draw, what: str, k: int) -> Draw:
 def _mapped(block: Any, what: str, k: int, many: int) -> Any:
     """A policy or block without one user, server or resource."""
     if isinstance(block, fo.Policy):
-        return fo.Policy(_mapped(block.objective, what, k, many), [_mapped(c, what, k, many) for c in block.constraints])
+        left = [_mapped(part, what, k, many) for part in (block.objective, *block.constraints)]
+        return fo.Policy(left[0], left[1:])
     if isinstance(block, tuple):
         return tuple(_mapped(v, what, k, many) for v in block)
     if not is_dataclass(block):
@@ -116,10 +116,10 @@ def _mapped(block: Any, what: str, k: int, many: int) -> Any:
         elif field.name in ("matrix", "table") and what != "resource":
             axis = {"matrix": 1, "table": 0 if what == "user" else 1}[field.name]
             changed[field.name] = value if field.name == "matrix" and what == "server" else _cut(value, axis, k)
-        elif isinstance(value, tuple) and what == "user" and len(value) == many and field.name not in ("values", "tiers"):
-            changed[field.name] = _cut(value, 0, k)
-        elif is_dataclass(value) or (isinstance(value, tuple) and field.name in ("tiers", "parts")):
+        elif is_dataclass(value) or field.name in ("tiers", "parts"):
             changed[field.name] = _mapped(value, what, k, many)
+        elif what == "user" and field.name != "values" and isinstance(value, tuple) and len(value) == many:
+            changed[field.name] = _cut(value, 0, k)
     return replace(block, **changed) if changed else block
 
 

@@ -571,9 +571,9 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
         question.held.append(Held(function, kept, abs(got) + unit))
     if found.low > got + 1.05 * allowed:
         return f"worse: {got:.12g} where {found.low:.12g} can be had (1e-6 is {allowed:.1e}), as by {found.point}"
-    if claim is not None and np.isfinite(claim) and (wrong := claimed(says, claim, allowed if name != "AlphaFair" else 0)):
-        return wrong
-    return OPEN if found.high > got + allowed else ""
+    rounding = 0.0 if name == "AlphaFair" else allowed
+    wrong = claimed(says, claim, rounding) if claim is not None and np.isfinite(claim) else ""
+    return wrong or (OPEN if found.high > got + allowed else "")
 
 
 def claimed(says: float | None, value: float, rounding: float = 0.0) -> str:
@@ -746,6 +746,7 @@ def untrue(draw: Draw, error: Exception) -> str:
 def _all_parts(policy: Any) -> list[Any]:
     """Objectives, and constraints that level shares."""
     parts: list[Any] = [block for block in policy.constraints if type(block).__name__ == "EqualShares"]
-    for objective in (*tiers_of(policy.objective), *(b.objective for b in policy.constraints if hasattr(b, "objective"))):
+    levels = [block.objective for block in policy.constraints if hasattr(block, "objective")]
+    for objective in (*tiers_of(policy.objective), *levels):
         parts += [part for _, part in objective.terms()] if hasattr(objective, "terms") else [objective]
     return parts

@@ -1,4 +1,4 @@
-"""Concave functions over convex sets by tangents, each a linear condition: bounds by linear programs in exact fractions.
+"""Concave functions over convex sets, by tangents: bounds by linear programs in exact fractions.
 
 A concave function is at most each of its tangents, so what is maximised under tangents bounds what is maximised under
 the function, with or without room inside. Tangents are added where the last program ended, until it ends at a point
@@ -96,7 +96,7 @@ class Outer:
 
 def maximise(
     function: Concave, at_most: Rows, equal: Rows, held: Sequence[Held], top: Float, start: Float, close: float,
-    tries: int = 40,
+    tries: int = 20,
 ) -> Bracket:  # fmt: skip
     """The largest value of a function over ``x >= 0`` under rows and held functions, to within ``close``.
 

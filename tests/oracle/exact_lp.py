@@ -45,7 +45,7 @@ def maximise(worth: Row, at_most: Rows, equal: Rows = ()) -> Optimum:
 
 
 def leximin(forms: Sequence[Row], at_most: Rows, equal: Rows = ()) -> list[Fraction]:
-    """The values of linear forms that are nowhere negative at their leximin, which are unique, in order of the forms."""
+    """The values of linear forms, nowhere negative, at their leximin: unique, in order of the forms."""
     return leximin_point(forms, at_most, equal)[0]
 
 

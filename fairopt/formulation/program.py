@@ -353,12 +353,11 @@ def warn_of_loops(block: Block, parts: Iterable[Any]) -> None:
 
 
 def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
-    bounds = constraint.bounds(idle)
-    if bounds is not None:
-        least, what = bounds[0], "tasks"
-    else:
-        assert isinstance(constraint, MinShare)
+    bounds = constraint.bounds(idle)  # none for a share that differs by server, if servers are not merged
+    if isinstance(constraint, MinShare) and bounds is None:
         least, what = constraint.least(idle), "as the share"
+    else:
+        least, what = np.zeros(idle.n_users) if bounds is None else bounds[0], "tasks"
     if (least > 0).any():
         j = int(np.flatnonzero(least > 0)[0])
         raise Infeasible(

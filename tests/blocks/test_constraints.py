@@ -426,3 +426,15 @@ def test_a_least_share_of_a_user_without_tasks_is_infeasible_where_shares_differ
     with pytest.raises(fo.Infeasible, match=r"0\.25 as the share of user 'web', whose task limit is 0"):
         fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare({"web": 0.25})]).allocate(cluster)
     assert fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare({"batch": 0.25})]).allocate(cluster).tasks.tolist() == [0, 8]
+
+
+def test_a_ceiling_on_a_share_that_differs_by_server_takes_users_of_limit_zero_on_identical_servers() -> None:
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Held(fo.Share):
+        def per_task(self, instance: fo.Instance) -> np.ndarray:
+            return np.array([[4.0, 3.0], [2.0, 3.0]])
+
+    most = fo.Policy(fo.Total(fo.Tasks()), [fo.MaxShare(6, Held())])
+    pair = fo.Instance([[1], [1]], [[4], [4]])
+    assert most.allocate(pair.with_task_limits([0, None])).tasks == pytest.approx([0, 3])
+    assert most.allocate(pair.with_task_limits(0)).tasks.tolist() == [0, 0]

@@ -28,8 +28,8 @@ from scipy.sparse.linalg import lsqr
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
-from fairopt.formulation.program import ConeModel, Float, Mask, Program
-from fairopt.proofs.conditions import further_slopes, relaxed_multipliers
+from fairopt.formulation.program import Float, Mask, Program
+from fairopt.proofs.conic import ConicConditions
 from fairopt.proofs.evidence import HeldLevels, Holding
 from fairopt.proofs.lagrangian import Multipliers
 
@@ -63,14 +63,14 @@ class _Charged(NamedTuple):
 
 def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...]]:
     """The largest gap of any level of a `Leximin`, and the gap of each level."""
-    return _Levels(program, evidence.model, tasks).judge(evidence.holdings)
+    return _Levels(program, evidence.further, tasks).judge(evidence.holdings)
 
 
-def further_charges(model: ConeModel | None, holding: Holding) -> Multipliers | None:
-    """The charges of the further conditions of a model at the multipliers of a holding; None where there are none."""
-    if model is None or holding.at is None:
+def further_charges(further: ConicConditions | None, holding: Holding) -> Multipliers | None:
+    """The charges of further conditions at the multipliers of a holding; None where there are none."""
+    if further is None or holding.dual is None or holding.sizes is None:
         return None
-    return relaxed_multipliers(model, holding.at, linear=True, duals=holding.duals)
+    return further.charges(holding.dual, holding.sizes, len(holding.prices))
 
 
 class _Levels:
@@ -82,10 +82,10 @@ class _Levels:
     different servers: tasks are bounded there, and not levels). ``before`` are the levels judged so far.
     """
 
-    def __init__(self, program: Program, model: ConeModel | None, tasks: Float) -> None:
+    def __init__(self, program: Program, further: ConicConditions | None, tasks: Float) -> None:
         objective, instance = program.objective, program.instance
         assert isinstance(objective, Leximin)
-        self.program, self.model, self.pairs, self.user = program, model, program.pairs, program.pairs.user
+        self.program, self.further, self.pairs, self.user = program, further, program.pairs, program.pairs.user
         c = objective.share.coefficients(instance)
         per_user = instance.weights * Point(instance, np.zeros((0, 0))).level(objective.share)
         self.per_task = self.pairs.of(c) / per_user[self.user]
@@ -128,7 +128,7 @@ class _Levels:
     def charge(self, holding: Holding, tie: float = TIE) -> _Charged:
         """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""
         program, pairs, prices = self.program, self.pairs, np.maximum(holding.prices, 0.0)
-        further = further_charges(self.model, holding)
+        further = further_charges(self.further, holding)
         by_pair = np.asarray(pairs.loads.T @ prices).ravel()
         if further is not None:
             by_pair = by_pair + further.pair_cost
@@ -186,14 +186,15 @@ class _Levels:
         to rounding; costs that differ by more cannot, or other places become cheaper. Later levels depend on this
         distinction.
         """
-        holding, model = c.holding, self.model
+        holding, further = c.holding, self.further
         charges, by_unit = np.maximum(holding.prices, 0.0), sp.csr_array(self.pairs.loads.T)
         there = self.cheaply_held(c)
         if not c.further:
             charges[np.unique(by_unit[np.flatnonzero(there & self.above(c)[self.user])].indices)] = 0.0
-        if model is not None and holding.at is not None:
-            charges = np.concatenate([charges, *holding.duals])
-            by_unit = sp.csr_array(sp.hstack([by_unit, further_slopes(model, holding.at, holding.duals)]))
+        if further is not None and holding.dual is not None:
+            slopes = further.slopes(holding.dual)
+            charges = np.concatenate([charges, np.ones(slopes.shape[1])])  # multiples of what each cone charges
+            by_unit = sp.csr_array(sp.hstack([by_unit, slopes]))
         some = np.flatnonzero(charges)
         tied = np.flatnonzero(there & (c.cost > 0)[self.user])
         tied = tied[np.lexsort((-self.held[tied], self.user[tied]))]
@@ -209,8 +210,8 @@ class _Levels:
             change = lsqr(away, away.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * away.shape[1])[0]
         charges[some] *= 1.0 - change
         rows = len(holding.prices)
-        duals = np.split(charges[rows:], np.cumsum([len(d) for d in holding.duals])[:-1]) if len(charges) > rows else ()
-        return replace(holding, prices=charges[:rows], duals=duals)
+        dual = holding.dual if further is None or holding.dual is None else holding.dual * charges[rows:][further.blocks]
+        return replace(holding, prices=charges[:rows], dual=dual)
 
     def beside(self, c: _Charged, rise: Float) -> Mask:
         """Users at the level of others whom the same prices provably hold: all of them need the same full resources."""

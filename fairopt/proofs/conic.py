@@ -192,12 +192,14 @@ class ConicConditions:
         y = _balanced(y, none, to_others, self.dims)
         left = np.abs(to_others @ y) + EPS * (abs(to_others) @ np.abs(y))
         worth = float(self.right @ y) + float((left * REACH * np.maximum(1.0, sizes)).sum())
-        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, worth)
+        size = (abs(to_ours) @ np.abs(y)) / self.scale
+        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, worth, size=size)
 
-    def slopes(self, y: Float) -> sp.csr_array:
-        """What each cone charges per task of each pair: shape (n_pairs, n_cones)."""
+    def slopes(self, y: Float) -> tuple[sp.csr_array, sp.csr_array]:
+        """What each cone charges per task of each pair, and for each of v: shapes (n_pairs, n_cones), (n_v, n_cones)."""
         by_cone = sp.csr_array((y, (np.arange(len(y)), self.blocks)), shape=(len(y), self.blocks.max(initial=-1) + 1))
-        return sp.csr_array(sp.diags_array(1.0 / self.scale) @ (self.on_ours.T @ by_cone))
+        per_task = sp.diags_array(1.0 / self.scale) @ (self.on_ours.T @ by_cone)
+        return sp.csr_array(per_task), sp.csr_array(self.on_others.T @ by_cone)
 
 
 def further_conditions(cone: ConeModel) -> ConicConditions | None:

@@ -47,7 +47,8 @@ class _Charged(NamedTuple):
     ``further`` says whether conditions other than capacities charge anything. ``by_pair`` (n_pairs,) is the cost of a
     unit of level, and ``cost`` (n_users,) the smallest for each user; ``over`` is by how much pairs cost more than
     that, and ``shut`` are pairs closed by earlier levels. ``floors`` (n_users,) cost all but ``spare`` of the
-    capacities' worth, and ``peak`` is the level that is held.
+    capacities' worth, and ``peak`` is the level that is held. ``noise`` (n_pairs,) is what ties are relative to: the
+    terms of a cost, which may cancel under further conditions.
     """
 
     holding: Holding
@@ -59,6 +60,7 @@ class _Charged(NamedTuple):
     spare: float
     peak: float
     floors: Float
+    noise: Float
 
 
 def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...]]:
@@ -109,7 +111,7 @@ class _Levels:
         gaps: list[float] = []
         for holding in holdings:  # in the order in which users were held
             c = self.charge(holding)
-            if self.hangs_on_noise(c):
+            if not (self.further and self.further.curved) and self.hangs_on_noise(c):
                 c = self.charge(self.polished(c), tie=ROUNDING)
             mine = c.holding.users
             rise = np.maximum((c.floors + c.spare / c.cost) / values - 1.0, 0.0)
@@ -129,9 +131,9 @@ class _Levels:
         """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""
         program, pairs, prices = self.program, self.pairs, np.maximum(holding.prices, 0.0)
         further = further_charges(self.further, holding)
-        by_pair = np.asarray(pairs.loads.T @ prices).ravel()
-        if further is not None:
-            by_pair = by_pair + further.pair_cost
+        by_pair = size = np.asarray(pairs.loads.T @ prices).ravel()
+        if further is not None and further.size is not None:
+            by_pair, size = by_pair + further.pair_cost, size + further.size
         by_pair = np.where(program.closed_pairs, np.inf, by_pair / self.per_task)
         shut = np.zeros(len(by_pair), dtype=bool)
         for earlier in self.before:
@@ -155,10 +157,11 @@ class _Levels:
             spare = spare + (times * earlier.spare if times > 0 else 0.0)
             missing = np.where(earlier.over > 0, 0.0, missing)
         cheapest = np.maximum(cost, 0.0)[self.user]
-        dearer = (by_pair > cheapest * (1 + tie)) & ~shut & ~program.closed_pairs
+        noise = cheapest if further is None else np.maximum(cheapest, size / self.per_task)  # costs may cancel
+        dearer = (by_pair > cheapest + tie * noise) & ~shut & ~program.closed_pairs
         over = np.where(dearer, by_pair - cheapest, 0.0)
         charged = further is not None and bool(further.pair_cost.any())
-        return _Charged(holding, charged, by_pair, cost, over, shut, spare, peak, floors)
+        return _Charged(holding, charged, by_pair, cost, over, shut, spare, peak, floors, noise)
 
     def above(self, c: _Charged) -> Mask:
         """Users above the level of a holding, and above their lower bounds."""
@@ -175,8 +178,9 @@ class _Levels:
         cost that is not zero.
         """
         above, there = self.above(c), self.cheaply_held(c) & np.isfinite(c.by_pair)
-        nearly = there & (c.by_pair > np.maximum(c.cost, 0.0)[self.user] * (1 + ROUNDING))
-        return bool(above.any() and (nearly.any() or (there & above[self.user] & (c.by_pair > 0)).any()))
+        nearly = there & (c.by_pair - np.maximum(c.cost, 0.0)[self.user] > ROUNDING * c.noise)
+        paid = c.by_pair > (ROUNDING * c.noise if c.further else 0.0)
+        return bool(above.any() and (nearly.any() or (there & above[self.user] & paid).any()))
 
     def polished(self, c: _Charged) -> Holding:
         """A holding with nearby prices, at which costs are equal wherever a user holds something at nearly its
@@ -191,17 +195,23 @@ class _Levels:
         there = self.cheaply_held(c)
         if not c.further:
             charges[np.unique(by_unit[np.flatnonzero(there & self.above(c)[self.user])].indices)] = 0.0
+        to_others = sp.csr_array((0, len(charges)))
         if further is not None and holding.dual is not None:
-            slopes = further.slopes(holding.dual)
+            slopes, on_others = further.slopes(holding.dual)
+            to_others = sp.csr_array(sp.hstack([sp.csr_array((on_others.shape[0], len(charges))), on_others]))
             charges = np.concatenate([charges, np.ones(slopes.shape[1])])  # multiples of what each cone charges
             by_unit = sp.csr_array(sp.hstack([by_unit, slopes]))
         some = np.flatnonzero(charges)
-        tied = np.flatnonzero(there & (c.cost > 0)[self.user])
+        free = there & (c.by_pair <= TIE * c.noise) if c.further else np.zeros(len(there), dtype=bool)  # cost nothing
+        tied = np.flatnonzero(there & (c.cost > 0)[self.user] & ~free)
         tied = tied[np.lexsort((-self.held[tied], self.user[tied]))]
         first = np.diff(self.user[tied], prepend=-1) != 0  # where each user holds most
         home = np.maximum.accumulate(np.where(first, np.arange(len(tied)), 0))
         pay = sp.csr_array(by_unit[tied][:, some] / (self.per_task * c.cost[self.user])[tied, None])
-        away = sp.csr_array((pay - pay[home])[~first] * charges[some])
+        nothing = sp.csr_array(by_unit[free][:, some] / (self.per_task * c.noise)[free, None])
+        whole = np.maximum(np.asarray(abs(to_others).sum(axis=1)).ravel(), 1e-300)
+        cancel = sp.csr_array(sp.diags_array(1.0 / whole) @ to_others[:, some])
+        away = sp.csr_array(sp.vstack([(pay - pay[home])[~first], nothing, cancel]) * charges[some])
         if not np.isfinite(away.data).all():  # prices beyond the range of floats cannot be polished
             return holding
         if np.prod(away.shape) <= DENSE:

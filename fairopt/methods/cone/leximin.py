@@ -206,8 +206,9 @@ class _LeximinPrograms:
         while True:
             rows, others = np.flatnonzero(doubt), np.flatnonzero(rising & ~doubt)
             rise = cp.Variable(len(rows), nonneg=True)
-            hold = [self.relative[others] / level >= 1 - 1e-10] if len(others) else []
-            up = self.relative[rows] / level - step * rise >= 1 - 1e-10
+            kept = 1 - max(1e-10, self.give)
+            hold = [self.relative[others] / level >= kept] if len(others) else []
+            up = self.relative[rows] / level - step * rise >= kept
             self._solve(cp.sum(rise) / len(rows), [up, rise <= 1, *hold, *self._floors(floor * (1 - 1e-10), ~rising)])
             rose = step * np.maximum(np.asarray(rise.value), 0.0)
             up_now = rose > RISING
@@ -267,17 +268,20 @@ class _LeximinPrograms:
         A pair that a solver left more than its tolerance has unreliable prices, and is not closed.
         """
         pairs = self.program.pairs
-        if pairs.single:
+        if pairs.single or self.give:
             return
         part = tasks * pairs.of(self.c)
         unused = part <= RISING * pairs.sum(part)[pairs.user]
         for holding in holdings:
             cost = np.asarray(pairs.loads.T @ holding.prices).ravel()
             further = further_charges(self.further, holding)
-            cost = cost if further is None else cost + further.pair_cost
+            size = 0.0 * cost
+            if further is not None and further.size is not None:
+                cost, size = cost + further.pair_cost, cost + further.size
             by_pair = np.where(self.shut, np.inf, cost / pairs.of(self.c))
             cheapest = np.maximum(pairs.min(by_pair), 0.0)[pairs.user]
-            dearer = unused & ~self.shut & (by_pair > cheapest * (1 + TIE))
+            noise = np.maximum(TIE * cheapest, NOISE * 100 * size / pairs.of(self.c))  # costs may cancel
+            dearer = unused & ~self.shut & (by_pair > cheapest + noise)
             if dearer.any():
                 self.base.append(self.cone.unknowns[np.flatnonzero(dearer)] == 0)
                 self.shut |= dearer

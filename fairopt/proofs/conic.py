@@ -26,6 +26,7 @@ from fairopt.proofs.conditions import bounds_are_charged
 from fairopt.proofs.lagrangian import EPS, Multipliers
 
 REACH = 100.0  # the assumed range of a variable of CVXPY's, in multiples of its size (at least 1) at the answer
+CANCELLED = 1e-11  # of the largest terms: less than this is left by rounding
 ASSUMED = f"variables without a proven range stay within {REACH:g} times their size at the answer"
 
 
@@ -170,7 +171,8 @@ class ConicConditions:
 
     def dual(self, conditions: Sequence[cp.Constraint]) -> Float:
         """The dual values of `conditions` after a solve, in the order of rows; zeros where a solver left none."""
-        values = [np.ravel(v.value if v.value is not None else np.zeros(v.shape)) for c in conditions for v in c.dual_variables]
+        duals = [v for c in conditions for v in c.dual_variables]
+        values = [np.zeros(v.size) if v.value is None else np.ravel(v.value) for v in duals]
         return np.nan_to_num(np.concatenate([*values, np.zeros(0)]).astype(float))
 
     def sizes(self) -> Float:
@@ -185,18 +187,22 @@ class ConicConditions:
     def charges(self, y: Float, sizes: Float, n_rows: int) -> Multipliers:
         """What the conditions charge at a point near y, per task, and what they are worth.
 
-        What does not cancel on v is charged at `REACH` times the sizes, at least 1.
+        What rounding leaves on v is charged at `REACH` times the sizes, at least 1; a point that leaves more proves
+        nothing.
         """
         none = np.zeros(self.on_others.shape[1])
         to_others, to_ours = self.on_others.T.tocsr(), self.on_ours.T.tocsr()
         y = _balanced(y, none, to_others, self.dims)
-        left = np.abs(to_others @ y) + EPS * (abs(to_others) @ np.abs(y))
+        terms = abs(to_others) @ np.abs(y)
+        left = np.abs(to_others @ y) + EPS * terms
         worth = float(self.right @ y) + float((left * REACH * np.maximum(1.0, sizes)).sum())
+        if (left > CANCELLED * terms.max(initial=0.0)).any():
+            worth = np.inf
         size = (abs(to_ours) @ np.abs(y)) / self.scale
         return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, worth, size=size)
 
     def slopes(self, y: Float) -> tuple[sp.csr_array, sp.csr_array]:
-        """What each cone charges per task of each pair, and for each of v: shapes (n_pairs, n_cones), (n_v, n_cones)."""
+        """What each cone charges per task of each pair and for each of v: (n_pairs, n_cones) and (n_v, n_cones)."""
         by_cone = sp.csr_array((y, (np.arange(len(y)), self.blocks)), shape=(len(y), self.blocks.max(initial=-1) + 1))
         per_task = sp.diags_array(1.0 / self.scale) @ (self.on_ours.T @ by_cone)
         return sp.csr_array(per_task), sp.csr_array(self.on_others.T @ by_cone)
@@ -207,7 +213,8 @@ def further_conditions(cone: ConeModel) -> ConicConditions | None:
 
     None where there are none, or cones that `conic_bound` does not take.
     """
-    conditions = [*(c for _, _, c in cone.rest), *cone.required, *(cone.box if bounds_are_charged(cone.program) else ())]
+    bounds = cone.box if bounds_are_charged(cone.program) else []
+    conditions = [*(condition for _, _, condition in cone.rest), *cone.required, *bounds]
     problem = cp.Problem(cp.Minimize(0), conditions)
     written = _written(problem, cone.unknowns) if conditions else None
     if written is None:
@@ -219,7 +226,8 @@ def further_conditions(cone: ConeModel) -> ConicConditions | None:
     sign = linear & (right == 0) & (np.diff(a.indptr) == 1) & (a[:, ours].sum(axis=1) < 0)  # tasks are not negative
     a, right = a[~sign], right[~sign]
     dims.nonneg -= int(sign.sum())
-    further = [(v, np.searchsorted(others, columns[v.id])) for v in problem.variables() if v.id in columns and v.id != cone.unknowns.id]
+    own = [v for v in problem.variables() if v.id in columns and v.id != cone.unknowns.id]
+    further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
     return ConicConditions(sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, cone.scale, further)
 
 

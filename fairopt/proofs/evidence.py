@@ -215,12 +215,14 @@ def _levels(program: Program, held: Mapping[str, Any], solver: str | None) -> He
     rows, n = len(program.usable_rows), program.instance.n_users
     free = all(h["dual"] is None for h in held["holdings"]) and not program.rest
     model = None if free else ConeModel(program, solver)
-    further = model and further_conditions(model)
-    shapes = ((0,), (0,)) if further is None else (further.right.shape, further.on_others.shape[1:])
+    further = None if model is None else further_conditions(model)
+    shapes = {"dual": (0,), "sizes": (0,)}
+    if further is not None:
+        shapes = {"dual": further.right.shape, "sizes": further.on_others.shape[1:]}
     holdings = []
     for h in held["holdings"]:
-        told = [None if h[name] is None else _numbers(h[name], s) for name, s in zip(("dual", "sizes"), shapes, strict=True)]
-        holdings.append(Holding(_indices(h["users"], n), _numbers(h["prices"], (rows,)), *told))
+        told = {name: None if h[name] is None else _numbers(h[name], shape) for name, shape in shapes.items()}
+        holdings.append(Holding(_indices(h["users"], n), _numbers(h["prices"], (rows,)), **told))
     return HeldLevels(holdings, model, _numbers(held["prices"], (rows,)), further)
 
 

@@ -29,7 +29,7 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.formulation.program import Float, Mask, Program
-from fairopt.proofs.conic import ConicConditions
+from fairopt.proofs.conic import ASSUMED, ConicConditions
 from fairopt.proofs.evidence import HeldLevels, Holding
 from fairopt.proofs.lagrangian import Multipliers
 
@@ -38,6 +38,7 @@ ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
+GIVEN_EARLIER = "levels are the largest given the lower ones as returned, whose gaps could move later ones by over 1e-6"
 TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
 
 
@@ -63,9 +64,13 @@ class _Charged(NamedTuple):
     noise: Float
 
 
-def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...]]:
-    """The largest gap of any level of a `Leximin`, and the gap of each level."""
-    return _Levels(program, evidence.further, tasks).judge(evidence.holdings)
+def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...], str]:
+    """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
+    levels = _Levels(program, evidence.further, tasks)
+    gap, gaps = levels.judge(evidence.holdings)
+    assumed = [ASSUMED] if evidence.further is not None and evidence.further.on_others.shape[1] else []
+    assumed += [GIVEN_EARLIER] if levels.moved > GAP_TOLERANCE else []
+    return gap, gaps, "; ".join(assumed)
 
 
 def further_charges(further: ConicConditions | None, holding: Holding) -> Multipliers | None:
@@ -102,6 +107,7 @@ class _Levels:
         self.held = tasks * self.per_task
         self.values = self.pairs.sum(self.held)
         self.before: list[_Charged] = []
+        self.moved = 0.0  # the largest part of a level that gaps of earlier ones could buy
 
     def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
@@ -124,6 +130,10 @@ class _Levels:
             bought = np.max(dear / values, initial=0.0, where=values > 0)
             gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought])))
             self.before.append(c)
+            if c.further:
+                earlier = lower & (c.cost > 0) & (excess > 0)
+                worth = (c.cost * values * excess)[earlier].sum()
+                self.moved = max(self.moved, float(np.max(worth / (c.cost * values)[at_peak], initial=0.0)))
         gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays NaN
         return gap if np.isfinite(gap) else np.inf, tuple(gaps)
 
@@ -220,8 +230,9 @@ class _Levels:
             change = lsqr(away, away.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * away.shape[1])[0]
         charges[some] *= 1.0 - change
         rows = len(holding.prices)
-        dual = holding.dual if further is None or holding.dual is None else holding.dual * charges[rows:][further.blocks]
-        return replace(holding, prices=charges[:rows], dual=dual)
+        if further is None or holding.dual is None:
+            return replace(holding, prices=charges)
+        return replace(holding, prices=charges[:rows], dual=holding.dual * charges[rows:][further.blocks])
 
     def beside(self, c: _Charged, rise: Float) -> Mask:
         """Users at the level of others whom the same prices provably hold: all of them need the same full resources."""

@@ -35,7 +35,7 @@ from fairopt.proofs.levels import further_charges
 
 NOISE = 1e-9  # a price below this part of all, on a capacity with more than this left, is a solver's rounding
 TIE = 1e-9  # relative difference of costs that is rounding
-GIVE = 1e-8  # relatively: what earlier levels may lose where a curved condition leaves later ones a single point
+GIVE = 1e-7  # relatively: what earlier levels may lose where a curved condition leaves later ones a single point
 RISING = 1e-6  # a user this far above the level, relatively, can rise
 
 

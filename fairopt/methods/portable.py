@@ -16,12 +16,13 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import decides_bundles
-from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.methods.dispatch import keep_level, solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.proofs import verify
 from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
 from fairopt.proofs.cone_programs import lagrangian_of
+from fairopt.proofs.conic import ConicConditions
 from fairopt.proofs.evidence import (
     Bottlenecked,
     Evidence,
@@ -130,19 +131,46 @@ def _levels(
     program: Program, tasks: Float, evidence: HeldLevels, rows: Sequence[verify.Rows]
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The users of each level with prices and multipliers; of limits too, where a share differs by server."""
-    c = program.objective.share_blocks()[0].coefficients(program.instance)
-    limited = np.flatnonzero(np.isfinite(program.high)) if c.ndim == 2 else np.zeros(0, dtype=np.intp)
+    further = evidence.further
+    place = None if further is None else _places(program, further, rows)
     out = []
     for one in combined_holdings(program, evidence, tasks):
-        y: dict[int, Float] = {}
-        if evidence.model is not None and one.at is not None:
-            charged = charged_conditions(evidence.model)
-            y, _ = _multipliers(evidence.model, charged, one.duals, one.at, rows)
-            of_limits = [d for (_, c), d in zip(charged, one.duals, strict=True) if c is evidence.model.limits]
-            y[len(rows)] = of_limits[0] if of_limits else np.zeros(len(limited))
-        held = _flat(y, [*map(len, rows), len(limited)])
-        out.append({"users": one.users.tolist(), **_priced(program, one.prices), **held})
+        held = {"users": one.users.tolist(), **_priced(program, one.prices)}
+        if place is not None and one.dual is not None:
+            at, ratio = place
+            held["rows"] = (np.append(np.maximum(one.dual, 0.0), 0.0)[at] * ratio).tolist()
+        out.append(held)
     return out
+
+
+def _places(program: Program, further: ConicConditions, rows: Sequence[verify.Rows]) -> tuple[Indices, Float]:
+    """For each row of `verify` the row of the cone form that it is a multiple of, and that multiple.
+
+    Rows that are not found are at the end of the cone form; without a multiplier they only bound less.
+    """
+    pairs, unmerged = program.pairs, program.unmerged
+    merged = program.instance.n_servers < unmerged.n_servers
+    row_of = unmerged.server_classes if merged else np.arange(unmerged.n_servers)
+    pair = {(int(program.active[j]), int(s)): p for p, (j, s) in enumerate(zip(pairs.user, pairs.server, strict=True))}
+    found: dict[Any, list[tuple[int, float]]] = {}
+    form = sp.csr_array(further.on_ours @ sp.diags_array(1.0 / further.scale))
+    for k in np.flatnonzero(np.diff(further.on_others.indptr) == 0):
+        part = slice(form.indptr[k], form.indptr[k + 1])
+        key, size = _direction(dict(zip(form.indices[part].tolist(), form.data[part].tolist(), strict=True)))
+        found.setdefault(key, []).append((int(k), size))
+    at, ratio = [], []
+    for row, _, _ in [row for own in rows for row in own]:
+        key, size = _direction({pair[j, int(row_of[s])]: float(v) for (j, s), v in row.items()})
+        where, as_long = found[key].pop(0) if found.get(key) else (len(further.right), 0.0)
+        at.append(where)
+        ratio.append(as_long / size)
+    return np.array(at, dtype=np.intp), np.array(ratio)
+
+
+def _direction(row: Mapping[int, float]) -> tuple[Any, float]:
+    """A row by its entries relative to the largest, rounded, and the size of that."""
+    size = max(map(abs, row.values()), default=0.0) or 1.0
+    return tuple(sorted((p, round(v / size, 9)) for p, v in row.items() if abs(v) > 1e-12 * size)), size
 
 
 def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[verify.Rows]) -> dict[str, Any]:

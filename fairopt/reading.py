@@ -27,7 +27,7 @@ from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
-from fairopt.policy import Policy
+from fairopt.policy import Policy, label
 from fairopt.proofs import gate
 
 FORMAT = "fairopt.allocation/2"
@@ -53,6 +53,9 @@ def save(allocation: Allocation, path: Path) -> Path:
     }
     if isinstance(allocation.policy, Policy):
         data |= portable(allocation, data)
+    else:
+        why = f"{label(allocation.policy)} is a mechanism, not the optimum of one objective"
+        data |= {"given": {}, "proof": [{"why": why}]}
     if path.suffix == ".parquet":
         arrow = _arrow()
         table = arrow.table({"part": list(data), "json": [json.dumps(v) for v in data.values()]})

@@ -178,6 +178,8 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "KDominantShare": ("k", "rank_weights", "short"),
     "MinTasks": ("tasks",), "MaxTasks": ("tasks",), "MinShare": ("level", "share"), "MaxShare": ("level", "share"),
     "SharingIncentive": (), "EnvyFree": ("max_users",), "EqualShares": ("share",), "Reserve": ("resource", "fraction"),
+    "WeightedLog": ("base",), "FairShareBase": ("growth",), "GlobalAggregateResource": ("units", "over"),
+    "AtMostRequested": (),
 }  # fmt: skip
 
 
@@ -881,6 +883,274 @@ def rise_within(
             upper[j] = min(upper[j], up(floors[j] + max(spare, Fraction(0)) / cost[j]))
 
 
+# -- bundles ------------------------------------------------------------------------------------------------------------
+
+LOG_2 = Fraction(6931, 10**4)  # at most the logarithm of 2
+
+
+class Group(NamedTuple):
+    """Users who share a ``part`` of a resource on one server of a row: positive bases, bundles, and requests where
+    these are limits."""
+
+    where: str
+    part: Fraction
+    capacity: Fraction
+    base: dict[int, Fraction]
+    held: dict[int, Fraction]
+    most: dict[int, Fraction]
+
+
+class Dominance:
+    """Users on each server by their dominant resource: that of which a task takes the largest part, of ties the first.
+
+    ``asked`` has, by server and resource, the units that one task of each dominant user asks for, and of each other.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.first = cluster, [dict[int, int]() for _ in range(cluster.servers)]
+        for j in cluster.active:
+            for s in cluster.open[j]:
+                needs = zip(cluster.demands[j][s], cluster.capacities[s], strict=True)
+                parts = [d / c if c else Fraction(0) for d, c in needs]
+                self.first[s][j] = next(i for i, p in enumerate(parts) if p >= max(parts) * (1 - ROUNDING))
+        self.asked = [
+            [[sum((cluster.demands[j][s][i] for j in users), Fraction(0)) for users in self.split(s, i)]
+             for i in range(cluster.m)] for s in range(cluster.servers)
+        ]  # fmt: skip
+
+    def split(self, s: int, i: int) -> tuple[list[int], list[int]]:
+        """Users dominant in a resource, and the others."""
+        users = self.first[s].items()
+        return [j for j, k in users if k == i], [j for j, k in users if k != i]
+
+    def short(self, s: int, i: int) -> bool:
+        """Whether one task of each user asks for more than a server has."""
+        return sum(self.asked[s][i]) > self.cluster.capacities[s][i] * (1 + ROUNDING)
+
+    def fractions(self, aggregate: Block) -> list[list[Fraction]]:
+        """By server, the common part of each resource for its dominant users, and for the others.
+
+        Sums are rounded up by less than 2^-100 of themselves, and parts are made larger by as much.
+        """
+        cluster, sums = self.cluster, []
+        for s, q in enumerate(cluster.counts):
+            sizes = cluster.capacities[s] if aggregate.given.get("units", "share") == "share" else [1] * cluster.m
+            pairs = [(a, c) for a, c in zip(self.asked[s], sizes, strict=True) if c]
+            sums.append([q * sum((up(a[k] / c) for a, c in pairs), Fraction(0)) for k in (0, 1)])
+        if aggregate.given.get("over", "cluster") == "cluster":
+            sums = [[up(sum((one[k] for one in sums), Fraction(0))) for k in (0, 1)]] * cluster.servers
+        more = 1 + Fraction(1, 2**100)
+        return [[up(x / sum(pair) * more) for x in pair] if any(pair) else [Fraction(1), Fraction(0)] for pair in sums]
+
+    def parts(self, s: int, i: int, fractions: Sequence[Fraction]) -> list[Fraction]:
+        """Units of a server's resource for its dominant users, and for the others."""
+        c, asked = self.cluster.capacities[s][i], self.asked[s][i]
+        if not all(asked):
+            return [c if a else Fraction(0) for a in asked]
+        for k in (0, 1) if self.short(s, i) else ():
+            if asked[k] < fractions[k] * c:  # a group that asks for less than its part leaves the rest
+                return [asked[g] if g == k else c - asked[k] for g in (0, 1)]
+        return [f * c for f in fractions]
+
+    def bases(self, base: Block, s: int, i: int) -> dict[int, Fraction]:
+        """Bases of users for a resource of a server."""
+        cluster, here, c = self.cluster, self.first[s], self.cluster.capacities[s][i]
+        if base.text in cluster.given:
+            given = cluster.given[base.text]
+            found = {j: number(given[j][s][i], base.text) if c else Fraction(0) for j in here}
+            if any(v < 0 for v in found.values()):
+                raise Fault(f"{base.text} holds a negative number")
+            return found
+        if base.name != "FairShareBase":
+            raise CannotCheck(f"the bases of {base.text} are not in the file")
+        if len({cluster.weights[j] for j in cluster.active}) > 1:
+            raise Fault(f"{base.text} is not defined for unequal weights")
+        found = {j: (max if k == i else min)(c / len(here), cluster.demands[j][s][i]) for j, k in here.items()}
+        total = sum(found.values())
+        if base.given.get("growth") == "equal" and 0 < total < c:
+            for users in self.split(s, i):
+                members = [j for j in users if found[j] > 0]
+                more = (c - total) / total * sum(found[j] for j in members)
+                found |= {j: found[j] + more / len(members) for j in members}
+        return found
+
+
+def divided(
+    cluster: Cluster, objective: Block, conditions: Sequence[Block], bundles: list[Table]
+) -> tuple[Fraction, list[str]]:
+    """The gap of bundles under weighted logarithms, the largest of any group, and what they violate.
+
+    The problem separates by server, resource and group, and each group is bounded by a price that is computed here.
+    """
+    logs = {term.text: term for factor, term in objective.terms if factor != 0}
+    aggregates = {c.text: c for c in conditions if c.name == "GlobalAggregateResource"}
+    known = {c.name for c in conditions} <= {"GlobalAggregateResource", "AtMostRequested"}
+    log = next(iter(logs.values()), objective)
+    positive = all(factor >= 0 for factor, _ in objective.terms)
+    if not known or len(logs) != 1 or len(aggregates) > 1 or log.name != "WeightedLog" or not positive:
+        raise CannotCheck("weighted logarithms beside other objectives or conditions are a cone program over bundles")
+    base = log.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
+    users = Dominance(cluster)
+    parts = next((users.fractions(c) for c in aggregates.values()), None)
+    gap, faults = Fraction(0), too_few(cluster, bundles)
+    for s, q in enumerate(cluster.counts):
+        for i, c in enumerate(cluster.capacities[s]):
+            bases = users.bases(base, s, i)
+            capped = any(x.name == "AtMostRequested" for x in conditions) and users.short(s, i)
+            shared = [(list(bases), c)]
+            if parts is not None:
+                shared = list(zip(users.split(s, i), users.parts(s, i, parts[s]), strict=True))
+            for members, part in shared:
+                group = Group(
+                    f"{cluster.resources[i]!r} on server {s}", part, c, {j: bases[j] for j in members if bases[j] > 0},
+                    {j: bundles[j][s][i] / q for j in members},
+                    {j: cluster.demands[j][s][i] for j in members} if capped else {},
+                )  # fmt: skip
+                excess = sum(group.held.values(), -part)
+                if excess > VIOLATION * part + ROUNDING * c:
+                    faults.append(f"{group.where}: a group of users holds {float(excess):.2g} more than its part")
+                faults += [
+                    f"{group.where}: user {cluster.users[j]!r} holds more than its request"
+                    for j, most in group.most.items() if group.held[j] > most * (1 + VIOLATION)
+                ]  # fmt: skip
+                if group.base and not faults:
+                    gap = max(gap, gap_of_group(group))
+    return gap, faults
+
+
+def gap_of_group(group: Group) -> Fraction:
+    """How far bundles h are from the optimum of a group, as a part of what halving all of them costs.
+
+    At a price p the best response is ``a = min(most, base / p)``, so no bundles are worth more than ``sum base log a -
+    p (sum a - part)``; and ``log(a / h) <= a / h - 1``.
+    """
+    base, held, most = group.base, group.held, group.most
+    if group.part <= 0 or any(held[j] <= 0 for j in base):
+        raise Fault(f"{group.where}: a user with a base holds nothing")
+    p = up(price(group))
+    excess = p * (group.part - sum(held[j] for j in base))
+    for j, b in base.items():
+        best = min(b / p, most.get(j, b / p)) if p else most[j]
+        excess = up(excess + (best - held[j]) * (b / held[j] - p))
+    return max(excess, Fraction(0)) / (LOG_2 * sum(base.values()))
+
+
+def price(group: Group) -> Fraction:
+    """``1 / t`` where ``sum_j min(most_j, t base_j)`` is the part; 0 where all requests are granted."""
+    base, most = group.base, group.most
+    left, weight = group.part, sum(base.values(), Fraction(0))
+    for j in sorted(base if most else (), key=lambda j: most[j] / base[j]):  # in the order of reaching requests
+        if most[j] * weight > left * base[j]:
+            break
+        left, weight = left - most[j], weight - base[j]
+    return weight / left if weight else weight
+
+
+def overheld(cluster: Cluster, bundles: list[Table]) -> list[str]:
+    """What bundles violate, and tasks that need more than their bundle."""
+    faults, active = [], set(cluster.active)
+    for s in range(cluster.servers):
+        for i, room in enumerate(cluster.room[s]):
+            if sum((held[s][i] for held in bundles), Fraction(0)) > room * (1 + VIOLATION):
+                faults.append(f"{cluster.resources[i]!r} on server {s}: bundles exceed the capacity")
+    for j, held in enumerate(bundles):
+        who, runs = f"user {cluster.users[j]!r}", set(cluster.open[j]) if j in active else set()
+        for s, row in enumerate(held):
+            needs = [d * cluster.tasks[j][s] for d in cluster.demands[j][s]]
+            if min(row) < 0 or (s not in runs and any(row)):
+                faults.append(f"{who} holds less than nothing, or a part of server {s} where it may not run")
+            if any(need > a * (1 + VIOLATION) for need, a in zip(needs, row, strict=True)):
+                faults.append(f"{who} runs more tasks on server {s} than its bundle has room for")
+    return faults
+
+
+def too_few(cluster: Cluster, bundles: list[Table]) -> list[str]:
+    """Users who run fewer tasks than fit in their bundles, cut at their limits on all servers alike."""
+    faults = []
+    for j in cluster.active:
+        fit = {
+            s: min(a / d for a, d in zip(bundles[j][s], cluster.demands[j][s], strict=True) if d > 0)
+            for s in cluster.open[j]
+        }
+        total, limit = sum(fit.values(), Fraction(0)), cluster.limits[j]
+        cut = limit / total if limit is not None and total > limit else Fraction(1)
+        if any(cluster.tasks[j][s] < x * cut * (1 - VIOLATION) for s, x in fit.items()):
+            faults.append(f"user {cluster.users[j]!r} runs fewer tasks than its bundles have room for")
+    return faults
+
+
+# -- whole tasks --------------------------------------------------------------------------------------------------------
+
+
+def misplaced(cluster: Cluster, placement: Any) -> list[str]:
+    """What is wrong with numbers of tasks by individual server, of which row s stands for ``counts[s]``."""
+    placed: Table = numbers(placement, "placement", cluster.n, sum(cluster.counts))
+    faults = [
+        f"user {cluster.users[j]!r} has tasks that are not whole"
+        for j, row in enumerate(placed) if any(x < 0 or x.denominator > 1 for x in row)
+    ]  # fmt: skip
+    ends = [sum(cluster.counts[:s]) for s in range(cluster.servers + 1)]
+    for s in range(cluster.servers):
+        for k in range(ends[s], ends[s + 1]):
+            for i, room in enumerate(cluster.capacities[s]):
+                load = sum((cluster.demands[j][s][i] * row[k] for j, row in enumerate(placed) if row[k]), Fraction(0))
+                if load > room * min(1 + VIOLATION, cluster.usable[i] * (1 + OF_BLOCKS)):
+                    faults.append(f"{cluster.resources[i]!r} on individual server {k}: tasks exceed what may be used")
+        for j, row in enumerate(placed):
+            if sum(row[ends[s] : ends[s + 1]]) != cluster.tasks[j][s]:
+                faults.append(f"user {cluster.users[j]!r}: tasks on server {s} are not those of the placement")
+    return faults
+
+
+def leave_out(cluster: Cluster, rows: Rows, conditions: Sequence[Block]) -> None:
+    """Leave out users of whom not one whole task fits, as users with a limit of 0 are, unless conditions link users."""
+    if rows or cluster.kept or {"EnvyFree", "EqualShares"} & {c.name for c in conditions}:
+        return
+    for j in list(cluster.active):
+        alone = [(cluster.alone(j, s, cluster.usable) or Fraction(0)) / cluster.counts[s] for s in cluster.open[j]]
+        bounds = [max(alone, default=Fraction(0)), cluster.high[j]]
+        if min(b for b in bounds if b is not None) * (1 + VIOLATION) < 1:
+            cluster.active.remove(j)
+
+
+def lost(cluster: Cluster, tier: Block, rows: Rows, held: Mapping[str, Any]) -> tuple[Fraction | None, str]:
+    """The part of the divisible optimum of a tier that whole tasks lose at most, and what it is a part of."""
+    if not cluster.active:
+        return Fraction(0), "they lose nothing"
+    try:
+        if tier.name in ("Leximin", "MaxMin"):
+            gap, what = of_smallest(cluster, tier.share, held), "the smallest divisible level"
+        else:
+            gap, what = gap_of_tier(cluster, tier, rows, held), "the divisible optimum"
+            if len(tier.terms) > 1:
+                what = "what halving them costs, against the divisible optimum"
+            elif not is_linear(tier) and tier.name != "OrderedWeighted":  # from logarithms of power means
+                low = DOWN.next_minus(DOWN.exp(_decimals(-gap)[0]))
+                gap = 1 - enclosed(low, low).low
+    except (CannotCheck, Fault) as reason:
+        return None, f"nothing here bounds what they lose: {reason}"
+    return gap, f"they lose at most {math.ceil(gap * 10**4) / 100:g}% of {what}"
+
+
+def of_smallest(cluster: Cluster, share: Block, held: Mapping[str, Any]) -> Fraction:
+    """The part of the smallest divisible share per weight that is lost at most.
+
+    At prices p no level is above ``p'C / sum_j w_j p'd_j / c_j``. All prices of the evidence are tried, and each
+    resource by itself, which is exact on one pool.
+    """
+    below, above = cluster.coefficients(share)
+    z = min((v / cluster.weights[j] for j, v in cluster.shares(below).items()), default=Fraction(0))
+    per = {(j, s): above[j][s] / cluster.weights[j] for j in cluster.active for s in cluster.open[j]}
+    top = min(cluster.most(j) * max(per[j, s] for s in cluster.open[j]) for j in cluster.active)
+    given = [one["prices"] for one in held.get("levels", [held]) if "prices" in one]
+    for prices in given + [[[int(i == k) for i in range(cluster.m)]] * cluster.servers for k in range(cluster.m)]:
+        evidence, cost = Evidence(cluster, {"prices": prices}, []), Fraction(0)
+        for j in cluster.active:
+            cost = down(cost + min(evidence.cost[j][s] / per[j, s] for s in cluster.open[j] if per[j, s]))
+        top = min(top, up(evidence.of_capacities()) / cost) if cost else top
+    return max(1 - z / top, Fraction(0)) if top else top
+
+
 # -- files --------------------------------------------------------------------------------------------------------------
 
 
@@ -972,24 +1242,38 @@ def limits_as_rows(cluster: Cluster) -> Rows:
     ]  # fmt: skip
 
 
-def proved(data: Mapping[str, Any]) -> tuple[Fraction, str, list[str]]:
-    """The gap of a saved allocation, what it is a gap of, and what is not feasible."""
+def violations(cluster: Cluster, data: Mapping[str, Any], rows: Rows) -> list[str]:
+    """What tasks, bundles and whole tasks violate."""
+    faults = cluster.infeasible(rows)
+    if data.get("bundles") is not None:
+        faults += overheld(cluster, numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m))
+    return faults if data.get("placement") is None else faults + misplaced(cluster, data["placement"])
+
+
+def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
+    """The gap of a saved allocation, what it is a gap of, and what is not feasible; of whole tasks what they lose."""
     cluster = Cluster(data)
     policy = block(str(data["policy"]))
     if not isinstance(policy, Block) or policy.name != "Policy":
-        raise CannotCheck(f"{data['policy']} is a mechanism without an objective that is maximised")
+        why = [str(held["why"]) for held in data.get("proof") or () if held.get("why")]
+        raise CannotCheck("; ".join(why) or f"{data['policy']} is a mechanism, not the optimum of one objective")
     objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
     if data.get("bundles") is not None:
-        raise CannotCheck("bundles are not checked")
+        bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
+        gap, faults = divided(cluster, objective, conditions, bundles)
+        return gap, objective.text, violations(cluster, data, []) + faults
     rows = [row for condition in conditions for row in cluster.impose(condition)]
-    faults = cluster.infeasible(rows)
+    faults = violations(cluster, data, rows)
     for other, level in cluster.kept:
         if value_of(cluster, other) < level - OF_BLOCKS * (abs(level) or 1):
             faults.append(f"{other.text} is below its level")
-    if not cluster.active or faults:
+    if faults or (not cluster.active and data.get("placement") is None):
         return Fraction(0), objective.text, faults
     tiers = objective.given["tiers"] if objective.name == "Tiers" else [objective]
     evidence = data.get("proof")
+    if data.get("placement") is not None:
+        leave_out(cluster, rows, conditions)
+        return *lost(cluster, tiers[0], rows, evidence[0] if evidence else {}), []
     if not evidence:
         raise CannotCheck("it was saved without evidence")
     gap = Fraction(0)
@@ -1029,17 +1313,24 @@ def verify(path: str | Path) -> Verification:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         if not isinstance(data, dict) or not str(data.get("format")).startswith("fairopt.allocation/"):
             raise Fault("not a file that Allocation.save wrote as JSON")
-        gap, of, faults = proved(data)
-    except CannotCheck as reason:
-        return Verification(False, math.inf, f"cannot be checked this way: {reason}")
+        unchecked = ""
+        try:
+            gap, of, faults = proved(data)
+        except CannotCheck as reason:
+            unchecked, gap, of, faults = str(reason), None, "", violations(Cluster(data), data, [])
     except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as fault:
         said = str(fault) if isinstance(fault, (Fault, OSError)) else f"not a whole allocation ({fault!r})"
         return Verification(False, math.inf, "not proved: " + said, (said,))
     if faults:
         return Verification(False, math.inf, f"not feasible, {len(faults)} fault{'s' * (len(faults) > 1)}:", tuple(faults))
-    shown = next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
+    if unchecked:
+        held = "; capacities, limits and eligibility hold"
+        return Verification(False, math.inf, f"cannot be checked this way: {unchecked}{held}")
+    shown = math.inf if gap is None else next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
     taken = f"; the coefficients of {', '.join(data['given'])} are taken as given" if data.get("given") else ""
-    if gap > GAP:
+    if data.get("placement") is not None:
+        return Verification(True, shown, f"proved: whole tasks that fit; {of}{taken}")
+    if shown > GAP:
         short = f"the evidence proves {of} only to a gap of {shown:.1e}"
         return Verification(False, shown, f"not proved: {short}{taken}", (short,))
     return Verification(True, shown, f"proved: gap <= {rounded_up(shown)} of {of}{taken}")

@@ -87,6 +87,7 @@ from fairopt.policies.sequential import SequentialMinMax
 from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
 from fairopt.policy import Policy
 from fairopt.progress import progress
+from fairopt.proofs.verify import Verification, verify
 from fairopt.properties.audit.audit import audit
 from fairopt.properties.audit.findings import AuditReport, Finding, Witness
 from fairopt.properties.audit.replay import replay
@@ -114,10 +115,10 @@ __all__ = [
     "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve", "ResourceShare",
     "Scheduler", "Sensitivity", "SequentialMinMax", "ShardedAllocation", "Share", "SharingIncentive",
     "SolverUnavailable", "StandAloneShare", "Task", "Tasks", "Timeline", "Total", "Trace", "Try", "Unbounded",
-    "Verdict", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit", "best_misreport",
+    "Verdict", "Verification", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit", "best_misreport",
     "bottleneck_fairness", "check", "compare", "datasets", "frontier", "heterogeneity", "known_policies", "metrics",
     "named_policy", "no_tradeoff", "population_monotone", "preferences", "progress", "read", "read_jobs", "replay",
-    "resource_monotone", "sensitivity", "simulate",
+    "resource_monotone", "sensitivity", "simulate", "verify",
 ]  # fmt: skip
 
 

@@ -370,13 +370,17 @@ class Allocation:
 
     # -- files ------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> Path:
-        """Write the allocation with its instance and certificate, as JSON or (``.parquet``) Parquet.
+    def save(self, path: str | Path, *, evidence: bool = True) -> Path:
+        """Write the allocation with its instance, certificate and evidence, as JSON or (``.parquet``) Parquet.
 
         Parameters
         ----------
         path : str or Path
             A name that ends in ``.json`` or ``.parquet``.
+        evidence : bool, default True
+            Whether to write the evidence by which `load` judges the allocation again and `verify` proves it without a
+            solver. Without it files of large answers are smaller, and `load` solves once more. An answer that has no
+            evidence, as of a batch or a problem that was read, is solved once more for it.
 
         Returns
         -------
@@ -397,7 +401,7 @@ class Allocation:
         >>> fo.Allocation.load(file).tasks
         array([ 2.5, 12.5])
         """
-        return later("Allocation.save")(self, Path(path))
+        return later("Allocation.save")(self, Path(path), evidence)
 
     @classmethod
     def load(cls, path: str | Path) -> Allocation:

@@ -30,12 +30,12 @@ from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy, label
 from fairopt.proofs import gate
 
-FORMAT = "fairopt.allocation/2"
-FORMATS = (FORMAT, "fairopt.allocation/1")  # the first one held no evidence
+FORMAT = "fairopt.allocation/3"
+FORMATS = (FORMAT, "fairopt.allocation/2", "fairopt.allocation/1")  # 1 held no evidence, 2 none that `verify` reads
 CERTIFICATE = TypeAdapter(Certificate)
 
 
-def save(allocation: Allocation, path: Path) -> Path:
+def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     """See `Allocation.save`."""
     if path.suffix not in (".json", ".parquet"):
         raise InvalidInstance(f"{path}: give a name that ends in .json or .parquet")
@@ -48,14 +48,14 @@ def save(allocation: Allocation, path: Path) -> Path:
         "tasks_by_server": allocation.tasks_by_server.tolist(),
         "prices": None if allocation.evidence_prices is None else allocation.evidence_prices.tolist(),
         "bundles": None if allocation.given_bundles is None else allocation.given_bundles.tolist(),
-        "evidence": list(allocation.evidence),
+        "evidence": list(allocation.evidence) if evidence else [],
         "placement": None if allocation.placement is None else allocation.placement.tolist(),
     }
-    if isinstance(allocation.policy, Policy):
-        data |= portable(allocation, data)
-    else:
+    if not isinstance(allocation.policy, Policy):
         why = f"{label(allocation.policy)} is a mechanism, not the optimum of one objective"
-        data |= {"given": {}, "proof": [{"why": why}]}
+        data["proof"] = [{"why": why}]
+    elif evidence:
+        data |= portable(allocation, data)
     if path.suffix == ".parquet":
         arrow = _arrow()
         table = arrow.table({"part": list(data), "json": [json.dumps(v) for v in data.values()]})

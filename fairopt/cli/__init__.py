@@ -1,13 +1,15 @@
 """The command ``fairopt``, the only package that prints.
 
 * `commands`: the application, and ``solve``, ``compare``, ``policies``, ``solvers`` and ``demo``.
-* `buy`, `claims`, `convert`, `frontier`, `plot`, `prefer`, `shards`, `simulate`: the commands of these names.
+* `buy`, `claims`, `convert`, `frontier`, `plot`, `prefer`, `shards`, `simulate`, `verify`: the commands of these names.
 * `audit`: ``audit`` and ``replay``.
 * `inputs`: the argument INPUT and its options.
 * `values`: numbers typed for a parameter. `progress`: the progress bar, and what Ctrl-C does.
 """
 
-from fairopt.cli import audit, buy, claims, convert, frontier, plot, prefer, shards, simulate
+from fairopt.cli import audit, buy, claims, convert, frontier, plot, prefer, shards, simulate, verify
 from fairopt.cli.commands import app, main
 
-__all__ = ["app", "audit", "buy", "claims", "convert", "frontier", "main", "plot", "prefer", "shards", "simulate"]
+__all__ = [
+    "app", "audit", "buy", "claims", "convert", "frontier", "main", "plot", "prefer", "shards", "simulate", "verify",
+]  # fmt: skip

@@ -10,14 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import AtLeast, tiers_of
+from fairopt.blocks.algebra import AtLeast, Tiers, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import decides_bundles
-from fairopt.formulation.program import Float, Program
+from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
 from fairopt.methods.dispatch import keep_level, solve_tiers
@@ -49,16 +49,14 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
     blocks = set(blocks_within((policy.objective, policy.constraints)))
     shares = [block for block in blocks if isinstance(block, Share) and not is_ours(block)]
     given = {repr(share): share.per_task(instance).tolist() for share in shares}
-    if decides_bundles(policy.objective):  # prices are computed from bases and parts
+    if decides_bundles(policy.objective):  # prices follow from bases and parts
         return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "division"}]}
     try:
-        cluster = verify.Cluster({**data, "given": given})
-        conditions = [verify.block(repr(condition)) for condition in policy.constraints]
-        rows = [cluster.impose(condition) for condition in conditions]
-        if allocation.placement is not None:
-            verify.leave_out(cluster, [row for own in rows for row in own], conditions)
+        # only rows need the instance in fractions, which takes longer than large pools take to solve
+        plain = not policy.constraints and not isinstance(policy.objective, Tiers)
+        cluster = None if plain else verify.Cluster({**data, "given": given})
         with np.errstate(all="ignore"):
-            proof = list(_entries(allocation, cluster, rows))
+            proof = list(_entries(allocation, cluster))
     except (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError) as error:
         proof = [{"why": str(error)}]
     return {"given": given, "proof": proof}
@@ -76,15 +74,16 @@ def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
     return given
 
 
-def _entries(allocation: Allocation, cluster: verify.Cluster, rows: list[verify.Rows]) -> Iterator[dict[str, Any]]:
-    """Evidence by tier; solved once more for it where the allocation has none. Of whole tasks that of the divisible
-    answer, of the first tier."""
+def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator[dict[str, Any]]:
+    """Evidence by tier; solved once more for it where the allocation has none. Of whole tasks only that of the first
+    tier's divisible answer.
+    """
     policy, instance, kept = allocation.policy, allocation.instance, allocation.evidence
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
-    tiers = tiers_of(policy.objective)
-    if allocation.placement is not None:
-        tiers = tiers[:1]
-        instance = whole_instance(instance, number_of(tiers[0]), constraints)
+    rows = [cluster.impose(verify.block(repr(condition))) for condition in constraints] if cluster else []
+    tiers, whole = tiers_of(policy.objective), allocation.placement is not None
+    if whole:
+        tiers, instance = tiers[:1], whole_instance(instance, number_of(tiers[0]), constraints)
     fresh = [] if kept and all(kept) else solve_tiers(policy, instance, Settings(), "auto")
     for k, objective in enumerate(tiers):
         program = fresh[k][0] if fresh else Program(instance, objective, constraints)
@@ -92,17 +91,16 @@ def _entries(allocation: Allocation, cluster: verify.Cluster, rows: list[verify.
             yield {"kind": "empty"}
             continue
         tasks = program.gather(allocation.tasks_by_server)
-        if allocation.placement is not None:
+        if whole:
             tasks = fresh[k][1].tasks if fresh else np.asarray(kept[k]["divisible"], dtype=float)
         elif not fresh and "tasks" in kept[k]:
             tasks = program.gather(np.asarray(kept[k]["tasks"], dtype=float))
         evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
-        entry = _entry(program, tasks, evidence, [*rows, verify.limits_as_rows(cluster)])
+        entry = _entry(program, tasks, evidence, rows)
         yield entry if fresh or "tasks" not in kept[k] else entry | {"tasks": kept[k]["tasks"]}
-        if objective is tiers[-1]:
-            return
-        constraints += (keep_level(objective, program.point(tasks)),)
-        rows.append(verify.keep(cluster, verify.block(repr(objective))))
+        if cluster is not None and not whole:
+            constraints += (keep_level(objective, program.point(tasks)),)
+            rows.append(verify.keep(cluster, verify.block(repr(objective))))
 
 
 def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequence[verify.Rows]) -> dict[str, Any]:
@@ -116,14 +114,7 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
     if isinstance(evidence, RowPrices):
         return _row_prices(program, evidence)
     if isinstance(evidence, HeldLevels):
-        held = []
-        by_server = program.objective.share.coefficients(program.instance).ndim == 2
-        for one in combined_holdings(program, evidence, tasks):
-            charged = [] if evidence.model is None or one.at is None else charged_conditions(evidence.model)
-            y = {} if one.at is None else _multipliers(evidence, charged, one.duals, one.at, rows)[0]
-            own = rows if by_server else rows[:-1]
-            held.append({"users": one.users.tolist(), **_priced(program, one.prices), **_flat(y, own)})
-        return {"kind": "levels", "levels": held}
+        return {"kind": "levels", "levels": _levels(program, tasks, evidence, rows)}
     if isinstance(evidence, Solved):
         return _solved(program, tasks, evidence, rows)
     raise verify.CannotCheck(f"{program.objective!r} has no evidence that is portable")
@@ -139,9 +130,9 @@ def _prices(program: Program, by_row: Float, unit: float = 1.0, mixtures: Sequen
     return {"kind": "prices", "unit": unit, **_priced(program, by_row), "mixtures": [u.tolist() for u in mixtures]}
 
 
-def _flat(y: Mapping[int, Float], rows: Sequence[verify.Rows]) -> dict[str, Any]:
-    """Multipliers by constraint as one list."""
-    return {"rows": np.concatenate([y.get(k, np.zeros(len(own))) for k, own in enumerate(rows)]).tolist()} if y else {}
+def _flat(y: Mapping[int, Float], sizes: Iterable[int]) -> dict[str, Any]:
+    """Multipliers by constraint as one list; ``sizes`` are their numbers of rows."""
+    return {"rows": np.concatenate([y.get(k, np.zeros(size)) for k, size in enumerate(sizes)]).tolist()} if y else {}
 
 
 def _row_prices(program: Program, evidence: RowPrices) -> dict[str, Any]:
@@ -157,6 +148,25 @@ def _row_prices(program: Program, evidence: RowPrices) -> dict[str, Any]:
     return _prices(program, prices.T.ravel() * (units.unit / level), mixtures=[cheapest / level])
 
 
+def _levels(
+    program: Program, tasks: Float, evidence: HeldLevels, rows: Sequence[verify.Rows]
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The users of each level with prices and multipliers; of limits too, where a share differs by server."""
+    c = program.objective.share_blocks()[0].coefficients(program.instance)
+    limited = np.flatnonzero(np.isfinite(program.high)) if c.ndim == 2 else np.zeros(0, dtype=np.intp)
+    out = []
+    for one in combined_holdings(program, evidence, tasks):
+        y: dict[int, Float] = {}
+        if evidence.model is not None and one.at is not None:
+            charged = charged_conditions(evidence.model)
+            y, _ = _multipliers(evidence.model, charged, one.duals, one.at, rows)
+            of_limits = [d for (_, c), d in zip(charged, one.duals, strict=True) if c is evidence.model.limits]
+            y[len(rows)] = of_limits[0] if of_limits else np.zeros(len(limited))
+        held = _flat(y, [*map(len, rows), len(limited)])
+        out.append({"users": one.users.tolist(), **_priced(program, one.prices), **held})
+    return out
+
+
 def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[verify.Rows]) -> dict[str, Any]:
     """Dual values of a solver in natural units of the objective; of alpha-fairness alone, of shares in a unit."""
     found = lagrangian_of(program, evidence, tasks)
@@ -169,28 +179,26 @@ def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[ver
     mixtures = found.lagrangian.with_mixtures(found.factor)[1]
     charged = charged_conditions(evidence.model)
     duals = [dual_values(condition) for _, condition in charged]
-    y, kept = _multipliers(evidence, charged, duals, tasks, rows)
+    y, kept = _multipliers(evidence.model, charged, duals, tasks, rows)
     scale_of_duals = scale * found.per_form
     held = _prices(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
-    flat = _flat({k: v * scale_of_duals for k, v in y.items()}, rows[:-1])
+    flat = _flat({k: v * scale_of_duals for k, v in y.items()}, map(len, rows))
     return held | flat | {"kept": [t * scale_of_duals for t in kept]}
 
 
 def _multipliers(
-    evidence: HeldLevels | Solved, charged: Sequence[tuple[Constraint | None, cp.Constraint]], duals: Sequence[Float],
-    tasks: Float, rows: Sequence[verify.Rows],
+    cone: ConeModel, charged: Sequence[tuple[Constraint | None, cp.Constraint]], duals: Sequence[Float], tasks: Float,
+    rows: Sequence[verify.Rows],
 ) -> tuple[dict[int, Float], list[float]]:  # fmt: skip
     """Multipliers of `verify`'s rows by constraint, from dual values, and those of levels that are no rows."""
-    cone = evidence.model
-    assert cone is not None
     y: dict[int, Float] = {}
     kept: list[float] = []
     with values_kept([cone.unknowns]):
         cone.unknowns.save_value(tasks / cone.scale)
         for (block, condition), dual in zip(charged, duals, strict=True):
-            if block is None and condition is not cone.limits:
+            if block is None:
                 continue
-            k = next((k for k, own in enumerate(cone.program.constraints) if own is block), len(rows) - 1)
+            k = next(k for k, own in enumerate(cone.program.constraints) if own is block)
             if isinstance(block, AtLeast) and not rows[k]:
                 kept.append(max(float(dual.sum()), 0.0) / (abs(block.level) or 1.0))
                 continue

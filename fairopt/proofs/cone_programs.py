@@ -101,9 +101,9 @@ def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Fitted | 
     found = lagrangian_bound(
         program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start
     )
-    fitted = factor is None or found.gap <= GAP_TOLERANCE  # else natural units say more than a bound that proves nothing
-    lagrangian = Lagrangian(program, majorant, multipliers, point)
-    return Fitted(lagrangian, found.factor if fitted else 1.0, factor or 1.0)
+    by_units = start if factor is None else 1.0  # says more than a factor of a bound that proves nothing
+    fitted = found.factor if found.gap <= GAP_TOLERANCE or by_units is None else by_units
+    return Fitted(Lagrangian(program, majorant, multipliers, point), fitted, factor or 1.0)
 
 
 def judge_solved_bundles(evidence: Solved, bundles: Float, tasks: Float) -> Bounded:

@@ -16,7 +16,7 @@ of a linear function, in closed form:
   v, for every k (`mixture`),
 * a linear function over ``low <= total tasks <= high`` is largest at one end, on the user's best server (`bound`).
 
-Leximin is max-min fairness (Radunovic and Le Boudec 2007): see `bottlenecks` for one pool and `levels` for servers.
+Leximin is max-min fairness (Radunović and Le Boudec 2007): see `bottlenecks` for one pool and `levels` for servers.
 Of tiers each is bounded given that earlier objectives keep the values that they have in the file.
 
 Numbers are fractions; logarithms, powers and norms are enclosed between two of them: `decimal` rounds ``ln`` and
@@ -66,6 +66,13 @@ class Verification:
         What is proved, or why it is not, in a sentence.
     faults : tuple of str
         What is wrong and where; empty if the answer is proved.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, fairopt as fo
+    >>> a = fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
+    >>> print(fo.verify(a.save(pathlib.Path(tempfile.mkdtemp()) / "drf.json")))
+    proved: gap <= 0.0e+00 of Leximin()
     """
 
     ok: bool
@@ -212,10 +219,10 @@ def block(text: str) -> Block:
 def _block(node: ast.AST) -> Any:
     text = ast.unparse(node)
     match node:
-        case ast.Constant():
-            return node.value
-        case ast.UnaryOp(op=ast.USub()):
-            return -_block(node.operand)
+        case ast.Constant(value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_block(operand)
         case ast.Tuple() | ast.List():
             return [_block(part) for part in node.elts]
         case ast.Dict():
@@ -229,8 +236,8 @@ def _block(node: ast.AST) -> Any:
             return Block("Sum", {"terms": [(factor * c, term) for c, term in _block(node.right).terms]}, text)
         case ast.Compare(ops=[ast.GtE()]):
             return Block("AtLeast", {"objective": _block(node.left), "level": _block(node.comparators[0])}, text)
-        case ast.Call(func=ast.Attribute(attr="then")):
-            first, second = _block(node.func.value), _block(node.args[0])
+        case ast.Call(func=ast.Attribute(value=before, attr="then"), args=[after]):
+            first, second = _block(before), _block(after)
             tiers = first.given["tiers"] if first.name == "Tiers" else [first]
             return Block("Tiers", {"tiers": [*tiers, second]}, text)
         case ast.Call(func=ast.Name(name)):
@@ -362,7 +369,8 @@ class Cluster:
             p = number(share.given["p"], "p")
             parts = [power(r / ratios[0], p) for r in ratios if r > 0]
             norm = Between(
-                power(sum(q.low for q in parts), 1 / p).low, power(sum(q.high for q in parts), 1 / p).high
+                power(sum((q.low for q in parts), Fraction(0)), 1 / p).low,
+                power(sum((q.high for q in parts), Fraction(0)), 1 / p).high,
             )
             return norm.times(ratios[0])
         k = int(share.given["k"])
@@ -430,9 +438,9 @@ class Cluster:
         levels, most = self.of_user(condition.given["level"], condition.text, None), condition.name == "MaxShare"
         if self.alike(condition.share):
             for j in self.active:
-                c = (below if most else above)[j][self.open[j][0]]
-                if levels[j] is not None and c > 0:
-                    self._bound_tasks(j, levels[j] / c, most)  # type: ignore[operator]
+                one = (below if most else above)[j][self.open[j][0]]
+                if levels[j] is not None and one > 0:
+                    self._bound_tasks(j, levels[j] / one, most)  # type: ignore[operator]
                 elif not most and levels[j]:
                     raise Fault(f"{condition.text} asks for a share of user {self.users[j]!r} that has none")
             return []
@@ -490,7 +498,7 @@ class Cluster:
                 if load > room * (1 + VIOLATION):
                     over = f"by {float(load / room - 1):.2g} of it" if room else "of 0"
                     faults.append(f"{self.resources[i]!r} on server {s}: tasks exceed the capacity {over}")
-                if load > room * self.usable[i] * (1 + OF_BLOCKS):
+                elif load > room * self.usable[i] * (1 + OF_BLOCKS):
                     faults.append(f"{self.resources[i]!r} on server {s}: tasks use what is reserved")
         for j in range(self.n):
             total, limit, who = self.total(j), self.limits[j], f"user {self.users[j]!r}"
@@ -1102,9 +1110,10 @@ def misplaced(cluster: Cluster, placement: Any) -> list[str]:
     return faults
 
 
-def leave_out(cluster: Cluster, rows: Rows, conditions: Sequence[Block]) -> None:
+def leave_out(cluster: Cluster, conditions: Sequence[Block]) -> None:
     """Leave out users of whom not one whole task fits, as users with a limit of 0 are, unless conditions link users."""
-    if rows or cluster.kept or {"EnvyFree", "EqualShares"} & {c.name for c in conditions}:
+    bounds_only = {"MinTasks", "MaxTasks", "SharingIncentive", "Reserve", *([] if cluster.by_server else ["MinShare", "MaxShare"])}
+    if not {c.name for c in conditions} <= bounds_only:
         return
     for j in list(cluster.active):
         alone = [(cluster.alone(j, s, cluster.usable) or Fraction(0)) / cluster.counts[s] for s in cluster.open[j]]
@@ -1237,8 +1246,8 @@ def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping
 def limits_as_rows(cluster: Cluster) -> Rows:
     """Limits on tasks as rows, which prices need where a task is worth different amounts on different servers."""
     return [
-        ({(j, s): 1 / high for s in cluster.open[j]}, Fraction(1), False)
-        for j in cluster.active if (high := cluster.high[j])
+        ({(j, s): 1 / (high or Fraction(1)) for s in cluster.open[j]}, Fraction(bool(high)), False)
+        for j in cluster.active if (high := cluster.high[j]) is not None
     ]  # fmt: skip
 
 
@@ -1272,7 +1281,7 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
     tiers = objective.given["tiers"] if objective.name == "Tiers" else [objective]
     evidence = data.get("proof")
     if data.get("placement") is not None:
-        leave_out(cluster, rows, conditions)
+        leave_out(cluster, conditions)
         return *lost(cluster, tiers[0], rows, evidence[0] if evidence else {}), []
     if not evidence:
         raise CannotCheck("it was saved without evidence")

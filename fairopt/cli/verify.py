@@ -1,0 +1,48 @@
+"""``fairopt verify``: saved allocations proved again from their files alone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairopt.cli.commands import AsJson, app, guarded
+from fairopt.cli.progress import console_for, working
+from fairopt.proofs import verify as checker
+from fairopt.report import files
+
+VERIFY = """Prove saved allocations again, by arithmetic alone and without a solver.
+
+From the file alone: loads, limits and conditions in exact fractions, and a bound on every other allocation by the \
+prices that the file holds. The check is one file of Python's standard library, fairopt/proofs/verify.py, which runs \
+without fairopt too: python verify.py answer.json.
+
+The exit code is 0 if all files are proved, else 1.
+
+\b
+[bold]Examples[/]
+  fairopt solve cluster/ --policy drf --out answer.json
+  fairopt verify answer.json
+  fairopt verify answers/*.json --json"""
+
+
+@app.command(no_args_is_help=True, help=VERIFY)
+@guarded
+def verify(
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSON files of 'solve --out' or save.")],
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Prove saved allocations again."""
+    found: dict[str, checker.Verification] = {}
+    for path in paths:
+        with working(str(path), verbose=False):
+            found[str(path)] = checker.verify(path)
+        if not as_json:
+            name = f"{path}: " if len(paths) > 1 else ""
+            console_for().print(f"{name}{found[str(path)]}", markup=False, soft_wrap=True)
+    if as_json:
+        typer.echo(files.as_json([{"file": name} | asdict(one) for name, one in found.items()]))
+    if not all(one.ok for one in found.values()):
+        raise typer.Exit(1)

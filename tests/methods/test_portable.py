@@ -1,0 +1,104 @@
+"""Evidence in saved files: `verify` proves from the file alone what the certificate states."""
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.proofs import verify as checker
+
+RNG = np.random.default_rng(5)
+POOL = fo.Instance([[40, 8, 8], [8, 5, 1], [3, 9, 2]], [200, 200, 200], weights=[1, 2, 1.5])
+SERVERS = fo.Instance(
+    RNG.uniform(0.5, 5, (5, 3)), RNG.uniform(20, 60, (3, 3)), weights=RNG.uniform(0.5, 3, 5),
+    task_limits=[3, None, None, 0, None],
+)  # fmt: skip
+BY_SERVER = fo.Instance(RNG.uniform(0.5, 5, (4, 3, 2)), RNG.uniform(20, 60, (3, 2)), task_limits=[None, 4, None, None])
+ALIKE = fo.Instance([[1, 4], [3, 1]], [[9, 18]] * 3, counts=[1, 2, 1])
+INSTANCES = {"pool": POOL, "servers": SERVERS, "by server": BY_SERVER, "alike": ALIKE}
+POLICIES = [
+    fo.DRF(), fo.KDF(2), fo.FDS(1), fo.FDS(3), fo.FDS(beta=2, lam=-0.5), fo.PNormFairness(2, 1.5),
+    fo.Policy(fo.Leximin(fo.PNormShare(3))), fo.Policy(fo.MaxMin()), fo.Policy(fo.Total(fo.Tasks())),
+    fo.Policy(fo.AlphaFair(0.5, fo.StandAloneShare())), fo.Policy(fo.OrderedWeighted((3, 2, 1))),
+    fo.Policy(fo.AlphaFair(2) + 0.1 * fo.MaxMin(fo.Tasks())),
+    fo.Policy(
+        fo.AlphaFair(1, fo.KDominantShare(2)) + 0.1 * fo.Total(fo.Tasks()), [fo.SharingIncentive(), fo.EnvyFree()]
+    ),
+    fo.Policy(fo.Leximin(), [fo.Total(fo.Tasks()) >= 3]), fo.Policy(fo.Leximin(fo.Tasks()), [fo.EnvyFree()]),
+    fo.Policy(fo.Total(fo.Tasks()), [fo.AlphaFair(1) >= -9, fo.MaxShare(0.9)]),
+    fo.Policy(fo.Total(), [fo.EqualShares(fo.Tasks())]),
+    fo.Policy(fo.Leximin(), [fo.Reserve(0, 0.25), fo.MinTasks(0.1)]),
+    fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))), fo.Policy(fo.Leximin().then(fo.Total(fo.Tasks()))),
+    fo.Policy(fo.AlphaFair(1).then(fo.Total(fo.Tasks()))),
+]  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Mean(fo.Share):
+    """The mean of the ratios."""
+
+    def per_task(self, instance: fo.Instance) -> np.ndarray:
+        return instance.ratios.mean(axis=-1)
+
+
+@pytest.mark.parametrize("method", ["auto", "cone"])
+@pytest.mark.parametrize("name", INSTANCES)
+def test_certified_answers_are_proved_from_their_files(name: str, method: str, tmp_path: Path) -> None:
+    found = {}
+    for policy in POLICIES:
+        try:
+            answer = policy.allocate(INSTANCES[name], method=method)
+        except fo.FairoptError:  # nothing to prove
+            continue
+        proof = fo.verify(answer.save(tmp_path / "answer.json"))
+        found[repr(policy)] = proof.ok
+    assert {policy for policy, proved in found.items() if not proved} == set()
+    assert len(found) >= len(POLICIES) - 3
+
+
+def test_coefficients_of_a_share_of_ones_own_are_taken_as_given_and_said_to_be(tmp_path: Path) -> None:
+    proof = fo.verify(fo.Policy(fo.AlphaFair(1, Mean())).allocate(POOL).save(tmp_path / "own.json"))
+    assert proof.ok and "the coefficients of Mean() are taken as given" in proof.statement
+
+
+def test_the_statement_says_what_cannot_be_checked(tmp_path: Path) -> None:
+    off_the_edge = fo.FDS(beta=2, lam=-0.1).allocate(POOL)
+    for answer, reason in ((off_the_edge, "portable"), (fo.PSDSF().allocate(SERVERS), "mechanism")):
+        proof = fo.verify(answer.save(tmp_path / "answer.json"))
+        assert not proof.ok and proof.gap == math.inf
+        assert proof.statement.startswith("cannot be checked this way") and reason in proof.statement
+
+
+def test_an_answer_without_evidence_is_smaller_and_loads_still(tmp_path: Path) -> None:
+    answer = fo.FDS(2).allocate(SERVERS)
+    whole, short = answer.save(tmp_path / "whole.json"), answer.save(tmp_path / "short.json", evidence=False)
+    assert short.stat().st_size < whole.stat().st_size
+    assert fo.Allocation.load(short).certificate.ok and fo.Allocation.load(whole).certificate.ok
+    assert "saved without evidence" in fo.verify(short).statement
+
+
+def test_answers_of_batches_and_of_problems_that_were_read_get_evidence_when_they_are_saved(tmp_path: Path) -> None:
+    policy = fo.FDS(2)
+    problem = policy.problem(POOL)
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    batch = fo.allocate_many(fo.DRF(), np.array([[[40, 8], [8, 5]]]), [200, 200])
+    for answer in (policy.read(problem, POOL), batch[0]):
+        assert fo.verify(answer.save(tmp_path / "answer.json")).ok
+
+
+def test_the_checker_runs_as_a_script_without_the_package(tmp_path: Path) -> None:
+    good = fo.DRF().allocate(POOL).save(tmp_path / "good.json")
+    data = json.loads(good.read_text())
+    data["tasks_by_server"][0][0] *= 1.001
+    bad = tmp_path / "bad.json"
+    bad.write_text(json.dumps(data))
+    for file, code, words in ((good, 0, "proved: gap <= "), (bad, 1, "exceed the capacity by 0.0")):
+        script = [sys.executable, "-I", "-S", str(checker.__file__), str(file)]  # no packages can be imported
+        ran = subprocess.run(script, capture_output=True, text=True, check=False)
+        assert ran.returncode == code and words in ran.stdout and ran.stderr == ""

@@ -97,6 +97,8 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
             tasks = program.gather(np.asarray(kept[k]["tasks"], dtype=float))
         evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
         entry = _entry(program, tasks, evidence, rows)
+        if whole:
+            entry["divisible"] = program.expand(tasks).tolist()
         yield entry if fresh or "tasks" not in kept[k] else entry | {"tasks": kept[k]["tasks"]}
         if cluster is not None and not whole:
             constraints += (keep_level(objective, program.point(tasks)),)

@@ -50,7 +50,7 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
     shares = [block for block in blocks if isinstance(block, Share) and not is_ours(block)]
     given = {repr(share): share.per_task(instance).tolist() for share in shares}
     if decides_bundles(policy.objective):  # prices follow from bases and parts
-        return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "division"}]}
+        return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "bundles"}]}
     try:
         # only rows need the instance in fractions, which takes longer than large pools take to solve
         plain = not policy.constraints and not isinstance(policy.objective, Tiers)

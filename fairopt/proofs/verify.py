@@ -17,7 +17,8 @@ of a linear function, in closed form:
 * a linear function over ``low <= total tasks <= high`` is largest at one end, on the user's best server (`bound`).
 
 Leximin is max-min fairness (Radunović and Le Boudec 2007): see `bottlenecks` for one pool and `levels` for servers.
-Of tiers each is bounded given that earlier objectives keep the values that they have in the file.
+Of tiers each is bounded given that earlier objectives keep the values that they have in the file. Bundles need no
+evidence (`divided`). Whole tasks are proved to fit, with what they lose at most of the divisible optimum (`lost`).
 
 Numbers are fractions; logarithms, powers and norms are enclosed between two of them: `decimal` rounds ``ln`` and
 ``exp`` correctly. Sums are rounded outwards to `BITS` bits, as exact ones grow with the number of users.
@@ -59,7 +60,7 @@ class Verification:
     Attributes
     ----------
     ok : bool
-        Whether the answer is proved: feasible, and within 1e-6 of the optimum.
+        Whether the answer is proved: feasible, and within 1e-6 of the optimum. Whole tasks need only fit.
     gap : float
         Proven distance from the optimum, relatively, rounded up; infinite where nothing is proved. Of tiers the largest.
     statement : str
@@ -950,12 +951,12 @@ class Dominance:
     def bases(self, base: Block, s: int, i: int) -> dict[int, Fraction]:
         """Positive bases of users for a resource of a server."""
         cluster, here, c = self.cluster, self.first[s], self.cluster.capacities[s][i]
-        if base.text in cluster.given:
+        if base.name != "FairShareBase":
+            if base.text not in cluster.given:
+                raise CannotCheck(f"the bases of {base.text} are not in the file")
             found = {j: number(cluster.given[base.text][j][s][i], base.text) for j in here if c}
-        elif base.name != "FairShareBase":
-            raise CannotCheck(f"the bases of {base.text} are not in the file")
-        else:
-            found = {j: (max if k == i else min)(c / len(here), cluster.demands[j][s][i]) for j, k in here.items()}
+            return {j: b for j, b in found.items() if b > 0}
+        found = {j: (max if k == i else min)(c / len(here), cluster.demands[j][s][i]) for j, k in here.items()}
         found = {j: b for j, b in found.items() if b > 0}
         total = sum(found.values())
         if base.given.get("growth") == "equal" and 0 < total < c:
@@ -1079,7 +1080,7 @@ def leave_out(cluster: Cluster, conditions: Sequence[Block]) -> str:
         if min(b for b in (max(alone), cluster.high[j]) if b is not None) * (1 + VIOLATION) < 1:
             cluster.active.remove(j)
     out = before - len(cluster.active)
-    return f" ({out} users of whom no whole task fits are left out)" if out else ""
+    return f"; users left out, of whom no whole task fits: {out}" if out else ""
 
 
 def lost(cluster: Cluster, tier: Block, rows: Rows, held: Mapping[str, Any]) -> tuple[Fraction | None, str]:
@@ -1271,8 +1272,9 @@ def verify(path: str | Path) -> Verification:
 
     Notes
     -----
-    What cannot be checked this way is said in ``statement``: blocks of your own other than shares (whose coefficients
-    are taken as given), `FairnessEfficiency` off the edge of alpha-fairness, mechanisms, answers saved without evidence.
+    What cannot be checked this way is said in ``statement``: blocks of your own other than shares and bundle bases
+    (whose numbers are taken as given), `FairnessEfficiency` off the edge of alpha-fairness, mechanisms, answers saved
+    without evidence. Capacities, limits and eligibility are checked in any case.
 
     Examples
     --------

@@ -985,6 +985,10 @@ def divided(
     base = log.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
     if base.name == "FairShareBase" and len({cluster.weights[j] for j in cluster.active}) > 1:
         raise Fault(f"{base.text} is not defined for unequal weights")
+    said = {"units": ("share", "raw"), "over": ("cluster", "server"), "growth": ("proportional", "equal")}
+    for one in (base, *aggregates.values()):
+        if one.text not in cluster.given and any(v not in said.get(k, ()) for k, v in one.given.items()):
+            raise Fault(f"{one.text} has a parameter that is none of {said}")
     users, gap, faults = Dominance(cluster), Fraction(0), list[str]()
     fractions = next((users.fractions(c) for c in aggregates.values()), None)
     for s, q in enumerate(cluster.counts):

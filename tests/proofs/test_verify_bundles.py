@@ -126,6 +126,7 @@ def renamed(data: Any) -> None:
         (with_entry("eligible", [[True, True], [False, True]]), "where it may not run"),
         (with_entry("counts", [3, 1]), "more than its part"),
         (renamed, "gap of "),
+        (lambda data: data.update(policy=data["policy"].replace("Resource()", "Resource('sum')")), "parameter"),
     ],
 )
 def test_changed_bundles_are_refused(change: Callable[[Any], None], fault: str, tmp_path: Path) -> None:

@@ -11,12 +11,15 @@ import scipy.sparse as sp
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import AtLeast, Tiers, tiers_of
-from fairopt.blocks.base import blocks_within, is_ours
+from fairopt.blocks.base import Block, blocks_within, is_ours
+from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
+from fairopt.formulation.whole import number_of, whole_instance
+from fairopt.instance import Instance
 from fairopt.methods.dispatch import keep_level, solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.proofs import verify
@@ -47,11 +50,12 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
     blocks = set(blocks_within((policy.objective, policy.constraints)))
     shares = [block for block in blocks if isinstance(block, Share) and not is_ours(block)]
     given = {repr(share): share.per_task(instance).tolist() for share in shares}
+    if decides_bundles(policy.objective):  # prices follow from bases and parts
+        return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "bundles"}]}
     try:
-        if decides_bundles(policy.objective):
-            raise verify.CannotCheck("bundles are not checked")
         # only rows need the instance in fractions, which takes longer than large pools take to solve
-        plain = not policy.constraints and not isinstance(policy.objective, Tiers)
+        by_server = instance.demands.ndim == 3 or bool(given)
+        plain = not (policy.constraints or isinstance(policy.objective, Tiers) or by_server)
         cluster = None if plain else verify.Cluster({**data, "given": given})
         with np.errstate(all="ignore"):
             proof = list(_entries(allocation, cluster))
@@ -60,24 +64,48 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
     return {"given": given, "proof": proof}
 
 
+def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
+    """Weights of bundle bases of one's own, 0 for users who take no part."""
+    part, given = instance.task_limits > 0, {}
+    for log in blocks:
+        if isinstance(log, WeightedLog) and not is_ours(log.base):
+            weights = np.zeros((*instance.eligible.shape, instance.n_resources))
+            if part.any():
+                weights[part] = log.bases(instance.taking_part(part))
+            given[repr(log.base)] = weights.tolist()
+    return given
+
+
 def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator[dict[str, Any]]:
-    """Evidence by tier; solved once more for it where the allocation has none."""
+    """Evidence by tier; solved once more for it where the allocation has none. Of whole tasks only that of the first
+    tier's divisible answer.
+    """
     policy, instance, kept = allocation.policy, allocation.instance, allocation.evidence
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
     rows = [cluster.impose(verify.block(repr(condition))) for condition in constraints] if cluster else []
+    tiers, whole = tiers_of(policy.objective), allocation.placement is not None
+    if whole:
+        tiers, instance = tiers[:1], whole_instance(instance, number_of(tiers[0]), constraints)
     fresh = [] if kept and all(kept) else solve_tiers(policy, instance, Settings(), "auto")
-    for k, objective in enumerate(tiers_of(policy.objective)):
+    for k, objective in enumerate(tiers):
         program = fresh[k][0] if fresh else Program(instance, objective, constraints)
         if program.empty:
             yield {"kind": "empty"}
             continue
         tasks = program.gather(allocation.tasks_by_server)
-        if not fresh and "tasks" in kept[k]:
+        if whole:
+            tasks = fresh[k][1].tasks if fresh else np.asarray(kept[k]["divisible"], dtype=float)
+        elif not fresh and "tasks" in kept[k]:
             tasks = program.gather(np.asarray(kept[k]["tasks"], dtype=float))
         evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
-        entry = _entry(program, tasks, evidence, rows)
+        own = list(rows)
+        if cluster is not None and isinstance(evidence, HeldLevels) and not cluster.alike(verify.block(repr(objective)).share):
+            own.append(verify.limits_as_rows(cluster))
+        entry = _entry(program, tasks, evidence, own)
+        if whole:
+            entry["divisible"] = program.expand(tasks).tolist()
         yield entry if fresh or "tasks" not in kept[k] else entry | {"tasks": kept[k]["tasks"]}
-        if cluster is not None:
+        if cluster is not None and not whole:
             constraints += (keep_level(objective, program.point(tasks)),)
             rows.append(verify.keep(cluster, verify.block(repr(objective))))
 

@@ -735,9 +735,10 @@ def untrue(draw: Draw, error: Exception) -> str:
     if isinstance(error, fo.Infeasible):
         if not question.cluster.pairs:
             return ""
-        nothing, start = linear(np.zeros(len(question.top))), question.top / (2 * len(question.top))
+        nothing, rows, same = np.zeros(len(question.top)), question.all_rows, question.equal
         try:
-            found = cuts.maximise(nothing, question.all_rows, question.equal, question.held, question.top, start, 1e-9)
+            start = np.array(exact_lp.maximise(nothing + 1, rows, same).point, dtype=float)
+            found = cuts.maximise(linear(nothing), rows, same, question.held, question.top, start, 1e-9)
         except exact_lp.NoPoint:
             return ""
         return OPEN if found.point is None else f"tasks {found.point.tolist()} satisfy everything"

@@ -19,7 +19,7 @@ from fuzz_blocks import NAMES, Draw, pasted
 from fuzz_draws import CATEGORIES, draw_of
 
 SEED = 8
-FEW = {"tiers": 1, "plane": 2, "conic-leximin": 4}
+FEW = {"tiers": 2, "plane": 2, "conic-leximin": 4}
 PAIR = {"demands": [[40, 8, 8], [8, 5, 1]], "capacities": [[200, 200, 200]]}
 
 

@@ -38,7 +38,6 @@ ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
-GIVEN_EARLIER = "levels are the largest given the lower ones as returned, whose gaps could move later ones by over 1e-6"
 TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
 
 
@@ -67,11 +66,9 @@ class _Charged(NamedTuple):
 
 def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...], str]:
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
-    levels = _Levels(program, evidence.further, tasks)
-    gap, gaps = levels.judge(evidence.holdings)
-    assumed = [ASSUMED] if evidence.further is not None and evidence.further.on_others.shape[1] else []
-    assumed += [GIVEN_EARLIER] if levels.moved > GAP_TOLERANCE else []
-    return gap, gaps, "; ".join(assumed)
+    gap, gaps = _Levels(program, evidence.further, tasks).judge(evidence.holdings)
+    assumes = evidence.further is not None and evidence.further.on_others.shape[1] > 0
+    return gap, gaps, ASSUMED if assumes else ""
 
 
 def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> list[Holding]:
@@ -123,7 +120,6 @@ class _Levels:
         self.held = tasks * self.per_task
         self.values = self.pairs.sum(self.held)
         self.before: list[_Charged] = []
-        self.moved = 0.0  # the largest part of a level that gaps of earlier ones could buy
 
     def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
@@ -144,14 +140,22 @@ class _Levels:
             excess[mine] = np.minimum(excess, np.maximum(rise, c.peak / values - 1.0))[mine]
             dear = self.pairs.sum(np.where(c.over > 0, self.held, 0.0))
             bought = np.max(dear / values, initial=0.0, where=values > 0)
-            gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought])))
+            gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought, self.moved(c, excess, lower)])))
             self.before.append(c)
-            if c.further:
-                earlier = lower & (c.cost > 0) & (excess > 0)
-                worth = (c.cost * values * excess)[earlier].sum()
-                self.moved = max(self.moved, float(np.max(worth / (c.cost * values)[at_peak], initial=0.0)))
         gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays NaN
         return gap if np.isfinite(gap) else np.inf, tuple(gaps)
+
+    def moved(self, c: _Charged, excess: Float, lower: Mask) -> float:
+        """The part of its level that users of lower levels would take by rising by an excess, under conditions besides
+        capacities, where `taken` measures nothing.
+        """
+        earlier = lower & (c.cost > 0) & (excess > 0)
+        if not c.further or not earlier.any():
+            return 0.0
+        mine = c.holding.users
+        at_peak = mine[self.values[mine] >= c.peak * (1 - ABOVE)]
+        worth = (c.cost * self.values * excess)[earlier].sum()
+        return float(np.max(worth / (c.cost * self.values)[at_peak], initial=0.0))
 
     def charge(self, holding: Holding, tie: float = TIE) -> _Charged:
         """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""

@@ -35,10 +35,6 @@ from fairopt.proofs.levels import further_charges
 
 NOISE = 1e-9  # a price below this part of all, on a capacity with more than this left, is a solver's rounding
 TIE = 1e-9  # relative difference of costs that is rounding
-# Relatively: what earlier levels may lose where a curved condition leaves later ones a single point. At 1e-7 all of 30
-# random pools and servers under logarithms or geometric means were certified, at 1e-8 15; a user to whom earlier levels
-# are worth much more than its own needs less.
-GIVE = (1e-7, 1e-9)
 RISING = 1e-6  # a user this far above the level, relatively, can rise
 
 
@@ -49,8 +45,6 @@ def solve_leximin(program: Program, settings: Settings) -> Proposals:
         levels = _LeximinPrograms(program, name, settings)
         if not linear_only(settings, name) or solvers.all_linear(c for _, _, c in levels.cone.rest):
             yield levels.proposal()
-            for give in GIVE if levels.further is not None and levels.further.curved else ():
-                yield _LeximinPrograms(program, name, settings, give).proposal()
 
     return by_chain(settings, propose)
 
@@ -58,8 +52,8 @@ def solve_leximin(program: Program, settings: Settings) -> Proposals:
 class _LeximinPrograms:
     """The programs of one solver, level after level."""
 
-    def __init__(self, program: Program, solver: str, settings: Settings, give: float = 0.0) -> None:
-        self.program, self.solver, self.settings, self.give = program, solver, settings, give
+    def __init__(self, program: Program, solver: str, settings: Settings) -> None:
+        self.program, self.solver, self.settings = program, solver, settings
         self.cone = ConeModel(program, solver)
         assert isinstance(program.objective, Leximin)
         self.share = program.objective.share
@@ -108,7 +102,7 @@ class _LeximinPrograms:
             raise _SolverFailed(f"{attempt.status} at program {self.solves} {attempt.message}".strip())
 
     def _floors(self, floor: Float, users: Bool) -> list[cp.Constraint]:
-        rows, floor = np.flatnonzero(users & (floor > 0)), floor * (1.0 - self.give)
+        rows = np.flatnonzero(users & (floor > 0))
         return [cp.multiply(self.relative[rows], 1.0 / floor[rows]) >= 1] if len(rows) else []
 
     def _common_level(self, rising: Bool, floor: Float) -> tuple[float, Float]:
@@ -209,9 +203,8 @@ class _LeximinPrograms:
         while True:
             rows, others = np.flatnonzero(doubt), np.flatnonzero(rising & ~doubt)
             rise = cp.Variable(len(rows), nonneg=True)
-            kept = 1 - max(1e-10, self.give)
-            hold = [self.relative[others] / level >= kept] if len(others) else []
-            up = self.relative[rows] / level - step * rise >= kept
+            hold = [self.relative[others] / level >= 1 - 1e-10] if len(others) else []
+            up = self.relative[rows] / level - step * rise >= 1 - 1e-10
             self._solve(cp.sum(rise) / len(rows), [up, rise <= 1, *hold, *self._floors(floor * (1 - 1e-10), ~rising)])
             rose = step * np.maximum(np.asarray(rise.value), 0.0)
             up_now = rose > RISING
@@ -271,7 +264,7 @@ class _LeximinPrograms:
         A pair that a solver left more than its tolerance has unreliable prices, and is not closed.
         """
         pairs = self.program.pairs
-        if pairs.single or self.give:
+        if pairs.single:
             return
         part = tasks * pairs.of(self.c)
         unused = part <= RISING * pairs.sum(part)[pairs.user]

@@ -30,6 +30,7 @@ FINE = 1e-9  # a gap that is asked for, as long as programs still reduce it: opt
 MOST = 60  # programs of a search; 10 to 30 are usual
 STALLED = 12  # programs that hardly lower the gap, after which no other will
 POLISH = 8  # programs that only make the tasks more exact
+ROUNDING = 1e-13  # of the measure's logarithm
 CLOSE = 1e-7  # of a mean: neighbours that leave it where it is
 NARROW = 1e-6  # of the largest sum: sums that differ by less need no search
 NEAR_END = 1e-7  # relative to the measure at an extreme sum: at the end itself solvers may find no feasible point
@@ -126,7 +127,9 @@ class _Search:
         for candidate in (tasks / most if most > 0 else tasks, tasks):
             candidate = conditions.repair(program, candidate)
             value = plane.log_measure(self.objective, program.point(candidate))
-            if value > self.value and conditions.block_violation(self.model, candidate) <= GAP_TOLERANCE / 10:
+            known = self.value > -np.inf  # without any emphasis all equal shares are worth the same but for rounding
+            more = value - self.value > ROUNDING * max(1.0, abs(self.value)) if known else value > -np.inf
+            if more and conditions.block_violation(self.model, candidate) <= GAP_TOLERANCE / 10:
                 self.value, self.tasks = value, candidate
 
     def run(self) -> str:

@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.fairopt-installed
 DOCS_STAMP := $(VENV)/.fairopt-docs-installed
 WORKERS ?= 2
+SECONDS ?= 600
 PYTHON ?=
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help demo test lint docs refresh notebooks papers bench clean
+.PHONY: help demo test lint docs refresh notebooks papers bench fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -48,6 +49,9 @@ bench: $(STAMP) ## run every script in benchmarks/
 	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \
 	  echo "== $$script"; $(BIN)/python "$$script"; \
 	done
+
+fuzz: $(STAMP) ## look for wrong, refused and crashed answers for SECONDS=600; what fails is printed as code
+	@$(BIN)/python benchmarks/fuzz.py --seconds $(SECONDS) --workers $(WORKERS)
 
 clean: ## remove .venv and what tools left behind
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out docs/_build docs/generated docs/notebooks

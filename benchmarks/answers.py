@@ -44,7 +44,7 @@ import answers_public
 import cvxpy
 import numpy as np
 from common import OUT
-from corner_draws import NAMES
+from fuzz_blocks import NAMES
 from rich.console import Console
 from rich.table import Table
 
@@ -59,7 +59,7 @@ CLEANED = (
     (r"(?<![\w.])(/[\w.+-]+)+/(?=[\w.+-]+)", ""),
     (r"& +\d+\.\d{4} (?=& [^&]*\\\\)", "& SECONDS "),  # the last column but one of a comparison, in LaTeX and plain
     (r"(?m)( 0| -| \d\.\de-\d\d) +\d+\.\d{4}(?=( +\S+)? *$)", r"\1 SECONDS"),
-    (r"\b(fairopt|corner_draws)\.(\w+\.)*(?=[A-Z])", ""),
+    (r"\b(fairopt|fuzz_blocks|corner_draws)\.(\w+\.)*(?=[A-Z])", ""),
 )  # fmt: skip
 
 

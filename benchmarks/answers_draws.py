@@ -1,6 +1,6 @@
 """What answers.py asks, drawn by part from a seed: code that leaves an ``answer``, beside the instance it is about.
 
-The classes of corners.py come as they are, but for those that would have a time limit. All others are instances with
+Nine categories of fuzz.py come as they are, but for draws that would have a time limit. All others are instances with
 policies as their repr prints them, so that nothing but public names is needed to ask again.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from corner_draws import CLASSES, NEAR_ZERO, NOTIONS, digits, drawn, one_of, plain
+from fuzz_draws import CLASSES, NEAR_ZERO, NOTIONS, digits, drawn, one_of, plain
 
 import fairopt as fo
 
@@ -281,13 +281,13 @@ def invalid(rng: Rng) -> Draw:
     return Draw(f"inf, nan = np.inf, np.nan\nanswer = DRF().allocate(Instance({words}))")
 
 
-def _corner(name: str) -> Callable[[Rng], Draw]:
+def _fuzzed(name: str) -> Callable[[Rng], Draw]:
     return lambda rng: Draw(CLASSES[name](rng).code)
 
 
-CORNERS = {"shares": 300, "alpha": 250, "wide": 300, "read": 200, "traces": 250, "own": 250, "rows": 250}
+FUZZED = {"shares": 300, "alpha": 250, "wide": 300, "read": 200, "traces": 250, "own": 250, "rows": 250}
 PARTS: dict[str, tuple[int, Callable[[Rng], Draw]]] = {
-    **{f"corners: {name}": (many, _corner(name)) for name, many in CORNERS.items()},
+    **{f"fuzz: {name}": (many, _fuzzed(name)) for name, many in FUZZED.items()},
     "pools": (750, pools), "clusters": (550, clusters), "constraints": (400, constraints), "tiers": (150, tiers),
     "plane": (150, plane), "bundles": (250, bundles), "mechanisms": (150, mechanisms), "methods": (150, methods),
     "checks": (150, checks), "prepared": (80, prepared), "batches": (80, batches), "shards": (60, shards),

@@ -5,7 +5,7 @@ five servers, under DRF, FDS(1), NoFairness, HFFMRA and KDF(2). Each turn is a p
 at the checkout; a turn's number is the median of its calls. Ratios are this checkout's time over the other's: of the
 medians over turns, and of the least. ``cpu`` is what all threads worked, which says more on a busy machine.
 
-Run: python benchmarks/corners.py --time --against PATH [--rounds 10 --large 1000000]
+Run: python benchmarks/two_checkouts.py [--against PATH --rounds 10 --large 1000000]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import median, show
+from common import arguments, median, show
 
 HERE = Path(__file__).parent
 SECONDS = 0.4  # of calls for a median, if they are short
@@ -85,7 +85,7 @@ def run(against: str, rounds: int, large: int) -> None:
                 row[f"{clock}: ratio"] = row[clock] / row[f"{clock} there"]
                 row[f"{clock}: of the least"] = min(ms["here"]) / min(ms["there"])
         rows.append(row)
-    show(f"allocate in {sides}, {rounds} turns", rows, "corners-time")
+    show(f"allocate in {sides}, {rounds} turns", rows, "two_checkouts")
 
 
 def _turn(checkout: str, large: int) -> dict[str, tuple[float, float]]:
@@ -100,3 +100,8 @@ def _turn(checkout: str, large: int) -> dict[str, tuple[float, float]]:
     if not Path(where).is_relative_to(checkout):
         raise RuntimeError(f"{checkout} holds no fairopt: {where} was measured")
     return measured
+
+
+if __name__ == "__main__":
+    options = arguments(str(__doc__), against="", rounds=10, large=1_000_000)
+    run(options.against, options.rounds, options.large)

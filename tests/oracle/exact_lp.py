@@ -45,7 +45,12 @@ def maximise(worth: Row, at_most: Rows, equal: Rows = ()) -> Optimum:
 
 
 def leximin(forms: Sequence[Row], at_most: Rows, equal: Rows = ()) -> list[Fraction]:
-    """The values of linear forms that are nowhere negative at their leximin, which are unique, in order of the forms.
+    """The values of linear forms, nowhere negative, at their leximin: unique, in order of the forms."""
+    return leximin_point(forms, at_most, equal)[0]
+
+
+def leximin_point(forms: Sequence[Row], at_most: Rows, equal: Rows = ()) -> tuple[list[Fraction], list[Fraction]]:
+    """The values of `leximin`, and a point that has them.
 
     Each program raises the smallest of those that may still rise, given the levels of the others. A form whose row has
     a positive multiplier is as large as it can be at every optimum, so it stays there; every program has one.
@@ -55,6 +60,7 @@ def leximin(forms: Sequence[Row], at_most: Rows, equal: Rows = ()) -> list[Fract
     exact = [[Fraction(v) for v in form] for form in forms]
     held = [([*row, 0], value) for row, value in at_most]
     same = [([*row, 0], value) for row, value in equal]
+    best = Optimum(zero, [zero], [])
     while any(level is None for level in levels):
         below = [  # the level below the forms that rise; the others where they are
             ([-v for v in form] + [Fraction(level is None)], zero if level is None else -level)
@@ -64,7 +70,7 @@ def leximin(forms: Sequence[Row], at_most: Rows, equal: Rows = ()) -> list[Fract
         for j, price in enumerate(best.prices[len(held) : len(held) + k]):
             if levels[j] is None and price > 0:
                 levels[j] = best.value
-    return [level for level in levels if level is not None]
+    return [level for level in levels if level is not None], best.point[:-1]
 
 
 def smallest(forms: Sequence[Row], at_most: Rows, equal: Rows = ()) -> Fraction:

@@ -1,0 +1,752 @@
+"""What is wrong with an answer of fuzz.py: judged from the parameters of its policy, in fractions or by proven bounds.
+
+`judge` reads blocks as data, never by what fairopt makes of them: rows in exact fractions where they are linear, and
+values with tangents (`oracle.cuts`) where they are curved. What comes of it is a word or two: nothing where all is
+right, `OPEN` where the bound is not close enough to say, and else a kind, a colon and what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import reduce
+from itertools import pairwise
+from operator import mul
+from pathlib import Path
+from typing import Any
+
+import common  # noqa: F401  # puts the oracles at hand
+import numpy as np
+from fuzz_blocks import Draw, asked_of
+from oracle import bundles, cuts, exact_lp, per_server, plane, whole
+from oracle.cuts import Concave, Held
+from oracle.exact_cluster import Cluster, Worth
+from oracle.exact_lp import dot
+
+import fairopt as fo
+
+Float = np.ndarray
+Row = list[Fraction]
+Rows = list[tuple[Row, Fraction]]
+GAP, FIT, BLOCKS, TIER = 1e-6, 1e-9, 1e-7, 1e-7  # what a certificate allows
+KEPT = 1 - Fraction(TIER)
+OPEN = "?"
+ZERO = Fraction(0)
+
+
+# -- shares, as what a task of each user is worth on each server -------------------------------------------------
+
+
+def worth(share: fo.Share, given: dict[str, Any], cluster: Cluster) -> Worth:
+    """The share that a task is worth, by user and server."""
+    name, n, servers = type(share).__name__, cluster.n, cluster.servers
+    if name == "Tasks":
+        return cluster.tasks()
+    if name == "StandAloneShare":
+        return cluster.alone()
+    if name in ("Held", "Sliced"):
+        return [[Fraction(v) for v in row] for row in share.table]
+    if name == "ByPosition":
+        return [[1 + Fraction(step) * s for s in range(servers)] for step in share.steps]
+    if name in ("ByType", "ByLabel"):
+        of = dict(share.rates)
+        labels = given["server_types"] if name == "ByType" else [f"server{s + 1}" for s in range(servers)]
+        return [[Fraction(of[label][j]) for label in labels] for j in range(n)]
+    ratios = [
+        [[d / c if d else ZERO for d, c in zip(row, cluster.total, strict=True)] for row in rows]
+        for rows in cluster.demands
+    ]
+    if name == "KDominantShare":
+        ranks = share.rank_weights or (1,) * share.k
+        factors = [[Fraction(v) for v in (ranks[j] if isinstance(ranks[0], tuple) else ranks)] for j in range(n)]
+
+        def of_row(row: Row, j: int) -> Fraction:
+            largest = sorted(filter(None, row), reverse=True)[: share.k]
+            product = reduce(mul, largest) if len(largest) == share.k or share.short == "positive" else ZERO
+            return product * reduce(mul, factors[j][: share.k])
+
+    elif name == "ResourceShare":
+        i = share.resource if isinstance(share.resource, int) else int(share.resource.removeprefix("resource")) - 1
+
+        def of_row(row: Row, j: int) -> Fraction:
+            return row[i]
+
+    else:  # p-norms, of which the dominant share is one
+
+        def of_row(row: Row, j: int) -> Fraction:
+            p = getattr(share, "p", float("inf"))
+            top = max(row)
+            if p in (0, float("inf")):
+                return top if p else Fraction(1)
+            return sum(row, ZERO) if p == 1 else top * Fraction(sum(float(v / top) ** p for v in row) ** (1 / p))
+
+    return [[of_row(row, j) for row in rows] for j, rows in enumerate(ratios)]
+
+
+# -- concave functions of tasks by pair ---------------------------------------------------------------------------
+
+
+def linear(row: Float) -> Concave:
+    """A linear one."""
+    return Concave(lambda x: float(row @ x), lambda x: (row[None], np.zeros(1)))
+
+
+def separable(forms: Float, curve: Callable[[Float], Float], slope: Callable[[Float], Float], least: Any) -> Concave:
+    """A sum of functions of one form each, with tangents at values from ``least`` on."""
+
+    def tangents(x: Float) -> tuple[Float, Float]:
+        z = np.maximum(forms @ x, least)
+        return slope(z)[:, None] * forms, curve(z) - slope(z) * z
+
+    def value(x: Float) -> float:
+        with np.errstate(all="ignore"):
+            return float(np.sum(curve(forms @ x)))
+
+    return Concave(value, tangents)
+
+
+def smooth(forms: Float, curve: Callable[[Float], float], slope: Callable[[Float], Float], least: Any) -> Concave:
+    """A function of all forms together."""
+
+    def tangents(x: Float) -> tuple[Float, Float]:
+        z = np.maximum(forms @ x, least)
+        return (slope(z) @ forms)[None], np.array([curve(z) - slope(z) @ z])
+
+    def value(x: Float) -> float:
+        with np.errstate(all="ignore"):
+            return float(curve(forms @ x))
+
+    return Concave(value, tangents)
+
+
+def added(parts: Sequence[tuple[float, Concave]]) -> Concave:
+    """A sum of multiples."""
+
+    def tangents(x: Float) -> tuple[Float, Float]:
+        found = [(f * slopes, f * constants) for f, (slopes, constants) in ((f, c.tangents(x)) for f, c in parts)]
+        return np.vstack([slopes for slopes, _ in found]), np.concatenate([constants for _, constants in found])
+
+    return Concave(lambda x: sum(f * c.value(x) for f, c in parts), tangents)
+
+
+def utility(alpha: float, w: Float, unit: float) -> tuple[Callable[[Float], Float], Callable[[Float], Float]]:
+    """What alpha-fairness sums of shares per weight, in a unit, and its derivative."""
+    if alpha == 1:
+        return lambda z: w * np.log(z / unit), lambda z: w / z
+    return lambda z: w * (z / unit) ** (1 - alpha) / (1 - alpha), lambda z: w * (z / unit) ** -alpha / unit
+
+
+def ordered(forms: Float, weights: Float) -> Concave:
+    """The sum of sorted forms by weights that do not grow."""
+
+    def row(x: Float) -> Float:
+        z = forms @ x
+        v = np.zeros(len(z))
+        v[np.argsort(z, kind="stable")] = weights[: len(z)]
+        return v @ forms
+
+    return Concave(lambda x: float(row(x) @ x), lambda x: (row(x)[None], np.zeros(1)))
+
+
+CURVES: dict[str, Callable[[Float], tuple[Callable[[Float], Float], Callable[[Float], Float]]]] = {
+    "Saturating": lambda k: (lambda x: -np.exp(-k * x), lambda x: k * np.exp(-k * x)),
+    "Logarithms": lambda k: (lambda x: np.log1p(k * x), lambda x: k / (1 + k * x)),
+    "Roots": lambda k: (lambda x: np.sqrt(np.maximum(k * x, 0)), lambda x: np.sqrt(k / x) / 2),
+    "Near": lambda k: (lambda x: -((x - k) ** 2), lambda x: 2 * (k - x)),
+    "Bent": lambda k: (
+        lambda x: np.minimum(np.minimum(k * x, 1 + k * x / 4), 3),
+        lambda x: np.where(k * x <= 4 / 3, k, np.where(k * x <= 8, k / 4, 0.0)),
+    ),
+}
+CURVES["BentByVariable"] = CURVES["Bent"]
+
+
+# -- a question, written out --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Question:
+    """Pairs of an instance, and what has to hold: rows, equations and curved conditions."""
+
+    given: dict[str, Any]
+    cluster: Cluster
+    rows: Rows = field(default_factory=list)  # beside those of the cluster
+    equal: Rows = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, given: dict[str, Any], constraints: Sequence[fo.Constraint]) -> Question:
+        """That of an instance under constraints."""
+        question = cls(given, Cluster(**given))
+        for block in constraints:
+            question.add(block)
+        return question
+
+    @property
+    def all_rows(self) -> Rows:
+        """With those of the cluster."""
+        return [*self.cluster.rows, *self.rows]
+
+    @property
+    def top(self) -> Float:
+        """The most of each pair."""
+        return np.array(self.cluster.reach(), dtype=float)
+
+    def shares(self, share: fo.Share | None = None, per_weight: bool = False) -> list[Row]:
+        """Forms of the users who take part: tasks, or a share."""
+        of = self.cluster.tasks() if share is None else worth(share, self.given, self.cluster)
+        return self.cluster.forms(of, per_weight)
+
+    def by_user(self, values: Any) -> list[Fraction | None]:
+        """A parameter by user, of those who take part."""
+        pairs = getattr(values, "pairs", None)
+        if pairs is not None:
+            of = {int(user.removeprefix("user")) - 1: v for user, v in pairs}
+            full: list[Any] = [of.get(j) for j in range(self.cluster.n)]
+        else:
+            full = list(values) if isinstance(values, tuple) else [values] * self.cluster.n
+        return [None if full[j] is None or np.isinf(full[j]) else Fraction(full[j]) for j in self.cluster.users]
+
+    def bound(self, forms: list[Row], values: list[Fraction | None], sign: int) -> None:
+        """Forms at most (1) or at least (-1) their values."""
+        self.rows += [
+            ([sign * v for v in form], sign * value)
+            for form, value in zip(forms, values, strict=True) if value is not None
+        ]  # fmt: skip
+
+    def add(self, block: fo.Constraint) -> None:
+        """A condition."""
+        name, cluster, tasks = type(block).__name__, self.cluster, self.shares()
+        if name in ("MinTasks", "MaxTasks"):
+            self.bound(tasks, self.by_user(block.tasks), -1 if name == "MinTasks" else 1)
+        elif name in ("MinShare", "MaxShare"):
+            self.bound(self.shares(block.share), self.by_user(block.level), -1 if name == "MinShare" else 1)
+        elif name == "Reserve":
+            i = block.resource if isinstance(block.resource, int) else int(block.resource.removeprefix("resource")) - 1
+            loads = cluster.rows[: cluster.servers * cluster.resources][i :: cluster.resources]
+            self.rows += [(row, value * (1 - Fraction(block.fraction))) for row, value in loads]
+        elif name == "EqualShares":
+            forms = self.shares(block.share, per_weight=True)
+            self.equal += [
+                ([a - b for a, b in zip(one, other, strict=True)], ZERO) for one, other in pairwise(forms)
+            ]  # fmt: skip
+        elif name == "SharingIncentive":
+            self.bound(tasks, slices(cluster), -1)
+        elif name == "EnvyFree":
+            self.rows += envy(cluster, tasks)
+        elif name in ("AtMost", "RequiredAtMost", "WithRoom", "RequiringTotal"):
+            self.rows += [
+                ([Fraction(row[j]) for j, _ in cluster.pairs], Fraction(value))
+                for row, value in zip(block.matrix, block.values, strict=True)
+            ]  # fmt: skip
+        elif name == "Proportion":
+            self.equal.append(([a - Fraction(block.factor) * b for a, b in zip(*self.two(), strict=True)], ZERO))
+        elif name in ("LeastTasks", "LeastShare"):
+            forms = tasks if name == "LeastTasks" else self.shares(fo.DominantShare())
+            self.bound(forms, [Fraction(block.level)] * len(forms), -1)
+        elif name == "AtLeast":
+            self.at_least(block.objective, float(block.level))
+        else:
+            self.held.append(curved(block, np.array(tasks, dtype=float), self))
+
+    def two(self) -> list[Row]:
+        """Tasks of the first two users, of whom any may take no part."""
+        tasks = dict(zip(self.cluster.users, self.shares(), strict=True))
+        return [tasks.get(j, [ZERO] * len(self.cluster.pairs)) for j in (0, 1)]
+
+    def at_least(self, objective: fo.Objective, level: float) -> None:
+        """An objective that is at least a level."""
+        forms = self.forms_of(objective)
+        if type(objective).__name__ == "MaxMin":
+            self.bound(forms, [Fraction(level)] * len(forms), -1)
+        elif type(objective).__name__ == "Total":
+            self.bound([total(forms)], [Fraction(level)], -1)
+        else:
+            middle = self.top / len(self.top)
+            function = concave_of(objective, self, np.array(forms, dtype=float) @ middle)
+            size = abs(level) + abs(function.value(middle) - function.value(middle / 2))
+            self.held.append(Held(function, level, size))
+
+    def forms_of(self, objective: Any) -> list[Row]:
+        """What an objective is about: shares per weight, or tasks by rates."""
+        if hasattr(objective, "share"):
+            plain = type(objective).__name__ in ("Total", "FairnessEfficiency")
+            return self.shares(objective.share, per_weight=not plain)
+        if type(objective).__name__ in ("Smallest", "Linear"):
+            rates = [Fraction(objective.rates[j]) for j in self.cluster.users]
+            return [[r * v for v in form] for r, form in zip(rates, self.shares(), strict=True)]
+        return self.shares()
+
+    def unfit(self, tasks: Float) -> str:
+        """Which capacity, limit or condition an answer breaks, each by its own size.
+
+        A condition that compares users has no size where they run next to nothing: 1e-9 of the largest that it could
+        have is rounding.
+        """
+        excess = self.cluster.excess(tasks)
+        if not excess <= FIT:
+            return f"over: a capacity, limit or sign by {excess:.1e}"
+        at, reach = self.cluster.at(tasks), self.cluster.reach()
+        both_ways = [([-v for v in row], -value) for row, value in self.equal]
+        for row, value in (*self.rows, *self.equal, *both_ways):
+            over = dot(row, at) - value
+            size = max(abs(value), dot(map(abs, row), at))
+            if over > max(size * Fraction(BLOCKS), dot(map(abs, row), reach) * Fraction(FIT)):
+                return f"condition: broken by {float(over / size):.1e} of its size"
+        x = np.array(at, dtype=float)
+        for h in self.held:
+            short = h.level - h.function.value(x)
+            if not short <= 1.01 * BLOCKS * h.size:
+                return f"condition: a curved one broken by {short / h.size:.1e} of its size"
+        return ""
+
+
+def total(forms: Sequence[Row]) -> Row:
+    """The sum of forms."""
+    return [sum(column, ZERO) for column in zip(*forms, strict=True)]
+
+
+def slices(cluster: Cluster) -> list[Fraction | None]:
+    """Tasks of each user's part of every server, at most its limit."""
+    whole_weight = sum((cluster.weights[j] for j in cluster.users), ZERO)
+    out: list[Fraction | None] = []
+    for k in cluster.users:
+        runs = sum(
+            (cluster.counts[s] * min(c / d for c, d in zip(cluster.one[s], cluster.demands[k][s], strict=True) if d)
+             for u, s in cluster.pairs if u == k), ZERO,
+        )  # fmt: skip
+        limit, due = cluster.limits[k], cluster.weights[k] / whole_weight * runs
+        out.append(due if limit is None else min(due, limit))
+    return out
+
+
+def envy(cluster: Cluster, tasks: list[Row]) -> Rows:
+    """That no user could run more on the bundle of another, relative to weights."""
+    rows: Rows = []
+    pairs = set(cluster.pairs)
+    for own, envier in zip(tasks, cluster.users, strict=True):
+        for envied in cluster.users:
+            if envier != envied:
+                row = [-v for v in own]
+                for p, (u, s) in enumerate(cluster.pairs):
+                    if u == envied and (envier, s) in pairs:
+                        mine, theirs = cluster.demands[envier][s], cluster.demands[envied][s]
+                        runs = min(b / a for a, b in zip(mine, theirs, strict=True) if a)
+                        row[p] += cluster.weights[envier] / cluster.weights[envied] * runs
+                rows.append((row, ZERO))
+    return rows
+
+
+def curved(block: Any, tasks: Float, question: Question) -> Held:
+    """A conic condition of one's own as a concave function that is at least a level."""
+    name, n = type(block).__name__, len(tasks)
+    if name == "LogSum":
+        k = np.array(block.rates)
+        return Held(separable(tasks, *CURVES["Logarithms"](k), 0.0), block.level, abs(block.level) + n * 1e-3)
+    if name == "GeoMean":
+        tiny = 1e-3 * (tasks @ question.top)
+
+        def mean(z: Float) -> float:
+            return float(np.exp(np.log(z).mean())) if (z > 0).all() else 0.0
+
+        return Held(smooth(tasks, mean, lambda z: mean(z) / (n * z), tiny), block.level, abs(block.level))
+    if name == "Jain":
+        forms = np.array(question.shares(fo.DominantShare()), dtype=float)
+        factor = np.sqrt(block.index * n)
+        return Held(
+            smooth(
+                forms, lambda z: z.sum() - factor * np.sqrt(z @ z), lambda z: 1 - factor * z / (np.sqrt(z @ z) or 1), 0
+            ),
+            0.0, float((forms @ question.top).max()),
+        )  # fmt: skip
+    forms = np.array(block.rates)[:, None] * tasks
+    if name == "NormAtMost":
+        return Held(smooth(forms, lambda z: -np.sqrt(z @ z), lambda z: -z / (np.sqrt(z @ z) or 1), 0), -block.most,
+                    block.most)  # fmt: skip
+    forms = np.vstack([forms, tasks.sum(axis=0)])
+
+    def spread(z: Float) -> float:
+        return -float(z[:-1] @ z[:-1]) / (1 + z[-1])
+
+    def slope(z: Float) -> Float:
+        return np.append(-2 * z[:-1] / (1 + z[-1]), -spread(z) / (1 + z[-1]))
+
+    return Held(smooth(forms, spread, slope, 0), -block.most, block.most)
+
+
+def concave_of(objective: Any, question: Question, at: Float) -> Concave:
+    """An objective as a function of tasks by pair, with tangents near values ``at`` of its forms."""
+    name, users = type(objective).__name__, question.cluster.users
+    weights = np.array([question.cluster.weights[j] for j in users], dtype=float)
+    forms = np.array(question.forms_of(objective), dtype=float)
+    least = np.maximum(1e-3 * at, 1e-12 * np.max(at, initial=0.0))
+    if name in ("Total", "Linear", "RequiringTotal"):
+        return linear(forms.sum(axis=0))
+    if name in ("MaxMin", "Smallest", "OrderedWeighted"):
+        v = objective.weights if name == "OrderedWeighted" else (1.0,)
+        return ordered(forms, np.append(v, np.zeros(len(users)))[: len(users)])
+    if name == "AlphaFair":
+        return separable(forms, *utility(objective.alpha, weights, 1.0), least)
+    if name == "FairnessEfficiency":
+        return smooth(forms, *measure(objective, weights), least)
+    rates = np.array([(getattr(objective, "rates", None) or objective.aims)[j] for j in users], dtype=float)
+    return separable(forms, *CURVES[name](rates), 1e-12 * (forms @ question.top))
+
+
+def emphasis(objective: Any) -> tuple[float, float]:
+    """``a`` and ``l`` of the measure of Joe-Wong et al. (2013)."""
+    return abs(1 - objective.beta) / abs(objective.beta), objective.lam * (1 if objective.beta <= 1 else -1)
+
+
+def measure(objective: Any, w: Float) -> tuple[Callable[[Float], float], Callable[[Float], Float]]:
+    """The logarithm of that measure where it is concave, and its gradient in the shares."""
+    q, (a, power) = 1 - objective.beta, emphasis(objective)
+
+    def curve(s: Float) -> float:
+        even = a / q * np.log((w * (s / w) ** q).sum()) if q else 0.0
+        return float(even + (power - a) * np.log(s.sum()))
+
+    def slope(s: Float) -> Float:
+        z = (s / w) ** (q - 1)
+        return (a * z / (w * (s / w) ** q).sum() if q else 0.0) + (power - a) / s.sum() + np.zeros(len(s))
+
+    return curve, slope
+
+
+# -- verdicts ------------------------------------------------------------------------------------------------------
+
+
+def tiers_of(objective: Any) -> tuple[Any, ...]:
+    """An objective's tiers."""
+    return objective.tiers if type(objective).__name__ == "Tiers" else (objective,)
+
+
+def judge(draw: Draw, answer: Any) -> str:
+    """Whether an answer is what its draw asks for."""
+    how = draw.how[0]
+    if how == "many":
+        return _batch(draw, answer)
+    if how == "saved":
+        return _saved(answer, draw.how[1])
+    if not answer.certificate.ok:
+        return "certificate: an answer without one was returned"
+    given, policy = asked_of(draw)
+    name = type(policy).__name__
+    if how == "whole":
+        return _whole(policy, answer)
+    if name == "PSDSF":
+        return _equilibrium(Question.of(given, ()), answer)
+    if name == "NaivePerServer":
+        return _by_server(given, policy.policy, answer)
+    if name == "BottleneckFairness":
+        policy = fo.NashWelfare()
+    if type(policy.objective).__name__ == "WeightedLog":
+        return _bundles(given, policy, answer)
+    question = Question.of(given, policy.constraints)
+    tiers = tiers_of(policy.objective)
+    if type(tiers[0]).__name__ == "RequiringTotal":
+        question.add(tiers[0])
+    if not question.cluster.pairs:
+        return "" if not answer.tasks_by_server.any() else "over: tasks where no user may run any"
+    if wrong := question.unfit(answer.tasks_by_server):
+        return wrong
+    at = question.cluster.at(answer.tasks_by_server)
+    try:
+        for k, tier in enumerate(tiers):
+            says, last = (None if k else answer.objective), tier is tiers[-1]
+            if wrong := _tier(question, tier, at, says, last):
+                return wrong if wrong == OPEN else f"tier {k + 1} {wrong}" if k else wrong
+    except exact_lp.NoPoint:  # nothing is as good, but for what conditions and earlier tiers may give way
+        return ""
+    return ""
+
+
+def _tier(question: Question, objective: Any, at: Row, says: float | None = None, last: bool = True) -> str:
+    """Whether an answer is as good as can be for an objective.
+
+    Unless it is the last one it is kept for those that follow: at its value, or 1e-7 below the best, if that is more.
+    """
+    name, forms = type(objective).__name__, question.forms_of(objective)
+    z, x = [dot(form, at) for form in forms], np.array(at, dtype=float)
+    loose = bool(question.rows or question.equal or question.held)
+    if name == "Leximin":
+        levels, verdict = _leximin(question, forms, z, x, loose)
+        question.bound(forms, [max(v, level * KEPT) for v, level in zip(z, levels, strict=True)], -1)
+        return verdict or claimed(says, float(min(z)))
+    if name in ("Total", "Linear", "RequiringTotal", "MaxMin", "Smallest", "OrderedWeighted") and not question.held:
+        rows, same = question.all_rows, question.equal
+        if name in ("MaxMin", "Smallest"):
+            got, best = min(z), exact_lp.smallest(forms, rows, same)
+            question.bound(forms, [max(got, best * KEPT)] * len(forms), -1)
+        elif name == "OrderedWeighted":
+            v = [Fraction(w) for w in objective.weights]
+            got = sum((w * s for w, s in zip(v, sorted(z), strict=False)), ZERO)
+            best = exact_lp.ordered(forms, v, rows, same)
+            if not last:
+                function = concave_of(objective, question, np.array(z, dtype=float))
+                question.held.append(Held(function, float(max(got, best * KEPT)) * (1 - 1e-14), float(got)))
+        else:
+            row = total(forms)
+            got, best = sum(z, ZERO), exact_lp.maximise(row, rows, same).value
+            question.bound([row], [max(got, best * KEPT)], -1)
+        return compared([got], [best], loose) or claimed(says, float(got))
+    return _curved(question, objective, np.array(z, dtype=float), x, says, last)
+
+
+def compared(got: Sequence[Fraction], best: Sequence[Fraction], loose: bool) -> str:
+    """Sorted levels beside what they should be; what conditions may give way may buy more of one and cost the next."""
+    for mine, right in zip(got, best, strict=True):
+        if abs(mine - right) > abs(right) * Fraction(GAP):
+            if mine > right and loose:
+                break
+            way = "worse" if mine < right else "other"
+            return f"{way}: {list(map(float, got))} where {list(map(float, best))} is right"
+    return ""
+
+
+def _leximin(question: Question, forms: list[Row], z: Row, x: Float, loose: bool) -> tuple[list[Fraction], str]:
+    """The levels by user, or bounds of them, and a verdict."""
+    mine = sorted(z)
+    if not question.held:
+        levels = exact_lp.leximin(forms, question.all_rows, question.equal)
+        return levels, compared(mine, sorted(levels), loose)
+
+    def reached(levels: list[Fraction]) -> bool:
+        return not compared(mine, sorted(levels), True)
+
+    levels, exact = cuts.leximin(forms, question.all_rows, question.equal, question.held, question.top, x, reached)
+    return levels, compared(mine, sorted(levels), True) if exact else "" if reached(levels) else OPEN
+
+
+def _curved(question: Question, objective: Any, z: Float, x: Float, says: float | None, last: bool) -> str:
+    """A value against a bound by tangents: wrong if a better point was found, open if that was not and may be."""
+    name = type(objective).__name__
+    weights = np.array([question.cluster.weights[j] for j in question.cluster.users], dtype=float)
+    needs_all = (name == "AlphaFair" and objective.alpha >= 1) or (name == "FairnessEfficiency" and objective.beta > 1)
+    if needs_all and min(z) <= 0:
+        return f"worse: shares per weight {z.tolist()} where all can be positive"
+    claim: float | None = None
+    if name == "AlphaFair":
+        alpha = objective.alpha
+        function = separable(
+            np.array(question.forms_of(objective), dtype=float),
+            *utility(alpha, weights, float(z.min() if alpha > 1 else z.max())), np.maximum(1e-3 * z, 1e-12 * z.max()),
+        )  # fmt: skip
+        got = function.value(x)
+        allowed = GAP * (weights.sum() if alpha == 1 else abs((1 - alpha) * got))
+        with np.errstate(all="ignore"):
+            claim = float(utility(alpha, weights, 1.0)[0](z).sum())
+            if alpha == 1 and says is not None and abs(says - claim) <= 2 * allowed:
+                claim = None
+    elif name == "FairnessEfficiency" and not concave_region(objective):
+        return _plane(question, objective, z)
+    else:
+        parts = objective.terms() if name == "Sum" else ((1.0, objective),)
+        function = added([
+            (f, concave_of(part, question, np.array([dot(form, map(Fraction, x.tolist()))
+                                                      for form in question.forms_of(part)], dtype=float)))
+            for f, part in parts
+        ])  # fmt: skip
+        got = function.value(x)
+        size = sum(abs(f * concave_of(part, question, z).value(x)) for f, part in parts) if name != "Sum" else abs(got)
+        if name == "FairnessEfficiency":
+            allowed = GAP * max(1.0, emphasis(objective)[1])
+        elif name in ("OrderedWeighted", "MaxMin", "Total", "Smallest", "Linear", "RequiringTotal"):
+            allowed, claim = GAP * abs(got), got
+        else:
+            with np.errstate(all="ignore"):
+                fall = abs(got - function.value(x / 2))
+            allowed, claim = GAP * (fall or 1.0) + 1e-14 * size, got
+    if not np.isfinite(got):
+        return f"worse: worth {got} at {x.tolist()}"
+    with np.errstate(all="ignore"):
+        unit = min(allowed / GAP, abs(got - function.value(x / 2))) or 1.0
+    close = 0.9 * allowed if last else 0.05 * TIER * unit
+    found = cuts.maximise(function, question.all_rows, question.equal, question.held, question.top, x, close)
+    if not last:
+        kept = max(got - 1e-14 * (abs(got) + unit), found.low - TIER * unit)
+        question.held.append(Held(function, kept, abs(got) + unit))
+    if found.low > got + 1.05 * allowed:
+        return f"worse: {got:.12g} where {found.low:.12g} can be had (1e-6 is {allowed:.1e}), as by {found.point}"
+    rounding = 0.0 if name == "AlphaFair" else allowed
+    wrong = claimed(says, claim, rounding) if claim is not None and np.isfinite(claim) else ""
+    return wrong or (OPEN if found.high > got + allowed else "")
+
+
+def claimed(says: float | None, value: float, rounding: float = 0.0) -> str:
+    """Whether the objective that is reported is that of the tasks."""
+    if says is None or abs(says - value) <= GAP * abs(value) + rounding:
+        return ""
+    return f"objective: says {says:.9g} where its tasks are worth {value:.9g}"
+
+
+def concave_region(objective: Any) -> bool:
+    """Whether a transform of the measure is concave."""
+    a, power = emphasis(objective)
+    return objective.beta > 0 and power >= a * (1 - 1e-12)
+
+
+def _plane(question: Question, objective: Any, shares: Float) -> str:
+    """Where the measure is not concave: against a fine search of all directions, on a pool of two or three users."""
+    cluster = question.cluster
+    per_task = np.array([form[p] for p, form in enumerate(question.forms_of(objective))], dtype=float)
+    loads = np.array([[float(v) for v in row] for row, _ in question.all_rows])
+    loads = loads / np.array([float(value) for _, value in question.all_rows])[:, None] / per_task
+    best = plane.best_of_plane(loads[loads.any(axis=1)], objective.beta, objective.lam)
+    assert cluster.servers == 1 and not question.equal and not question.held
+    if objective.lam == 0:
+        return "" if np.allclose(shares, best.shares, rtol=1e-5) else f"worse: {shares} where {best.shares} are larger"
+    got = float(plane.log_measure(shares, objective.beta, objective.lam))
+    if got < best.value - 1.05 * GAP * max(1.0, emphasis(objective)[1]):
+        return f"worse: {got:.12g} where {best.value:.12g} can be had by shares {best.shares}"
+    return ""
+
+
+def _saved(answer: Any, edit: bool) -> str:
+    """An answer through a file: as it was, or with half of its tasks, which may not be certified."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "answer.json"
+        answer.save(path)
+        if edit:
+            data = json.loads(path.read_text())
+            for part in ("tasks_by_server", "bundles"):
+                data[part] = None if data[part] is None else (0.5 * np.array(data[part])).tolist()
+            path.write_text(json.dumps(data))
+        try:
+            loaded = fo.Allocation.load(path)
+        except fo.InvalidInstance as error:
+            return "" if edit else f"load refuses: {str(error).partition(': ')[2]}"
+    if edit:
+        return "edited: half of the tasks are certified" if loaded.certificate.ok else ""
+    if not np.array_equal(loaded.tasks_by_server, answer.tasks_by_server):
+        return "load: other tasks than were saved"
+    return "" if loaded.certificate.ok else "load: without a certificate"
+
+
+def _batch(draw: Draw, answers: Any) -> str:
+    """Each instance of a batch, as if it had been asked alone; who takes no part is left out of its answer."""
+    for k, given in enumerate((draw.given, *draw.how[1])):
+        if not answers[k].certificate.ok:
+            return f"{OPEN} not certified in the batch"
+        part = [j for j, limit in enumerate(given.get("task_limits") or [1] * len(given["demands"])) if limit != 0]
+        given = {key: v if key == "capacities" else [v[j] for j in part] for key, v in given.items()}
+        verdict = judge(replace(draw, given=given, how=("allocate",)), answers[k])
+        if verdict:
+            return verdict if verdict == OPEN else f"instance {k} {verdict}"
+    return ""
+
+
+def _whole(policy: Any, answer: Any) -> str:
+    """Whole tasks, against all ways to fill the servers."""
+    if not whole.fits(answer):
+        return "over: not whole, or beyond a server or a limit"
+    most, least, levels = whole.best(answer.instance)
+    tasks, shares = whole.of_answer(answer)
+    mine = whole.levels(answer.instance, shares)
+    name = type(policy.objective).__name__
+    if name == "Total":
+        return "" if sum(tasks) == most else f"worse: {sum(tasks)} whole tasks where {most} fit"
+    if name == "MaxMin":
+        return compared([min(mine, default=ZERO)], [least], False)
+    return compared(mine, levels, False)
+
+
+def _equilibrium(question: Question, answer: Any) -> str:
+    """PS-DSF by its definition: no user can rise anywhere without lowering one at its level or below."""
+    tasks = answer.tasks_by_server
+    if wrong := question.unfit(tasks):
+        return wrong
+    for j, s in question.cluster.pairs:
+        if (gain := per_server.can_rise(answer.instance, tasks, j, s)) > 3e-6:
+            return f"worse: user {j} can rise by {gain:.1e} on server {s}"
+    return ""
+
+
+def _by_server(given: dict[str, Any], policy: Any, answer: Any) -> str:
+    """Each server shared out by itself among those who may run there, without limits."""
+    cluster = Cluster(**given)
+    demands = np.array(given["demands"])
+    for s in range(cluster.servers):
+        users = [j for j, t in cluster.pairs if t == s]
+        if not users:
+            continue
+        alone = {
+            "demands": (demands[users, s] if demands.ndim == 3 else demands[users]).tolist(),
+            "capacities": np.atleast_2d(given["capacities"])[s].tolist(),
+            "weights": [float(cluster.weights[j]) for j in users],
+        }
+        question = Question.of(alone, ())
+        tasks = answer.tasks_by_server[users, s][:, None] / cluster.counts[s]
+        wrong = question.unfit(tasks) or _tier(question, policy.objective, question.cluster.at(tasks), None)
+        if wrong:
+            return wrong if wrong == OPEN else f"server {s} {wrong}"
+    return ""
+
+
+def _bundles(given: dict[str, Any], policy: Any, answer: Any) -> str:
+    """What users hold by the closed forms: of MLF-DRS, or of H-FFMRA."""
+    cluster = Cluster(**given)
+    users = cluster.users
+    demands = [[cluster.demands[j][s] for s in range(cluster.servers)] for j in users]
+    eligible = [[bool((given.get("eligible") or [[1] * cluster.servers] * cluster.n)[j][s])
+                 for s in range(cluster.servers)] for j in users]  # fmt: skip
+    parts = [block for block in policy.constraints if type(block).__name__ == "GlobalAggregateResource"]
+    held: list[list[Row]] = [[] for _ in users]
+    if parts and parts[0].over != "server":
+        held = bundles.hffmra(demands, cluster.one, parts[0].units, eligible, cluster.counts)
+    else:
+        for s in range(cluster.servers):
+            rows, may = [row[s] for row in demands], [row[s] for row in eligible]
+            if parts:
+                one = [row[0] for row in bundles.hffmra([[r] for r in rows], [cluster.one[s]], parts[0].units,
+                                                        [[v] for v in may])]  # fmt: skip
+            else:
+                one = bundles.mlf_drs(rows, cluster.one[s], policy.objective.base.growth, may)
+            for j, row in enumerate(one):
+                held[j].append([cluster.counts[s] * v for v in row])
+    right, mine = np.array(held, dtype=float), np.asarray(answer.bundles)[users]
+    room = np.array([[q * c for c in row] for q, row in zip(cluster.counts, cluster.one, strict=True)], dtype=float)
+    if (mine < 0).any() or (mine.sum(axis=0) > room * (1 + FIT)).any():
+        return "over: bundles beyond a capacity"
+    near = 1e-7 if answer.certificate.solver is None else 5e-3  # logarithms are flat
+    if not np.allclose(mine, right, rtol=near, atol=near * 1e-2 * room.max()):
+        return f"worse: bundles {mine.tolist()} where {right.tolist()} are right"
+    return ""
+
+
+def untrue(draw: Draw, error: Exception) -> str:
+    """Whether what an error states is so: nothing if it is, `OPEN` if that is unknown, and else why not."""
+    given, policy = asked_of(draw)
+    if not hasattr(policy, "objective"):
+        return "every draw of this mechanism has an answer"
+    question = Question.of(given, policy.constraints)
+    if isinstance(error, fo.OutOfDomain):
+        used = [part for part in (*_all_parts(policy), *policy.constraints) if hasattr(part, "share")]
+        levelled = [part.share for part in used if type(part).__name__ not in ("Total", "MinShare", "MaxShare")]
+        levelled += [part.share for part in used if getattr(part.share, "short", "") == "refuse"]
+        if any(getattr(share, "k", 1) > question.cluster.resources for share in levelled):
+            return ""
+        zero = any(not any(form) for share in levelled for form in question.shares(share))
+        return "" if zero else "all shares are positive"
+    if isinstance(error, fo.Infeasible):
+        if not question.cluster.pairs:
+            return ""
+        nothing, start = linear(np.zeros(len(question.top))), question.top / (2 * len(question.top))
+        try:
+            found = cuts.maximise(nothing, question.all_rows, question.equal, question.held, question.top, start, 1e-9)
+        except exact_lp.NoPoint:
+            return ""
+        return OPEN if found.point is None else f"tasks {found.point.tolist()} satisfy everything"
+    return "every draw has an optimum"
+
+
+def _all_parts(policy: Any) -> list[Any]:
+    """Objectives, and constraints that level shares."""
+    parts: list[Any] = [block for block in policy.constraints if type(block).__name__ == "EqualShares"]
+    levels = [block.objective for block in policy.constraints if hasattr(block, "objective")]
+    for objective in (*tiers_of(policy.objective), *levels):
+        parts += [part for _, part in objective.terms()] if hasattr(objective, "terms") else [objective]
+    return parts

@@ -1,0 +1,100 @@
+"""The fuzzer of benchmarks/: a few draws of each category, and what it makes of faults that are planted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.proofs import gate
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+
+import fuzz
+from fuzz_blocks import Draw, pasted
+from fuzz_draws import CATEGORIES, draw_of
+
+SEED = 8
+FEW = {"tiers": 1, "plane": 2, "conic-leximin": 4}
+PAIR = {"demands": [[40, 8, 8], [8, 5, 1]], "capacities": [[200, 200, 200]]}
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_a_few_draws_of_each_category_are_answered_rightly(category: str) -> None:
+    found = [fuzz.outcome(draw_of(category, SEED, k)) for k in range(FEW.get(category, 6))]
+    assert not [what for word, what, _ in found if word in ("wrong", "crashed")]
+    assert any(word == "ok" for word, _, _ in found)
+
+
+def fewer(answer: Any, tasks: Any = None) -> fo.Allocation:
+    """A right answer with half of its tasks, or other ones, under the same certificate."""
+    tasks = answer.tasks_by_server / 2 if tasks is None else tasks
+    bundles = None if answer.bundles is None else answer.bundles / 2
+    return fo.Allocation(
+        answer.instance, answer.policy, tasks, answer.certificate, answer.objective / 2, answer.prices, bundles
+    )
+
+
+def test_a_wrong_answer_under_a_certificate_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = gate.allocation
+
+    def wrong(*given: Any, **more: Any) -> fo.Allocation:
+        answer = made(*given, **more)
+        return fewer(answer) if answer.instance.weights.max() > 1 else answer
+
+    monkeypatch.setattr(gate, "allocation", wrong)
+    k = next(k for k in range(100) if fuzz.outcome(draw_of("pools", SEED, k))[0] == "wrong")
+    draw = draw_of("pools", SEED, k)
+    small = fuzz.shrink("pools", SEED, k, *fuzz.outcome(draw)[:2], 5.0)
+    assert small["word"] == "wrong" and len(small["code"]) < len(pasted(draw.code))
+    names: dict[str, Any] = {}
+    exec(small["code"], names)
+    assert names["answer"].instance.n_users == 1 and names["answer"].instance.weights.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("policy", "part"),
+    [(fo.DRF(), "worse"), (fo.FDS(2), "worse"), (fo.NoFairness(), "worse"),
+     (fo.Policy(fo.MaxMin().then(fo.Total())), "worse"), (fo.Policy(fo.Leximin(), [fo.MinShare(0.4)]), "condition"),
+     (fo.Policy(fo.AlphaFair(1) + fo.Total()), "worse"), (fo.MLFDRS(), "worse"),
+     (fo.NaivePerServer(fo.DRF()), "worse")],
+)  # fmt: skip
+def test_half_of_the_tasks_is_wrong_for_each_kind_of_reference(policy: Any, part: str) -> None:
+    draw = Draw(PAIR, policy)
+    answer = policy.allocate(fo.Instance(**PAIR))
+    assert fuzz.judge(draw, answer) == ""
+    assert part in fuzz.judge(draw, fewer(answer))
+
+
+def test_a_later_tier_that_loses_is_wrong_and_named() -> None:
+    pair = PAIR | {"task_limits": [2, None]}
+    draw = Draw(pair, fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))))
+    answer = draw.policy.allocate(fo.Instance(**pair))
+    assert fuzz.judge(draw, answer) == ""
+    answer = fo.Allocation(answer.instance, answer.policy, np.array([[2], [14]]), answer.certificate, answer.objective)
+    assert fuzz.judge(draw, answer).startswith("tier 2 worse: [16.0]")
+
+
+def test_an_error_is_judged_by_what_it_states() -> None:
+    possible = Draw(PAIR, fo.Policy(fo.Total(), [fo.MinTasks({"user1": 2})]))
+    impossible = Draw(PAIR, fo.Policy(fo.Total(), [fo.MinTasks({"user1": 6})]))
+    assert fuzz.outcome(impossible)[0] == "ok"
+    assert fuzz.untrue(possible, fo.Infeasible("")).startswith("tasks")
+    assert fuzz.untrue(possible, fo.OutOfDomain("")) and fuzz.untrue(possible, fo.Unbounded(""))
+
+
+def test_raw_errors_and_refusals_are_counted_apart() -> None:
+    raw = Draw(PAIR, fo.DRF(), {"method": 3.5j})
+    refused = Draw(PAIR, fo.NoFairness(), {"solver": "SCS", "solver_options": {"max_iters": 1}})
+    assert fuzz.outcome(raw)[0] == "crashed"
+    assert fuzz.outcome(refused)[0] == "refused"
+
+
+def test_a_run_counts_each_draw_once_and_gives_each_category_its_number() -> None:
+    tallies, bad = fuzz.run(["pools", "bundles"], 12, 0.0, SEED, 1, 0.0)
+    assert {category: tally.words.total() for category, tally in tallies.items()} == {"pools": 12, "bundles": 12}
+    assert not [one for one in bad if one["word"] == "wrong"]

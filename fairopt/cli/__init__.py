@@ -10,4 +10,6 @@
 from fairopt.cli import audit, buy, claims, convert, frontier, plot, prefer, shards, simulate, verify
 from fairopt.cli.commands import app, main
 
-__all__ = ["app", "audit", "buy", "claims", "convert", "frontier", "main", "plot", "prefer", "shards", "simulate", "verify"]
+__all__ = [
+    "app", "audit", "buy", "claims", "convert", "frontier", "main", "plot", "prefer", "shards", "simulate", "verify",
+]  # fmt: skip

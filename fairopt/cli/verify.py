@@ -36,12 +36,12 @@ def verify(
 ) -> None:  # fmt: skip
     """Prove saved allocations again."""
     found: dict[str, checker.Verification] = {}
-    with working(f"{len(paths)} files" if len(paths) > 1 else str(paths[0]), verbose=False):
-        for path in paths:
+    for path in paths:
+        with working(str(path), verbose=False):
             found[str(path)] = checker.verify(path)
-            if not as_json:
-                name = f"{path}: " if len(paths) > 1 else ""
-                console_for().print(f"{name}{found[str(path)]}", markup=False, soft_wrap=True)
+        if not as_json:
+            name = f"{path}: " if len(paths) > 1 else ""
+            console_for().print(f"{name}{found[str(path)]}", markup=False, soft_wrap=True)
     if as_json:
         typer.echo(files.as_json([{"file": name} | asdict(one) for name, one in found.items()]))
     if not all(one.ok for one in found.values()):

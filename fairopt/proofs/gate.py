@@ -258,7 +258,7 @@ def allocation(
 
 
 def _plain(program: Program, answer: Answer, is_last: bool) -> dict[str, Any] | None:
-    """Evidence for files; of an earlier tier in levels with its own tasks, since later tiers may lower these a little."""
+    """Evidence for files; of an earlier tier in levels with its own tasks, which later tiers may lower a little."""
     held = plain(answer.evidence)
     if held is None or is_last or not isinstance(answer.evidence, (Bottlenecked, HeldLevels)):
         return held

@@ -46,8 +46,8 @@ class _Charged(NamedTuple):
 
     ``further`` says whether conditions other than capacities charge anything. ``by_pair`` (n_pairs,) is the cost of a
     unit of level, and ``cost`` (n_users,) the smallest for each user; ``over`` is by how much pairs cost more than
-    that, and ``shut`` are pairs closed by earlier levels: ``added`` are the multiples of their prices for that. ``floors`` (n_users,) cost all but ``spare`` of the
-    capacities' worth, and ``peak`` is the level that is held.
+    that, and ``shut`` are pairs closed by earlier levels, multiples of whose prices are ``added`` for that. ``floors``
+    (n_users,) cost all but ``spare`` of the capacities' worth, and ``peak`` is the level that is held.
     """
 
     holding: Holding

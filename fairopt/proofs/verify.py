@@ -16,7 +16,7 @@ of a linear function, in closed form:
   v, for every k (`mixture`),
 * a linear function over ``low <= total tasks <= high`` is largest at one end, on the user's best server (`bound`).
 
-Leximin is max-min fairness (Radunovic and Le Boudec 2007): see `bottlenecks` for one pool and `levels` for servers.
+Leximin is max-min fairness (Radunović and Le Boudec 2007): see `bottlenecks` for one pool and `levels` for servers.
 Of tiers each is bounded given that earlier objectives keep the values that they have in the file.
 
 Numbers are fractions; logarithms, powers and norms are enclosed between two of them: `decimal` rounds ``ln`` and
@@ -496,7 +496,7 @@ class Cluster:
                 if load > room * (1 + VIOLATION):
                     over = f"by {float(load / room - 1):.2g} of it" if room else "of 0"
                     faults.append(f"{self.resources[i]!r} on server {s}: tasks exceed the capacity {over}")
-                if load > room * self.usable[i] * (1 + OF_BLOCKS):
+                elif load > room * self.usable[i] * (1 + OF_BLOCKS):
                     faults.append(f"{self.resources[i]!r} on server {s}: tasks use what is reserved")
         for j in range(self.n):
             total, limit, who = self.total(j), self.limits[j], f"user {self.users[j]!r}"

@@ -27,7 +27,9 @@ POLICIES = [
     fo.Policy(fo.Leximin(fo.PNormShare(3))), fo.Policy(fo.MaxMin()), fo.Policy(fo.Total(fo.Tasks())),
     fo.Policy(fo.AlphaFair(0.5, fo.StandAloneShare())), fo.Policy(fo.OrderedWeighted((3, 2, 1))),
     fo.Policy(fo.AlphaFair(2) + 0.1 * fo.MaxMin(fo.Tasks())),
-    fo.Policy(fo.AlphaFair(1, fo.KDominantShare(2)) + 0.1 * fo.Total(fo.Tasks()), [fo.SharingIncentive(), fo.EnvyFree()]),
+    fo.Policy(
+        fo.AlphaFair(1, fo.KDominantShare(2)) + 0.1 * fo.Total(fo.Tasks()), [fo.SharingIncentive(), fo.EnvyFree()]
+    ),
     fo.Policy(fo.Leximin(), [fo.Total(fo.Tasks()) >= 3]), fo.Policy(fo.Leximin(fo.Tasks()), [fo.EnvyFree()]),
     fo.Policy(fo.Total(fo.Tasks()), [fo.AlphaFair(1) >= -9, fo.MaxShare(0.9)]),
     fo.Policy(fo.Total(), [fo.EqualShares(fo.Tasks())]),

@@ -243,7 +243,12 @@ def reference(text: str) -> str:
         table = c if isinstance(c[0], list) else [[v] * tasks.shape[1] for v in c]
         policy = policy.replace(share, f"Held({tuple(map(tuple, table))!r})")
     given = {key: held[key] for key in ("demands", "capacities", "weights", "task_limits", "eligible", "counts")}
-    asked = eval(policy, dict(NAMES))
+
+    def ranked(k: int, ranks: Any = None, short: str = "refuse") -> fo.Share:  # rank weights by user as the references take them
+        by_user = isinstance(ranks, dict) and tuple(tuple(ranks.get(user, (1.0,) * k)) for user in held["users"])
+        return fo.KDominantShare(k, by_user or ranks, short)
+
+    asked = eval(policy, NAMES | {"KDominantShare": ranked})
     fo.Instance(**given)  # refuses what is no instance
     names = [name for name in ("users", "resources") if len(set(held[name])) < len(held[name])]
     if names or not np.isfinite(tasks).all():

@@ -30,7 +30,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,14 +64,15 @@ def more_blocks(rng: Rng) -> Draw:
     ranked = fo.KDominantShare(k, by_user, "positive")
     edge = one_of(rng, (0.5, 1), (0.8, 0.25), (2, -0.5), (3, -2 / 3), (1, 2))
     objective = one_of(
-        rng, fo.Leximin(ranked), fo.AlphaFair(one_of(rng, 0.3, 1, 30, *ALPHAS), ranked), fo.FairnessEfficiency(*edge, of),
+        rng, fo.Leximin(ranked), fo.AlphaFair(one_of(rng, 0.3, 1, 30, *ALPHAS), ranked),
+        fo.FairnessEfficiency(*edge, of),
         fo.AlphaFair(2) + 0.5 * fo.AlphaFair(0.5, fo.Tasks()) + fo.MaxMin(), 3 * fo.OrderedWeighted((2, 1), of),
         fo.MaxMin().then(fo.AlphaFair(1)).then(fo.Total(fo.Tasks())), fo.Leximin(of).then(fo.Total(fo.Tasks())),
         fo.AlphaFair(one_of(rng, 5, 10, 20, 30)),
     )  # fmt: skip
     level = fo.MaxMin() >= 0.001 if rng.random() < 0.5 else fo.AlphaFair(2, fo.Tasks()) >= -1000
-    blocks = [one_of(rng, level, fo.EnvyFree(), fo.SharingIncentive(), fo.Reserve(0, 0.25))] if rng.random() < 0.4 else []
-    return Draw(given, fo.Policy(objective, blocks))
+    block = one_of(rng, level, fo.EnvyFree(), fo.SharingIncentive(), fo.Reserve(0, 0.25))
+    return Draw(given, fo.Policy(objective, [block] if rng.random() < 0.4 else []))
 
 
 DRAWS: dict[str, Callable[[Rng], Draw]] = {"more": more_blocks} | {
@@ -162,11 +162,10 @@ def changed(rng: Rng, value: Any) -> Any:
     """Another value: mostly by a relative size from 1e-12 to 1e2."""
     if isinstance(value, bool) or value is None:
         return one_of(rng, not value, 0, 1.5, "no")
-    kind = rng.random()
-    if kind < 0.7 or isinstance(value, str):
-        sign = one_of(rng, 1.0, -1.0)
-        return (float(value) or 1.0) * (1 + sign * 10.0 ** rng.uniform(-12, 2)) if not isinstance(value, str) else value + "x"
-    return one_of(rng, -value, 0, math.nan, math.inf, str(value), None, value + 1, value / 2, [value], True, 1e300, 1e-300)
+    if rng.random() < 0.7:
+        return (float(value) or 1.0) * (1 + one_of(rng, 1.0, -1.0) * 10.0 ** rng.uniform(-12, 2))
+    others = (-value, 0, math.nan, math.inf, str(value), None, value + 1, value / 2, [value], True, 1e300, 1e-300)
+    return one_of(rng, *others)
 
 
 def mutated(rng: Rng, text: str, kind: str) -> str | None:
@@ -223,8 +222,8 @@ def changed_policy(rng: Rng, text: str) -> str:
     found = [*re.finditer(rf"\b({'|'.join(names)})\b", text)]
     if not found or rng.random() < 0.3:
         return one_of(
-            rng, text.replace(", constraints=[", ", constraints=[MinTasks(0.01), "), text.replace("constraints", "conditions"),
-            text.replace("constraints=[", "constraints=[], constraints=["), text.replace("Policy(", "Policy(-1 * "),
+            rng, text.replace(", constraints=[", ", constraints=[MinTasks(0.01), "),
+            text.replace("constraints", "conditions"), text.replace("constraints=[", "constraints=[], constraints=["), text.replace("Policy(", "Policy(-1 * "),
             text.replace("user1", "user9"), text.replace("], name", ") name"), text.replace("resource", "res"),
         )  # fmt: skip
     at = found[rng.integers(len(found))]
@@ -244,7 +243,7 @@ def reference(text: str) -> str:
         policy = policy.replace(share, f"Held({tuple(map(tuple, table))!r})")
     given = {key: held[key] for key in ("demands", "capacities", "weights", "task_limits", "eligible", "counts")}
 
-    def ranked(k: int, ranks: Any = None, short: str = "refuse") -> fo.Share:  # rank weights by user as the references take them
+    def ranked(k: int, ranks: Any = None, short: str = "refuse") -> fo.Share:  # by user as the references take them
         by_user = isinstance(ranks, dict) and tuple(tuple(ranks.get(user, (1.0,) * k)) for user in held["users"])
         return fo.KDominantShare(k, by_user or ranks, short)
 

@@ -236,7 +236,7 @@ def _block(node: ast.AST) -> Any:
         case ast.Dict():
             return {_block(k): _block(v) for k, v in zip(node.keys, node.values, strict=True)}  # type: ignore[arg-type]
         case ast.Call(func=ast.Name("float"), args=[ast.Constant(value)], keywords=[]):
-            return float(value)
+            return float(value)  # type: ignore[arg-type]
         case ast.BinOp(op=ast.Add()):
             return Block("Sum", {"terms": _block(node.left).terms + _block(node.right).terms}, text)
         case ast.BinOp(op=ast.Mult()):
@@ -253,7 +253,8 @@ def _block(node: ast.AST) -> Any:
                 return Block(name, {}, text)
             given = dict(zip(PARAMETERS[name], map(_block, node.args), strict=False))
             words = [word.arg for word in node.keywords]
-            if len(node.args) > len(given) or {*words} - {*PARAMETERS[name]} or len({*given, *words}) < len(given) + len(words):
+            once = len({*given, *words}) == len(node.args) + len(words)
+            if not once or {*words} - {*PARAMETERS[name]}:
                 raise CannotCheck(f"{text} has other parameters than {name} takes")
             return Block(name, given | {str(word.arg): _block(word.value) for word in node.keywords}, text)
     raise CannotCheck(f"{text} is not a block of fairopt's")
@@ -312,6 +313,7 @@ class Cluster:
         self.given = data.get("given") or {}
         if any(text.partition("(")[0] in PARAMETERS for text in self.given):
             raise Fault("coefficients are given of a share that has the name of one of fairopt's")
+        self.step_by_step = False  # whether levels of a leximin are proved given the earlier ones only
         # objectives that may not fall below levels, as `Goal` counts, and the unit of each level's tolerance
         self.kept: list[tuple[Block, Fraction, Fraction]] = []
 
@@ -398,16 +400,17 @@ class Cluster:
             )
             return norm.times(ratios[0])
         k, held = share.given["k"], share.given.get("rank_weights")
-        if type(k) is not int or not 1 <= k <= self.m or share.given.get("short", "refuse") not in ("refuse", "positive"):
+        short = share.given.get("short", "refuse")
+        if type(k) is not int or not 1 <= k <= self.m or short not in ("refuse", "positive"):
             raise Fault(f"{share.text} is not defined for {self.m} resources")
-        if share.given.get("short") == "positive":
+        if short == "positive":
             ratios = [r if r > 0 else Fraction(1) for r in ratios]
         if isinstance(held, dict):
             if held.keys() - {*self.users}:
                 raise Fault(f"{share.text} names a user that the instance lacks")
             held = held.get(self.users[j])
         elif isinstance(held, list) and isinstance(held[0], list):
-            (held,) = held[j : j + 1] if len(held) == self.n else ()
+            held = held[j] if len(held) == self.n else []
         ranks = [number(w, "a rank weight") for w in as_list([1] * k if held is None else held)]
         if len(ranks) < k or min(ranks) <= 0:
             raise Fault(f"{share.text} lacks a positive weight of each rank")
@@ -547,16 +550,22 @@ class Cluster:
             high = self.high[j]
             if total < self.low[j] * (1 - OF_BLOCKS) or (high is not None and total > high * (1 + OF_BLOCKS)):
                 faults.append(f"{who} runs {float(total):.9g} tasks, outside the bounds of the policy's conditions")
-        for k, (row, bound, equal) in enumerate(rows):
-            terms = [v * self.tasks[j][s] for (j, s), v in row.items()]
-            excess = sum(terms, -bound)
-            size = max([abs(bound), sum((t for t in terms if t > 0), Fraction(0)), -sum((t for t in terms if t < 0), Fraction(0))])
-            if excess > OF_BLOCKS * size or (equal and -excess > OF_BLOCKS * size):
-                faults.append(f"row {k} of the policy's conditions is violated by {float(abs(excess) / size):.2g}")
+        for k, row in enumerate(rows):
+            excess, size = excess_of(self, row)
+            if excess > OF_BLOCKS * size:
+                faults.append(f"row {k} of the policy's conditions is violated by {float(excess / size):.2g}")
         for kept, level, unit in self.kept:
             if value_of(self, kept) < level - OF_BLOCKS * unit:
                 faults.append(f"{kept.text} is below its level")
         return faults
+
+
+def excess_of(cluster: Cluster, row: tuple[dict[tuple[int, int], Fraction], Fraction, bool]) -> tuple[Fraction, Fraction]:
+    """By how much the tasks break a row, and its size."""
+    of_pairs, bound, equal = row
+    terms = [v * cluster.tasks[j][s] for (j, s), v in of_pairs.items()]
+    excess, most = sum(terms, -bound), sum((t for t in terms if t > 0), Fraction(0))
+    return max(excess, -excess if equal else Fraction(0), Fraction(0)), max(abs(bound), most, most - sum(terms))
 
 
 # -- numbers to maximise ------------------------------------------------------------------------------------------------
@@ -674,7 +683,8 @@ class Evidence:
     def __init__(self, cluster: Cluster, held: Mapping[str, Any], rows: Rows, kept: int = 0) -> None:
         self.cluster = cluster
         self.prices: Table = numbers(held["prices"], "prices", cluster.servers, cluster.m)
-        y = numbers(held.get("rows") or [], "rows", len(rows)) if held.get("rows") else [Fraction(0)] * len(rows)
+        y = numbers(held.get("rows") or [0] * len(rows), "rows", len(rows))
+        self.rows = [t if t > 0 or equal else Fraction(0) for t, (_, _, equal) in zip(y, rows, strict=True)]
         self.kept = [max(t, Fraction(0)) for t in numbers(held.get("kept") or [0] * kept, "kept", kept)]
         self.mixtures = held.get("mixtures") or []
         self.cost: Table = [[Fraction(0)] * cluster.servers for _ in range(cluster.n)]
@@ -684,21 +694,18 @@ class Evidence:
                 need = zip(self.prices[s], cluster.demands[j][s], strict=True)
                 self.cost[j][s] = sum((p * d for p, d in need if d), Fraction(0))
         self.of_rows = Fraction(0)  # what multipliers pay back; prices pay `of_capacities`
-        for times, (row, bound, equal) in zip(y, rows, strict=True):
-            if times < 0 and not equal:
-                continue
+        for times, (row, bound, _) in zip(self.rows, rows, strict=True):
             self.of_rows += times * bound
             for (j, s), v in row.items():
                 self.cost[j][s] += times * v
 
-    def of_capacities(self, beyond: bool = False) -> Fraction:
-        """The value of the usable capacities, or ``beyond`` them of the loads where these are larger."""
+    def of_capacities(self) -> Fraction:
+        """The value of the usable capacities."""
         cluster, total = self.cluster, Fraction(0)
         for s, row in enumerate(self.prices):
             for i, p in enumerate(row):
                 if p > 0:
-                    room = cluster.room[s][i] * cluster.usable[i]
-                    total += p * (max(room, load(cluster, s, i)) if beyond else room)
+                    total += p * cluster.room[s][i] * cluster.usable[i]
         return total
 
 
@@ -852,7 +859,7 @@ def bottlenecks(cluster: Cluster, c: Table) -> Fraction:
         fall = max(falls, default=Fraction(0))
         for j in group:
             rises = [
-                (rest[i] + moved[i] + used[i] * (max(top[i] / level[j] - 1, Fraction(0)) + fall))
+                (rest[i] + moved[i] + max(remaining[i] - loads[j][i], 0) * (max(top[i] / level[j] - 1, 0) + fall))
                 / (rising[i] if j in sole else rising[i] + loads[j][i])
                 for i in near if i in loads[j] and level[j] >= top[i] * (1 - GAP)
             ]  # fmt: skip
@@ -874,96 +881,110 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
     ``lower`` and ``upper`` are bounds on the users' levels z* at the optimum. Let E be the users of earlier levels, and
     t a part of the lowest level of the others. Raise E to their upper bounds where they run, and scale the others down
     until all capacities hold: if they keep t then z* >= t for all others, since an optimum below t could rise towards
-    this point at the cost of users above t alone. At prices p all users' levels cost at most the capacities' worth, so a
-    user has at most ``floor + (worth - cost of all floors) / cost of its level``, with these lower bounds as floors.
+    this point at the cost of users above t alone. At prices p all users' levels cost at most the capacities' worth, so
+    a user has at most ``floor + (worth - cost of all floors) / cost of its level``, with these lower bounds as floors.
 
-    Under conditions that are rows, and with least numbers of tasks, scaling down may break these. There the floors of E
-    are what they have, and what their own slack could buy at the prices is added: the level given the earlier ones.
+    Where that point breaks a condition of the policy, or earlier users alone exceed a capacity by what is left open of
+    their levels, this says less: each level is bounded given the earlier ones. What their slack could buy at the prices
+    is added then, and the statement says so (`Cluster.step_by_step`).
     """
     stored = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
     if any(v <= 0 for v in stored.values()):
         raise Fault("a user who takes part has no share")
-    best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in cluster.active}
-    most = {j: up(best[j] * cluster.most(j)) for j in cluster.active}
-    low = {j: min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] * cluster.low[j] for j in cluster.active}
-    given = bool(rows or cluster.kept) or any(cluster.low[j] for j in cluster.active)
-    lower, upper = dict.fromkeys(cluster.active, Fraction(0)), dict(most)
-    places = [(s, i) for s in range(cluster.servers) for i in range(cluster.m)]
-    z = stored
-    if not given:  # within limits, and divided by what exceeds a capacity, so that they are feasible to the last digit
-        z = {j: min(v, most[j]) for j, v in stored.items()}
-        room = [(load(cluster, s, i), cluster.room[s][i] * cluster.usable[i]) for s, i in places]
-        part = min([Fraction(1), *(r / u for u, r in room if u)])
-        z = {j: down(v * part) for j, v in z.items()}
+    users, places = cluster.active, [(s, i) for s in range(cluster.servers) for i in range(cluster.m)]
+    room = {(s, i): cluster.room[s][i] * cluster.usable[i] for s, i in places}
+    best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
+    most = {j: up(best[j] * cluster.most(j)) for j in users}
+    least = {j: min(cluster.low[j], cluster.total(j)) for j in users}
+    linked, given = bool(rows or cluster.kept or any(least.values())), False
+    if linked:
+        z, most = stored, {j: max(v, stored[j]) for j, v in most.items()}
+        room = {place: max(r, load(cluster, *place)) for place, r in room.items()}
+    else:  # within limits, and divided by what exceeds a capacity, so that they are feasible to the last digit
+        over = [r / u for place, r in room.items() if (u := load(cluster, *place)) > r]
+        z = {j: down(min(v, most[j]) * min(over, default=Fraction(1))) for j, v in stored.items()}
     loads = {
-        (s, i): {j: cluster.demands[j][s][i] * x * z[j] / stored[j] for j in cluster.active if (x := cluster.tasks[j][s])}
+        (s, i): {j: cluster.demands[j][s][i] * cluster.tasks[j][s] * z[j] / stored[j] for j in users}
         for s, i in places
     }
-    at_limit = [j for j in cluster.active if most[j] <= z[j] * (1 + GAP)]
-    steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in at_limit]
+    broken = [excess_of(cluster, row)[0] for row in rows]
+    steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
     for k, one in enumerate(held):
-        users = [cluster.active[u] for u in one["users"]]
-        steps.append((users, Evidence(cluster, one, rows)))
-        if not users:
+        steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows)))
+        if not one["users"]:
             raise Fault(f"level {k} holds no users")
+    lower, upper = dict.fromkeys(users, Fraction(0)), dict(most)
     proved: set[int] = set()
-    for users, prices in sorted(steps, key=lambda step: min(z[j] for j in step[0])):
-        others = [j for j in cluster.active if j not in proved]
-        level = min((z[j] for j in others), default=Fraction(0))
+    for now, prices in sorted(steps, key=lambda step: min(z[j] for j in step[0])):
+        others = [j for j in users if j not in proved]
         if not others:
             break
-        if given:
-            floors = {j: z[j] if j in proved else max(min(level, z[j]), low[j]) for j in cluster.active}
-        else:
-            level *= 1 - scaled_down(cluster, z, upper, loads, proved)
-            floors = {j: lower[j] if j in proved else level for j in cluster.active}
+        shrink, alone = scaled_down(room, z, upper, loads, proved)
+        factors = {j: max(upper[j] / z[j], Fraction(1)) if j in proved else 1 - shrink for j in users}
+        given |= alone or (linked and not stays_feasible(cluster, rows, broken, factors))
+        level = min(z[j] for j in others) * (1 - shrink)
+        floors = {j: max(lower[j] if j in proved else level, least[j] * min(c[j][s] for s in cluster.open[j])
+                         / cluster.weights[j]) for j in users}  # fmt: skip
         if prices is not None:
-            rise_within(cluster, c, prices, floors, upper, users, proved if given else None, z)
-        for j in users:
-            if j not in proved:
-                lower[j] = floors[j] if not given else min(level, z[j])
-        proved.update(users)
-    missing = [cluster.users[j] for j in cluster.active if j not in proved]
+            worth = sum((p * r for (s, i), r in room.items() if (p := prices.prices[s][i])), prices.of_rows)
+            worth += sum((abs(y) * b for y, b in zip(prices.rows, broken, strict=True)), Fraction(0))
+            before = {j: upper[j] - z[j] for j in proved} if given else {}
+            rise_within(cluster, c, prices, floors, upper, now, worth, before)
+        for j in now:
+            lower[j] = max(lower[j], floors[j])
+        proved.update(now)
+    missing = [cluster.users[j] for j in users if j not in proved]
     if missing:
         raise Fault(f"no prices hold user {missing[0]!r}")
+    cluster.step_by_step |= given
     return max(max(upper[j] / v - 1, 1 - lower[j] / v, Fraction(0)) for j, v in stored.items())
 
 
+def stays_feasible(cluster: Cluster, rows: Rows, broken: Sequence[Fraction], factors: Mapping[int, Fraction]) -> bool:
+    """Whether multiples of the users' tasks break no condition by more than the file's tasks do."""
+    stored = cluster.tasks
+    cluster.tasks = [[x * factors.get(j, Fraction(1)) for x in row] for j, row in enumerate(stored)]
+    try:
+        low = all(cluster.total(j) >= min(cluster.low[j], sum(stored[j])) for j in cluster.active)
+        kept = all(value_of(cluster, other) >= level - OF_BLOCKS * unit for other, level, unit in cluster.kept)
+        return low and kept and all(excess_of(cluster, row)[0] <= b for row, b in zip(rows, broken, strict=True))
+    except Fault:  # minus infinity
+        return False
+    finally:
+        cluster.tasks = stored
+
+
 def scaled_down(
-    cluster: Cluster, z: Mapping[int, Fraction], upper: Mapping[int, Fraction],
+    room: Mapping[tuple[int, int], Fraction], z: Mapping[int, Fraction], upper: Mapping[int, Fraction],
     loads: Mapping[tuple[int, int], Mapping[int, Fraction]], proved: set[int],
-) -> Fraction:  # fmt: skip
-    """By what part all other users shrink so that the ``proved`` ones fit at their upper bounds."""
-    shrink = Fraction(0)
+) -> tuple[Fraction, bool]:  # fmt: skip
+    """By what part all other users shrink so that the ``proved`` ones fit at their upper bounds, and whether these
+    exceed a capacity that no other uses.
+    """
+    shrink, alone = Fraction(0), False
     rise = {j: upper[j] / z[j] - 1 for j in proved if upper[j] > z[j]}
-    for (s, i), of_users in loads.items():
+    for place, of_users in loads.items():
         more = sum((rise[j] * v for j, v in of_users.items() if j in rise), Fraction(0))
-        if more > 0:
-            used = sum(of_users.values(), Fraction(0))
-            left = max(cluster.room[s][i] * cluster.usable[i] - used, Fraction(0))
+        left = max(room[place] - sum(of_users.values(), Fraction(0)), Fraction(0)) if more else Fraction(0)
+        if more > left:
             others = sum((v for j, v in of_users.items() if j not in proved), Fraction(0))
-            if more > left:
-                shrink = max(shrink, (more - left) / others if others else Fraction(1))
-    return up(min(shrink, Fraction(1)))
+            shrink, alone = max(shrink, (more - left) / others if others else Fraction(0)), alone or not others
+    return up(min(shrink, Fraction(1))), alone
 
 
 def rise_within(
     cluster: Cluster, c: Table, prices: Evidence, floors: Mapping[int, Fraction], upper: dict[int, Fraction],
-    users: Iterable[int], slack: set[int] | None, z: Mapping[int, Fraction],
+    users: Iterable[int], worth: Fraction, slack: Mapping[int, Fraction],
 ) -> None:  # fmt: skip
-    """Lower the upper bounds of users by what the prices leave to rise above the floors."""
-    cost = {}
+    """Lower the upper bounds of users by what the prices, and the ``slack`` of earlier ones, leave above the floors."""
+    cost, spare = {}, up(worth)
     for j in cluster.active:
         w = cluster.weights[j]
         cost[j] = down(min(prices.cost[j][s] * w / c[j][s] for s in cluster.open[j] if c[j][s] > 0))
-    spare = up(prices.of_capacities(beyond=slack is not None) + prices.of_rows)
-    for j in cluster.active:  # tasks that are no share and paid for by rows
+        spare = up(spare - cost[j] * (floors[j] if cost[j] >= 0 else upper[j]))
+        spare = up(spare + max(cost[j], Fraction(0)) * max(slack.get(j, Fraction(0)), Fraction(0)))
         unpaid = min(prices.cost[j][s] if c[j][s] == 0 else Fraction(0) for s in cluster.open[j])
-        spare = up(spare - unpaid * cluster.most(j)) if unpaid < 0 else spare
-    for j, price in cost.items():
-        spare = up(spare - price * (floors[j] if price >= 0 else upper[j]))
-        if slack and j in slack:
-            spare = up(spare + max(price, Fraction(0)) * (upper[j] - z[j]))
+        spare = up(spare - min(unpaid, Fraction(0)) * cluster.most(j))  # of tasks that are no share
     for j in users:
         if cost[j] > 0:
             upper[j] = min(upper[j], up(floors[j] + max(spare, Fraction(0)) / cost[j]))
@@ -1016,7 +1037,8 @@ def gap_of_tier(
         norm = max((above[j][s] / below[j][s] - 1 for j, s in pairs if below[j][s]), default=Fraction(0))
         alike = cluster.alike(objective.share)
         if kind == "levels":
-            more = [] if alike else limits_as_rows(cluster)
+            with_limits = any(len(one.get("rows") or ()) > len(rows) for one in held["levels"])
+            more = limits_as_rows(cluster) if with_limits else []
             return norm + levels(cluster, below, rows + more, held["levels"])
         if rows or cluster.kept or cluster.by_server or not alike:
             raise Fault("bottlenecks are evidence for one pool without further conditions")
@@ -1081,7 +1103,7 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction, str, list[str]]:
     for tier, held in zip(tiers, evidence, strict=True):
         gap = max(gap, gap_of_tier(cluster, tier, rows, held))
         rows = rows + keep(cluster, tier)
-    return gap, objective.text, faults
+    return gap, objective.text + ", each level given those before it" * cluster.step_by_step, faults
 
 
 def verify(path: str | Path) -> Verification:

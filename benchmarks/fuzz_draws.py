@@ -539,22 +539,25 @@ def zeros(rng: Rng) -> Draw:
 def _curved(rng: Rng, given: dict[str, Any]) -> list[fo.Constraint]:
     """Conic conditions of one's own, of which each is satisfied somewhere, most of them not by much."""
     question = Question.of(given, ())
-    pairs = len(question.cluster.pairs)
-    corner = exact_lp.maximise(rng.integers(1, 4, pairs).tolist(), question.all_rows).point
-    mixed = one_of(rng, 0.0, 0.5, 0.9)
-    x = (1 - mixed) * _split(question) + mixed * np.array(corner, dtype=float)
-    tasks = np.array(question.shares(), dtype=float) @ x
+    rows, forms = question.all_rows, np.array(question.shares(), dtype=float)
+    corner = exact_lp.maximise(rng.integers(1, 4, len(question.top)).tolist(), rows).point
+    even = exact_lp.leximin_point(question.shares(fo.DominantShare()), rows)[1]
+    points = [_split(question), *(np.array(x, dtype=float) for x in (corner, even))]
+    points += [(points[0] + points[1]) / 2, (points[1] + points[2]) / 2]
+    tasks = forms @ one_of(rng, *points)
     rates = np.array(rounded(rng.uniform(0.2, 2, len(tasks))))
     by_user, held = tuple(rates.tolist()), rates * tasks
-    less = one_of(rng, rng.uniform(0.2, 0.97), rng.uniform(0.97, 0.999))
-    most = [float(exact_lp.smallest(question.shares(share), question.all_rows)) for share in (None, fo.DominantShare())]
+    less = one_of(rng, rng.uniform(0.3, 0.97), rng.uniform(0.97, 0.999))
+    most = [float(exact_lp.smallest(question.shares(share), rows)) for share in (None, fo.DominantShare())]
+    mean = max(np.prod(forms @ x) ** (1 / len(tasks)) for x in points)
+    logarithms = max(np.log1p(rates * (forms @ x)).sum() for x in points)
     choices = [
         ours.LeastTasks(digits(less * most[0])), ours.LeastShare(digits(less * most[1])),
         ours.Jain(digits(rng.uniform(0.6, 0.999))),
         ours.NormAtMost(by_user, digits(np.sqrt(held @ held) / less)),
         ours.QuadOverLin(by_user, digits((held @ held) / (1 + tasks.sum()) / less)),
-        ours.GeoMean(digits(less * np.exp(np.log(tasks).mean()))),
-        ours.LogSum(by_user, digits(less * np.log1p(held).sum())), _level(rng, given),
+        ours.GeoMean(digits(less * mean)),
+        ours.LogSum(by_user, digits(less * logarithms)), _level(rng, given),
     ]  # fmt: skip
     return [choices[k] for k in rng.choice(len(choices), 1 if rng.random() < 0.7 else 2, replace=False)]
 

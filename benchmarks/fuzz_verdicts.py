@@ -31,8 +31,9 @@ import fairopt as fo
 Float = np.ndarray
 Row = list[Fraction]
 Rows = list[tuple[Row, Fraction]]
-GAP, FIT, BLOCKS, TIER = 1e-6, 1e-9, 1e-7, 1e-7  # what a certificate allows
-KEPT = 1 - Fraction(TIER)
+GAP, FIT, BLOCKS = 1e-6, 1e-9, 1e-7  # what a certificate allows
+TIER = 1e-7  # what a tier gives up, of its fall when tasks are halved; four fifths of that are expected
+KEPT = 1 - Fraction(TIER) * 2 / 5
 OPEN = "?"
 ZERO = Fraction(0)
 
@@ -467,7 +468,7 @@ def judge(draw: Draw, answer: Any) -> str:
 def _tier(question: Question, objective: Any, at: Row, says: float | None = None, last: bool = True) -> str:
     """Whether an answer is as good as can be for an objective.
 
-    Unless it is the last one it is kept for those that follow: at its value, or 1e-7 below the best, if that is more.
+    Unless it is the last one it is kept for those that follow: at its value, or `TIER` below the best, if that is more.
     """
     name, forms = type(objective).__name__, question.forms_of(objective)
     z, x = [dot(form, at) for form in forms], np.array(at, dtype=float)
@@ -567,7 +568,7 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
     close = 0.9 * allowed if last else 0.05 * TIER * unit
     found = cuts.maximise(function, question.all_rows, question.equal, question.held, question.top, x, close)
     if not last:
-        kept = max(got - 1e-14 * (abs(got) + unit), found.low - TIER * unit)
+        kept = max(got - 1e-14 * (abs(got) + unit), found.low - 0.8 * TIER * unit)
         question.held.append(Held(function, kept, abs(got) + unit))
     if found.low > got + 1.05 * allowed:
         return f"worse: {got:.12g} where {found.low:.12g} can be had (1e-6 is {allowed:.1e}), as by {found.point}"
@@ -727,10 +728,10 @@ def untrue(draw: Draw, error: Exception) -> str:
         used = [part for part in (*_all_parts(policy), *policy.constraints) if hasattr(part, "share")]
         levelled = [part.share for part in used if type(part).__name__ not in ("Total", "MinShare", "MaxShare")]
         levelled += [part.share for part in used if getattr(part.share, "short", "") == "refuse"]
-        if any(getattr(share, "k", 1) > question.cluster.resources for share in levelled):
-            return ""
-        zero = any(not any(form) for share in levelled for form in question.shares(share))
-        return "" if zero else "all shares are positive"
+        too_few = any(getattr(part.share, "k", 1) > question.cluster.resources for part in used)
+        tables = [worth(share, given, question.cluster) for share in levelled] if not too_few else []
+        zero = any(not table[j][s] for table in tables for j, s in question.cluster.pairs)
+        return "" if zero or too_few else "all shares are positive"
     if isinstance(error, fo.Infeasible):
         if not question.cluster.pairs:
             return ""

@@ -495,13 +495,14 @@ class Instance:
         return np.where(self.eligible[:, :, None], self.ratios, np.inf).min(axis=1)
 
     def common_level(self, per_task: Float) -> float:
-        """The level at which shares, equal per weight, fill a resource; ``per_task`` is of shape (n_users,), positive.
+        """The level at which shares, equal per weight, fill a resource; ``per_task`` is of shape (n_users,).
 
-        Exact on one pool without limits; an estimate where demands or capacities differ by server.
+        Users of a zero share take no part. Exact on one pool without limits; an estimate where demands or capacities
+        differ by server.
         """
         if self.n_users == 0:
             return 1.0
-        tasks = self.weights / per_task
+        tasks = np.divide(self.weights, per_task, out=np.zeros(self.n_users), where=per_task > 0)
         load = float((tasks @ self.cheapest_ratios).max())
         if not load > 0:  # no user needs any one resource everywhere
             mu = self.dominant_shares

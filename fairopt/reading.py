@@ -27,7 +27,7 @@ from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
-from fairopt.policy import Policy
+from fairopt.policy import Policy, label
 from fairopt.proofs import gate
 
 FORMAT = "fairopt.allocation/3"
@@ -51,7 +51,10 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         "evidence": list(allocation.evidence) if evidence else [],
         "placement": None if allocation.placement is None else allocation.placement.tolist(),
     }
-    if evidence and isinstance(allocation.policy, Policy):
+    if not isinstance(allocation.policy, Policy):
+        why = f"{label(allocation.policy)} is a mechanism, not the optimum of one objective"
+        data["proof"] = [{"why": why}]
+    elif evidence:
         data |= portable(allocation, data)
     if path.suffix == ".parquet":
         arrow = _arrow()

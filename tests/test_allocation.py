@@ -97,9 +97,9 @@ def test_the_share_of_who_takes_no_part_is_zero_whatever_the_block_says():
     assert_allclose(a.share(fo.ResourceShare(1)), [0, 1], rtol=1e-12)
 
 
-def test_a_share_that_is_not_defined_for_a_user_says_so():
-    with pytest.raises(fo.OutOfDomain, match="'user1'"):
-        fo.DRF().allocate(fo.Instance([[1, 0], [1, 1]], [2, 2])).share(fo.ResourceShare(1))
+def test_a_user_without_the_resource_has_none_of_its_share():
+    answer = fo.DRF().allocate(fo.Instance([[1, 0], [1, 1]], [2, 2]))
+    assert_allclose(answer.share(fo.ResourceShare(1)), [0, 0.5])
 
 
 def test_an_allocation_is_frozen():

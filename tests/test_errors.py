@@ -5,7 +5,12 @@ import inspect
 import pickle
 import pkgutil
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+import cvxpy as cp
+import numpy as np
 import pytest
 
 import fairopt as fo
@@ -118,3 +123,96 @@ def test_names_as_long_as_a_file_may_hold_are_cut_in_messages():
     listed = errors.nearest("x", ["9" * 5000, "team"])
     assert listed.startswith("known: 999") and listed.endswith("…, team") and len(listed) < 150
     assert len(errors.nearest("9" * 4999, ["9" * 5000])) < 150
+
+
+# -- blocks of users' own -----------------------------------------------------------------------------------------
+
+
+CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["A", "B"])
+
+
+def own(base: type, **methods: Any) -> Any:
+    """A block of the user's own by the name of Mine, with these methods."""
+    return dataclass(frozen=True, repr=False)(type("Mine", (base,), methods))()
+
+
+def objective(written: Callable[[Any], Any]) -> Any:
+    """An objective of one's own."""
+    return own(fo.Objective, expression=lambda self, model: written(model))
+
+
+def constraint(written: Callable[[Any], Any]) -> Any:
+    """A constraint of one's own."""
+    return own(fo.Constraint, constraints=lambda self, model: written(model))
+
+
+def share(written: Callable[[Any], Any]) -> Any:
+    """A share of one's own."""
+    return own(fo.Share, per_task=lambda self, instance: written(instance))
+
+
+LABEL = r"Mine\.{} uses a label as an index .*x\[{}\.user_index\('A'\)\]\. Users: 'A', 'B'"
+FAULTS: dict[str, tuple[Any, list[Any], str]] = {
+    "no sum": (objective(lambda m: cp.log(m.tasks)), [], r"Mine\.expression gave shape \(2,\); .* as by cp\.sum"),
+    "no return": (objective(lambda m: None), [], r"Mine\.expression returned None; is a `return` missing\?"),
+    "a text": (objective(lambda m: "x"), [], r"Mine\.expression gave 'x'; .* as by cp\.sum"),
+    "no return in a constraint": (fo.Total(), [constraint(lambda m: None)], r"Mine\.constraints returned None; is a"),
+    "no return in a share": (fo.Total(share(lambda i: None)), [], r"Mine\.per_task returned None; is a `return`"),
+    "a text as a share": (fo.Total(share(lambda i: "x")), [], r"Mine\(\)\.per_task gave 'x'; give an array of numbers"),
+    "a label": (objective(lambda m: m.tasks["A"]), [], LABEL.format("expression", r"model\.instance")),
+    "a label of tasks by server": (objective(lambda m: m.tasks_by_server["A", 0]), [],
+                                   LABEL.format("expression", r"model\.instance")),
+    "a label in a constraint": (fo.Total(), [constraint(lambda m: {"few": m.tasks["A"] <= 1})],
+                                LABEL.format("constraints", r"model\.instance")),
+    "a label in a share": (fo.Total(share(lambda i: i.demands["A"])), [], LABEL.format("per_task", "instance")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_a_block_of_ones_own_names_class_and_method_and_says_the_fix(fault: str) -> None:
+    first, constraints, said = FAULTS[fault]
+    policies = [fo.Policy(first, constraints)]
+    if not constraints and not isinstance(first, fo.Total):  # so it is within sums and levels
+        policies += [fo.Policy(first + fo.Total()), fo.Policy(fo.Total(), [first >= 0.1])]
+    for policy in policies:
+        for ask in (policy.allocate, policy.problem):
+            with pytest.raises(fo.InvalidBlock, match=said):
+                ask(CLUSTER)
+
+
+def test_other_errors_of_a_block_of_ones_own_are_left_as_they_are() -> None:
+    for written, kind in ((lambda m: 1 / 0, ZeroDivisionError), (lambda m: int("x"), ValueError)):
+        with pytest.raises(kind) as raised:
+            fo.Policy(objective(written)).allocate(CLUSTER)
+        assert not isinstance(raised.value, fo.FairoptError)
+
+
+@pytest.mark.parametrize("of", [fo.Total(), fo.AlphaFair(1), fo.Leximin()])
+def test_conditions_of_whole_numbers_are_not_convex_programs(of: fo.Objective) -> None:
+    switch = cp.Variable(2, boolean=True)
+    either = constraint(lambda m: {"on": m.tasks <= 30 * switch, "one": cp.sum(switch) <= 1})
+    with pytest.raises(fo.NotConcave, match=r"Mine\(\) has a variable of whole numbers .* integral=True"):
+        fo.Policy(of, [either]).allocate(CLUSTER)
+
+
+def test_a_matrix_condition_says_which_solvers_take_it_and_that_it_is_not_proved_where_it_binds() -> None:
+    below = constraint(lambda m: {"below": cp.diag(m.tasks) << 3 * np.eye(2)})
+    with pytest.raises(fo.SolverUnavailable, match=r"ECOS cannot take .*; try one of CLARABEL, SCS$"):
+        fo.Policy(fo.AlphaFair(1), [below]).allocate(CLUSTER, solver="ECOS")
+    said = r"ECOS: cannot take this .* Fix: conditions X >> 0 on matrices"
+    with pytest.raises(fo.NotCertified, match=said) as raised:
+        fo.Policy(fo.AlphaFair(1), [below]).allocate(CLUSTER)
+    assert [attempt.solver for attempt in raised.value.tried] == ["CLARABEL", "CLARABEL", "ECOS", "SCS"]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: fo.FDS("2"), "alpha is '2'; give a number"), (lambda: fo.GFJ("x"), "alpha is 'x'; give a number"),
+        (lambda: fo.FDS(beta="2", lam=-1), "beta is '2'; give"), (lambda: fo.KDF("2"), "k is '2'; give a whole number"),
+        (lambda: fo.PNormFairness("1", 1), "p is '1'; give a number"), (lambda: fo.AlphaFair("2"), "alpha is '2'"),
+    ],
+)  # fmt: skip
+def test_a_text_is_not_the_number_of_a_notion(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(fo.InvalidBlock, match=said):
+        make()

@@ -10,12 +10,12 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, parameter
+from fairopt.blocks.base import Block, asked, parameter
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Model, Point
-from fairopt.blocks.shares import Share, require_share
-from fairopt.errors import InvalidBlock
+from fairopt.blocks.shares import Share, best_server, require_share
+from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 
 __all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Sum", "Tiers", "tiers_of"]
@@ -74,7 +74,7 @@ class Objective(Block):
     def value(self, point: Point) -> float:
         """The objective at an allocation, in natural units."""
         before = len(point.required)
-        expression = self.expression(point)  # type: ignore[arg-type]  # a Point has the names of a Model
+        expression = written(self, point)
         if not isinstance(expression, cp.Expression):
             return float(expression)
         if expression.value is None:  # variables of its own: at their best for these tasks
@@ -123,10 +123,20 @@ class Objective(Block):
         share = getattr(self, "share", None)
         return (share,) if isinstance(share, Share) else ()
 
+    @property
+    def levels_users(self) -> bool:
+        """Whether shares are levelled between users, so that none may be zero."""
+        return False
+
     def check(self, instance: Instance) -> None:
         """Raise `OutOfDomain` where the objective is not defined, and `NotConcave` where it is not concave."""
         for share in self.share_blocks():
-            share.coefficients(instance)
+            c = share.coefficients(instance, self.levels_users)
+            if instance.n_users and not best_server(c, instance).any():
+                raise OutOfDomain(
+                    f"{share!r} is zero for every user, so {self!r} is the same for every allocation; choose another "
+                    "share, or leave the objective out"
+                )
 
     def natural_is_concave(self) -> None:
         """Raise `NotConcave` where only a transform is concave: it can stand neither in a sum nor in a level."""
@@ -209,7 +219,7 @@ class Sum(Objective):
     parts: tuple[tuple[float, Objective], ...]
 
     def expression(self, model: Model) -> cp.Expression:
-        return sum(c * t.expression(model) for c, t in self.parts if c > 0) + cp.Constant(0.0)
+        return sum(c * written(t, model) for c, t in self.parts if c > 0) + cp.Constant(0.0)
 
     def value(self, point: Point) -> float:
         return float(sum(c * t.value(point) for c, t in self.parts if c > 0))
@@ -297,7 +307,7 @@ class AtLeast(Constraint):
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         unit = abs(self.level) or 1.0
-        return {"at least": self.objective.expression(model) / unit >= self.level / unit}
+        return {"at least": written(self.objective, model) / unit >= self.level / unit}
 
     def check(self, instance: Instance) -> None:
         self.objective.check(instance)
@@ -327,6 +337,17 @@ class KeptShares(MinShare):
     """The shares that an earlier tier achieved, or an answer that is topped up."""
 
     added = True
+
+
+def written(objective: Objective, model: Model | Point) -> cp.Expression:
+    """`Objective.expression`; `InvalidBlock` unless it is one number."""
+    found = asked(objective, "expression", model)
+    if not isinstance(found, (cp.Expression, int, float, np.ndarray, np.number)) or np.size(found) != 1:
+        what = repr(found) if not np.ndim(found) else f"shape {np.shape(found)}"
+        raise InvalidBlock(
+            f"{type(objective).__name__}.expression gave {what}; give a CVXPY expression of one number, as by cp.sum"
+        )
+    return found
 
 
 def in_units(excess: float, unit: float, value: float) -> float:

@@ -69,6 +69,34 @@ def blocks_within(value: Any) -> Iterator[Block]:
             left += part
 
 
+def asked(block: Block, method: str, view: Any) -> Any:
+    """What a method of a block returns; `InvalidBlock` with the fix for None, and for a label as an index."""
+    name = f"{type(block).__name__}.{method}"
+    try:
+        found = getattr(block, method)(view)
+    except (IndexError, ValueError) as error:
+        if not _of_label(error):
+            raise
+        where, instance = ("model.instance", view.instance) if hasattr(view, "instance") else ("instance", view)
+        users = ", ".join(map(repr, instance.users[:4])) + (", ..." if instance.n_users > 4 else "")
+        raise InvalidBlock(
+            f"{name} uses a label as an index ({error}); use its position, as x[{where}.user_index("
+            f"{instance.users[0]!r})]. Users: {users}"
+        ) from error
+    if found is None:
+        raise InvalidBlock(f"{name} returned None; is a `return` missing?")
+    return found
+
+
+def _of_label(error: Exception) -> bool:
+    """Whether NumPy or CVXPY was given a text as an index."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    by_cvxpy = trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("cvxpy")
+    return "only integers, slices" in str(error) or (by_cvxpy and "invalid literal for int" in str(error))
+
+
 def _literal(value: Any) -> str:
     """Code for a value, with 2 for 2.0."""
     if isinstance(value, float):
@@ -135,7 +163,7 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
 def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, fix: str = "") -> float:
     """A block's number; `InvalidBlock`, with the fix, unless it lies in [low, high]."""
     try:
-        number = float(value)
+        number = float("" if isinstance(value, str) else value)  # a text is not a number
     except (TypeError, ValueError) as error:
         raise InvalidBlock(f"{name} is {value!r}; give a number") from error
     if not low <= number <= high:

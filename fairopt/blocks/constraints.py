@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fairopt.blocks.base import Block, PerUser, as_given, parameter, per_user_parameter, resource_name
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.model import Model
-from fairopt.blocks.shares import DominantShare, Share, require_share
-from fairopt.errors import InvalidBlock
+from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
+from fairopt.errors import Infeasible, InvalidBlock
 from fairopt.instance import Instance
 
 __all__ = [
@@ -80,14 +80,16 @@ class _Bound(Constraint):
         return self._box(instance)
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        return _between(model, model.tasks, *self._box(model.instance))
+        return _between(model, model.tasks, *self._box(model.instance), counted=model.tasks)
 
     def check(self, instance: Instance) -> None:
         self._box(instance)
 
 
-def _between(model: Model, values: cp.Expression, low: Float, high: Float) -> dict[str, cp.Constraint]:
-    """Bounds of shape (n_users,) on values by user, which are 0 where there are no tasks."""
+def _between(
+    model: Model, values: cp.Expression, low: Float, high: Float, counted: cp.Expression
+) -> dict[str, cp.Constraint]:
+    """Bounds of shape (n_users,) on values by user, which are 0 where there are none of the tasks ``counted``."""
     out: dict[str, cp.Constraint] = {}
     from_below, zero = np.flatnonzero(low > 0), np.flatnonzero(high == 0)
     from_above = np.flatnonzero(np.isfinite(high) & (high > 0))
@@ -96,7 +98,7 @@ def _between(model: Model, values: cp.Expression, low: Float, high: Float) -> di
     if len(from_above):
         out["at most"] = cp.multiply(values[from_above], 1.0 / high[from_above]) <= 1
     if len(zero):
-        out["none"] = model.tasks[zero] <= 0
+        out["none"] = counted[zero] <= 0
     return out
 
 
@@ -167,6 +169,10 @@ class _ShareBound(Constraint):
     def _levels(self, instance: Instance, default: float) -> Float:
         return instance.per_user(as_given(self.level), type(self).__name__, default=default)
 
+    def _never(self, instance: Instance) -> NDArray[np.bool_]:
+        """The users whose share is zero wherever they run, shape (n_users,)."""
+        return best_server(self.share.coefficients(instance), instance) <= 0
+
     def check(self, instance: Instance) -> None:
         self.share.coefficients(instance)
         self._levels(instance, 0.0)
@@ -179,7 +185,8 @@ class MinShare(_ShareBound):
     Parameters
     ----------
     level : scalar, array-like of shape (n_users,) or dict by user
-        Least share (not divided by the weight); users that a dict leaves out are not bounded.
+        Least share (not divided by the weight); users that a dict leaves out are not bounded. More than 0 is
+        `Infeasible` for a user whose share is always zero.
     share : Share, default DominantShare()
         The share that is bounded.
 
@@ -192,16 +199,31 @@ class MinShare(_ShareBound):
     """
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
-        c = self.share.coefficients(instance)
-        return None if c.ndim == 2 else (self.least(instance) / c, np.full(instance.n_users, np.inf))
+        c, least = self.share.coefficients(instance), self.least(instance)
+        if c.ndim == 2:
+            return None
+        out = np.divide(least, c, out=np.where(least > 0, np.inf, 0.0), where=c > 0)
+        return out, np.full(instance.n_users, np.inf)
 
     def least(self, instance: Instance) -> Float:
         """The least share of each user, shape (n_users,)."""
         return self._levels(instance, 0.0)
 
+    def check(self, instance: Instance) -> None:
+        super().check(instance)
+        least = self.least(instance)
+        never = np.flatnonzero((least > 0) & self._never(instance))
+        if len(never):
+            j = int(never[0])
+            raise Infeasible(
+                f"`{self!r}` asks for {least[j]:.4g} of user {instance.users[j]!r}, whose {self.share!r} is always "
+                f"zero: {self.share.why_zero(instance, j)}",
+                (f"`{self!r}`",),
+            )
+
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         level = self.least(model.instance)
-        return _between(model, model.share(self.share), level, np.full(len(level), np.inf))
+        return _between(model, model.share(self.share), level, np.full(len(level), np.inf), model.tasks)
 
 
 @dataclass(frozen=True, repr=False)
@@ -211,7 +233,8 @@ class MaxShare(_ShareBound):
     Parameters
     ----------
     level : scalar, array-like of shape (n_users,) or dict by user
-        Largest share (not divided by the weight); users that a dict leaves out are not bounded.
+        Largest share (not divided by the weight); users that a dict leaves out are not bounded, nor are those whose
+        share is always zero.
     share : Share, default DominantShare()
         The share that is bounded.
 
@@ -224,12 +247,19 @@ class MaxShare(_ShareBound):
     """
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
-        c = self.share.coefficients(instance)
-        return None if c.ndim == 2 else (np.zeros(instance.n_users), self._levels(instance, np.inf) / c)
+        c, most = self.share.coefficients(instance), self.most(instance)
+        if c.ndim == 2:
+            return None
+        return np.zeros(instance.n_users), np.divide(most, c, out=np.full(len(c), np.inf), where=c > 0)
+
+    def most(self, instance: Instance) -> Float:
+        """The largest share of each user, shape (n_users,); infinity for a user whose share is always zero."""
+        return np.where(self._never(instance), np.inf, self._levels(instance, np.inf))
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        level = self._levels(model.instance, np.inf)
-        return _between(model, model.share(self.share), np.zeros(len(level)), level)
+        most, c = self.most(model.instance), self.share.coefficients(model.instance)
+        counted = model.sum_by_user(model.pairs.of((c > 0).astype(float)))
+        return _between(model, model.share(self.share), np.zeros(len(most)), most, counted)
 
 
 @dataclass(frozen=True, repr=False)
@@ -340,7 +370,7 @@ class EqualShares(Constraint):
         return {"equal": z[1:] - z[:-1] == 0}
 
     def check(self, instance: Instance) -> None:
-        self.share.coefficients(instance)
+        self.share.coefficients(instance, levelled=True)
 
 
 @dataclass(frozen=True, repr=False)

@@ -119,6 +119,11 @@ class FairnessEfficiency(Objective):
         """What is best for the measure among shares of one sum, and concave: M above, or -M for beta < 0."""
         return AlphaFair(self.beta, self.share) if self.beta > 0 else PowerSpread(1 - self.beta, self.share)
 
+    @property
+    def levels_users(self) -> bool:
+        """But at beta = 1, which is the sum of shares."""
+        return self.beta != 1
+
     def alpha_fair(self) -> AlphaFair | None:
         """The `AlphaFair` with the same optimum, on the edge of the region."""
         on_edge = self.beta > 0 and abs(self.emphasis - self.threshold) <= 1e-12 * self.threshold
@@ -142,14 +147,18 @@ class FairnessEfficiency(Objective):
         """``a log M_q + (l - a) log S`` with relative shares: logarithm of the measure, an increasing transform."""
         self.require_concave()
         w, q, a = model.weights, 1 - self.beta, self.threshold
-        u, factor = model.split_share(self.share)
         parts = []
+        if q:
+            u, factor = model.split_share(self.share)
+            total = (w * factor) @ u
+        else:  # shares may be zero
+            total = cp.sum(model.share(self.share)) / model.level(self.share)
         if q < 0:
             parts.append(a / q * cp.log_sum_exp(q * cp.log(u) + q * np.log(factor) + np.log(w)))
         elif q > 0:
             parts.append(a / q * cp.log((w * factor**q) @ cp.power(u, q, approx=not model.exact_powers)))
         if self.emphasis > a or q == 0:
-            parts.append((self.emphasis - a) * cp.log((w * factor) @ u))
+            parts.append((self.emphasis - a) * cp.log(total))
         return sum(parts)
 
     def solver_form(self, model: Model) -> cp.Expression:
@@ -228,6 +237,8 @@ class PowerSpread(Objective):
     Internal: what `FairnessEfficiency` below beta = 0 prefers among shares of one sum, the more even the better, and at
     power 1 the smallest sum.
     """
+
+    levels_users: ClassVar[bool] = True
 
     power: float
     share: Share = field(default_factory=DominantShare)

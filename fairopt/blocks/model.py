@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairopt.blocks.shares import Share
+from fairopt.blocks.shares import Share, best_server
 from fairopt.instance import Instance
 
 __all__ = ["Model", "Pairs", "Point"]
@@ -106,8 +106,7 @@ class _View:
 
         Exact on one pool without task limits; an upper bound of it elsewhere.
         """
-        c = share.coefficients(self.instance)
-        return self.instance.common_level(np.where(self.instance.eligible, c, 0.0).max(axis=1) if c.ndim == 2 else c)
+        return self.instance.common_level(best_server(share.coefficients(self.instance), self.instance))
 
 
 def _equal_parts(instance: Instance) -> Float:
@@ -256,15 +255,14 @@ class Model(_View):
 
     def relative_share(self, block: Share) -> cp.Expression:
         """Shares per weight, in units of their max-min level: numbers near 1, as solvers like them."""
-        per_pair = self.pairs.of(block.coefficients(self.instance)) / self.weights[self.pairs.user]
+        per_pair = self.pairs.of(block.coefficients(self.instance, levelled=True)) / self.weights[self.pairs.user]
         return self.sum_by_user(per_pair / self.level(block))
 
     def split_share(self, block: Share) -> tuple[cp.Expression, Float]:
         """`relative_share` as (expression near 1, factor by user): logarithms and powers of it split likewise."""
         instance = self.instance
-        c = block.coefficients(instance)
-        best = np.where(instance.eligible, c, 0.0).max(axis=1) if c.ndim == 2 else c
-        worth = best * self.scale[self.pairs.first]
+        c = block.coefficients(instance, levelled=True)
+        worth = best_server(c, instance) * self.scale[self.pairs.first]
         if self.pairs.single:
             return self.unknowns, worth / (self.weights * self.level(block))
         per_pair = self.pairs.of(c) / worth[self.pairs.user]

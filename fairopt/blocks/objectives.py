@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
@@ -105,6 +105,11 @@ class AlphaFair(Objective):
         fix = "give a finite number >= 0; for alpha = infinity use Leximin"
         object.__setattr__(self, "alpha", parameter(self.alpha, "alpha", low=0.0, high=1e6, fix=fix))
 
+    @property
+    def levels_users(self) -> bool:
+        """Above alpha = 0."""
+        return self.alpha > 0
+
     def expression(self, model: Model) -> cp.Expression:
         unit, shift = self._natural(model.level(self.share), model.weights.sum())
         return unit * self._mean_power(model) + (shift if self.alpha == 1 else 0.0)
@@ -118,10 +123,11 @@ class AlphaFair(Objective):
 
     def _mean_power(self, model: Model, as_sum: bool = False) -> cp.Expression:
         """The weighted mean (or mean times number) of ``z^(1-alpha)/(1-alpha)``, or log z, of relative shares z."""
-        u, factor = model.split_share(self.share)
-        mean = model.weights / model.weights.mean() if as_sum else _mean(model.weights)
+        total = model.weights.mean() if as_sum else model.weights.sum()
         if self.alpha == 0:
-            return (mean * factor) @ u
+            return cp.sum(model.share(self.share)) / (model.level(self.share) * total)
+        u, factor = model.split_share(self.share)
+        mean = model.weights / total
         if self.alpha == 1:
             return mean @ cp.log(u) + mean @ np.log(factor)
         power = 1.0 - self.alpha
@@ -177,6 +183,7 @@ class _Smallest(_Ratio):
     """Common to `MaxMin` and `Leximin`: the smallest share per weight, the first level of a leximin."""
 
     share: Share = field(default_factory=DominantShare)
+    levels_users: ClassVar[bool] = True
 
     def expression(self, model: Model) -> cp.Expression:
         return model.level(self.share) * cp.min(model.relative_share(self.share))
@@ -237,6 +244,8 @@ class OrderedWeighted(_Ratio):
     >>> fo.Policy(fo.OrderedWeighted((1, 0.5))).allocate(cluster).shares.round(4)
     array([0.5714, 0.5714])
     """
+
+    levels_users: ClassVar[bool] = True
 
     weights: tuple[float, ...]
     share: Share = field(default_factory=DominantShare)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, ByUser, is_ours, parameter, resource_name
+from fairopt.blocks.base import Block, ByUser, asked, is_ours, parameter, resource_name
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 
@@ -63,13 +63,15 @@ class Share(Block):
         """
         return False
 
-    def coefficients(self, instance: Instance) -> Float:
-        """`per_task`, checked to be finite and positive for every user.
+    def coefficients(self, instance: Instance, levelled: bool = False) -> Float:
+        """`per_task`, checked to be finite and at least 0; positive for every user where users are levelled.
 
         Parameters
         ----------
         instance : Instance
             Users and servers.
+        levelled : bool, default False
+            Whether the shares of users are levelled. Sums and limits are defined where shares are zero.
 
         Returns
         -------
@@ -78,22 +80,23 @@ class Share(Block):
         Raises
         ------
         OutOfDomain
-            If a user's coefficient is zero: max-min would give that user everything or nothing.
+            If a user's coefficient is zero where users are levelled: max-min would give it everything or nothing.
         InvalidBlock
             If `per_task` returns another shape, a negative number or NaN.
         """
         c = self._asked(instance)
         if c.ndim == 2 and instance.n_servers == 1:
             c = c[:, 0]
-        if c.ndim == 1 and c.min(initial=np.inf) > 0 and c.max(initial=0.0) < np.inf:
+        least = c.min(initial=np.inf)
+        if c.ndim == 1 and (least > 0 or (least == 0 and not levelled)) and c.max(initial=0.0) < np.inf:
             return c
         relevant = instance.eligible if c.ndim == 2 else True
         wrong = relevant & ~(np.isfinite(c) & (c >= 0))
         if wrong.any():
             j = int(np.argwhere(wrong)[0][0])
-            raise InvalidBlock(f"{self!r}.per_task gave user {instance.users[j]!r} {c[j]}; give finite numbers > 0")
+            raise InvalidBlock(f"{self!r}.per_task gave user {instance.users[j]!r} {c[j]}; give finite numbers >= 0")
         zero = relevant & (c == 0)
-        if zero.any():
+        if levelled and zero.any():
             j = int(np.argwhere(zero)[0][0])
             raise OutOfDomain(f"user {instance.users[j]!r} has a zero {self!r}: {self.why_zero(instance, j)}")
         return c
@@ -118,7 +121,11 @@ class Share(Block):
                 return c if c.ndim == 1 else c[:, np.unique(unmerged.server_classes, return_index=True)[1]]
             if parent is not None:
                 return self._asked(parent[0])[parent[1]]
-        c = np.asarray(self.per_task(instance), dtype=float)
+        found = asked(self, "per_task", instance)
+        try:
+            c = np.asarray(found, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InvalidBlock(f"{self!r}.per_task gave {found!r}; give an array of numbers") from error
         if c.shape != (n,) and c.shape != (n, servers):
             raise InvalidBlock(f"{self!r}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         return c
@@ -140,6 +147,11 @@ def asked_once() -> Iterator[None]:
     finally:
         if token is not None:
             _ANSWERS.reset(token)
+
+
+def best_server(c: Float, instance: Instance) -> Float:
+    """The largest of each user's coefficients on the servers where it may run, shape (n_users,)."""
+    return np.where(instance.eligible, c, 0.0).max(axis=1) if c.ndim == 2 else c
 
 
 def require_share(share: object, block: object) -> None:
@@ -199,8 +211,8 @@ class KDominantShare(Share):
         Factors of the k largest ratios, at least k numbers > 0. Only their product matters, and factors that all users
         have in common change nothing.
     short : {"refuse", "positive"}, default "refuse"
-        For users of fewer than k resources, whose product is zero: raise `OutOfDomain`, or multiply their positive
-        ratios only.
+        For users of fewer than k resources, whose product is zero: raise `OutOfDomain` where users are levelled, or
+        multiply their positive ratios only.
 
     Examples
     --------
@@ -341,7 +353,7 @@ class ResourceShare(Share):
     Parameters
     ----------
     resource : str or int
-        Label or index of the resource. Every user must demand some of it.
+        Label or index of the resource. Every user must demand some of it where users are levelled.
 
     Examples
     --------

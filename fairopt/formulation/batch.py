@@ -95,7 +95,10 @@ class BatchChunk:
 
     def tasks_at(self, levels: Float) -> Float:
         """Tasks at these ``s_j / w_j`` >= 0, within every limit and capacity in any order of summation."""
-        tasks = np.where(levels >= self.tops, self.limits, np.minimum(levels * self.per_level, self.limits))
+        return self.fitted(np.where(levels >= self.tops, self.limits, np.minimum(levels * self.per_level, self.limits)))
+
+    def fitted(self, tasks: Float) -> Float:
+        """Tasks scaled to within every capacity in any order of summation."""
         load = self.loads(tasks).max(axis=0)
         rounding = 1.0 + (len(tasks) + 2) * EPS
         return np.where(load > 1.0, tasks / (load * rounding), tasks)
@@ -191,8 +194,8 @@ class Batch:
         step = max(CHUNK // (n * m), 1)
         return (slice(first, min(first + step, len(self))) for first in range(0, len(self), step))
 
-    def chunk(self, where: slice, share: Share) -> BatchChunk:
-        """Some of the instances, with the coefficients of a share of fairopt's.
+    def chunk(self, where: slice, share: Share, levelled: bool) -> BatchChunk:
+        """Some of the instances, with the coefficients of a share of fairopt's, zero only if users are not levelled.
 
         `InvalidInstance` or `OutOfDomain` at wrong numbers, naming the instance, the user and the resource.
         """
@@ -216,20 +219,22 @@ class Batch:
         ratios = demands / capacities[:, None, :]
         fix = "which is beyond the range of floats relative to the capacity: give other units"
         refuse("demands", demands, ~(ratios < np.inf), fix)
-        per_task, defined = self.coefficients(share, ratios, part)
+        per_task, defined = self.coefficients(share, ratios, part, levelled)
         if not defined.all():
             b, user = np.argwhere(~defined)[0].tolist()
             c = per_task[b, user]
             why = share.why_zero(self._labelled, user) if c == 0 else "give demands within the range of floats"
-            raise OutOfDomain(f"{_place((where.start + b, user))} has {share!r} = {c:g}: {why}")
+            who = _place((where.start + b, user)) if levelled or c else f"every user of {_place((where.start + b,))}"
+            raise OutOfDomain(f"{who} has {share!r} = {c:g}: {why}")
         return BatchChunk(
             np.ascontiguousarray(demands.transpose(1, 2, 0)), np.ascontiguousarray(capacities.T),
             np.ascontiguousarray(weights.T), np.ascontiguousarray(limits.T), np.ascontiguousarray(per_task.T),
         )  # fmt: skip
 
-    def coefficients(self, share: Share, ratios: Float, part: Mask) -> tuple[Float, Mask]:
-        """The share of one task, 1 for users who take no part, and where it is positive and finite, shapes (size,
-        n_users).
+    def coefficients(self, share: Share, ratios: Float, part: Mask, levelled: bool) -> tuple[Float, Mask]:
+        """The share of one task, 1 for users who take no part, and where it is defined, shapes (size, n_users).
+
+        It is where it is finite, and positive for every user, or for any of them if users are not ``levelled``.
 
         A share of fairopt's depends on one user's ratios at a time on one pool, so the users of all instances can stand
         side by side in a single instance whose capacities are 1.
@@ -240,7 +245,10 @@ class Batch:
             if not share.by_row:  # rank weights by user are given for one instance's users
                 together._parent = (self._labelled, np.nonzero(part)[1])
             c[part] = share.per_task(together)
-        return c, (c > 0) & (c < np.inf)
+        held = c > 0
+        if not levelled:
+            held |= (c == 0) & (part & held).any(axis=1, keepdims=True)
+        return c, held & (c < np.inf)
 
 
 def is_one_pool(instance: Instance) -> bool:

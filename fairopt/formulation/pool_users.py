@@ -48,7 +48,7 @@ class Chunk:
         """Coefficients of the pool's share, shape (size,)."""
         if self.pool.coefficients is not None:
             return self.pool.coefficients[self.rows]
-        return self.pool.share.coefficients(self.pool.instance.window(self.rows, self.ratios.T))
+        return self.pool.share.coefficients(self.pool.instance.window(self.rows, self.ratios.T), self.pool.levelled)
 
     @property
     def room(self) -> Float:
@@ -90,7 +90,8 @@ class Pool:
         self.per_unit = 1.0 / np.where(total > 0, total, np.inf)[:, None]  # zero capacity implies zero demand
         # chunk by chunk only where a share depends on one user at a time and was not defined on unmerged servers
         by_row = share.by_row and (is_ours(share) or instance.merged_from is None)
-        self.coefficients = None if by_row else share.coefficients(instance)[::every]
+        self.levelled = low is not None or (program.alpha_fair or program.objective).levels_users
+        self.coefficients = None if by_row else share.coefficients(instance, self.levelled)[::every]
 
     @property
     def step(self) -> int:

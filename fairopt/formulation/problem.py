@@ -8,7 +8,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from fairopt.blocks.algebra import tiers_of
+from fairopt.blocks.algebra import tiers_of, written
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import BundleModel
 from fairopt.blocks.constraints import Constraint
@@ -70,7 +70,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         for block in policy.constraints:
             named = checked_conditions(block, model if is_ours(block) else of_all).items()
             conditions += [_named(f"{block!r}: {name}", condition) for name, condition in named]
-        objective = cp.sum(program.objective.expression(model))
+        objective = cp.sum(written(program.objective, model))
         warn_of_loops(program.objective, [objective])
         conditions += model.required
     maximise = cp.Maximize(objective)
@@ -83,7 +83,10 @@ def first_program(policy: Any, instance: Instance, constraints: Sequence[Constra
     first, kind = tiers_of(policy.objective)[0], program_class(policy.objective)
     if isinstance(first, Leximin) and kind is Program:
         first = MaxMin(first.share)
-    return kind(instance, first, constraints, merge=False)
+    program = kind(instance, first, constraints, merge=False)
+    if not program.empty:
+        first.check(program.instance)  # also where methods on one pool would check it
+    return program
 
 
 def can_hold(program: BundleProgram) -> Mask:

@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from cvxpy.utilities import debug_tools
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast
-from fairopt.blocks.base import Block, blocks_within, is_ours
+from fairopt.blocks.algebra import AtLeast, written
+from fairopt.blocks.base import Block, asked, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model, Pairs, Point
@@ -314,7 +314,7 @@ def require_instance(instance: object) -> None:
 
 def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
     """A constraint's conditions by name; `InvalidBlock` if it returns others, `NotConcave` if one is not convex."""
-    conditions = constraint.constraints(model)
+    conditions = asked(constraint, "constraints", model)
     if not isinstance(conditions, dict):
         raise InvalidBlock(
             f"{constraint!r}.constraints gave {type(conditions).__name__}; give a dict of conditions by name"
@@ -322,10 +322,21 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
     for name, condition in conditions.items():
         if not isinstance(condition, cp.Constraint):
             raise InvalidBlock(f"{constraint!r} gave {condition!r} under {name!r}; give a cvxpy constraint")
+        _refuse_whole_numbers(constraint, condition, model)
         if not condition.is_dcp():
             raise NotConcave(f"{constraint!r}: its condition {name!r} is not convex ({condition})")
     warn_of_loops(constraint, conditions.values())
     return conditions
+
+
+def _refuse_whole_numbers(block: Block, part: cp.Expression | cp.Constraint, model: Model) -> None:
+    """Raise `NotConcave` for variables of a block's own that are whole numbers."""
+    for variable in set(part.variables()) - set(model.unknowns.variables()):
+        if variable.attributes["boolean"] or variable.attributes["integer"]:
+            raise NotConcave(
+                f"{block!r} has a variable of whole numbers ({variable}), and only convex programs are solved; "
+                "write the condition without it, and for whole tasks give allocate(..., integral=True)"
+            )
 
 
 def warn_of_loops(block: Block, parts: Iterable[Any]) -> None:
@@ -342,12 +353,11 @@ def warn_of_loops(block: Block, parts: Iterable[Any]) -> None:
 
 
 def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
-    bounds = constraint.bounds(idle)
-    if bounds is not None:
-        least, what = bounds[0], "tasks"
-    else:
-        assert isinstance(constraint, MinShare)
+    bounds = constraint.bounds(idle)  # none for a share that differs by server, if servers are not merged
+    if isinstance(constraint, MinShare) and bounds is None:
         least, what = constraint.least(idle), "as the share"
+    else:
+        least, what = np.zeros(idle.n_users) if bounds is None else bounds[0], "tasks"
     if (least > 0).any():
         j = int(np.flatnonzero(least > 0)[0])
         raise Infeasible(
@@ -365,12 +375,8 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
     form = objective.solver_form(model)
     factor = None
     if form is None:
-        written_out = objective.expression(model)
-        if not isinstance(written_out, (cp.Expression, int, float)) or np.size(written_out) != 1:
-            raise InvalidBlock(
-                f"{objective!r}.expression gave {written_out!r}; give a CVXPY expression of one number, as by cp.sum"
-            )
-        form = cp.sum(written_out)
+        form = cp.sum(written(objective, model))
+        _refuse_whole_numbers(objective, form, model)
         warn_of_loops(objective, [form])
         values = []
         for at in (1.0, 1.0 - 1e-4):

@@ -43,6 +43,7 @@ CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 # Solvers that catch Ctrl-C and return as if they had failed: the field and the codes that tell. (ECOS close to the
 # optimum returns as if it were done, and its answer is judged like any other.)
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
+MATRICES = "conditions X >> 0 on matrices cannot be proved where they bind"  # which is said beside the status
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
 _OF_LINEAR_PROGRAMS = (
     cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.NonNeg, cp.constraints.NonPos,
@@ -131,14 +132,26 @@ def run(
         # by CVXPY, or by solvers' bindings on numerical trouble
         words, by_cvxpy = str(error), isinstance(error, cp.error.SolverError)
         if by_cvxpy and ("cannot solve" in words or "not able to" in words):
-            others = ", ".join(chain(False))
+            others = ", ".join(name for name in chain(False) if name != solver and _takes(problem, name))
             raise SolverUnavailable(
-                f"{solver} cannot take this kind of problem ({_first_line(error)}); try one of {others}"
+                f"{solver} cannot take this kind of problem ({_first_line(error)}); "
+                + (f"try one of {others}" if others else "no solver installed here takes it")
             ) from error
         if any(refusal in words for refusal in _REFUSED):
             raise _refused(solver, options, error) from error
         status, message = "solver_error", ("" if by_cvxpy else f"{type(error).__name__}: ") + _first_line(error)
+    if not message and any(isinstance(c, cp.constraints.PSD) for c in problem.constraints):
+        message = MATRICES
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
+
+
+def _takes(problem: cp.Problem, solver: str) -> bool:
+    """Whether CVXPY can give a problem to a solver."""
+    try:
+        problem.get_problem_data(solver)
+    except cp.error.SolverError:
+        return False
+    return True
 
 
 def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked: dict[str, Any], keep: bool) -> None:

@@ -244,7 +244,9 @@ def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> 
         return answer
     tasks = answer.tasks
     if program.single and not program.rest:
-        more = pool.fill_leftover(program, shares[0], tasks) if _fits_more(program, tasks) else None
+        levelled = shares[0].coefficients(program.instance).all()
+        share = shares[0] if levelled else Tasks()
+        more = pool.fill_leftover(program, share, tasks) if _fits_more(program, tasks) else None
     elif _steep(objective):
         kept = [_keep_shares(program.point(tasks), share, 1e-12) for share in shares]
         above = Program(program.given, Total(shares[0]), (*program.constraints, *kept))
@@ -303,6 +305,8 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
     if settings.late or any("time limit" in t.status + t.message for t in certificate.tried):
         fix = "give it more time_limit"
+    elif any(solvers.MATRICES in t.message for t in certificate.tried):
+        fix = f"{solvers.MATRICES}; write them by linear terms, norms, logarithms or powers"
     elif settings.solver:
         fix = "try another solver, or none for the chain of all"
     else:

@@ -11,17 +11,21 @@ import scipy.sparse as sp
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import AtLeast, Tiers, tiers_of
-from fairopt.blocks.base import blocks_within, is_ours
+from fairopt.blocks.base import Block, blocks_within, is_ours
+from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import decides_bundles
-from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.formulation.program import ConeModel, Float, Indices, Program
+from fairopt.formulation.whole import number_of, whole_instance
+from fairopt.instance import Instance
 from fairopt.methods.dispatch import keep_level, solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.proofs import verify
 from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
 from fairopt.proofs.cone_programs import lagrangian_of
+from fairopt.proofs.conic import ConicConditions
 from fairopt.proofs.evidence import (
     Bottlenecked,
     Evidence,
@@ -46,11 +50,12 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
     blocks = set(blocks_within((policy.objective, policy.constraints)))
     shares = [block for block in blocks if isinstance(block, Share) and not is_ours(block)]
     given = {repr(share): share.per_task(instance).tolist() for share in shares}
+    if decides_bundles(policy.objective):  # prices follow from bases and parts
+        return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "bundles"}]}
     try:
-        if decides_bundles(policy.objective):
-            raise verify.CannotCheck("bundles are not checked")
         # only rows need the instance in fractions, which takes longer than large pools take to solve
-        plain = not policy.constraints and not isinstance(policy.objective, Tiers)
+        by_server = instance.demands.ndim == 3 or bool(given)
+        plain = not (policy.constraints or isinstance(policy.objective, Tiers) or by_server)
         cluster = None if plain else verify.Cluster({**data, "given": given})
         with np.errstate(all="ignore"):
             proof = list(_entries(allocation, cluster))
@@ -59,24 +64,48 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
     return {"given": given, "proof": proof}
 
 
+def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
+    """Weights of bundle bases of one's own, 0 for users who take no part."""
+    part, given = instance.task_limits > 0, {}
+    for log in blocks:
+        if isinstance(log, WeightedLog) and not is_ours(log.base):
+            weights = np.zeros((*instance.eligible.shape, instance.n_resources))
+            if part.any():
+                weights[part] = log.bases(instance.taking_part(part))
+            given[repr(log.base)] = weights.tolist()
+    return given
+
+
 def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator[dict[str, Any]]:
-    """Evidence by tier; solved once more for it where the allocation has none."""
+    """Evidence by tier; solved once more for it where the allocation has none. Of whole tasks only that of the first
+    tier's divisible answer.
+    """
     policy, instance, kept = allocation.policy, allocation.instance, allocation.evidence
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
     rows = [cluster.impose(verify.block(repr(condition))) for condition in constraints] if cluster else []
+    tiers, whole = tiers_of(policy.objective), allocation.placement is not None
+    if whole:
+        tiers, instance = tiers[:1], whole_instance(instance, number_of(tiers[0]), constraints)
     fresh = [] if kept and all(kept) else solve_tiers(policy, instance, Settings(), "auto")
-    for k, objective in enumerate(tiers_of(policy.objective)):
+    for k, objective in enumerate(tiers):
         program = fresh[k][0] if fresh else Program(instance, objective, constraints)
         if program.empty:
             yield {"kind": "empty"}
             continue
         tasks = program.gather(allocation.tasks_by_server)
-        if not fresh and "tasks" in kept[k]:
+        if whole:
+            tasks = fresh[k][1].tasks if fresh else np.asarray(kept[k]["divisible"], dtype=float)
+        elif not fresh and "tasks" in kept[k]:
             tasks = program.gather(np.asarray(kept[k]["tasks"], dtype=float))
         evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
-        entry = _entry(program, tasks, evidence, rows)
+        own = list(rows)
+        if cluster is not None and isinstance(evidence, HeldLevels) and not cluster.alike(verify.block(repr(objective)).share):
+            own.append(verify.limits_as_rows(cluster))
+        entry = _entry(program, tasks, evidence, own)
+        if whole:
+            entry["divisible"] = program.expand(tasks).tolist()
         yield entry if fresh or "tasks" not in kept[k] else entry | {"tasks": kept[k]["tasks"]}
-        if cluster is not None:
+        if cluster is not None and not whole:
             constraints += (keep_level(objective, program.point(tasks)),)
             rows.append(verify.keep(cluster, verify.block(repr(objective))))
 
@@ -130,19 +159,46 @@ def _levels(
     program: Program, tasks: Float, evidence: HeldLevels, rows: Sequence[verify.Rows]
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The users of each level with prices and multipliers; of limits too, where a share differs by server."""
-    c = program.objective.share_blocks()[0].coefficients(program.instance)
-    limited = np.flatnonzero(np.isfinite(program.high)) if c.ndim == 2 else np.zeros(0, dtype=np.intp)
+    further = evidence.further
+    place = None if further is None else _places(program, further, rows)
     out = []
     for one in combined_holdings(program, evidence, tasks):
-        y: dict[int, Float] = {}
-        if evidence.model is not None and one.at is not None:
-            charged = charged_conditions(evidence.model)
-            y, _ = _multipliers(evidence.model, charged, one.duals, one.at, rows)
-            of_limits = [d for (_, c), d in zip(charged, one.duals, strict=True) if c is evidence.model.limits]
-            y[len(rows)] = of_limits[0] if of_limits else np.zeros(len(limited))
-        held = _flat(y, [*map(len, rows), len(limited)])
-        out.append({"users": one.users.tolist(), **_priced(program, one.prices), **held})
+        held = {"users": one.users.tolist(), **_priced(program, one.prices)}
+        if place is not None and one.dual is not None:
+            at, ratio = place
+            held["rows"] = (np.append(np.maximum(one.dual, 0.0), 0.0)[at] * ratio).tolist()
+        out.append(held)
     return out
+
+
+def _places(program: Program, further: ConicConditions, rows: Sequence[verify.Rows]) -> tuple[Indices, Float]:
+    """For each row of `verify` the row of the cone form that it is a multiple of, and that multiple.
+
+    Rows that are not found are at the end of the cone form; without a multiplier they only bound less.
+    """
+    pairs, unmerged = program.pairs, program.unmerged
+    merged = program.instance.n_servers < unmerged.n_servers
+    row_of = unmerged.server_classes if merged else np.arange(unmerged.n_servers)
+    pair = {(int(program.active[j]), int(s)): p for p, (j, s) in enumerate(zip(pairs.user, pairs.server, strict=True))}
+    found: dict[Any, list[tuple[int, float]]] = {}
+    form = sp.csr_array(further.on_ours @ sp.diags_array(1.0 / further.scale))
+    for k in np.flatnonzero(np.diff(further.on_others.indptr) == 0):
+        part = slice(form.indptr[k], form.indptr[k + 1])
+        key, size = _direction(dict(zip(form.indices[part].tolist(), form.data[part].tolist(), strict=True)))
+        found.setdefault(key, []).append((int(k), size))
+    at, ratio = [], []
+    for row, _, _ in [row for own in rows for row in own]:
+        key, size = _direction({pair[j, int(row_of[s])]: float(v) for (j, s), v in row.items()})
+        where, as_long = found[key].pop(0) if found.get(key) else (len(further.right), 0.0)
+        at.append(where)
+        ratio.append(as_long / size)
+    return np.array(at, dtype=np.intp), np.array(ratio)
+
+
+def _direction(row: Mapping[int, float]) -> tuple[Any, float]:
+    """A row by its entries relative to the largest, rounded, and the size of that."""
+    size = max(map(abs, row.values()), default=0.0) or 1.0
+    return tuple(sorted((p, round(v / size, 9)) for p, v in row.items() if abs(v) > 1e-12 * size)), size
 
 
 def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[verify.Rows]) -> dict[str, Any]:

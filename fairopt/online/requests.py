@@ -61,7 +61,7 @@ class Requests:
                 eligible=None if allowed is None else [allowed] * len(users), servers=instance.servers,
                 server_types=instance.server_types,
             )  # fmt: skip
-            c = self.share.coefficients(alone)[0]
+            c = self.share.coefficients(alone, levelled=True)[0]
             self._known[key] = key, request, c.tolist()
         return self._known[key]
 

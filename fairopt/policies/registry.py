@@ -7,12 +7,14 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, nearest
@@ -106,7 +108,7 @@ def named_policy(text: str) -> Any:
         return _made(known[key], rest, text)
     if "(" in text:
         return parse_policy(text)
-    if rest and _is_module(name):
+    if _is_place(name, rest):
         return _as_policy(_imported(name, rest.strip(), text, known), text, {})
     raise InvalidBlock(f"no policy {text!r}; {nearest(key, known)} (see `fairopt policies`)")
 
@@ -124,7 +126,7 @@ def named_family(text: str) -> Callable[..., Any]:
     key, known = _looked_up(name.strip())
     if key in known:
         return functools.partial(known[key].make, **_parameters(known[key], rest, text))
-    if rest and _is_module(name):
+    if _is_place(name, rest):
         found = _imported(name, rest.strip(), text, known)
         if callable(found):
             return found
@@ -149,7 +151,7 @@ def named_constraint(text: str) -> Constraint:
     MaxShare(0.3)
     """
     name, _, rest = text.strip().partition(":")
-    if "(" in text or not rest or not _is_module(name):
+    if "(" in text or not _is_place(name, rest):
         return parse_constraint(text)
     found = _imported(name, rest.strip(), text, BLOCKS)
     if callable(found):
@@ -237,8 +239,9 @@ def parsed_value(value: str) -> Any:
     return value
 
 
-def _is_module(name: str) -> bool:
-    return name.endswith(".py") or all(part.isidentifier() for part in name.split("."))
+def _is_place(name: str, rest: str) -> bool:
+    """Whether text is of a file, or of a module and a name."""
+    return name.endswith(".py") or (bool(rest) and all(part.isidentifier() for part in name.split(".")))
 
 
 def _imported(module: str, name: str, text: str, known: Iterable[str]) -> Any:
@@ -247,39 +250,51 @@ def _imported(module: str, name: str, text: str, known: Iterable[str]) -> Any:
         loaded = _from_file(Path(module)) if module.endswith(".py") else _from_folder(module)
     except FileNotFoundError as error:
         raise InvalidBlock(f"{text!r}: no file {module!r}; give the path of a Python file") from error
-    except ModuleNotFoundError as error:
-        raise InvalidBlock(f"{text!r}: cannot import {module!r} ({error}); {nearest(module, known)}") from error
     except Exception as error:  # raised by the user's own file
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+            raise InvalidBlock(f"{text!r}: cannot import {module!r} ({error}); {nearest(module, known)}") from error
         raise InvalidBlock(f"{text!r}: {module!r} fails when imported: {type(error).__name__}: {error}") from error
     if not hasattr(loaded, name):
-        there = [
-            k for k, v in vars(loaded).items()
-            if not k.startswith("_") and (hasattr(v, "allocate") or callable(v) or isinstance(v, Constraint))
-        ]
+        there = {
+            k: v for k, v in vars(loaded).items()
+            if not k.startswith("_") and (hasattr(v, "allocate") or callable(v) or isinstance(v, Block))
+        }  # fmt: skip
+        if not name:
+            made = [k for k, v in there.items() if getattr(v, "__module__", "") == loaded.__name__ or not callable(v)]
+            these = f"one of {', '.join(made)}" if made else f"and {module!r} has none yet"
+            raise InvalidBlock(f"{text!r} is a file; give {module}:NAME, {these}")
         raise InvalidBlock(f"{text!r}: {module!r} has no {name!r}; {nearest(name, there)}")
     return getattr(loaded, name)
 
 
 def _from_file(path: Path) -> Any:
-    """A module from a file, under a name of its own."""
+    """A module from a file, under a name of its own; it can import what is beside it."""
     if not path.is_file():
         raise FileNotFoundError(path)
     spec = importlib.util.spec_from_file_location(f"_policy_file_{abs(hash(path.resolve()))}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    with _on_path(path.parent):
+        spec.loader.exec_module(module)
     return module
 
 
 def _from_folder(module: str) -> Any:
     """A module by name, also from the current folder, as `python -m` finds it."""
-    folder = str(Path.cwd())
-    sys.path.insert(0, folder)
-    try:
+    with _on_path(Path.cwd()):
         return importlib.import_module(module)
+
+
+@contextmanager
+def _on_path(folder: Path) -> Iterator[None]:
+    """Import from a folder first."""
+    place = str(folder.resolve())
+    sys.path.insert(0, place)
+    try:
+        yield
     finally:
-        sys.path.remove(folder)
+        sys.path.remove(place)
 
 
 def _as_policy(found: Any, text: str, parameters: dict[str, Any]) -> Any:

@@ -147,7 +147,7 @@ class SequentialMinMax:
 
 def _alike(instance: Instance, share: Share) -> Float:
     """The share of one task of each user, (n_users,); `OutOfDomain` where it differs by server."""
-    c = share.coefficients(instance)
+    c = share.coefficients(instance, levelled=True)
     if c.ndim == 1:
         return c
     low, high = np.where(instance.eligible, c, np.inf).min(axis=1), np.where(instance.eligible, c, 0.0).max(axis=1)

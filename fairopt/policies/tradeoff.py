@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.objectives import AlphaFair, Objective, Total
+from fairopt.blocks.objectives import AlphaFair, Total
 from fairopt.blocks.shares import DominantShare, PNormShare, Share, Tasks
 from fairopt.errors import InvalidBlock
 from fairopt.policy import Policy
@@ -121,11 +121,13 @@ def NashWelfare() -> Policy:
 
 
 def _family(name: str, share: Share, alpha: float | None, beta: float | None, lam: float | None) -> Policy:
-    objective: Objective
+    objective: AlphaFair | FairnessEfficiency
     if alpha is not None and beta is None and lam is None:
-        objective, parameters = AlphaFair(alpha, share), f"alpha={alpha:g}"
+        objective = AlphaFair(alpha, share)
+        parameters = f"alpha={objective.alpha:g}"
     elif alpha is None and beta is not None and lam is not None:
-        objective, parameters = FairnessEfficiency(beta, lam, share), f"beta={beta:g}, lam={lam:g}"
+        objective = FairnessEfficiency(beta, lam, share)
+        parameters = f"beta={objective.beta:g}, lam={objective.lam:g}"
     else:
         raise InvalidBlock(f"{name} takes either alpha, or beta and lam together; got {alpha=}, {beta=}, {lam=}")
     return Policy(objective, name=f"{name}({parameters})")

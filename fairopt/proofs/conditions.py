@@ -108,11 +108,15 @@ def _has_more(condition: cp.Constraint, unknowns: cp.Variable) -> bool:
     return any(variable.id != unknowns.id for variable in condition.variables())
 
 
+def bounds_are_charged(program: Program) -> bool:
+    """Whether bounds on tasks are charged like other conditions, as they are not bounds on shares."""
+    return any(s.coefficients(program.instance).ndim == 2 for s in program.objective.share_blocks())
+
+
 def charged_conditions(cone: ConeModel) -> list[tuple[Constraint | None, cp.Constraint]]:
     """The conditions of a model that are charged at multipliers of their own, with the blocks that they belong to."""
     out: list[tuple[Constraint | None, cp.Constraint]] = [(block, condition) for block, _, condition in cone.rest]
-    shares = cone.program.objective.share_blocks()
-    if any(s.coefficients(cone.program.instance).ndim == 2 for s in shares):  # bounds on tasks are not bounds on shares
+    if bounds_are_charged(cone.program):
         out += [(None, condition) for condition in cone.box]
     return out
 
@@ -124,24 +128,19 @@ def row_prices(program: Program, capacity: cp.Constraint) -> Float:
     return prices
 
 
-def relaxed_multipliers(
-    cone: ConeModel, tasks: Float, *, linear: bool = False, duals: Sequence[Float] | None = None
-) -> Multipliers:
+def relaxed_multipliers(cone: ConeModel, tasks: Float, *, linear: bool = False) -> Multipliers:
     """The dual values of a solved model, with the policy's conditions as linear rows or concave functions.
 
     Conditions that are not linear are linearised at the tasks: the tangent of a convex condition only relaxes it.
-    Levels of objectives are replaced by their closer majorants, unless ``linear``. ``duals`` are those of
-    `charged_conditions`, by default those that the solver left.
+    Levels of objectives are replaced by their closer majorants, unless ``linear``.
     """
     program = cone.program
     out = Multipliers(row_prices(program, cone.capacity), np.zeros(len(program.pairs)))
     point = program.point(tasks)
-    conditions = charged_conditions(cone)
-    if duals is None:
-        duals = [dual_values(condition) for _, condition in conditions]
     with values_kept([cone.unknowns]):
         cone.unknowns.save_value(tasks / cone.scale)
-        for (block, condition), dual in zip(conditions, duals, strict=True):
+        for block, condition in charged_conditions(cone):
+            dual = dual_values(condition)
             if not linear and isinstance(block, AtLeast) and block.objective.majorant_is_natural:
                 majorant = block.objective.majorant(point)
                 if majorant is not None:
@@ -174,20 +173,6 @@ def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> LinearRows |
         return None
     values = np.asarray(expression.value, dtype=float).ravel(order="F")
     return LinearRows(sp.csr_array(jacobian * sign), values * sign, inequality)
-
-
-def further_slopes(cone: ConeModel, tasks: Float, duals: Sequence[Float]) -> sp.csr_array:
-    """The charge per task of each pair of a unit of each dual value of `charged_conditions`, linearised at tasks.
-
-    The shape is (n_pairs, n_duals).
-    """
-    with values_kept([cone.unknowns]):
-        cone.unknowns.save_value(tasks / cone.scale)
-        found = [linear_rows(condition, cone.unknowns) for _, condition in charged_conditions(cone)]
-    parts = [sp.csr_array((len(tasks), 0))]
-    for rows, dual in zip(found, duals, strict=True):
-        parts.append(sp.csr_array((len(tasks), len(dual))) if rows is None else rows.slopes)
-    return sp.csr_array(sp.diags_array(1.0 / cone.scale) @ sp.hstack(parts))
 
 
 def dual_values(condition: cp.Constraint) -> Float:

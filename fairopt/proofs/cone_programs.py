@@ -101,8 +101,8 @@ def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Fitted | 
     found = lagrangian_bound(
         program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start
     )
-    by_units = start if factor is None else 1.0  # says more than a factor of a bound that proves nothing
-    fitted = found.factor if found.gap <= GAP_TOLERANCE or by_units is None else by_units
+    by_units = start if factor is None else 1.0  # says more than a bound that proves nothing, or needs no prices
+    fitted = found.factor if (found.factor and found.gap <= GAP_TOLERANCE) or by_units is None else by_units
     return Fitted(Lagrangian(program, majorant, multipliers, point), fitted, factor or 1.0)
 
 

@@ -10,6 +10,9 @@ beyond their size at the answer is assumed, and the certificate states it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -18,10 +21,12 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import lsqr
 
 from fairopt.formulation import solvers
-from fairopt.formulation.program import Float
-from fairopt.proofs.lagrangian import EPS
+from fairopt.formulation.program import ConeModel, Float, Indices
+from fairopt.proofs.conditions import bounds_are_charged
+from fairopt.proofs.lagrangian import EPS, Multipliers
 
 REACH = 100.0  # the assumed range of a variable of CVXPY's, in multiples of its size (at least 1) at the answer
+CANCELLED = 1e-11  # of the largest terms: less than this is left by rounding
 ASSUMED = f"variables without a proven range stay within {REACH:g} times their size at the answer"
 
 
@@ -39,37 +44,18 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     dual, which is only a starting point. ``top``, flat in column order, are proven upper bounds on the ``unknowns``,
     which are non-negative.
     """
-    if "CLARABEL" not in solvers.installed():
+    written = _written(problem, unknowns)
+    if written is None:
         return None
-    try:
-        options = {"use_quad_obj": False}
-        data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
-    except cp.error.SolverError:
-        return None
-    dims = data["dims"]
-    if data.get("P") is not None or dims.psd or getattr(dims, "pnd", None):
-        return None
+    data, inverse, columns, _ = written
+    dims, ours = data["dims"], columns[unknowns.id]
     y, z = _solve(data, dims)
     if y is None or z is None:
         return None
-    c, a, b = np.asarray(data["c"]), sp.csr_array(data["A"]), np.asarray(data["b"])
-    columns = data["param_prob"].var_id_to_col
-    names = {unknowns.id}  # CVXPY replaces a variable with a sign by another one
-    for reduction in chain.reductions:
-        names.update(*(new for old, new in getattr(reduction, "var_id_map", {}).items() if old in names))
-    start = next((columns[name] for name in names if name in columns), None)
-    if start is None:
-        return None
-    ours = np.arange(start, start + unknowns.size)
-    transposed = a.T.tocsr()
+    c, b = np.asarray(data["c"]), np.asarray(data["b"])
+    transposed = sp.csr_array(data["A"]).T.tocsr()
     others = np.setdiff1d(np.arange(len(c)), ours)
-    on_others = transposed[others]
-    y = _into_dual_cone(y, dims)
-    for _ in range(20):
-        residual = c[others] + on_others @ y
-        if np.abs(residual).max(initial=0.0) <= 1e-15 * max(1.0, np.abs(c).max(initial=0.0)):
-            break
-        y = _into_dual_cone(y - lsqr(on_others, residual, atol=1e-16, btol=1e-16)[0], dims)
+    y = _balanced(y, c[others], transposed[others], dims)
     residual = c + transposed @ y
     rounding = EPS * (np.abs(c) + abs(transposed) @ np.abs(y))
     low = -float(b @ y) - EPS * float(np.abs(b * y).sum())
@@ -81,6 +67,45 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     return ConicBound(-(low - unknown + float(held["offset"])), unknown > 0)
 
 
+def _written(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, Any], Any, dict[int, Indices], Any] | None:
+    """A problem in CLARABEL's cone form, what undoes it, and the columns of each of its variables, by id.
+
+    None where CVXPY cannot, without the unknowns, and with cones other than linear, second-order, exponential and power
+    cones.
+    """
+    if "CLARABEL" not in solvers.installed():
+        return None
+    try:
+        options = {"use_quad_obj": False}
+        data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
+    except cp.error.SolverError:
+        return None
+    dims, columns = data["dims"], {}
+    if data.get("P") is not None or dims.psd or getattr(dims, "pnd", None):
+        return None
+    starts = data["param_prob"].var_id_to_col
+    for variable in problem.variables():
+        names = {variable.id}  # CVXPY replaces a variable with a sign by another one
+        for reduction in chain.reductions:
+            names.update(*(new for old, new in getattr(reduction, "var_id_map", {}).items() if old in names))
+        start = next((starts[name] for name in names if name in starts), None)
+        if start is not None:
+            columns[variable.id] = np.arange(start, start + variable.size)
+    return (data, inverse, columns, dims) if unknowns.id in columns else None
+
+
+def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any) -> Float:
+    """A point of the dual cone near y where ``c + on_others @ y`` vanishes but for rounding."""
+    y = _into_dual_cone(y, dims)
+    for _ in range(20 if len(c) else 0):
+        residual = c + on_others @ y
+        size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
+        if np.abs(residual).max(initial=0.0) <= 1e-15 * size:
+            break
+        y = _into_dual_cone(y - lsqr(on_others, residual, atol=1e-16, btol=1e-16)[0], dims)
+    return y
+
+
 def conic_excess(
     expression: cp.Expression, constraints: Sequence[cp.Constraint], unknowns: cp.Variable, top: Float, value: float
 ) -> tuple[float, str]:
@@ -89,6 +114,121 @@ def conic_excess(
     if found is None or not np.isfinite(found.value - value):
         return np.inf, ""
     return found.value - value, ASSUMED if found.assumes else ""
+
+
+@dataclass(frozen=True)
+class ConicConditions:
+    """Conditions as ``on_ours @ z + on_others @ v + s = right, s in K``: z the unknowns, v variables that CVXPY added.
+
+    Any y of the dual cone at which v cancels charges ``on_ours' y`` for the unknowns, and is worth ``right @ y``: no
+    point that satisfies the conditions costs more. ``scale`` (n_unknowns,) are tasks per unknown; ``further`` are
+    variables of the blocks' own, with their columns among v.
+    """
+
+    on_ours: sp.csr_array
+    on_others: sp.csr_array
+    right: Float
+    dims: Any
+    scale: Float
+    further: Sequence[tuple[cp.Variable, Indices]]
+
+    @cached_property
+    def variable(self) -> cp.Variable:
+        """The variables that CVXPY added, for use in programs."""
+        return cp.Variable(max(self.on_others.shape[1], 1))
+
+    @cached_property
+    def blocks(self) -> Indices:
+        """The cone of each row: an equation or inequality by itself, or one of the others."""
+        dims = self.dims
+        sizes = [1] * (dims.zero + dims.nonneg) + list(dims.soc) + [3] * (dims.exp + len(dims.p3d))
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @property
+    def curved(self) -> bool:
+        """Whether there are cones besides linear ones."""
+        return bool(self.dims.soc or self.dims.exp or self.dims.p3d)
+
+    def conditions(self, unknowns: cp.Variable) -> list[cp.Constraint]:
+        """The conditions in unknowns and `variable`, whose dual values are `dual`."""
+        s = self.right - self.on_ours @ unknowns
+        if self.on_others.shape[1]:
+            s = s - self.on_others @ self.variable
+        dims, out = self.dims, []
+        at = dims.zero + dims.nonneg
+        out += [-s[: dims.zero] == 0] if dims.zero else []
+        out += [s[dims.zero : at] >= 0] if dims.nonneg else []
+        for size in dims.soc:
+            out.append(cp.SOC(s[at], s[at + 1 : at + size]))
+            at += size
+        for _ in range(dims.exp):
+            out.append(cp.ExpCone(s[at], s[at + 1], s[at + 2]))
+            at += 3
+        for power in dims.p3d:
+            out.append(cp.PowCone3D(s[at], s[at + 1], s[at + 2], float(power)))
+            at += 3
+        return out
+
+    def dual(self, conditions: Sequence[cp.Constraint]) -> Float:
+        """The dual values of `conditions` after a solve, in the order of rows; zeros where a solver left none."""
+        duals = [v for c in conditions for v in c.dual_variables]
+        values = [np.zeros(v.size) if v.value is None else np.ravel(v.value) for v in duals]
+        return np.nan_to_num(np.concatenate([*values, np.zeros(0)]).astype(float))
+
+    def sizes(self) -> Float:
+        """The sizes of the variables that CVXPY added, at the last solve; those of blocks' own get their values."""
+        if not self.on_others.shape[1]:
+            return np.zeros(0)
+        at = np.asarray(self.variable.value, dtype=float)
+        for variable, columns in self.further:
+            variable.save_value(at[columns].reshape(variable.shape, order="F"))
+        return np.abs(at)
+
+    def charges(self, y: Float, sizes: Float, n_rows: int) -> Multipliers:
+        """What the conditions charge at a point near y, per task, and what they are worth.
+
+        What rounding leaves on v is charged at `REACH` times the sizes, at least 1; a point that leaves more proves
+        nothing.
+        """
+        none = np.zeros(self.on_others.shape[1])
+        to_others, to_ours = self.on_others.T.tocsr(), self.on_ours.T.tocsr()
+        y = _balanced(y, none, to_others, self.dims)
+        terms = abs(to_others) @ np.abs(y)
+        left = np.abs(to_others @ y) + EPS * terms
+        worth = float(self.right @ y) + float((left * REACH * np.maximum(1.0, sizes)).sum())
+        if (left > CANCELLED * terms.max(initial=0.0)).any():
+            worth = np.inf
+        size = (abs(to_ours) @ np.abs(y)) / self.scale
+        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, worth, size=size)
+
+    def slopes(self, y: Float) -> tuple[sp.csr_array, sp.csr_array]:
+        """What each cone charges per task of each pair and for each of v: (n_pairs, n_cones) and (n_v, n_cones)."""
+        by_cone = sp.csr_array((y, (np.arange(len(y)), self.blocks)), shape=(len(y), self.blocks.max(initial=-1) + 1))
+        per_task = sp.diags_array(1.0 / self.scale) @ (self.on_ours.T @ by_cone)
+        return sp.csr_array(per_task), sp.csr_array(self.on_others.T @ by_cone)
+
+
+def further_conditions(cone: ConeModel) -> ConicConditions | None:
+    """The conditions of a model besides capacities and bounds on levels, in cone form.
+
+    None where there are none, or cones that `conic_bound` does not take.
+    """
+    bounds = cone.box if bounds_are_charged(cone.program) else []
+    conditions = [*(condition for _, _, condition in cone.rest), *cone.required, *bounds]
+    problem = cp.Problem(cp.Minimize(0), conditions)
+    written = _written(problem, cone.unknowns) if conditions else None
+    if written is None:
+        return None
+    data, _, columns, given = written
+    ours, a, right = columns[cone.unknowns.id], sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float)
+    others, dims, row = np.setdiff1d(np.arange(a.shape[1]), ours), copy(given), np.arange(len(right))
+    linear = (row >= dims.zero) & (row < dims.zero + dims.nonneg)
+    sign = linear & (right == 0) & (np.diff(a.indptr) == 1) & (a[:, ours].sum(axis=1) < 0)  # tasks are not negative
+    a, right = a[~sign], right[~sign]
+    dims.nonneg -= int(sign.sum())
+    own = [v for v in problem.variables() if v.id in columns and v.id != cone.unknowns.id]
+    further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
+    return ConicConditions(sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, cone.scale, further)
 
 
 def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:

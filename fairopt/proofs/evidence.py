@@ -20,7 +20,8 @@ from fairopt.certificate import Try
 from fairopt.formulation.division import Division
 from fairopt.formulation.pool_users import Chunk, Pool
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
-from fairopt.proofs.conditions import charged_conditions, dual_values
+from fairopt.proofs.conditions import dual_values
+from fairopt.proofs.conic import ConicConditions, further_conditions
 from fairopt.proofs.servers import LevelUnits
 
 Settle = Callable[[Chunk], None]
@@ -72,27 +73,28 @@ class RowPrices:
 class Holding:
     """Prices that hold some ``users`` (indices) of a leximin at their level.
 
-    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``duals`` those of the further conditions of
-    the model (`charged_conditions`), flat in column order; ``at`` (n_pairs,) tasks at which to linearise these.
+    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``dual`` is a point near the dual cone of the
+    further conditions, and ``sizes`` those of the variables that CVXPY added to them (`ConicConditions`).
     """
 
     users: Indices
     prices: Float
-    duals: Sequence[Float] = ()
-    at: Float | None = None
+    dual: Float | None = None
+    sizes: Float | None = None
 
 
 @dataclass(frozen=True)
 class HeldLevels:
     """Leximin by programs: for every user below its limit the prices that hold it, by level.
 
-    ``model`` is the cone program, where there are conditions besides bounds; ``prices`` (n_rows,) the derivatives of
-    the max-min level by each row.
+    ``model`` is the cone program, where there are conditions besides bounds, and ``further`` are these conditions;
+    ``prices`` (n_rows,) the derivatives of the max-min level by each row.
     """
 
     holdings: Sequence[Holding]
     model: ConeModel | None = None
     prices: Float | None = None
+    further: ConicConditions | None = None
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def plain(evidence: Evidence | None) -> dict[str, Any] | None:
             return {"kind": kind} | {name: _list(getattr(evidence, name)) for name in names}
     if isinstance(evidence, HeldLevels):
         holdings = [
-            {"users": _list(h.users), "prices": _list(h.prices), "duals": list(map(_list, h.duals)), "at": _list(h.at)}
+            {name: _list(getattr(h, name)) for name in ("users", "prices", "dual", "sizes")}
             for h in evidence.holdings
         ]
         return {"kind": "levels", "holdings": holdings, "prices": _list(evidence.prices)}
@@ -210,15 +212,18 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
 
 def _levels(program: Program, held: Mapping[str, Any], solver: str | None) -> HeldLevels:
     """`HeldLevels`, with a new cone model where conditions other than bounds hold users."""
-    rows, n, pairs = len(program.usable_rows), program.instance.n_users, len(program.pairs)
-    model = None if all(h["at"] is None for h in held["holdings"]) and not program.rest else ConeModel(program, solver)
-    shapes = [] if model is None else [(len(dual_values(condition)),) for _, condition in charged_conditions(model)]
+    rows, n = len(program.usable_rows), program.instance.n_users
+    free = all(h["dual"] is None for h in held["holdings"]) and not program.rest
+    model = None if free else ConeModel(program, solver)
+    further = None if model is None else further_conditions(model)
+    shapes = {"dual": (0,), "sizes": (0,)}
+    if further is not None:
+        shapes = {"dual": further.right.shape, "sizes": further.on_others.shape[1:]}
     holdings = []
     for h in held["holdings"]:
-        at = None if h["at"] is None else _numbers(h["at"], (pairs,))
-        duals = () if at is None else [_numbers(d, shape) for d, shape in zip(h["duals"], shapes, strict=True)]
-        holdings.append(Holding(_indices(h["users"], n), _numbers(h["prices"], (rows,)), duals, at))
-    return HeldLevels(holdings, model, _numbers(held["prices"], (rows,)))
+        told = {name: None if h[name] is None else _numbers(h[name], shape) for name, shape in shapes.items()}
+        holdings.append(Holding(_indices(h["users"], n), _numbers(h["prices"], (rows,)), **told))
+    return HeldLevels(holdings, model, _numbers(held["prices"], (rows,)), further)
 
 
 def fixed_sum(program: Program) -> float | None:

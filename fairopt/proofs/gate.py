@@ -132,12 +132,12 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
         of_blocks = conditions.block_violation(ConeModel(program), tasks)
         assumed = _joined("; ", (end.assumed for end in (largest, least) if end))
         return _measured(program, method, tasks, Bounded(gap, of_blocks, None, assumed))
-    gap, gaps = levels.judge_levels(program, evidence, tasks)
+    gap, gaps, assumed = levels.judge_levels(program, evidence, tasks)
     if evidence.model is None:
         of_blocks = conditions.bounds_violation(program, tasks)
     else:
         of_blocks = conditions.block_violation(evidence.model, tasks)
-    answer = _measured(program, method, tasks, Bounded(gap, of_blocks, evidence.prices))
+    answer = _measured(program, method, tasks, Bounded(gap, of_blocks, evidence.prices, assumed))
     answer.gaps = gaps or (gap,)
     return answer
 

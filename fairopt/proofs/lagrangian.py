@@ -146,7 +146,7 @@ class Lagrangian:
         shares += [r.c for m in (majorant, *(m for m, _ in multipliers.extra)) for r in m.ranked]
         by_server = [c for c in (*shares, *(p.c for p in powers)) if c.ndim == 2]
         # one number per user must tell the worth of a pair: its tasks, or the share that differs by server
-        self.reference = by_server[0] if by_server else None
+        self.reference = _nowhere_zero(by_server[0]) if by_server else None
         worth = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
         charged = np.asarray(pairs.loads.T @ multipliers.prices).ravel()
         cost = charged + multipliers.pair_cost
@@ -270,6 +270,12 @@ class Lagrangian:
             if top < best[0] or not best[1]:
                 best = top, mixtures
         return best
+
+
+def _nowhere_zero(c: Float) -> Float:
+    """Coefficients (n_users, n_servers) with the user's smallest positive one, else 1, instead of zeros: a unit."""
+    smallest = np.where(c > 0, c, np.inf).min(axis=1, keepdims=True)
+    return np.where(c > 0, c, np.where(smallest < np.inf, smallest, 1.0))
 
 
 def _added(parts: Float, constant: float) -> float:

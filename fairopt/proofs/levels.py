@@ -28,8 +28,8 @@ from scipy.sparse.linalg import lsqr
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
-from fairopt.formulation.program import ConeModel, Float, Mask, Program
-from fairopt.proofs.conditions import further_slopes, relaxed_multipliers
+from fairopt.formulation.program import Float, Mask, Program
+from fairopt.proofs.conic import ASSUMED, ConicConditions
 from fairopt.proofs.evidence import HeldLevels, Holding
 from fairopt.proofs.lagrangian import Multipliers
 
@@ -38,6 +38,7 @@ ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
+GIVEN_EARLIER = "levels are the largest given the lower ones as returned, whose gaps could move later ones by over 1e-6"
 TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
 
 
@@ -47,7 +48,8 @@ class _Charged(NamedTuple):
     ``further`` says whether conditions other than capacities charge anything. ``by_pair`` (n_pairs,) is the cost of a
     unit of level, and ``cost`` (n_users,) the smallest for each user; ``over`` is by how much pairs cost more than
     that, and ``shut`` are pairs closed by earlier levels, multiples of whose prices are ``added`` for that. ``floors``
-    (n_users,) cost all but ``spare`` of the capacities' worth, and ``peak`` is the level that is held.
+    (n_users,) cost all but ``spare`` of the capacities' worth, and ``peak`` is the level that is held. ``noise``
+    (n_pairs,) is what ties are relative to: the terms of a cost, which may cancel under further conditions.
     """
 
     holding: Holding
@@ -59,34 +61,39 @@ class _Charged(NamedTuple):
     spare: float
     peak: float
     floors: Float
+    noise: Float
     added: Sequence[float]
 
 
-def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...]]:
-    """The largest gap of any level of a `Leximin`, and the gap of each level."""
-    return _Levels(program, evidence.model, tasks).judge(evidence.holdings)
+def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...], str]:
+    """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
+    levels = _Levels(program, evidence.further, tasks)
+    gap, gaps = levels.judge(evidence.holdings)
+    assumed = [ASSUMED] if evidence.further is not None and evidence.further.on_others.shape[1] else []
+    assumed += [GIVEN_EARLIER] if levels.moved > GAP_TOLERANCE else []
+    return gap, gaps, "; ".join(assumed)
 
 
 def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> list[Holding]:
     """Holdings whose prices hold users by themselves: with those of earlier levels that close places added."""
-    judged = _Levels(program, evidence.model, tasks)
+    judged = _Levels(program, evidence.further, tasks)
     judged.judge(evidence.holdings)
     out: list[Holding] = []
     for c in judged.before:
-        prices, duals = np.maximum(c.holding.prices, 0.0), list(c.holding.duals)
+        prices, dual = np.maximum(c.holding.prices, 0.0), c.holding.dual
         for times, earlier in zip(c.added, out, strict=True):
             prices = prices + times * earlier.prices
-            own = duals or [np.zeros(len(dual)) for dual in earlier.duals]
-            duals = [a + times * b for a, b in zip(own, earlier.duals, strict=True)]
-        out.append(replace(c.holding, prices=prices, duals=duals))
+            if earlier.dual is not None and times > 0:
+                dual = times * earlier.dual + (0.0 if dual is None else dual)
+        out.append(replace(c.holding, prices=prices, dual=dual))
     return out
 
 
-def further_charges(model: ConeModel | None, holding: Holding) -> Multipliers | None:
-    """The charges of the further conditions of a model at the multipliers of a holding; None where there are none."""
-    if model is None or holding.at is None:
+def further_charges(further: ConicConditions | None, holding: Holding) -> Multipliers | None:
+    """The charges of further conditions at the multipliers of a holding; None where there are none."""
+    if further is None or holding.dual is None or holding.sizes is None:
         return None
-    return relaxed_multipliers(model, holding.at, linear=True, duals=holding.duals)
+    return further.charges(holding.dual, holding.sizes, len(holding.prices))
 
 
 class _Levels:
@@ -98,10 +105,10 @@ class _Levels:
     different servers: tasks are bounded there, and not levels). ``before`` are the levels judged so far.
     """
 
-    def __init__(self, program: Program, model: ConeModel | None, tasks: Float) -> None:
+    def __init__(self, program: Program, further: ConicConditions | None, tasks: Float) -> None:
         objective, instance = program.objective, program.instance
         assert isinstance(objective, Leximin)
-        self.program, self.model, self.pairs, self.user = program, model, program.pairs, program.pairs.user
+        self.program, self.further, self.pairs, self.user = program, further, program.pairs, program.pairs.user
         c = objective.share.coefficients(instance)
         per_user = instance.weights * Point(instance, np.zeros((0, 0))).level(objective.share)
         self.per_task = self.pairs.of(c) / per_user[self.user]
@@ -116,6 +123,7 @@ class _Levels:
         self.held = tasks * self.per_task
         self.values = self.pairs.sum(self.held)
         self.before: list[_Charged] = []
+        self.moved = 0.0  # the largest part of a level that gaps of earlier ones could buy
 
     def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
@@ -125,7 +133,7 @@ class _Levels:
         gaps: list[float] = []
         for holding in holdings:  # in the order in which users were held
             c = self.charge(holding)
-            if self.hangs_on_noise(c):
+            if not (self.further and self.further.curved) and self.hangs_on_noise(c):
                 c = self.charge(self.polished(c), tie=ROUNDING)
             mine = c.holding.users
             rise = np.maximum((c.floors + c.spare / c.cost) / values - 1.0, 0.0)
@@ -138,16 +146,20 @@ class _Levels:
             bought = np.max(dear / values, initial=0.0, where=values > 0)
             gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought])))
             self.before.append(c)
+            if c.further:
+                earlier = lower & (c.cost > 0) & (excess > 0)
+                worth = (c.cost * values * excess)[earlier].sum()
+                self.moved = max(self.moved, float(np.max(worth / (c.cost * values)[at_peak], initial=0.0)))
         gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays NaN
         return gap if np.isfinite(gap) else np.inf, tuple(gaps)
 
     def charge(self, holding: Holding, tie: float = TIE) -> _Charged:
         """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""
         program, pairs, prices = self.program, self.pairs, np.maximum(holding.prices, 0.0)
-        further = further_charges(self.model, holding)
-        by_pair = np.asarray(pairs.loads.T @ prices).ravel()
-        if further is not None:
-            by_pair = by_pair + further.pair_cost
+        further = further_charges(self.further, holding)
+        by_pair = size = np.asarray(pairs.loads.T @ prices).ravel()
+        if further is not None and further.size is not None:
+            by_pair, size = by_pair + further.pair_cost, size + further.size
         by_pair = np.where(program.closed_pairs, np.inf, by_pair / self.per_task)
         shut = np.zeros(len(by_pair), dtype=bool)
         for earlier in self.before:
@@ -173,10 +185,11 @@ class _Levels:
             spare = spare + (times * earlier.spare if times > 0 else 0.0)
             missing = np.where(earlier.over > 0, 0.0, missing)
         cheapest = np.maximum(cost, 0.0)[self.user]
-        dearer = (by_pair > cheapest * (1 + tie)) & ~shut & ~program.closed_pairs
+        noise = cheapest if further is None else np.maximum(cheapest, size / self.per_task)  # costs may cancel
+        dearer = (by_pair > cheapest + tie * noise) & ~shut & ~program.closed_pairs
         over = np.where(dearer, by_pair - cheapest, 0.0)
         charged = further is not None and bool(further.pair_cost.any())
-        return _Charged(holding, charged, by_pair, cost, over, shut, spare, peak, floors, added)
+        return _Charged(holding, charged, by_pair, cost, over, shut, spare, peak, floors, noise, added)
 
     def above(self, c: _Charged) -> Mask:
         """Users above the level of a holding, and above their lower bounds."""
@@ -193,8 +206,9 @@ class _Levels:
         cost that is not zero.
         """
         above, there = self.above(c), self.cheaply_held(c) & np.isfinite(c.by_pair)
-        nearly = there & (c.by_pair > np.maximum(c.cost, 0.0)[self.user] * (1 + ROUNDING))
-        return bool(above.any() and (nearly.any() or (there & above[self.user] & (c.by_pair > 0)).any()))
+        nearly = there & (c.by_pair - np.maximum(c.cost, 0.0)[self.user] > ROUNDING * c.noise)
+        paid = c.by_pair > (ROUNDING * c.noise if c.further else 0.0)
+        return bool(above.any() and (nearly.any() or (there & above[self.user] & paid).any()))
 
     def polished(self, c: _Charged) -> Holding:
         """A holding with nearby prices, at which costs are equal wherever a user holds something at nearly its
@@ -204,21 +218,28 @@ class _Levels:
         to rounding; costs that differ by more cannot, or other places become cheaper. Later levels depend on this
         distinction.
         """
-        holding, model = c.holding, self.model
+        holding, further = c.holding, self.further
         charges, by_unit = np.maximum(holding.prices, 0.0), sp.csr_array(self.pairs.loads.T)
         there = self.cheaply_held(c)
         if not c.further:
             charges[np.unique(by_unit[np.flatnonzero(there & self.above(c)[self.user])].indices)] = 0.0
-        if model is not None and holding.at is not None:
-            charges = np.concatenate([charges, *holding.duals])
-            by_unit = sp.csr_array(sp.hstack([by_unit, further_slopes(model, holding.at, holding.duals)]))
+        to_others = sp.csr_array((0, len(charges)))
+        if further is not None and holding.dual is not None:
+            slopes, on_others = further.slopes(holding.dual)
+            to_others = sp.csr_array(sp.hstack([sp.csr_array((on_others.shape[0], len(charges))), on_others]))
+            charges = np.concatenate([charges, np.ones(slopes.shape[1])])  # multiples of what each cone charges
+            by_unit = sp.csr_array(sp.hstack([by_unit, slopes]))
         some = np.flatnonzero(charges)
-        tied = np.flatnonzero(there & (c.cost > 0)[self.user])
+        free = there & (c.by_pair <= TIE * c.noise) if c.further else np.zeros(len(there), dtype=bool)  # cost nothing
+        tied = np.flatnonzero(there & (c.cost > 0)[self.user] & ~free)
         tied = tied[np.lexsort((-self.held[tied], self.user[tied]))]
         first = np.diff(self.user[tied], prepend=-1) != 0  # where each user holds most
         home = np.maximum.accumulate(np.where(first, np.arange(len(tied)), 0))
         pay = sp.csr_array(by_unit[tied][:, some] / (self.per_task * c.cost[self.user])[tied, None])
-        away = sp.csr_array((pay - pay[home])[~first] * charges[some])
+        nothing = sp.csr_array(by_unit[free][:, some] / (self.per_task * c.noise)[free, None])
+        whole = np.maximum(np.asarray(abs(to_others).sum(axis=1)).ravel(), 1e-300)
+        cancel = sp.csr_array(sp.diags_array(1.0 / whole) @ to_others[:, some])
+        away = sp.csr_array(sp.vstack([(pay - pay[home])[~first], nothing, cancel]) * charges[some])
         if not np.isfinite(away.data).all():  # prices beyond the range of floats cannot be polished
             return holding
         if np.prod(away.shape) <= DENSE:
@@ -227,8 +248,9 @@ class _Levels:
             change = lsqr(away, away.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * away.shape[1])[0]
         charges[some] *= 1.0 - change
         rows = len(holding.prices)
-        duals = np.split(charges[rows:], np.cumsum([len(d) for d in holding.duals])[:-1]) if len(charges) > rows else ()
-        return replace(holding, prices=charges[:rows], duals=duals)
+        if further is None or holding.dual is None:
+            return replace(holding, prices=charges)
+        return replace(holding, prices=charges[:rows], dual=holding.dual * charges[rows:][further.blocks])
 
     def beside(self, c: _Charged, rise: Float) -> Mask:
         """Users at the level of others whom the same prices provably hold: all of them need the same full resources."""

@@ -232,7 +232,7 @@ def _of_full_use(program: Program) -> float:
     at_limits = [pairs.min(worth) * program.high]
     for block in program.rest:
         if isinstance(block, MaxShare):
-            limited = block.share.coefficients(program.instance)
-            most = block._levels(program.instance, np.inf)
-            at_limits.append(pairs.min(worth / pairs.of(limited)) * most)
+            limited = pairs.of(block.share.coefficients(program.instance))
+            per_share = np.where(limited > 0, worth / limited, np.inf)  # no limit where a share is zero
+            at_limits.append(pairs.min(per_share) * block.most(program.instance))
     return float(min(per_row[loads.data > 0].min(initial=np.inf), *map(np.min, at_limits)) * (1 - ROUNDING))

@@ -17,7 +17,8 @@ of a linear function, in closed form:
 * a linear function over ``low <= total tasks <= high`` is largest at one end, on the user's best server (`bound`).
 
 Leximin is max-min fairness (Radunović and Le Boudec 2007): see `bottlenecks` for one pool and `levels` for servers.
-Of tiers each is bounded given that earlier objectives keep the values that they have in the file.
+Of tiers each is bounded given that earlier objectives keep the values that they have in the file. Bundles need no
+evidence (`divided`). Whole tasks are proved to fit, with what they lose at most of the divisible optimum (`lost`).
 
 Numbers are fractions; logarithms, powers and norms are enclosed between two of them: `decimal` rounds ``ln`` and
 ``exp`` correctly. Sums are rounded outwards to `BITS` bits, as exact ones grow with the number of users.
@@ -59,7 +60,7 @@ class Verification:
     Attributes
     ----------
     ok : bool
-        Whether the answer is proved: feasible, and within 1e-6 of the optimum.
+        Whether the answer is proved: feasible, and within 1e-6 of the optimum. Whole tasks need only fit.
     gap : float
         Proven distance from the optimum, relatively, rounded up; infinite where nothing is proved. Of tiers the largest.
     statement : str
@@ -195,6 +196,8 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "KDominantShare": ("k", "rank_weights", "short"),
     "MinTasks": ("tasks",), "MaxTasks": ("tasks",), "MinShare": ("level", "share"), "MaxShare": ("level", "share"),
     "SharingIncentive": (), "EnvyFree": ("max_users",), "EqualShares": ("share",), "Reserve": ("resource", "fraction"),
+    "WeightedLog": ("base",), "FairShareBase": ("growth",), "GlobalAggregateResource": ("units", "over"),
+    "AtMostRequested": (),
 }  # fmt: skip
 
 
@@ -286,6 +289,7 @@ class Cluster:
         self.weights = numbers(held["weights"], "weights", n)
         self.limits = [None if t is None else at_least(0, t, "task_limits") for t in held["task_limits"]]
         self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
+        self.near = self.tasks  # where curves are bounded by tangents
         for what, values in (("demands", [d for row in self.demands for ds in row for d in ds]), ("weights", self.weights),
                              ("capacities", [c for row in self.capacities for c in row])):
             if any(v < 0 for v in values):
@@ -752,9 +756,9 @@ def best_of_user(goal: Goal, j: int, rest: Mapping[int, Fraction]) -> Fraction:
     curves = [(c.alpha, c.factor[j], c.below[j], c.above[j]) for c in goal.curves if c.factor[j] > 0]
     if not curves:
         return ends(max(rest.values()), low, most)
-    here = [sum((c[s] * cluster.tasks[j][s] for s in rest), Fraction(0)) for _, _, c, _ in curves]
+    here = [sum((c[s] * cluster.near[j][s] for s in rest), Fraction(0)) for _, _, c, _ in curves]
     there = turning_point(curves, rest, low, most)
-    return min(tangents(curves, z, rest, low, most) for z in (here, there) if all(z))
+    return min(tangents(curves, z, rest, low, most) for z in (here, there) if min(z) > 0)
 
 
 def ends(slope: Fraction, low: Fraction, most: Fraction) -> Fraction:
@@ -990,6 +994,240 @@ def rise_within(
             upper[j] = min(upper[j], up(floors[j] + max(spare, Fraction(0)) / cost[j]))
 
 
+# -- bundles ----------------------------------------------------------------------------------------------------------
+
+LOG_2 = Fraction(6931, 10**4)  # at most the logarithm of 2
+
+
+class Dominance:
+    """Users on each server by dominant resource: that of which a task takes the largest part, of ties the first."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.first = cluster, [dict[int, int]() for _ in range(cluster.servers)]
+        for j in cluster.active:
+            for s in cluster.open[j]:
+                needs = zip(cluster.demands[j][s], cluster.capacities[s], strict=True)
+                parts = [d / c if c else Fraction(0) for d, c in needs]
+                self.first[s][j] = next(i for i, p in enumerate(parts) if p >= max(parts) * (1 - ROUNDING))
+
+    def split(self, s: int, i: int) -> list[list[int]]:
+        """Users dominant in a resource, and the others."""
+        return [[j for j, k in self.first[s].items() if (k == i) == mine] for mine in (True, False)]
+
+    def asked(self, s: int, i: int) -> list[Fraction]:
+        """Units that one task of each dominant user asks for, and of each other user."""
+        return [sum((self.cluster.demands[j][s][i] for j in users), Fraction(0)) for users in self.split(s, i)]
+
+    def short(self, s: int, i: int) -> bool:
+        """Whether one task of each user asks for more than a server has."""
+        return sum(self.asked(s, i)) > self.cluster.capacities[s][i] * (1 + ROUNDING)
+
+    def fractions(self, aggregate: Block) -> list[list[Fraction]]:
+        """By server, the common part of each resource for its dominant users, and for the others.
+
+        Sums are rounded up by less than 2^-100 of themselves, and parts are made larger by as much.
+        """
+        cluster, sums, more = self.cluster, [], 1 + Fraction(1, 2**100)
+        raw = aggregate.given.get("units") == "raw"
+        for s, q in enumerate(cluster.counts):
+            sums.append([Fraction(0), Fraction(0)])
+            for i, c in enumerate(cluster.capacities[s]):
+                size = 1 if raw or not c else c
+                sums[s] = [x + up(q * a / size) for x, a in zip(sums[s], self.asked(s, i), strict=True)]
+        if aggregate.given.get("over") != "server":
+            sums = [[up(sum((pair[k] for pair in sums), Fraction(0))) for k in (0, 1)]] * cluster.servers
+        return [[up(x / sum(pair) * more) for x in pair] if any(pair) else [Fraction(1), Fraction(0)] for pair in sums]
+
+    def parts(self, s: int, i: int, fractions: Sequence[Fraction]) -> list[Fraction]:
+        """Units of a server's resource for its dominant users, and for the others."""
+        c, asked = self.cluster.capacities[s][i], self.asked(s, i)
+        if not all(asked):
+            return [c if a else Fraction(0) for a in asked]
+        if self.short(s, i) and asked[0] < fractions[0] * c:  # a group that asks for less than its part leaves the rest
+            return [asked[0], c - asked[0]]
+        if self.short(s, i) and asked[1] < fractions[1] * c:
+            return [c - asked[1], asked[1]]
+        return [f * c for f in fractions]
+
+    def bases(self, base: Block, s: int, i: int) -> dict[int, Fraction]:
+        """Positive bases of users for a resource of a server."""
+        cluster, here, c = self.cluster, self.first[s], self.cluster.capacities[s][i]
+        if base.name != "FairShareBase":
+            if base.text not in cluster.given:
+                raise CannotCheck(f"the bases of {base.text} are not in the file")
+            found = {j: number(cluster.given[base.text][j][s][i], base.text) for j in here if c}
+            return {j: b for j, b in found.items() if b > 0}
+        found = {j: (max if k == i else min)(c / len(here), cluster.demands[j][s][i]) for j, k in here.items()}
+        found = {j: b for j, b in found.items() if b > 0}
+        total = sum(found.values())
+        if base.given.get("growth") == "equal" and 0 < total < c:
+            for users in self.split(s, i):
+                members = [j for j in users if j in found]
+                more = (c - total) / total * sum(found[j] for j in members)
+                found |= {j: found[j] + more / len(members) for j in members}
+        return found
+
+
+def divided(
+    cluster: Cluster, objective: Block, conditions: Sequence[Block], bundles: list[Table]
+) -> tuple[Fraction, list[str]]:
+    """The gap of bundles under weighted logarithms, the largest of any group, and the parts and requests they exceed.
+
+    The problem separates by server, resource and group, and each group is bounded by a price that is computed here.
+    """
+    logs = {term.text: term for factor, term in objective.terms if factor}
+    aggregates = {c.text: c for c in conditions if c.name == "GlobalAggregateResource"}
+    names, log = {c.name for c in conditions}, next(iter(logs.values()), objective)
+    if (
+        len(logs) != 1 or log.name != "WeightedLog" or any(factor < 0 for factor, _ in objective.terms)
+        or len(aggregates) > 1 or not names <= {"GlobalAggregateResource", "AtMostRequested"}
+    ):  # fmt: skip
+        raise CannotCheck("weighted logarithms beside other objectives or conditions are a cone program over bundles")
+    base = log.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
+    if base.name == "FairShareBase" and len({cluster.weights[j] for j in cluster.active}) > 1:
+        raise Fault(f"{base.text} is not defined for unequal weights")
+    said = {"units": ("share", "raw"), "over": ("cluster", "server"), "growth": ("proportional", "equal")}
+    for one in (base, *aggregates.values()):
+        if one.text not in cluster.given and any(v not in said.get(k, ()) for k, v in one.given.items()):
+            raise Fault(f"{one.text} has a parameter that is none of {said}")
+    users, gap, faults = Dominance(cluster), Fraction(0), list[str]()
+    fractions = next((users.fractions(c) for c in aggregates.values()), None)
+    for s, q in enumerate(cluster.counts):
+        for i, c in enumerate(cluster.capacities[s]):
+            bases, where = users.bases(base, s, i), f"{cluster.resources[i]!r} on server {s}"
+            capped = "AtMostRequested" in names and users.short(s, i)
+            groups = users.split(s, i) if fractions else [list(users.first[s])]
+            for members, part in zip(groups, users.parts(s, i, fractions[s]) if fractions else [c], strict=True):
+                held = {j: bundles[j][s][i] / q for j in members}
+                most = {j: cluster.demands[j][s][i] for j in members if capped}
+                if sum(held.values()) > part * (1 + VIOLATION) + c * ROUNDING:
+                    faults.append(f"{where}: a group of users holds more than its part")
+                if any(held[j] > limit * (1 + VIOLATION) for j, limit in most.items()):
+                    faults.append(f"{where}: a user holds more than its request")
+                own = {j: bases[j] for j in members if j in bases}
+                if own and (part <= 0 or any(held[j] <= 0 for j in own)):
+                    raise Fault(f"{where}: a user with a base holds nothing, so the objective is minus infinity")
+                gap = max(gap, gap_of_group(part, own, held, most))
+    return gap, faults
+
+
+def gap_of_group(
+    part: Fraction, base: Mapping[int, Fraction], held: Mapping[int, Fraction], most: Mapping[int, Fraction]
+) -> Fraction:
+    """How far bundles h of users with bases are from the optimum, as a part of what halving all of them costs.
+
+    At a price p the best response is ``a = min(most, base / p)``, so no bundles are worth more than ``sum base log a -
+    p (sum a - part)``; and ``log(a / h) <= a / h - 1``. Any price bounds; ``1 / p = t`` where ``sum min(most, t base)``
+    is the part bounds best, 0 where all requests are granted.
+    """
+    left, weight = part, sum(base.values(), Fraction(0))
+    for j in sorted(base if most else (), key=lambda j: most[j] / base[j]):  # in the order of reaching requests
+        if most[j] * weight > left * base[j]:
+            break
+        left, weight = left - most[j], weight - base[j]
+    p = up(weight / left) if weight else weight
+    excess = p * (part - sum(held[j] for j in base))
+    for j, b in base.items():
+        best = min(b / p, most.get(j, b / p)) if p else most[j]
+        excess = up(excess + (best - held[j]) * (b / held[j] - p))
+    return excess / (LOG_2 * sum(base.values())) if excess > 0 else Fraction(0)
+
+
+def overheld(cluster: Cluster, bundles: list[Table], exactly: bool) -> list[str]:
+    """What bundles violate, and tasks that do not fit in them: ``exactly`` those that fit, if nothing else decides."""
+    faults, active = [], set(cluster.active)
+    for s in range(cluster.servers):
+        for i, room in enumerate(cluster.room[s]):
+            if sum((held[s][i] for held in bundles), Fraction(0)) > room * (1 + VIOLATION):
+                faults.append(f"{cluster.resources[i]!r} on server {s}: bundles exceed the capacity")
+    for j, held in enumerate(bundles):
+        who, runs = f"user {cluster.users[j]!r}", set(cluster.open[j]) if j in active else set()
+        if any(min(row) < 0 or (s not in runs and any(row)) for s, row in enumerate(held)):
+            faults.append(f"{who} holds less than nothing, or a part of a server where it may not run")
+        needs = [[(a, d) for a, d in zip(held[s], cluster.demands[j][s], strict=True) if d] for s in range(len(held))]
+        fit = [min((a / d for a, d in pairs), default=Fraction(0)) for pairs in needs]
+        total, limit = sum(fit, Fraction(0)), cluster.limits[j]
+        cut = limit / total if limit is not None and total > limit else Fraction(1)
+        for s, runs_now in enumerate(cluster.tasks[j]):
+            if runs_now > fit[s] * (1 + VIOLATION) or (exactly and runs_now < fit[s] * cut * (1 - VIOLATION)):
+                faults.append(f"{who} runs {float(runs_now):.9g} tasks on server {s}, not those that fit in its bundle")
+    return faults
+
+
+# -- whole tasks ------------------------------------------------------------------------------------------------------
+
+
+def misplaced(cluster: Cluster, placement: Any) -> list[str]:
+    """What is wrong with numbers of tasks by individual server, of which row s stands for ``counts[s]``."""
+    placed: Table = numbers(placement, "placement", cluster.n, sum(cluster.counts))
+    faults, begin = [], 0
+    if any(x < 0 or x.denominator > 1 for row in placed for x in row):
+        faults.append("placement: tasks are not whole")
+    for s, q in enumerate(cluster.counts):
+        for k in range(begin, begin + q):
+            for i, room in enumerate(cluster.capacities[s]):
+                used = sum((cluster.demands[j][s][i] * row[k] for j, row in enumerate(placed) if row[k]), Fraction(0))
+                if used > room * min(1 + VIOLATION, cluster.usable[i] * (1 + OF_BLOCKS)):
+                    faults.append(f"{cluster.resources[i]!r} on individual server {k}: tasks exceed what may be used")
+        if any(sum(row[begin : begin + q]) != cluster.tasks[j][s] for j, row in enumerate(placed)):
+            faults.append(f"placement: other tasks on server {s} than in tasks_by_server")
+        begin += q
+    return faults
+
+
+def leave_out(cluster: Cluster, conditions: Sequence[Block]) -> str:
+    """Leave out users of whom not one whole task fits, unless conditions may look at several users."""
+    bounds = {"MinTasks", "MaxTasks", "SharingIncentive", "Reserve"}
+    bounds |= set() if cluster.by_server else {"MinShare", "MaxShare"}
+    before = len(cluster.active)
+    for j in list(cluster.active) if {c.name for c in conditions} <= bounds else ():
+        alone = [(cluster.alone(j, s, cluster.usable) or Fraction(0)) / cluster.counts[s] for s in cluster.open[j]]
+        if min(b for b in (max(alone), cluster.high[j]) if b is not None) * (1 + VIOLATION) < 1:
+            cluster.active.remove(j)
+    out = before - len(cluster.active)
+    return f"; users left out, of whom no whole task fits: {out}" if out else ""
+
+
+def lost(cluster: Cluster, tier: Block, rows: Rows, held: Mapping[str, Any]) -> tuple[Fraction | None, str]:
+    """The part of the divisible optimum of a tier that whole tasks lose at most, and what it is a part of."""
+    if not cluster.active:
+        return Fraction(0), "they lose nothing"
+    try:
+        if tier.name in ("Leximin", "MaxMin"):
+            gap, what = lost_of_smallest(cluster, tier.share, held), "the smallest divisible level"
+        else:
+            if "divisible" in held:
+                cluster.near = numbers(held["divisible"], "divisible", cluster.n, cluster.servers)
+            gap, what = gap_of_tier(cluster, tier, rows, held), "the divisible optimum"
+            if len(tier.terms) > 1:
+                what = "what halving them costs, against the divisible optimum"
+            elif tier.name != "OrderedWeighted" and not is_linear(tier):  # of logarithms of power means
+                low = DOWN.next_minus(DOWN.exp(_decimals(-gap)[0]))
+                gap = 1 - enclosed(low, low).low
+    except (CannotCheck, Fault) as reason:
+        return None, f"nothing here bounds what they lose: {reason}"
+    return gap, f"they lose at most {math.ceil(gap * 10**4) / 100:g}% of {what}"
+
+
+def lost_of_smallest(cluster: Cluster, share: Block, held: Mapping[str, Any]) -> Fraction:
+    """The part of the smallest divisible share per weight that is lost at most.
+
+    At prices p no level is above ``p'C / sum_j w_j p'd_j / c_j``. All prices of the evidence are tried, and each
+    resource by itself, which is exact on one pool.
+    """
+    below, above = cluster.coefficients(share)
+    level = min(v / cluster.weights[j] for j, v in cluster.shares(below).items())
+    per = {j: {s: above[j][s] / cluster.weights[j] for s in cluster.open[j] if above[j][s]} for j in cluster.active}
+    top = min(cluster.most(j) * max(c.values()) for j, c in per.items())
+    prices = [one["prices"] for one in held.get("levels", [held]) if "prices" in one]
+    prices += [[[int(i == k) for i in range(cluster.m)]] * cluster.servers for k in range(cluster.m)]
+    for p in prices:
+        evidence = Evidence(cluster, {"prices": p}, [])
+        cost = sum((down(min(evidence.cost[j][s] / v for s, v in c.items())) for j, c in per.items()), Fraction(0))
+        top = min(top, up(evidence.of_capacities()) / down(cost)) if cost else top
+    return max(1 - level / top, Fraction(0)) if top else top
+
+
 # -- files --------------------------------------------------------------------------------------------------------------
 
 
@@ -1082,21 +1320,37 @@ def limits_as_rows(cluster: Cluster) -> Rows:
     ]  # fmt: skip
 
 
-def proved(data: Mapping[str, Any]) -> tuple[Fraction, str, list[str]]:
-    """The gap of a saved allocation, what it is a gap of, and what is not feasible."""
+def violations(cluster: Cluster, data: Mapping[str, Any], rows: Rows, exactly: bool = False) -> list[str]:
+    """What tasks, bundles (which hold ``exactly`` the tasks, or room for them) and whole tasks violate."""
+    faults = cluster.infeasible(rows)
+    if data.get("bundles") is not None:
+        held = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
+        faults += overheld(cluster, held, exactly)
+    return faults if data.get("placement") is None else faults + misplaced(cluster, data["placement"])
+
+
+def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
+    """The gap of a saved allocation, what it is a gap of, and what is not feasible; of whole tasks what they lose."""
     cluster = Cluster(data)
     policy = block(str(data["policy"]))
     if not isinstance(policy, Block) or policy.name != "Policy":
-        raise CannotCheck(f"{data['policy']} is a mechanism without an objective that is maximised")
+        why = [str(held["why"]) for held in data.get("proof") or () if held.get("why")]
+        raise CannotCheck("; ".join(why) or f"{data['policy']} is a mechanism, not the optimum of one objective")
     objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
     if data.get("bundles") is not None:
-        raise CannotCheck("bundles are not checked")
+        bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
+        gap, faults = divided(cluster, objective, conditions, bundles)
+        return gap, objective.text, violations(cluster, data, [], exactly=True) + faults
     rows = [row for condition in conditions for row in cluster.impose(condition)]
-    faults = cluster.infeasible(rows)
-    if not cluster.active or faults:
+    faults = violations(cluster, data, rows)
+    if faults or (not cluster.active and data.get("placement") is None):
         return Fraction(0), objective.text, faults
     tiers = objective.given["tiers"] if objective.name == "Tiers" else [objective]
     evidence = data.get("proof")
+    if data.get("placement") is not None:
+        without = leave_out(cluster, conditions)
+        most, said = lost(cluster, tiers[0], rows, evidence[0] if evidence else {})
+        return most, said + without, []
     if not evidence:
         raise CannotCheck("it was saved without evidence")
     gap = Fraction(0)
@@ -1121,8 +1375,9 @@ def verify(path: str | Path) -> Verification:
 
     Notes
     -----
-    What cannot be checked this way is said in ``statement``: blocks of your own other than shares (whose coefficients
-    are taken as given), `FairnessEfficiency` off the edge of alpha-fairness, mechanisms, answers saved without evidence.
+    What cannot be checked this way is said in ``statement``: blocks of your own other than shares and bundle bases
+    (whose numbers are taken as given), `FairnessEfficiency` off the edge of alpha-fairness, mechanisms, answers saved
+    without evidence. Capacities, limits and eligibility are checked in any case.
 
     Examples
     --------
@@ -1136,17 +1391,26 @@ def verify(path: str | Path) -> Verification:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         if not isinstance(data, dict) or not str(data.get("format")).startswith("fairopt.allocation/"):
             raise Fault("not a file that Allocation.save wrote as JSON")
-        gap, of, faults = proved(data)
-        shown = next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
-    except CannotCheck as reason:
-        return Verification(False, math.inf, f"cannot be checked this way: {reason}")
+        unchecked = ""
+        try:
+            gap, of, faults = proved(data)
+        except CannotCheck as reason:
+            unchecked, gap, of, faults = str(reason), None, "", violations(Cluster(data), data, [])
+        shown = math.inf
+        if gap is not None:
+            shown = next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
     except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as fault:
         said = str(fault) if isinstance(fault, (Fault, OSError)) else f"not a whole allocation ({fault!r})"
         return Verification(False, math.inf, "not proved: " + said, (said,))
     if faults:
         return Verification(False, math.inf, f"not feasible, {len(faults)} fault{'s' * (len(faults) > 1)}:", tuple(faults))
+    if unchecked:
+        held = "; capacities, limits and eligibility hold"
+        return Verification(False, math.inf, f"cannot be checked this way: {unchecked}{held}")
     taken = f"; the coefficients of {', '.join(data['given'])} are taken as given" if data.get("given") else ""
-    if gap > GAP:
+    if data.get("placement") is not None:
+        return Verification(True, shown, f"proved: whole tasks that fit; {of}{taken}")
+    if shown > GAP:
         short = f"the evidence proves {of} only to a gap of {shown:.1e}"
         return Verification(False, shown, f"not proved: {short}{taken}", (short,))
     return Verification(True, shown, f"proved: gap <= {rounded_up(shown)} of {of}{taken}")

@@ -34,7 +34,7 @@ __all__ = ["notions", "objectives", "policies", "shares"]
 
 
 def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
-    """Share blocks that are defined for an instance.
+    """Share blocks that are defined for an instance, and positive for every user.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
         some += [KDominantShare(k) for k in range(1, instance.n_resources + 1)]
         some += [KDominantShare(k, short="positive") for k in range(2, instance.n_resources + 1)]
         some += [ResourceShare(i) for i in range(instance.n_resources)]
-    return st.sampled_from([s for s in some if instance is None or _defined(s.coefficients, instance)])
+    return st.sampled_from([s for s in some if instance is None or _defined(Leximin(s).check, instance)])
 
 
 def objectives(instance: Instance | None = None) -> st.SearchStrategy[Objective]:

@@ -122,10 +122,14 @@ class ActiveSet:
             more = (self.loads @ x > 1 - FULL)[~rows].any() or (total > self.limits * (1 - FULL))[~limits].any()
             if not more and (x > USED * total[self.user])[self.tight.pairs].all():
                 break
-        worth = self.worth(self.base.x)[0][self.user]
-        cost = (self.loads.T @ self.base.p + self.base.nu[self.user]) / worth
+        cost = self._relative_cost(self.base, self.worth(self.base.x)[0])
         if np.abs(cost[self.tight.pairs] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
             raise _NoRate(NO_OPTIMUM)
+
+    def _relative_cost(self, at: State, worth: Float) -> Float:
+        """The cost of a task of each pair relative to its worth; 1 where both are zero."""
+        cost, worth = self.loads.T @ at.p + at.nu[self.user], worth[self.user]
+        return np.divide(cost, worth, out=np.where(cost > 0, np.inf, 1.0), where=worth > 0)
 
     def _some_prices(self, x: Float) -> Float:
         """Optimal prices at the tasks x; sets the ``face`` of all of them."""
@@ -200,8 +204,8 @@ class ActiveSet:
             except _NoRate:
                 return None
             worth, total = self.worth(state.x)[0][self.user], self.pairs.sum(state.x)
-            missing = (self.loads.T @ state.p + state.nu[self.user] - worth) / worth
-            rest = [missing[q], (1 - self.loads @ state.x)[r], (self.limits - total)[k] / total[k]]
+            missing = (self.loads.T @ state.p + state.nu[self.user] - worth)[q] / worth[q]
+            rest = [missing, (1 - self.loads @ state.x)[r], (self.limits - total)[k] / total[k]]
             step = factors.solve(np.concatenate(rest))[0]
             if not np.isfinite(step).all():
                 return None
@@ -213,6 +217,7 @@ class ActiveSet:
                 return state
         return None
 
+    @np.errstate(all="ignore")  # worth may be zero where no tasks run
     def rates(self, change: Change) -> tuple[Float, tuple[Held, State] | None]:
         """Rates of users' tasks along a change, and what stays held at which state, if only one state does."""
         base, instance = self.base, self.instance
@@ -226,7 +231,7 @@ class ActiveSet:
             base = self._with_limits(base.x, self._prices(gained))
         strong = self._strong(base)
         worth, curve, by_w, by_alpha = self.worth(base.x)
-        cost = (self.loads.T @ base.p + base.nu[self.user]) / worth[self.user]
+        cost = self._relative_cost(base, worth)
         idle = ~self.tight.pairs & (cost - 1 < 10 * WEAK)
         if self.linear and idle.any():
             raise _NoRate(SEVERAL)
@@ -279,10 +284,10 @@ class ActiveSet:
         if found is None:
             return None
         worth = other.worth(np.maximum(found.x, 0.0))[0]
-        for part in (found.x, found.p, found.nu / worth):
+        for part in (found.x, found.p, found.nu / np.where(worth > 0, worth, 1.0)):
             if part.min(initial=0.0) < -ROUND * max(np.abs(part).max(initial=0.0), TINY):
                 return None
-        cost = (other.loads.T @ found.p + found.nu[other.user]) / worth[other.user]
+        cost = other._relative_cost(found, worth)
         fits = (other.loads @ found.x <= 1 + ROUND).all()
         below = (other.pairs.sum(found.x) <= other.limits * (1 + ROUND)).all()
         return (held, found) if fits and below and (cost >= 1 - ROUND).all() else None

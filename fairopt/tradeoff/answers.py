@@ -129,7 +129,7 @@ def checked_options(options: Any, share: Share, instance: Instance | None) -> Op
         user = instance.users[j]
         raise InvalidInstance(f"option {names[i]!r} gives user {user!r} {tasks[i, j]} tasks; give a number >= 0")
     _check_fit(names, tasks, instance)
-    per_task, part = share.coefficients(instance), instance.task_limits > 0
+    per_task, part = share.coefficients(instance, levelled=True), instance.task_limits > 0
     if per_task.ndim == 2:
         raise InvalidInstance(f"{share!r} differs by server, and options are tasks in total; pool the servers")
     shares = (tasks * per_task)[:, part]

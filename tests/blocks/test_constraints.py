@@ -310,11 +310,28 @@ def test_a_bound_on_an_unknown_user_is_refused_with_the_nearest(kind, verb):
         getattr(fo.Policy(fo.Leximin(), [kind({"wep": 1})]), verb)(POOL)
 
 
-@pytest.mark.parametrize("kind", [fo.MinShare, fo.MaxShare])
-def test_a_bound_on_a_share_that_a_user_cannot_have_is_out_of_domain(kind):
+@pytest.mark.parametrize("demands", [[[1, 0], [1, 1]], [[[1, 0], [2, 0]], [[1, 1], [1, 0]]]])
+def test_a_floor_on_a_share_that_a_user_cannot_have_is_infeasible_and_names_it(demands):
+    instance = fo.Instance(demands, [[2, 2]] * np.ndim(demands[0]), users=["a", "b"])
+    said = r"asks for 0\.1 of user 'a', whose ResourceShare\(1\) is always zero"
+    with pytest.raises(fo.Infeasible, match=said) as raised:
+        fo.Policy(fo.Leximin(), [fo.MinShare(0.1, fo.ResourceShare(1))]).allocate(instance)
+    assert raised.value.conflict == ("`MinShare(0.1, ResourceShare(1))`",)
+    fo.Policy(fo.Leximin(), [fo.MinShare({"b": 0.1}, fo.ResourceShare(1))]).allocate(instance)  # not asked of a
+
+
+def test_a_limit_of_zero_on_a_share_that_is_zero_on_some_servers_binds_only_on_the_others():
+    demands = [[[1, 0], [1, 1]], [[1, 0], [1, 0]]]
+    instance = fo.Instance(demands, [[2, 2], [2, 2]], users=["a", "b"], task_limits=[None, 1])
+    answer = fo.Policy(fo.Total(fo.Tasks()), [fo.MaxShare(0, fo.ResourceShare(1))]).allocate(instance)
+    assert_allclose(answer.tasks_by_server[0, 1], 0, atol=1e-9)
+    assert_allclose(answer.objective, 3, rtol=1e-6)  # user a's on the first server, where its share is zero
+
+
+def test_equal_shares_are_refused_where_a_share_is_zero():
     instance = fo.Instance([[1, 0], [1, 1]], [2, 2], users=["a", "b"])
     with pytest.raises(fo.OutOfDomain, match="'a'"):
-        fo.Policy(fo.Leximin(), [kind(0.1, fo.ResourceShare(1))]).allocate(instance)
+        fo.Policy(fo.Total(), [fo.EqualShares(fo.ResourceShare(1))]).allocate(instance)
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, math.nan, math.inf, "x", None])
@@ -409,3 +426,15 @@ def test_a_least_share_of_a_user_without_tasks_is_infeasible_where_shares_differ
     with pytest.raises(fo.Infeasible, match=r"0\.25 as the share of user 'web', whose task limit is 0"):
         fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare({"web": 0.25})]).allocate(cluster)
     assert fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare({"batch": 0.25})]).allocate(cluster).tasks.tolist() == [0, 8]
+
+
+def test_a_ceiling_on_a_share_that_differs_by_server_takes_users_of_limit_zero_on_identical_servers() -> None:
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Held(fo.Share):
+        def per_task(self, instance: fo.Instance) -> np.ndarray:
+            return np.array([[4.0, 3.0], [2.0, 3.0]])
+
+    most = fo.Policy(fo.Total(fo.Tasks()), [fo.MaxShare(6, Held())])
+    pair = fo.Instance([[1], [1]], [[4], [4]])
+    assert most.allocate(pair.with_task_limits([0, None])).tasks == pytest.approx([0, 3])
+    assert most.allocate(pair.with_task_limits(0)).tasks.tolist() == [0, 0]

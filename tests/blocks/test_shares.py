@@ -226,21 +226,24 @@ def test_the_order_of_resources_does_not_matter(instance, random):
 # -- what is refused -------------------------------------------------------------------------------------------------
 
 
-def test_a_user_without_the_resource_is_out_of_the_domain_of_its_share():
+def test_a_user_without_the_resource_is_out_of_the_domain_of_its_share_where_users_are_levelled():
     with pytest.raises(fo.OutOfDomain, match=r"'a'.*ResourceShare\('gpu'\).*choose another share"):
-        fo.ResourceShare("gpu").coefficients(GAPS)
+        fo.ResourceShare("gpu").coefficients(GAPS, levelled=True)
+    assert fo.ResourceShare("gpu").coefficients(GAPS)[0] == 0
 
 
 def test_a_user_of_fewer_than_k_resources_is_refused_with_its_name_and_the_fix():
     with pytest.raises(fo.OutOfDomain, match=r"'a'.*k = 3.*short='positive'"):
-        fo.KDominantShare(3).coefficients(GAPS)
+        fo.KDominantShare(3).coefficients(GAPS, levelled=True)
 
 
 def test_out_of_domain_shows_when_the_policy_is_solved():
     for policy in (
         fo.KDF(3),
         fo.Policy(fo.AlphaFair(2, fo.ResourceShare("gpu"))),
-        fo.Policy(fo.Total(fo.ResourceShare(1))),
+        fo.Policy(fo.MaxMin(fo.ResourceShare(1)) + fo.Total(fo.ResourceShare(1))),
+        fo.Policy(fo.OrderedWeighted((2, 1), fo.ResourceShare(1))),
+        fo.Policy(fo.FairnessEfficiency(2, -1, fo.ResourceShare(1))),
     ):
         with pytest.raises(fo.OutOfDomain, match="'a'"):
             policy.allocate(GAPS)

@@ -75,6 +75,13 @@ def test_the_statement_says_what_cannot_be_checked(tmp_path: Path) -> None:
         assert proof.statement.startswith("cannot be checked this way") and reason in proof.statement
 
 
+def test_prices_are_written_where_the_bounds_of_tasks_alone_prove_the_answer(tmp_path: Path) -> None:
+    """What a single user can run alone on each server is its optimum, which a range of total tasks does not say."""
+    alone = fo.Instance([[[0, 4], [2, 3]]], [[5, 4], [3, 2]], counts=[2, 1], task_limits=[4])
+    for policy in (fo.Policy(fo.OrderedWeighted((3, 2, 1))), fo.Policy(fo.Total() + 0.5 * fo.MaxMin())):
+        assert fo.verify(policy.allocate(alone).save(tmp_path / "alone.json")).ok
+
+
 def test_an_answer_without_evidence_is_smaller_and_loads_still(tmp_path: Path) -> None:
     answer = fo.FDS(2).allocate(SERVERS)
     whole, short = answer.save(tmp_path / "whole.json"), answer.save(tmp_path / "short.json", evidence=False)

@@ -40,7 +40,7 @@ class Held(NamedTuple):
 
 
 class Bracket(NamedTuple):
-    """The best value of a point found, a bound on all of them, and the point."""
+    """The best value of a point found beside the start, a bound on all of them, and the point."""
 
     low: float
     high: float

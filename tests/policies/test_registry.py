@@ -187,6 +187,31 @@ def test_a_file_that_is_not_there_is_named(tmp_path, name):
         fo.named_policy(f"{tmp_path / name}:MINE")
 
 
+def test_a_file_imports_what_is_beside_it_and_leaves_the_path_alone(tmp_path, monkeypatch):
+    (tmp_path / "beside_it.py").write_text("ALPHA = 2\n")
+    (tmp_path / "mine.py").write_text("import fairopt as fo\nfrom beside_it import ALPHA\nX = fo.AlphaFair(ALPHA)\n")
+    before = list(sys.path)
+    assert fo.named_policy(f"{tmp_path / 'mine.py'}:X").objective == fo.AlphaFair(2)
+    assert sys.path == before
+    (tmp_path / "lacks.py").write_text("import not_beside_it\n")
+    with pytest.raises(fo.InvalidBlock, match=r"lacks\.py' fails when imported: .*No module named 'not_beside_it'"):
+        fo.named_policy(f"{tmp_path / 'lacks.py'}:X")
+    del sys.modules["beside_it"]
+
+
+def test_a_file_without_a_name_is_answered_with_those_that_it_has(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("import fairopt as fo\nfrom fairopt import DRF\nA = fo.GFJ(2)\ndef b(k=1):\n    return fo.KDF(k)\n")
+    for text in (str(path), f"{path}:"):
+        with pytest.raises(fo.InvalidBlock, match=r"is a file; give .*mine\.py:NAME, one of A, b$"):
+            fo.named_policy(text)
+    path.write_text("")
+    with pytest.raises(fo.InvalidBlock, match=r"has none yet"):
+        fo.named_policy(str(path))
+    with pytest.raises(fo.InvalidBlock, match=r"no file '.*nowhere\.py'"):
+        fo.named_policy(str(tmp_path / "nowhere.py"))
+
+
 def test_two_files_of_the_same_name_are_two_files(tmp_path):
     first = write(tmp_path / "a", "twins.py", "import fairopt as fo\nMINE = fo.DRF()")
     second = write(tmp_path / "b", "twins.py", "import fairopt as fo\nMINE = fo.FDS(2)")

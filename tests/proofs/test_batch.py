@@ -12,7 +12,7 @@ LIMIT = 1e-7 * (1 - 1e-6)  # of a user whose task takes 1e7 units: it leaves a m
 
 def gap(tasks: list[float]) -> float:
     batch = Batch.of(np.array([[[1e7], [1.0]]]), [1.0], None, np.array([[LIMIT, np.inf]]))
-    chunk = batch.chunk(slice(0, 1), fo.Tasks())
+    chunk = batch.chunk(slice(0, 1), fo.Tasks(), levelled=True)
     return float(judge_batch(chunk, fo.Leximin(fo.Tasks()), np.array(tasks)[:, None], None)[0][0])
 
 

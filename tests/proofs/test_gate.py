@@ -175,8 +175,8 @@ def test_levels_under_conditions_keep_multipliers_that_prove_them_again(constrai
     assert not gate.judge(program, Proposal("again", 0.9 * tasks, evidence)).ok
     assert isinstance(evidence, HeldLevels)
     for holding in evidence.holdings:  # multipliers that a file makes up prove nothing untrue
-        duals = [1e9 * np.ones_like(dual) for dual in holding.duals]
-        made_up = replace(evidence, holdings=[replace(h, duals=duals) for h in evidence.holdings])
+        dual = 1e9 * np.ones_like(holding.dual)
+        made_up = replace(evidence, holdings=[replace(h, dual=dual) for h in evidence.holdings])
         assert not gate.judge(program, Proposal("again", 0.9 * tasks, made_up)).ok
 
 
@@ -541,7 +541,7 @@ class Vector(fo.Objective):
 
 
 def test_an_objective_that_is_no_number_is_told() -> None:
-    with pytest.raises(fo.InvalidBlock, match=r"Vector\(\)\.expression gave .*; give a CVXPY expression of one number"):
+    with pytest.raises(fo.InvalidBlock, match=r"Vector\.expression gave .*; give a CVXPY expression of one number"):
         fo.Policy(Vector()).allocate(SMALL)
 
 

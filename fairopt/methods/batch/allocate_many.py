@@ -164,7 +164,7 @@ def allocate_batch(policy: Any, batch: Batch, begun: float | None = None) -> All
         tell("instances", 0, len(batch))
         for where in batch.slices():
             with np.errstate(all="ignore"):  # zeros and infinities are expected, and NaN is not certified
-                chunk = batch.chunk(where, share)
+                chunk = batch.chunk(where, share, single.levels_users)
                 found, prices = solve(chunk)
                 tasks[where] = found.T
                 gap[where], violation[where] = judge_batch(chunk, single, found, prices)

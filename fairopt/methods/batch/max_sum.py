@@ -26,7 +26,7 @@ def max_sum_of_chunk(chunk: BatchChunk) -> tuple[Float, Float]:
     best = np.maximum(earns.max(axis=0), np.finfo(float).tiny)
     columns, tops = ratios * unit[:, None], np.where(part, chunk.limits * largest, 0.0)
     values, prices = Simplex(columns, earns / best, tops).run()
-    return chunk.tasks_at(values * unit / chunk.per_level), prices * best
+    return chunk.fitted(np.where(values >= tops, chunk.limits, np.minimum(values * unit, chunk.limits))), prices * best
 
 
 class Simplex:

@@ -27,13 +27,18 @@ from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cone.solve import _SolverFailed, by_chain, linear_only, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs.conditions import charged_conditions, dual_values, relaxed_multipliers, repair
+from fairopt.proofs.conditions import bounds_are_charged, dual_values, repair, row_prices
+from fairopt.proofs.conic import further_conditions
 from fairopt.proofs.evidence import Bottlenecked, Evidence, HeldLevels, Holding, Proposal
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.proofs.levels import further_charges
 
 NOISE = 1e-9  # a price below this part of all, on a capacity with more than this left, is a solver's rounding
 TIE = 1e-9  # relative difference of costs that is rounding
+# Relatively: what earlier levels may lose where a curved condition leaves later ones a single point. At 1e-7 all of 30
+# random pools and servers under logarithms or geometric means were certified, at 1e-8 15; a user to whom earlier levels
+# are worth much more than its own needs less.
+GIVE = (1e-7, 1e-9)
 RISING = 1e-6  # a user this far above the level, relatively, can rise
 
 
@@ -44,6 +49,8 @@ def solve_leximin(program: Program, settings: Settings) -> Proposals:
         levels = _LeximinPrograms(program, name, settings)
         if not linear_only(settings, name) or solvers.all_linear(c for _, _, c in levels.cone.rest):
             yield levels.proposal()
+            for give in GIVE if levels.further is not None and levels.further.curved else ():
+                yield _LeximinPrograms(program, name, settings, give).proposal()
 
     return by_chain(settings, propose)
 
@@ -51,8 +58,8 @@ def solve_leximin(program: Program, settings: Settings) -> Proposals:
 class _LeximinPrograms:
     """The programs of one solver, level after level."""
 
-    def __init__(self, program: Program, solver: str, settings: Settings) -> None:
-        self.program, self.solver, self.settings = program, solver, settings
+    def __init__(self, program: Program, solver: str, settings: Settings, give: float = 0.0) -> None:
+        self.program, self.solver, self.settings, self.give = program, solver, settings, give
         self.cone = ConeModel(program, solver)
         assert isinstance(program.objective, Leximin)
         self.share = program.objective.share
@@ -66,8 +73,15 @@ class _LeximinPrograms:
         if not self.by_server:  # else tasks and share are not proportional, and a limit is one more condition
             with np.errstate(over="ignore"):
                 self.cap = np.where(np.isfinite(program.high), self.c * program.high, np.inf)
+        self.further = further_conditions(self.cone)
+        self.in_cones = [] if self.further is None else self.further.conditions(self.cone.unknowns)
         self.base = self.cone.all_constraints
+        if self.further is not None:
+            box = [] if bounds_are_charged(program) else self.cone.box
+            self.base = [self.cone.capacity, *box, *self.in_cones]
         self.shut = np.zeros(len(program.pairs), dtype=bool)  # pairs where users hold nothing at all optima so far
+        self.dual: Float | None = None  # of the further conditions, after the last program
+        self.sizes: Float | None = None
         self.solves = 0
 
     @property
@@ -94,7 +108,7 @@ class _LeximinPrograms:
             raise _SolverFailed(f"{attempt.status} at program {self.solves} {attempt.message}".strip())
 
     def _floors(self, floor: Float, users: Bool) -> list[cp.Constraint]:
-        rows = np.flatnonzero(users & (floor > 0))
+        rows, floor = np.flatnonzero(users & (floor > 0)), floor * (1.0 - self.give)
         return [cp.multiply(self.relative[rows], 1.0 / floor[rows]) >= 1] if len(rows) else []
 
     def _common_level(self, rising: Bool, floor: Float) -> tuple[float, Float]:
@@ -148,7 +162,7 @@ class _LeximinPrograms:
             priced = cost * (rising & self._poorest(rising, tasks))
             stuck = rising & self._held_down(charged, tasks, priced, 1e-8)
             weak = stuck & ~self._held_down(charged, tasks, priced, 1e-5)  # by a price that may be noise
-            held = [self._holding(np.flatnonzero(stuck & ~weak), charged, tasks)]
+            held = [self._holding(np.flatnonzero(stuck & ~weak), charged)]
             if weak.any() and self._on_one_pool:
                 held[0] = replace(held[0], users=np.flatnonzero(stuck))
             elif weak.any():
@@ -195,31 +209,35 @@ class _LeximinPrograms:
         while True:
             rows, others = np.flatnonzero(doubt), np.flatnonzero(rising & ~doubt)
             rise = cp.Variable(len(rows), nonneg=True)
-            hold = [self.relative[others] / level >= 1 - 1e-10] if len(others) else []
-            up = self.relative[rows] / level - step * rise >= 1 - 1e-10
+            kept = 1 - max(1e-10, self.give)
+            hold = [self.relative[others] / level >= kept] if len(others) else []
+            up = self.relative[rows] / level - step * rise >= kept
             self._solve(cp.sum(rise) / len(rows), [up, rise <= 1, *hold, *self._floors(floor * (1 - 1e-10), ~rising)])
             rose = step * np.maximum(np.asarray(rise.value), 0.0)
             up_now = rose > RISING
             if not up_now.any():
                 tasks = repair(self.program, self.cone.tasks())
-                return doubt, self._holding(rows, self._charged(tasks), tasks)
+                return doubt, self._holding(rows, self._charged(tasks))
             doubt[rows[up_now]] = False
             if not doubt.any():
                 return doubt, Holding(rows[:0], np.zeros(len(self.program.usable_rows)))
 
     def _charged(self, tasks: Float) -> Multipliers:
         """Multipliers of the last program, without prices that are rounding."""
-        out = relaxed_multipliers(self.cone, tasks, linear=True)
+        prices = row_prices(self.program, self.cone.capacity)
+        out = Multipliers(prices, np.zeros(len(self.program.pairs)))
+        if self.further is not None:
+            self.dual, self.sizes = self.further.dual(self.in_cones), self.further.sizes()
+            out = replace(self.further.charges(self.dual, self.sizes, len(prices)), prices=prices)
         worth = out.prices * self.program.usable_rows
         slack = self.program.usable_rows - self.program.pairs.loads @ tasks
         noise = (worth <= NOISE * worth.max(initial=0.0)) & (slack > NOISE)
         out.prices = np.where(noise, 0.0, out.prices)
         return out
 
-    def _holding(self, users: Int, charged: Multipliers, tasks: Float) -> Holding:
+    def _holding(self, users: Int, charged: Multipliers) -> Holding:
         """The prices and duals of the last program, as what holds the users given."""
-        duals = [dual_values(condition) for _, condition in charged_conditions(self.cone)]
-        return Holding(users, charged.prices, duals, tasks)
+        return Holding(users, charged.prices, self.dual, self.sizes)
 
     def _costs(self, charged: Multipliers) -> Float:
         """The least cost of a unit of each user's relative share."""
@@ -253,17 +271,20 @@ class _LeximinPrograms:
         A pair that a solver left more than its tolerance has unreliable prices, and is not closed.
         """
         pairs = self.program.pairs
-        if pairs.single:
+        if pairs.single or self.give:
             return
         part = tasks * pairs.of(self.c)
         unused = part <= RISING * pairs.sum(part)[pairs.user]
         for holding in holdings:
             cost = np.asarray(pairs.loads.T @ holding.prices).ravel()
-            further = further_charges(self.cone, holding)
-            cost = cost if further is None else cost + further.pair_cost
+            further = further_charges(self.further, holding)
+            size = 0.0 * cost
+            if further is not None and further.size is not None:
+                cost, size = cost + further.pair_cost, cost + further.size
             by_pair = np.where(self.shut, np.inf, cost / pairs.of(self.c))
             cheapest = np.maximum(pairs.min(by_pair), 0.0)[pairs.user]
-            dearer = unused & ~self.shut & (by_pair > cheapest * (1 + TIE))
+            noise = np.maximum(TIE * cheapest, NOISE * 100 * size / pairs.of(self.c))  # costs may cancel
+            dearer = unused & ~self.shut & (by_pair > cheapest + noise)
             if dearer.any():
                 self.base.append(self.cone.unknowns[np.flatnonzero(dearer)] == 0)
                 self.shut |= dearer
@@ -291,4 +312,4 @@ class _LeximinPrograms:
                 tasks = tasks * np.where(held > least, least / held, 1.0)[program.pairs.user]
         if prices is None:
             prices = np.zeros(program.pairs.loads.shape[0])
-        return tasks, HeldLevels(holdings, self.cone, prices)
+        return tasks, HeldLevels(holdings, self.cone, prices, self.further)

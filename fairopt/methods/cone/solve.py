@@ -12,6 +12,7 @@ import numpy as np
 
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import Try
+from fairopt.errors import SolverUnavailable
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods import infeasible
@@ -19,6 +20,8 @@ from fairopt.methods.cone.unbounded import refuse_unbounded
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, Solved
+
+CANNOT_TAKE = "cannot take this kind of problem"
 
 
 def solve_number(program: Program, settings: Settings) -> Proposals:
@@ -41,6 +44,8 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 yield Proposal("cone", cone.tasks(), Solved(cone), attempt=attempt)
             else:
                 yield Proposal("cone", attempt=attempt)
+            if attempt.status == CANNOT_TAKE:
+                return
 
     return by_chain(settings, propose)
 
@@ -91,10 +96,15 @@ def solve_problem(
     Infeasible and unbounded are answers. ``explain`` raises `Infeasible` unless the conditions can hold after all; with
     an ``objective``, which the message names, `Unbounded` is raised if it is seen to grow without bound.
     """
-    attempt = solvers.run(
-        problem, solver, options=settings.options, time_limit=settings.left(), verbose=settings.verbose, looser=looser,
-        keep=keep,
-    )  # fmt: skip
+    try:
+        attempt = solvers.run(
+            problem, solver, options=settings.options, time_limit=settings.left(), verbose=settings.verbose,
+            looser=looser, keep=keep,
+        )  # fmt: skip
+    except SolverUnavailable:  # of the chain, another may take it
+        if settings.solver is not None:
+            raise
+        return Try(solver, CANNOT_TAKE, 0.0), False
     if explain is not None and attempt.status.startswith("infeasible"):
         explain()
     if objective is not None and "unbounded" in attempt.status:

@@ -273,7 +273,7 @@ class MaxSumPool:
 
         def look(chunk: Chunk) -> UserColumns:
             share, room = chunk.coefficients, chunk.room
-            chosen = np.flatnonzero(room > 0)
+            chosen = np.flatnonzero((room > 0) & (share > 0))  # the others never want more than they must
             return _columns(chunk, share, room, chosen, np.zeros(len(chosen)))
 
         return UserColumns.of_all(self.pool.each(look))
@@ -285,7 +285,7 @@ class MaxSumPool:
             share, room, apart = chunk.coefficients, chunk.room, cost(chunk.ratios, prices)
             tasks = np.where(share > apart, room, 0.0)
             np.abs(np.subtract(apart, share, out=apart), out=apart)
-            close = np.flatnonzero((apart <= within * share) & (room > 0))
+            close = np.flatnonzero((apart <= within * share) & (room > 0) & (share > 0))
             near = _columns(chunk, share, room, close, apart[close] / share[close]).nearest()
             return Wanted(np.einsum("ij,j->i", chunk.ratios, tasks), summed(share, tasks), near)
 

@@ -101,22 +101,27 @@ class WholeTasks:
         return grows and not self.program.rest and bool(self.program.objective.share_blocks())
 
     def fill(self) -> None:
-        """Hand out what is left, one task after the other to the smallest share per weight whose task still fits."""
+        """Hand out what is left, one task after the other to the smallest share per weight whose task still fits.
+
+        Users whose shares are always zero come last.
+        """
         if not self.can_fill:
             return
         c = self.program.objective.share_blocks()[0].coefficients(self.instance)
         if c.ndim == 1:
             c = np.broadcast_to(c[:, None], (self.instance.n_users, self.instance.n_servers))
         worth = c[:, self.first] / self.instance.weights[:, None]
-        waiting = [(float(level), j) for j, level in enumerate((worth * self.held).sum(axis=1))]
+        steps = np.where(self.instance.eligible[:, self.first], worth, 0.0).max(axis=1)
+        levels = np.where(steps > 0, (worth * self.held).sum(axis=1), np.inf)
+        waiting = [(level, j) for j, level in enumerate(levels.tolist())]
         heapq.heapify(waiting)
         wanted = np.zeros(self.n_classes)
         while waiting:
             level, j = heapq.heappop(waiting)
-            step = worth[j][self.instance.eligible[j, self.first]].max()
-            reach = (waiting[0][0] - level) // step if waiting else self.most[j]  # until another has less
+            step, other = float(steps[j]), waiting[0][0] if waiting else np.inf
+            reach = (other - level) // step if other < np.inf else self.most[j]  # until another has less
             if self.place_anywhere(j, wanted, min(max(reach, 1.0), MOST)):
-                heapq.heappush(waiting, (float(worth[j] @ self.held[j]), j))
+                heapq.heappush(waiting, (float(worth[j] @ self.held[j]) if step else np.inf, j))
 
     def placement(self) -> Float:
         """Tasks by individual server of all users of the instance given."""

@@ -271,9 +271,9 @@ def log_worth(optimum: Optimum, powers: Sequence[Power]) -> Float:
     out: Float = np.full(len(optimum.user), -np.inf)
     for log_factor, share, alpha in powers:
         c = share.coefficients(optimum.program.instance)
-        term = log_factor + np.log(optimum.of(c))
-        if alpha:
-            with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):
+            term = log_factor + np.log(optimum.of(c))
+            if alpha:
                 term -= alpha * np.log(optimum.relative_shares(share))[optimum.user]
         out = np.logaddexp(out, term) if len(powers) > 1 else term
     return out

@@ -198,7 +198,7 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
     if type(single) not in (Leximin, MaxMin, Total, AlphaFair):
         return None
     assert isinstance(single, (Leximin, MaxMin, Total, AlphaFair))
-    single.share.coefficients(instance)  # OutOfDomain, as for the policy itself
+    single.check(instance)  # OutOfDomain, as for the policy itself
     worth, error, how = coefficients_of(single.share, pool, instance)
     if isinstance(single, (Leximin, MaxMin)):  # fairopt's max-min answer is the leximin one
         return Recomputed((_exact(pool, leximin(pool, worth), error),), how)

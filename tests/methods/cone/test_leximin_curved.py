@@ -1,0 +1,125 @@
+"""Leximin under conditions of one's own that are not linear: against linear programs, and bisections by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from oracle.brute_leximin import Polytope, leximin
+from scipy.optimize import brentq
+
+import fairopt as fo
+from fairopt.formulation.program import Program
+from fairopt.proofs import gate
+from fairopt.proofs.evidence import Proposal, restored
+
+SHARE = fo.DominantShare()
+
+
+@dataclass(frozen=True)
+class LeastMixture(fo.Constraint):
+    """The least of several mixtures of shares is at a level or above."""
+
+    mixtures: tuple[tuple[float, ...], ...]
+    level: float
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        return {"least": cp.min(np.array(self.mixtures) @ model.share(SHARE)) >= self.level}
+
+
+@dataclass(frozen=True)
+class JainIndex(fo.Constraint):
+    """Jain's index of the shares is at a level or above."""
+
+    index: float
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        s = model.share(SHARE)
+        return {"Jain": cp.norm(s) <= cp.sum(s) / np.sqrt(self.index * s.size)}
+
+
+@dataclass(frozen=True)
+class Logarithms(fo.Constraint):
+    """Weighted logarithms of shares add up to a level or above."""
+
+    weights: tuple[float, ...]
+    level: float
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        return {"logarithms": cp.sum(cp.multiply(np.array(self.weights), cp.log(model.share(SHARE)))) >= self.level}
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_least_of_mixtures_is_the_leximin_under_a_row_for_each(servers: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 8))
+    demands = rng.uniform(0.5, 4, (n, 3)) * (rng.random((n, 3)) < 0.8) + np.eye(n, 3)
+    instance = fo.Instance(demands, 10 * n * rng.uniform(0.5, 2, (servers, 3)))
+    mixtures = np.where(rng.random((3, n)) < 0.6, rng.random((3, n)), 0.0) + np.eye(3, n)
+    free = leximin(Polytope.of(instance), instance.dominant_shares, instance.weights)
+    level = 1.1 * float((mixtures @ free).min())
+    polytope = Polytope.of(instance)
+    for row in mixtures:
+        polytope.at_most(-np.outer(row * instance.dominant_shares, np.ones(servers)), -level)
+    right = leximin(polytope, instance.dominant_shares, instance.weights)
+    a = fo.Policy(fo.Leximin(), [LeastMixture(tuple(map(tuple, mixtures.tolist())), level)]).allocate(instance)
+    np.testing.assert_allclose(a.shares, right, rtol=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_under_jain_s_index_the_largest_shares_are_cut_at_one_level(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 9))
+    limits = np.sort(rng.uniform(0.1, 1.0, n))
+    instance = fo.Instance(np.ones((n, 1)), [n], task_limits=limits)  # shares are tasks / n; all limits fit
+
+    def jain(s: np.ndarray) -> float:
+        return float(s.sum() ** 2 / (n * (s**2).sum()))
+
+    index = (1.0 + jain(limits)) / 2
+    level = brentq(lambda h: jain(np.minimum(limits, h)) - index, limits[0], limits[-1], xtol=1e-14)
+    policy = fo.Policy(fo.Leximin(), [JainIndex(index)])
+    a = policy.allocate(instance)
+    np.testing.assert_allclose(a.tasks, np.minimum(limits, level), rtol=2e-6)
+    program = Program(instance, policy.objective, policy.constraints)
+    kept = restored(program, json.loads(json.dumps(a.evidence[0])), a.certificate.solver)
+    assert gate.judge(program, Proposal("again", program.gather(a.tasks_by_server), kept)).ok
+    assert not gate.judge(program, Proposal("again", 0.99 * program.gather(a.tasks_by_server), kept)).ok
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_under_logarithms_users_of_large_weight_stand_above_a_common_level(seed: int) -> None:
+    """What is above follows from the curved condition alone, and so hangs on the first level by a square root."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 9))
+    weights = rng.uniform(0.2, 2.0, n)
+    instance = fo.Instance(np.ones((n, 1)), [1.0])
+
+    def at(t: float) -> np.ndarray:  # the largest sum of logarithms of shares that are t or above
+        per = brentq(lambda k: np.maximum(t, k * weights).sum() - 1.0, 0.0, 1.0 / weights.max(), xtol=1e-15)
+        return np.maximum(t, per * weights)
+
+    best = weights / weights.sum()
+    level = 0.5 * (weights @ np.log(np.full(n, 1 / n)) + weights @ np.log(best))
+    lowest = brentq(lambda t: weights @ np.log(at(t)) - level, best.min(), 1 / n * (1 - 1e-9), xtol=1e-15)
+    a = fo.Policy(fo.Leximin(), [Logarithms(tuple(weights.tolist()), float(level))]).allocate(instance)
+    assert a.shares.min() == pytest.approx(lowest, rel=2e-6)
+    assert (at(lowest) > lowest).any()
+    near = 2e-3 if "lower ones as returned" in a.certificate.assumed else 2e-5
+    np.testing.assert_allclose(a.shares, at(lowest), rtol=near)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+def test_leximin_after_alpha_fairness_keeps_its_value_and_levels_its_ties(alpha: float) -> None:
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        instance = fo.Instance(rng.uniform(0.5, 4, (5, 2)), [40.0, 60.0])
+        first = fo.FDS(alpha).allocate(instance)
+        a = fo.Policy(fo.AlphaFair(alpha).then(fo.Leximin())).allocate(instance)
+        assert len(a.certificate.gaps) == 2
+        np.testing.assert_allclose(a.shares, first.shares, rtol=5e-3)
+        assert a.shares.min() >= first.shares.min() * (1 - 1e-7)

@@ -199,6 +199,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "WeightedLog": ("base",), "FairShareBase": ("growth",), "GlobalAggregateResource": ("units", "over"),
     "AtMostRequested": (),
 }  # fmt: skip
+OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
 
 
 @dataclass(frozen=True)
@@ -1346,6 +1347,8 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
     if faults or (not cluster.active and data.get("placement") is None):
         return Fraction(0), objective.text, faults
     tiers = objective.given["tiers"] if objective.name == "Tiers" else [objective]
+    if any(term.name in PARAMETERS and term.name not in OBJECTIVES for tier in tiers for _, term in tier.terms):
+        raise Fault(f"{objective.text} is not an objective")
     evidence = data.get("proof")
     if data.get("placement") is not None:
         without = leave_out(cluster, conditions)

@@ -407,7 +407,7 @@ def measure(objective: Any, w: Float) -> tuple[Callable[[Float], float], Callabl
     q, (a, power) = 1 - objective.beta, emphasis(objective)
 
     def curve(s: Float) -> float:
-        even = a / q * np.log((w * (s / w) ** q).sum()) if q else 0.0
+        even = a / q * np.log((w * (s / w) ** q).sum()) if q else np.log(w.sum())
         return float(even + (power - a) * np.log(s.sum()))
 
     def slope(s: Float) -> Float:
@@ -525,46 +525,17 @@ def _leximin(question: Question, forms: list[Row], z: Row, x: Float, loose: bool
 def _curved(question: Question, objective: Any, z: Float, x: Float, says: float | None, last: bool) -> str:
     """A value against a bound by tangents: wrong if a better point was found, open if that was not and may be."""
     name = type(objective).__name__
-    weights = np.array([question.cluster.weights[j] for j in question.cluster.users], dtype=float)
-    needs_all = (name == "AlphaFair" and objective.alpha >= 1) or (name == "FairnessEfficiency" and objective.beta > 1)
+    if name == "FairnessEfficiency" and not concave_region(objective):
+        return _plane(question, objective, z)
+    needs_all = getattr(objective, "alpha", 0) >= 1 or getattr(objective, "beta", 0) > 1
     if needs_all and min(z) <= 0:
         return f"worse: shares per weight {z.tolist()} where all can be positive"
-    claim: float | None = None
-    if name == "AlphaFair":
-        alpha = objective.alpha
-        function = separable(
-            np.array(question.forms_of(objective), dtype=float),
-            *utility(alpha, weights, float(z.min() if alpha > 1 else z.max())), np.maximum(1e-3 * z, 1e-12 * z.max()),
-        )  # fmt: skip
+    with np.errstate(all="ignore"):
+        function, allowed, claim = _measured(question, objective, z, x)
         got = function.value(x)
-        allowed = GAP * (weights.sum() if alpha == 1 else abs((1 - alpha) * got))
-        with np.errstate(all="ignore"):
-            claim = float(utility(alpha, weights, 1.0)[0](z).sum())
-            if alpha == 1 and says is not None and abs(says - claim) <= 2 * allowed:
-                claim = None
-    elif name == "FairnessEfficiency" and not concave_region(objective):
-        return _plane(question, objective, z)
-    else:
-        parts = objective.terms() if name == "Sum" else ((1.0, objective),)
-        function = added([
-            (f, concave_of(part, question, np.array([dot(form, map(Fraction, x.tolist()))
-                                                      for form in question.forms_of(part)], dtype=float)))
-            for f, part in parts
-        ])  # fmt: skip
-        got = function.value(x)
-        size = sum(abs(f * concave_of(part, question, z).value(x)) for f, part in parts) if name != "Sum" else abs(got)
-        if name == "FairnessEfficiency":
-            allowed = GAP * max(1.0, emphasis(objective)[1])
-        elif name in ("OrderedWeighted", "MaxMin", "Total", "Smallest", "Linear", "RequiringTotal"):
-            allowed, claim = GAP * abs(got), got
-        else:
-            with np.errstate(all="ignore"):
-                fall = abs(got - function.value(x / 2))
-            allowed, claim = GAP * (fall or 1.0) + 1e-14 * size, got
+        unit = min(allowed / GAP, abs(got - function.value(x / 2))) or 1.0
     if not np.isfinite(got):
         return f"worse: worth {got} at {x.tolist()}"
-    with np.errstate(all="ignore"):
-        unit = min(allowed / GAP, abs(got - function.value(x / 2))) or 1.0
     close = 0.9 * allowed if last else 0.05 * TIER * unit
     found = cuts.maximise(function, question.all_rows, question.equal, question.held, question.top, x, close)
     if not last:
@@ -572,9 +543,36 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
         question.held.append(Held(function, kept, abs(got) + unit))
     if found.low > got + 1.05 * allowed:
         return f"worse: {got:.12g} where {found.low:.12g} can be had (1e-6 is {allowed:.1e}), as by {found.point}"
-    rounding = 0.0 if name == "AlphaFair" else allowed
-    wrong = claimed(says, claim, rounding) if claim is not None and np.isfinite(claim) else ""
+    rounding = GAP * question.cluster.n if getattr(objective, "alpha", 0) == 1 else allowed * (name not in SCALED)
+    wrong = claimed(says, claim, rounding) if np.isfinite(claim) else ""
     return wrong or (OPEN if found.high > got + allowed else "")
+
+
+SCALED = ("AlphaFair", "FairnessEfficiency")  # what is bounded is a transform of the value
+
+
+def _measured(question: Question, objective: Any, z: Float, x: Float) -> tuple[Concave, float, float]:
+    """What bounds an objective, how far a certified value may be below the best, and the value in natural units."""
+    name = type(objective).__name__
+    weights = np.array([question.cluster.weights[j] for j in question.cluster.users], dtype=float)
+    if name == "AlphaFair":
+        alpha, forms = objective.alpha, np.array(question.forms_of(objective), dtype=float)
+        curves = utility(alpha, weights, float(z.min() if alpha > 1 else z.max()))
+        function = separable(forms, *curves, np.maximum(1e-3 * z, 1e-12 * z.max()))
+        allowed = GAP * (weights.sum() if alpha == 1 else abs((1 - alpha) * function.value(x)))
+        return function, allowed, float(utility(alpha, weights, 1.0)[0](z).sum())
+    parts = objective.terms() if name == "Sum" else ((1.0, objective),)
+    at = [np.array(question.forms_of(part), dtype=float) @ x for _, part in parts]
+    terms = [(f, concave_of(part, question, values)) for (f, part), values in zip(parts, at, strict=True)]
+    function = added(terms)
+    got = function.value(x)
+    if name == "FairnessEfficiency":
+        natural = np.exp(got) if objective.beta <= 1 else -np.exp(-got)
+        return function, GAP * max(1.0, emphasis(objective)[1]), float(natural)
+    if name in ("OrderedWeighted", "MaxMin", "Total", "Smallest", "Linear", "RequiringTotal"):
+        return function, GAP * abs(got), got
+    fall, size = abs(got - function.value(x / 2)), sum(abs(f * term.value(x)) for f, term in terms)
+    return function, GAP * (fall or 1.0) + 1e-14 * size, got
 
 
 def claimed(says: float | None, value: float, rounding: float = 0.0) -> str:
@@ -735,9 +733,10 @@ def untrue(draw: Draw, error: Exception) -> str:
     if isinstance(error, fo.Infeasible):
         if not question.cluster.pairs:
             return ""
-        nothing, start = linear(np.zeros(len(question.top))), question.top / (2 * len(question.top))
+        nothing, rows, same = np.zeros(len(question.top)), question.all_rows, question.equal
         try:
-            found = cuts.maximise(nothing, question.all_rows, question.equal, question.held, question.top, start, 1e-9)
+            start = np.array(exact_lp.maximise(nothing + 1, rows, same).point, dtype=float)
+            found = cuts.maximise(linear(nothing), rows, same, question.held, question.top, start, 1e-9)
         except exact_lp.NoPoint:
             return ""
         return OPEN if found.point is None else f"tasks {found.point.tolist()} satisfy everything"

@@ -15,7 +15,7 @@ from fairopt.proofs import gate
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 import fuzz
-from fuzz_blocks import Draw, pasted
+from fuzz_blocks import NAMES, Draw, pasted
 from fuzz_draws import CATEGORIES, draw_of
 
 SEED = 8
@@ -30,13 +30,21 @@ def test_a_few_draws_of_each_category_are_answered_rightly(category: str) -> Non
     assert any(word == "ok" for word, _, _ in found)
 
 
-def fewer(answer: Any, tasks: Any = None) -> fo.Allocation:
-    """A right answer with half of its tasks, or other ones, under the same certificate."""
-    tasks = answer.tasks_by_server / 2 if tasks is None else tasks
-    bundles = None if answer.bundles is None else answer.bundles / 2
-    return fo.Allocation(
-        answer.instance, answer.policy, tasks, answer.certificate, answer.objective / 2, answer.prices, bundles
-    )
+def fewer(answer: Any, part: float = 0.5, says: float = 0.5) -> fo.Allocation:
+    """A right answer with a part of its tasks, under the same certificate."""
+    bundles = None if answer.bundles is None else answer.bundles * part
+    tasks, value = answer.tasks_by_server * part, answer.objective * says
+    return fo.Allocation(answer.instance, answer.policy, tasks, answer.certificate, value, answer.prices, bundles)
+
+
+@pytest.mark.parametrize("category", ["pools", "servers", "plane", "weights", "scales", "ties", "conic", "solvers",
+                                      "prepared", "ps-dsf", "bottleneck", "shares", "alpha", "traces"])  # fmt: skip
+def test_two_tasks_in_a_hundred_thousand_less_are_wrong(category: str) -> None:
+    draw = draw_of(category, SEED, 0)
+    names = dict(NAMES)
+    exec(draw.code, names)
+    assert fuzz.judge(draw, names["answer"]) == ""
+    assert fuzz.judge(draw, fewer(names["answer"], 1 - 2e-5, 1.0)).startswith("worse")
 
 
 def test_a_wrong_answer_under_a_certificate_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:

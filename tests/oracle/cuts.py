@@ -107,15 +107,21 @@ def maximise(
     worth = function.value(start)
     at = outer.epigraph(function, start, worth - close)
     first, low = at
-    best, point = Bracket(-np.inf, np.inf, None), start
+    best, point, centre = Bracket(-np.inf, np.inf, None), start, start
     for _ in range(tries):
         outer.add(function, at, point)
+        if point is not start:  # deeper than where programs end, which are corners
+            outer.add(function, at, (point + centre) / 2)
         goal = [Fraction(0)] * first + [Fraction(1)] * len(low)
         found = exact_lp.maximise(goal + [Fraction(0)] * (outer.columns - len(goal)), *outer.padded())
         high = float(found.value + sum(map(Fraction, low)))
         point = np.array(found.point[: len(top)], dtype=float)
-        value = function.value(point) if outer.keeps(point) else -np.inf
-        best = Bracket(value, high, point) if value > best.low else Bracket(best.low, high, best.point)
+        best = best._replace(high=high)
+        for candidate in (point, (point + centre) / 2):
+            value = function.value(candidate) if outer.keeps(candidate) else -np.inf
+            if value > best.low:
+                best = Bracket(value, high, candidate)
+                centre = candidate if value > worth else centre
         if best.high <= max(best.low, worth) + close:
             break
         outer.cut(point)

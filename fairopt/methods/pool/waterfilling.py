@@ -106,6 +106,7 @@ def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
     start = users.start()
     if not bounds_fit(start.low, start.crossed, usable):
         return None
+    usable = np.maximum(usable, start.low)  # what lower bounds exceed by rounding is full, and not too much
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = np.where(start.rates > 0, usable / start.rates, np.inf)
     sample = users.pool_of_sample() if start.bounded else None

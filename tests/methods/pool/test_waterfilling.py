@@ -12,6 +12,8 @@ from oracle import fractions_waterfill as exact
 from oracle.instances import log_uniform, pools
 
 import fairopt as fo
+from fairopt.formulation.program import Program
+from fairopt.methods.pool.solve import fill_leftover
 
 SHARES = {
     "dominant": (fo.DominantShare(), 1),
@@ -214,3 +216,12 @@ def test_the_method_is_refused_where_it_is_not_exact() -> None:
     for policy, instance in ((fo.DRF(), two), (fo.FDS(2), two.pooled()), (envy_free, two.pooled())):
         with pytest.raises(fo.OutOfDomain):
             policy.allocate(instance, method="water-filling")
+
+
+def test_lower_bounds_that_exceed_a_capacity_by_rounding_fill_it_and_others_rise() -> None:
+    cluster = fo.Instance([[1, 0], [2, 4], [1, 1], [3, 2]], [30, 15])
+    low = np.array([6.5, 0.0, 5.0 + 2e-13, 5.0])
+    program = Program(cluster, fo.Leximin(fo.Tasks()), ())
+    filled = fill_leftover(program, fo.Tasks(), low)
+    assert filled is not None
+    np.testing.assert_allclose(filled, [10, 0, 5, 5], atol=1e-12)

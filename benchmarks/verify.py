@@ -256,6 +256,8 @@ def reference(text: str) -> str:
     if names or not np.isfinite(tasks).all():
         return f"{names or 'tasks'}: not an answer"
     question = fuzz_verdicts.Question.of(given, ())
+    if not question.cluster.pairs:
+        return "over: tasks where no user may run any" if tasks.any() else ""
     if data.get("placement") is not None:  # of whole tasks nothing but that they fit is proved
         return question.unfit(tasks) or misplaced(held, tasks, np.array(data["placement"], dtype=float))
     if data.get("bundles") is not None and (wrong := question.unfit(tasks) or overheld(held, tasks, data["bundles"])):

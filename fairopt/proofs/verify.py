@@ -88,7 +88,7 @@ class Verification:
 # -- numbers ------------------------------------------------------------------------------------------------------
 
 DOWN, UP = (Context(prec=50, rounding=r, Emax=MAX_EMAX, Emin=MIN_EMIN) for r in (ROUND_FLOOR, ROUND_CEILING))
-SMALLEST = Decimal("1e-400")
+SMALLEST, LARGEST = Decimal("1e-400"), Decimal("1e4000")
 
 
 class Between(NamedTuple):
@@ -120,6 +120,8 @@ def down(x: Fraction) -> Fraction:
 
 def enclosed(low: Decimal, high: Decimal) -> Between:
     """Fractions around two decimals, which are moved outwards where they are tiny."""
+    if max(abs(low), abs(high)) > LARGEST:
+        raise Fault("a power is too large to be written as a fraction")
     tiny = low and abs(low) < SMALLEST, high and abs(high) < SMALLEST
     return Between(
         Fraction(-SMALLEST if low < 0 else 0) if tiny[0] else Fraction(low),
@@ -167,6 +169,14 @@ def number(value: Any, what: str) -> Fraction:
     return Fraction(value)
 
 
+def at_least(least: int, value: Any, what: str) -> Fraction:
+    """A number of the file that may not be smaller."""
+    found = number(value, what)
+    if found < least:
+        raise Fault(f"{what} is {value!r}, below {least}")
+    return found
+
+
 def numbers(values: Any, what: str, *shape: int) -> Any:
     """Nested lists of numbers of a shape, exactly."""
     if not shape:
@@ -189,6 +199,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "WeightedLog": ("base",), "FairShareBase": ("growth",), "GlobalAggregateResource": ("units", "over"),
     "AtMostRequested": (),
 }  # fmt: skip
+OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
 
 
 @dataclass(frozen=True)
@@ -227,13 +238,13 @@ def _block(node: ast.AST) -> Any:
         case ast.Tuple() | ast.List():
             return [_block(part) for part in node.elts]
         case ast.Dict():
-            return {_block(k): _block(v) for k, v in zip(node.keys, node.values, strict=True) if k}
-        case ast.Call(func=ast.Name("float")):
-            return float(_block(node.args[0]))
+            return {_block(k): _block(v) for k, v in zip(node.keys, node.values, strict=True)}  # type: ignore[arg-type]
+        case ast.Call(func=ast.Name("float"), args=[ast.Constant(value)], keywords=[]):
+            return float(value)  # type: ignore[arg-type]
         case ast.BinOp(op=ast.Add()):
             return Block("Sum", {"terms": _block(node.left).terms + _block(node.right).terms}, text)
         case ast.BinOp(op=ast.Mult()):
-            factor = number(_block(node.left), "a factor")
+            factor = at_least(0, _block(node.left), "a factor")
             return Block("Sum", {"terms": [(factor * c, term) for c, term in _block(node.right).terms]}, text)
         case ast.Compare(ops=[ast.GtE()]):
             return Block("AtLeast", {"objective": _block(node.left), "level": _block(node.comparators[0])}, text)
@@ -242,8 +253,14 @@ def _block(node: ast.AST) -> Any:
             tiers = first.given["tiers"] if first.name == "Tiers" else [first]
             return Block("Tiers", {"tiers": [*tiers, second]}, text)
         case ast.Call(func=ast.Name(name)):
-            given = dict(zip(PARAMETERS.get(name, ()), map(_block, node.args), strict=False))
-            return Block(name, given | {k.arg: _block(k.value) for k in node.keywords if k.arg}, text)
+            if name not in PARAMETERS:  # one's own, known by its text alone
+                return Block(name, {}, text)
+            given = dict(zip(PARAMETERS[name], map(_block, node.args), strict=False))
+            words = [word.arg for word in node.keywords]
+            once = len({*given, *words}) == len(node.args) + len(words)
+            if not once or {*words} - {*PARAMETERS[name]}:
+                raise CannotCheck(f"{text} has other parameters than {name} takes")
+            return Block(name, given | {str(word.arg): _block(word.value) for word in node.keywords}, text)
     raise CannotCheck(f"{text} is not a block of fairopt's")
 
 
@@ -268,31 +285,42 @@ class Cluster:
         given = numbers(held["demands"], "demands", *shape)
         self.demands = given if self.by_server else [[row] * servers for row in given]
         self.capacities = numbers(held["capacities"], "capacities", servers, m)
-        self.counts = [int(number(q, "counts")) for q in held["counts"]]
+        self.counts = [int(at_least(1, q, "counts")) for q in held["counts"]]
         self.room = [[c * q for c in row] for row, q in zip(self.capacities, self.counts, strict=True)]
         self.weights = numbers(held["weights"], "weights", n)
-        self.limits = [None if t is None else number(t, "task_limits") for t in held["task_limits"]]
+        self.limits = [None if t is None else at_least(0, t, "task_limits") for t in held["task_limits"]]
         self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
         self.near = self.tasks  # where curves are bounded by tangents
         for what, values in (("demands", [d for row in self.demands for ds in row for d in ds]), ("weights", self.weights),
-                             ("capacities", [c for row in self.capacities for c in row]), ("counts", self.counts)):
+                             ("capacities", [c for row in self.capacities for c in row])):
             if any(v < 0 for v in values):
                 raise Fault(f"{what} hold a negative number")
-        if len(self.limits) != n or any(w == 0 for w in self.weights):
-            raise Fault("task_limits are missing, or a weight is 0")
-        allowed = held["eligible"] or [[True] * servers for _ in range(n)]
+        if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != held["counts"]:
+            raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
+        if len({*self.users}) < n or len({*self.resources}) < m:
+            raise Fault("two users or two resources have one label")
+        allowed = [[True] * servers] * n if held["eligible"] is None else held["eligible"]
+        if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
+            raise Fault("eligible does not say true or false of each user on each server")
         self.open = [
             [s for s in range(servers) if allowed[j][s] and not any(
                 d > 0 and c == 0 for d, c in zip(self.demands[j][s], self.capacities[s], strict=True))]
             for j in range(n)
         ]  # fmt: skip
+        for j, user in enumerate(self.users):
+            if not self.open[j] or not all(any(self.demands[j][s]) for s in self.open[j]):
+                raise Fault(f"user {user!r} may run nowhere, or needs nothing where it may")
         self.active = [j for j in range(n) if self.limits[j] != 0]
         self.low: list[Fraction] = [Fraction(0)] * n
         self.high = list(self.limits)
         self.usable = [Fraction(1)] * m
         self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
         self.given = data.get("given") or {}
-        self.kept: list[tuple[Block, Fraction]] = []  # objectives that may not fall below levels, as `Goal` counts
+        if any(text.partition("(")[0] in PARAMETERS for text in self.given):
+            raise Fault("coefficients are given of a share that has the name of one of fairopt's")
+        self.step_by_step = False  # whether levels of a leximin are proved given the earlier ones only
+        # objectives that may not fall below levels, as `Goal` counts, and the unit of each level's tolerance
+        self.kept: list[tuple[Block, Fraction, Fraction]] = []
 
     def total(self, j: int) -> Fraction:
         return sum(self.tasks[j], Fraction(0))
@@ -312,19 +340,20 @@ class Cluster:
             raise Fault(f"user {self.users[j]!r} needs nothing and has no limit")
         return up(most)
 
-    def of_user(self, value: Any, what: str, default: Fraction | None) -> list[Fraction | None]:
-        """A parameter by user: a number, a list, or a dict by label; infinity is none."""
-        if isinstance(value, dict):
-            value = [value.get(user, default) for user in self.users]
-        values = value if isinstance(value, list) else [value] * self.n
-        if len(values) != self.n:
-            raise Fault(f"{what} has {len(values)} numbers for {self.n} users")
-        return [None if v is None or v == math.inf else Fraction(v) for v in values]
+    def of_user(self, value: Any, what: str, most: bool) -> list[Fraction | None]:
+        """A bound by user: a number, a list, or a dict by label; without one None, as an infinite upper bound."""
+        if not isinstance(value, dict):
+            values = value if isinstance(value, list) else [value] * self.n
+            value = dict(zip(self.users, values, strict=True))
+        if value.keys() - {*self.users}:
+            raise Fault(f"{what} names a user that the instance lacks")
+        found = {user: None if most and v == math.inf else at_least(0, v, what) for user, v in value.items()}
+        return [found.get(user) for user in self.users]
 
     def resource(self, name: Any) -> int:
         if name in self.resources:
             return self.resources.index(name)
-        if isinstance(name, int) and -self.m <= name < self.m:
+        if type(name) is int and -self.m <= name < self.m:
             return name
         raise Fault(f"the policy names the resource {name!r}, which the instance lacks")
 
@@ -368,20 +397,29 @@ class Cluster:
         if share.name == "DominantShare" or share.given.get("p") == math.inf:
             return ratios[0]
         if share.name == "PNormShare":
-            p = number(share.given["p"], "p")
+            p = at_least(0, share.given["p"], "p")
             parts = [power(r / ratios[0], p) for r in ratios if r > 0]
             norm = Between(
                 power(sum((q.low for q in parts), Fraction(0)), 1 / p).low,
                 power(sum((q.high for q in parts), Fraction(0)), 1 / p).high,
             )
             return norm.times(ratios[0])
-        k = int(share.given["k"])
-        if share.given.get("short") == "positive":
+        k, held = share.given["k"], share.given.get("rank_weights")
+        short = share.given.get("short", "refuse")
+        if type(k) is not int or not 1 <= k <= self.m or short not in ("refuse", "positive"):
+            raise Fault(f"{share.text} is not defined for {self.m} resources")
+        if short == "positive":
             ratios = [r if r > 0 else Fraction(1) for r in ratios]
-        held = share.given.get("rank_weights") or [1] * k
-        held = held.get(self.users[j], [1] * k) if isinstance(held, dict) else held
-        held = held[j] if isinstance(held[0], list) else held
-        return math.prod(ratios[:k], start=Fraction(1)) * math.prod(map(Fraction, held[:k]), start=Fraction(1))
+        if isinstance(held, dict):
+            if held.keys() - {*self.users}:
+                raise Fault(f"{share.text} names a user that the instance lacks")
+            held = held.get(self.users[j])
+        elif isinstance(held, list) and isinstance(held[0], list):
+            held = held[j] if len(held) == self.n else []
+        ranks = [number(w, "a rank weight") for w in as_list([1] * k if held is None else held)]
+        if len(ranks) < k or min(ranks) <= 0:
+            raise Fault(f"{share.text} lacks a positive weight of each rank")
+        return math.prod(ratios[:k] + ranks[:k], start=Fraction(1))
 
     def alike(self, share: Block) -> bool:
         """Whether a task of each user is worth the same on all of its servers."""
@@ -403,13 +441,14 @@ class Cluster:
                 bounds: Any = [self.weights[j] / whole * alone[j] for j in range(self.n)]
                 bounds = [min(b, t) if t is not None else b for b, t in zip(bounds, self.limits, strict=True)]
             else:
-                bounds = self.of_user(condition.given["tasks"], condition.text, None)
+                bounds = self.of_user(condition.given["tasks"], condition.text, condition.name == "MaxTasks")
             for j in self.active:
                 self._bound_tasks(j, bounds[j], condition.name == "MaxTasks")
             return []
         if condition.name == "Reserve":
             i = self.resource(condition.given["resource"])
-            self.usable[i] = min(self.usable[i], 1 - Fraction(condition.given["fraction"]))
+            part = at_least(0, condition.given["fraction"], condition.text)
+            self.usable[i] = min(self.usable[i], at_least(0, 1 - part, f"what {condition.text} leaves"))
             return []
         if condition.name in ("MinShare", "MaxShare"):
             return self._share_bounds(condition)
@@ -437,7 +476,8 @@ class Cluster:
     def _share_bounds(self, condition: Block) -> Rows:
         """Bounds on shares: on tasks where a task is worth the same on all of the user's servers, else rows."""
         below, above = self.coefficients(condition.share)
-        levels, most = self.of_user(condition.given["level"], condition.text, None), condition.name == "MaxShare"
+        most = condition.name == "MaxShare"
+        levels = self.of_user(condition.given["level"], condition.text, most)
         if self.alike(condition.share):
             for j in self.active:
                 one = (below if most else above)[j][self.open[j][0]]
@@ -451,12 +491,13 @@ class Cluster:
             level = levels[j]
             if level is None or (level == 0 and not most):
                 continue
-            if level == 0:
+            c = below if most else above
+            if level == 0 and all(c[j][s] > 0 for s in self.open[j]):
                 self._bound_tasks(j, Fraction(0), True)
             else:
                 sign = 1 if most else -1
-                c = below if most else above
-                rows.append(({(j, s): sign * c[j][s] / level for s in self.open[j]}, Fraction(sign), False))
+                row = {(j, s): sign * c[j][s] / (level or 1) for s in self.open[j]}
+                rows.append((row, Fraction(sign if level else 0), False))
         return rows
 
     def _level(self, condition: Block) -> Rows:
@@ -466,7 +507,9 @@ class Cluster:
             each = [max(level, Fraction(0)) * w for w in self.weights]
             return self._share_bounds(Block("MinShare", {"level": each, "share": objective.share}, condition.text))
         if not is_linear(objective):
-            self.kept.append((objective, natural(self, objective, level)))
+            if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
+                raise CannotCheck(f"{condition.text} is not a level of an alpha-fair sum")
+            self.kept.append((objective, natural(self, objective, level), abs(level) or Fraction(1)))
             return []
         row = {(j, s): Fraction(0) for j in self.active for s in self.open[j]}
         for factor, term in objective.terms:
@@ -505,20 +548,29 @@ class Cluster:
         for j in range(self.n):
             total, limit, who = self.total(j), self.limits[j], f"user {self.users[j]!r}"
             shut = [s for s in range(self.servers) if s not in self.open[j]]
-            if min(self.tasks[j], default=0) < 0 or any(self.tasks[j][s] > VIOLATION * total for s in shut):
+            if min(self.tasks[j], default=0) < 0 or any(self.tasks[j][s] for s in shut):
                 faults.append(f"{who} has negative tasks, or tasks where it may not run")
             if limit is not None and total > limit * (1 + VIOLATION):
                 faults.append(f"{who} runs {float(total):.9g} tasks, more than its limit {float(limit):.9g}")
             high = self.high[j]
             if total < self.low[j] * (1 - OF_BLOCKS) or (high is not None and total > high * (1 + OF_BLOCKS)):
                 faults.append(f"{who} runs {float(total):.9g} tasks, outside the bounds of the policy's conditions")
-        for k, (row, bound, equal) in enumerate(rows):
-            terms = [v * self.tasks[j][s] for (j, s), v in row.items()]
-            excess = sum(terms, -bound)
-            size = max([abs(bound), sum((t for t in terms if t > 0), Fraction(0)), -sum((t for t in terms if t < 0), Fraction(0))])
-            if excess > OF_BLOCKS * size or (equal and -excess > OF_BLOCKS * size):
-                faults.append(f"row {k} of the policy's conditions is violated by {float(abs(excess) / size):.2g}")
+        for k, row in enumerate(rows):
+            excess, size = excess_of(self, row)
+            if excess > OF_BLOCKS * size:
+                faults.append(f"row {k} of the policy's conditions is violated by {float(excess / size):.2g}")
+        for kept, level, unit in self.kept:
+            if value_of(self, kept) < level - OF_BLOCKS * unit:
+                faults.append(f"{kept.text} is below its level")
         return faults
+
+
+def excess_of(cluster: Cluster, row: tuple[dict[tuple[int, int], Fraction], Fraction, bool]) -> tuple[Fraction, Fraction]:
+    """By how much the tasks break a row, and its size."""
+    of_pairs, bound, equal = row
+    terms = [v * cluster.tasks[j][s] for (j, s), v in of_pairs.items()]
+    excess, most = sum(terms, -bound), sum((t for t in terms if t > 0), Fraction(0))
+    return max(excess, -excess if equal else Fraction(0), Fraction(0)), max(abs(bound), most, most - sum(terms))
 
 
 # -- numbers to maximise ------------------------------------------------------------------------------------------------
@@ -564,15 +616,17 @@ class Goal:
             times_it = times * factor
             if times_it == 0:
                 continue
-            if term.name == "FairnessEfficiency":
+            if term.name == "FairnessEfficiency" and len(objective.terms) == 1:
                 term = of_edge(term)
             if term.name not in ("Total", "AlphaFair", "MaxMin", "OrderedWeighted"):
                 raise CannotCheck(f"the objective {term.text} is known to fairopt or CVXPY only")
             below, above = cluster.coefficients(term.share)
-            alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else Fraction(0)
+            alpha = at_least(0, term.given["alpha"], "alpha") if term.name == "AlphaFair" else Fraction(0)
             if term.name in ("MaxMin", "OrderedWeighted"):
-                v = [Fraction(x) for x in as_list(term.given.get("weights", 1))][: len(cluster.active)]
-                v += [Fraction(0)] * (len(cluster.active) - len(v))
+                v = [at_least(0, x, "a weight") for x in as_list(term.given.get("weights", 1))]
+                if v != sorted(v, reverse=True) or not any(v):
+                    raise Fault(f"the weights of {term.text} grow, or are all 0")
+                v = (v + [Fraction(0)] * len(cluster.active))[: len(cluster.active)]
                 self.ranked.append(Ranked(times_it, v, *(per_weight(cluster, c, unit) for c in (below, above))))
             elif alpha == 0:
                 self.add_linear({j: times_it / unit for j in cluster.active}, below, above)
@@ -619,11 +673,11 @@ def per_weight(cluster: Cluster, c: Table, unit: Fraction) -> Table:
 def of_edge(term: Block) -> Block:
     """The alpha-fair objective, or the total, that has the same optimum as `FairnessEfficiency`."""
     beta, lam = number(term.given["beta"], "beta"), number(term.given["lam"], "lam")
-    if beta == 1:
+    if beta == 1 and lam > 0:
         return Block("Total", {"share": term.share}, term.text)
     emphasis = lam if beta < 1 else -lam
-    edge = abs(1 - beta) / abs(beta)
-    if beta < 0 or abs(emphasis - edge) > ROUNDING * edge:
+    edge = abs(1 - beta) / (abs(beta) or 1)
+    if beta <= 0 or beta == 1 or abs(emphasis - edge) > ROUNDING * edge:
         raise CannotCheck(f"{term.text} is off the edge of alpha-fairness, where evidence is not portable")
     return Block("AlphaFair", {"alpha": term.given["beta"], "share": term.share}, term.text)
 
@@ -634,7 +688,8 @@ class Evidence:
     def __init__(self, cluster: Cluster, held: Mapping[str, Any], rows: Rows, kept: int = 0) -> None:
         self.cluster = cluster
         self.prices: Table = numbers(held["prices"], "prices", cluster.servers, cluster.m)
-        y = numbers(held.get("rows") or [], "rows", len(rows)) if held.get("rows") else [Fraction(0)] * len(rows)
+        y = numbers(held.get("rows") or [0] * len(rows), "rows", len(rows))
+        self.rows = [t if t > 0 or equal else Fraction(0) for t, (_, _, equal) in zip(y, rows, strict=True)]
         self.kept = [max(t, Fraction(0)) for t in numbers(held.get("kept") or [0] * kept, "kept", kept)]
         self.mixtures = held.get("mixtures") or []
         self.cost: Table = [[Fraction(0)] * cluster.servers for _ in range(cluster.n)]
@@ -644,21 +699,18 @@ class Evidence:
                 need = zip(self.prices[s], cluster.demands[j][s], strict=True)
                 self.cost[j][s] = sum((p * d for p, d in need if d), Fraction(0))
         self.of_rows = Fraction(0)  # what multipliers pay back; prices pay `of_capacities`
-        for times, (row, bound, equal) in zip(y, rows, strict=True):
-            if times < 0 and not equal:
-                continue
+        for times, (row, bound, _) in zip(self.rows, rows, strict=True):
             self.of_rows += times * bound
             for (j, s), v in row.items():
                 self.cost[j][s] += times * v
 
-    def of_capacities(self, beyond: bool = False) -> Fraction:
-        """The value of the usable capacities, or ``beyond`` them of the loads where these are larger."""
+    def of_capacities(self) -> Fraction:
+        """The value of the usable capacities."""
         cluster, total = self.cluster, Fraction(0)
         for s, row in enumerate(self.prices):
             for i, p in enumerate(row):
                 if p > 0:
-                    room = cluster.room[s][i] * cluster.usable[i]
-                    total += p * (max(room, load(cluster, s, i)) if beyond else room)
+                    total += p * cluster.room[s][i] * cluster.usable[i]
         return total
 
 
@@ -763,9 +815,10 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
         return (log(over).plus(-log(under).low).high if p > 0 else log(under).plus(-log(over).low).high) / abs(p)
     if len(objective.terms) == 1:
         return (top - value) / top
-    fall = abs(value - goal.value(Fraction(1, 2)))
+    step = Fraction(1, 10**4)  # the fall to half alone grows like 2^alpha
+    fall = min(abs(value - goal.value(Fraction(1, 2))), abs(value - goal.value(1 - step)) / step)
     if fall == 0:
-        raise Fault("the objective does not fall as tasks are halved, so no gap is defined")
+        raise Fault("the objective does not fall with the tasks, so no gap is defined")
     return (top - value) / fall
 
 
@@ -776,30 +829,55 @@ def bottlenecks(cluster: Cluster, c: Table) -> Fraction:
     """The gap of max-min fairness on one pool, where it needs no evidence: every user is at a bound, or needs a full
     resource on which no user who could give way has a higher level ``s / w`` (Bertsekas and Gallager 1992).
 
-    Servers are added up and eligibility is left out: what is max-min fair with more allowed is so with less. Levels and
-    capacities are compared to `ROUNDING`: the tasks are exactly max-min fair for numbers that differ by no more.
+    Servers are added up and eligibility is left out: what is max-min fair with more allowed is so with less. Rounding
+    is followed from level to level, since a user with a trace of a resource moves far where others move little. A level
+    falls by what earlier ones may take, as a part of the loads that remain. It rises by the rest of a resource and what
+    others may free, as a part of the user's load and of those whom no other resource stops, as they rise with it.
     """
+    users, resources = cluster.active, range(cluster.m)
+    total = {j: cluster.total(j) for j in users}
     level = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
-    total = {j: cluster.total(j) for j in cluster.active}
-    need = {j: cluster.demands[j][0] for j in cluster.active}
-    gap = Fraction(0)
-    full, top = {}, {}
-    for i in range(cluster.m):
-        room = cluster.capacity[i] * cluster.usable[i]
-        used = sum((need[j][i] * total[j] for j in cluster.active), Fraction(0))
-        if used >= room * (1 - ROUNDING):
-            full[i] = max(1 - used / room, Fraction(0)) if room else Fraction(0)
-            gives = (level[j] for j in cluster.active if need[j][i] and total[j] > cluster.low[j] * (1 + ROUNDING))
-            top[i] = max(gives, default=Fraction(0))
-    for j in cluster.active:
-        high = cluster.high[j]
-        if high is not None and total[j] >= high * (1 - ROUNDING):
-            continue
-        over = [max(top[i] / level[j] - 1 if level[j] else Fraction(1), full[i]) for i in full if need[j][i]]
-        if min(over, default=Fraction(1)) > ROUNDING:
-            raise Fault(f"user {cluster.users[j]!r} is below its limit, and no full resource holds it at its level")
-        gap = max(gap, min(over))
-    return gap
+    loads = {j: {i: d * total[j] for i, d in enumerate(cluster.demands[j][0]) if d * total[j]} for j in users}
+    room = [cluster.capacity[i] * cluster.usable[i] for i in resources]
+    used = [sum((row.get(i, Fraction(0)) for row in loads.values()), Fraction(0)) for i in resources]
+    over = max([Fraction(0), *(u / r - 1 for u, r in zip(used, room, strict=True) if u)])
+    rest = [r * (1 + over) - u for r, u in zip(room, used, strict=True)]
+    near = [i for i in resources if rest[i] <= 2 * GAP * room[i]]
+    limits = {j: high for j in users if (high := cluster.high[j]) is not None and total[j] >= high * (1 - ROUNDING)}
+    gives = {j for j in users if total[j] > cluster.low[j] * (1 + ROUNDING)}
+    sole = {j for j in gives if j not in limits and sum(i in loads[j] for i in near) == 1}
+    top = [max((level[j] for j in gives if i in loads[j]), default=Fraction(0)) for i in resources]
+    rising, remaining, moved = ([Fraction(0)] * cluster.m for _ in range(3))
+    for j, row in loads.items():
+        for i, v in row.items():
+            rising[i] += v if j in sole else 0
+            remaining[i] += v if j in gives else 0
+            moved[i] += 0 if j in gives else v * max(1 - cluster.low[j] / total[j], Fraction(0))
+    groups: list[list[int]] = []
+    for j in sorted(users, key=level.__getitem__):
+        if not groups or level[j] > level[groups[-1][0]] * (1 + ROUNDING):
+            groups.append([])
+        groups[-1].append(j)
+    errors: dict[int, Fraction] = {}
+    for group in groups:
+        falls = (max(moved[i] - rest[i], Fraction(0)) / remaining[i] for i in resources if remaining[i])
+        fall = max(falls, default=Fraction(0))
+        for j in group:
+            rises = [
+                (rest[i] + moved[i] + max(remaining[i] - loads[j][i], 0) * (max(top[i] / level[j] - 1, 0) + fall))
+                / (rising[i] if j in sole else rising[i] + loads[j][i])
+                for i in near if i in loads[j] and level[j] >= top[i] * (1 - GAP)
+            ]  # fmt: skip
+            if j in limits:
+                rises = [limits[j] * (1 + over) / total[j] - 1 if limits[j] else Fraction(0)]
+            if not rises:
+                raise Fault(f"user {cluster.users[j]!r} is below its limit, and no full resource holds it at its level")
+            errors[j] = up(max(min(rises), fall))
+        for j in group:
+            for i, v in loads[j].items():
+                moved[i] = up(moved[i] + v * errors[j])
+                remaining[i] -= v if j in gives else 0
+    return max(errors.values(), default=over) + over
 
 
 def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, Any]]) -> Fraction:
@@ -808,86 +886,110 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
     ``lower`` and ``upper`` are bounds on the users' levels z* at the optimum. Let E be the users of earlier levels, and
     t a part of the lowest level of the others. Raise E to their upper bounds where they run, and scale the others down
     until all capacities hold: if they keep t then z* >= t for all others, since an optimum below t could rise towards
-    this point at the cost of users above t alone. At prices p all users' levels cost at most the capacities' worth, so a
-    user has at most ``floor + (worth - cost of all floors) / cost of its level``, with these lower bounds as floors.
+    this point at the cost of users above t alone. At prices p all users' levels cost at most the capacities' worth, so
+    a user has at most ``floor + (worth - cost of all floors) / cost of its level``, with these lower bounds as floors.
 
-    Under conditions that are rows, and with least numbers of tasks, scaling down may break these. There the floors of E
-    are what they have, and what their own slack could buy at the prices is added: the level given the earlier ones.
+    Where that point breaks a condition of the policy, or earlier users alone exceed a capacity by what is left open of
+    their levels, this says less: each level is bounded given the earlier ones. What their slack could buy at the prices
+    is added then, and the statement says so (`Cluster.step_by_step`).
     """
-    z = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
-    if any(v <= 0 for v in z.values()):
+    stored = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
+    if any(v <= 0 for v in stored.values()):
         raise Fault("a user who takes part has no share")
-    best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in cluster.active}
-    most = {j: up(best[j] * cluster.most(j)) for j in cluster.active}
-    low = {j: min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] * cluster.low[j] for j in cluster.active}
-    given = bool(rows) or any(cluster.low[j] for j in cluster.active)
-    lower, upper = dict.fromkeys(cluster.active, Fraction(0)), dict(most)
+    users, places = cluster.active, [(s, i) for s in range(cluster.servers) for i in range(cluster.m)]
+    room = {(s, i): cluster.room[s][i] * cluster.usable[i] for s, i in places}
+    best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
+    most = {j: up(best[j] * cluster.most(j)) for j in users}
+    least = {j: min(cluster.low[j], cluster.total(j)) for j in users}
+    linked, given = bool(rows or cluster.kept or any(least.values())), False
+    if linked:
+        z, most = stored, {j: max(v, stored[j]) for j, v in most.items()}
+        room = {place: max(r, load(cluster, *place)) for place, r in room.items()}
+    else:  # within limits, and divided by what exceeds a capacity, so that they are feasible to the last digit
+        over = [r / u for place, r in room.items() if (u := load(cluster, *place)) > r]
+        z = {j: down(min(v, most[j]) * min(over, default=Fraction(1))) for j, v in stored.items()}
     loads = {
-        (s, i): {j: cluster.demands[j][s][i] * cluster.tasks[j][s] for j in cluster.active if cluster.tasks[j][s]}
-        for s in range(cluster.servers) for i in range(cluster.m)
-    }  # fmt: skip
-    at_limit = [j for j in cluster.active if most[j] <= z[j] * (1 + GAP)]
-    steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in at_limit]
+        (s, i): {j: cluster.demands[j][s][i] * cluster.tasks[j][s] * z[j] / stored[j] for j in users}
+        for s, i in places
+    }
+    broken = [excess_of(cluster, row)[0] for row in rows]
+    steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
     for k, one in enumerate(held):
-        users = [cluster.active[u] for u in one["users"]]
-        steps.append((users, Evidence(cluster, one, rows)))
-        if not users:
+        steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows)))
+        if not one["users"]:
             raise Fault(f"level {k} holds no users")
+    lower, upper = dict.fromkeys(users, Fraction(0)), dict(most)
     proved: set[int] = set()
-    for users, prices in sorted(steps, key=lambda step: min(z[j] for j in step[0])):
-        others = [j for j in cluster.active if j not in proved]
-        level = min((z[j] for j in others), default=Fraction(0))
+    for now, prices in sorted(steps, key=lambda step: min(z[j] for j in step[0])):
+        others = [j for j in users if j not in proved]
         if not others:
             break
-        if given:
-            floors = {j: z[j] if j in proved else max(min(level, z[j]), low[j]) for j in cluster.active}
-        else:
-            level *= 1 - scaled_down(cluster, z, upper, loads, proved)
-            floors = {j: lower[j] if j in proved else level for j in cluster.active}
+        shrink, alone = scaled_down(room, z, upper, loads, proved)
+        factors = {j: max(upper[j] / z[j], Fraction(1)) if j in proved else 1 - shrink for j in users}
+        given |= alone or (linked and not stays_feasible(cluster, rows, broken, factors))
+        level = min(z[j] for j in others) * (1 - shrink)
+        floors = {j: max(lower[j] if j in proved else level, least[j] * min(c[j][s] for s in cluster.open[j])
+                         / cluster.weights[j]) for j in users}  # fmt: skip
         if prices is not None:
-            rise_within(cluster, c, prices, floors, upper, users, proved if given else set(), z)
-        for j in users:
-            if j not in proved:
-                lower[j] = floors[j] if not given else min(level, z[j])
-        proved.update(users)
-    missing = [cluster.users[j] for j in cluster.active if j not in proved]
+            worth = sum((p * r for (s, i), r in room.items() if (p := prices.prices[s][i])), prices.of_rows)
+            worth += sum((abs(y) * b for y, b in zip(prices.rows, broken, strict=True)), Fraction(0))
+            before = {j: upper[j] - z[j] for j in proved} if given else {}
+            rise_within(cluster, c, prices, floors, upper, now, worth, before)
+        for j in now:
+            lower[j] = max(lower[j], floors[j])
+        proved.update(now)
+    missing = [cluster.users[j] for j in users if j not in proved]
     if missing:
         raise Fault(f"no prices hold user {missing[0]!r}")
-    return max((max(upper[j] / z[j] - 1, 1 - lower[j] / z[j], Fraction(0)) for j in cluster.active), default=Fraction(0))
+    cluster.step_by_step |= given
+    return max(max(upper[j] / v - 1, 1 - lower[j] / v, Fraction(0)) for j, v in stored.items())
+
+
+def stays_feasible(cluster: Cluster, rows: Rows, broken: Sequence[Fraction], factors: Mapping[int, Fraction]) -> bool:
+    """Whether multiples of the users' tasks break no condition by more than the file's tasks do."""
+    stored = cluster.tasks
+    cluster.tasks = [[x * factors.get(j, Fraction(1)) for x in row] for j, row in enumerate(stored)]
+    try:
+        low = all(cluster.total(j) >= min(cluster.low[j], sum(stored[j])) for j in cluster.active)
+        kept = all(value_of(cluster, other) >= level - OF_BLOCKS * unit for other, level, unit in cluster.kept)
+        return low and kept and all(excess_of(cluster, row)[0] <= b for row, b in zip(rows, broken, strict=True))
+    except Fault:  # minus infinity
+        return False
+    finally:
+        cluster.tasks = stored
 
 
 def scaled_down(
-    cluster: Cluster, z: Mapping[int, Fraction], upper: Mapping[int, Fraction],
+    room: Mapping[tuple[int, int], Fraction], z: Mapping[int, Fraction], upper: Mapping[int, Fraction],
     loads: Mapping[tuple[int, int], Mapping[int, Fraction]], proved: set[int],
-) -> Fraction:  # fmt: skip
-    """By what part all other users shrink so that the ``proved`` ones fit at their upper bounds."""
-    shrink = Fraction(0)
+) -> tuple[Fraction, bool]:  # fmt: skip
+    """By what part all other users shrink so that the ``proved`` ones fit at their upper bounds, and whether these
+    exceed a capacity that no other uses.
+    """
+    shrink, alone = Fraction(0), False
     rise = {j: upper[j] / z[j] - 1 for j in proved if upper[j] > z[j]}
-    for (s, i), of_users in loads.items():
+    for place, of_users in loads.items():
         more = sum((rise[j] * v for j, v in of_users.items() if j in rise), Fraction(0))
-        if more > 0:
-            used = sum(of_users.values(), Fraction(0))
-            left = max(cluster.room[s][i] * cluster.usable[i] - used, Fraction(0))
+        left = max(room[place] - sum(of_users.values(), Fraction(0)), Fraction(0)) if more else Fraction(0)
+        if more > left:
             others = sum((v for j, v in of_users.items() if j not in proved), Fraction(0))
-            if more > left:
-                shrink = max(shrink, (more - left) / others if others else Fraction(1))
-    return up(min(shrink, Fraction(1)))
+            shrink, alone = max(shrink, (more - left) / others if others else Fraction(0)), alone or not others
+    return up(min(shrink, Fraction(1))), alone
 
 
 def rise_within(
     cluster: Cluster, c: Table, prices: Evidence, floors: Mapping[int, Fraction], upper: dict[int, Fraction],
-    users: Iterable[int], slack: set[int], z: Mapping[int, Fraction],
+    users: Iterable[int], worth: Fraction, slack: Mapping[int, Fraction],
 ) -> None:  # fmt: skip
-    """Lower the upper bounds of users by what the prices leave to rise above the floors."""
-    cost = {}
+    """Lower the upper bounds of users by what the prices, and the ``slack`` of earlier ones, leave above the floors."""
+    cost, spare = {}, up(worth)
     for j in cluster.active:
         w = cluster.weights[j]
         cost[j] = down(min(prices.cost[j][s] * w / c[j][s] for s in cluster.open[j] if c[j][s] > 0))
-    spare = up(prices.of_capacities(beyond=True) + prices.of_rows)
-    for j, price in cost.items():
-        spare = up(spare - price * (floors[j] if price >= 0 else upper[j]))
-        if j in slack:
-            spare = up(spare + max(price, Fraction(0)) * (upper[j] - z[j]))
+        spare = up(spare - cost[j] * (floors[j] if cost[j] >= 0 else upper[j]))
+        spare = up(spare + max(cost[j], Fraction(0)) * max(slack.get(j, Fraction(0)), Fraction(0)))
+        unpaid = min(prices.cost[j][s] if c[j][s] == 0 else Fraction(0) for s in cluster.open[j])
+        spare = up(spare - min(unpaid, Fraction(0)) * cluster.most(j))  # of tasks that are no share
     for j in users:
         if cost[j] > 0:
             upper[j] = min(upper[j], up(floors[j] + max(spare, Fraction(0)) / cost[j]))
@@ -1155,7 +1257,7 @@ def keep(cluster: Cluster, tier: Block) -> Rows:
     value = value_of(cluster, tier)
     if tier.name == "MaxMin" or is_linear(tier):
         return cluster.impose(Block("AtLeast", {"objective": tier, "level": value}, tier.text))
-    cluster.kept.append((tier, value))
+    cluster.kept.append((tier, value, abs(value) or Fraction(1)))
     return []
 
 
@@ -1165,7 +1267,7 @@ def gap_of_tier(
     """The gap of one objective under rows and kept levels."""
     if held.get("why"):
         raise CannotCheck(held["why"])
-    if held.get("tasks"):
+    if held.get("tasks") and objective.name in ("Leximin", "MaxMin"):
         return gap_of_earlier(cluster, objective, rows, held)
     kind = held.get("kind")
     if objective.name in ("Leximin", "MaxMin") and kind in ("bottlenecks", "levels"):
@@ -1174,7 +1276,8 @@ def gap_of_tier(
         norm = max((above[j][s] / below[j][s] - 1 for j, s in pairs if below[j][s]), default=Fraction(0))
         alike = cluster.alike(objective.share)
         if kind == "levels":
-            more = [] if alike else limits_as_rows(cluster)
+            with_limits = any(len(one.get("rows") or ()) > len(rows) for one in held["levels"])
+            more = limits_as_rows(cluster) if with_limits else []
             return norm + levels(cluster, below, rows + more, held["levels"])
         if rows or cluster.kept or cluster.by_server or not alike:
             raise Fault("bottlenecks are evidence for one pool without further conditions")
@@ -1182,20 +1285,20 @@ def gap_of_tier(
     if kind != "prices":
         raise CannotCheck("the file holds no evidence that can be checked by itself")
     unit = number(held.get("unit", 1), "unit")
-    if unit <= 0:
-        raise Fault("unit is not positive")
+    if unit <= 0 or (unit != 1 and len(objective.terms) > 1):
+        raise Fault("unit is not positive, or changes the proportions of a sum")
     alone, bounded = Goal(cluster), Goal(cluster)
     for goal in (alone, bounded):
         goal.add(objective, Fraction(1), unit)
     evidence = Evidence(cluster, held, rows, len(cluster.kept))
-    for (other, level), times in zip(cluster.kept, evidence.kept, strict=True):
+    for (other, level, _), times in zip(cluster.kept, evidence.kept, strict=True):
         bounded.add(other, times)
         bounded.constant = bounded.constant.plus(-times * level)
     return relative_gap(objective, alone, bound(bounded, evidence))
 
 
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
-    """The gap of a leximin at its own tasks, and by how much later tiers lowered any share since then."""
+    """The gap of a leximin or max-min at its own tasks, and by how much later tiers lowered any share since then."""
     final, (c, _) = cluster.tasks, cluster.coefficients(objective.share)
     after = cluster.shares(c)
     try:
@@ -1241,12 +1344,11 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
         return gap, objective.text, violations(cluster, data, [], exactly=True) + faults
     rows = [row for condition in conditions for row in cluster.impose(condition)]
     faults = violations(cluster, data, rows)
-    for other, level in cluster.kept:
-        if value_of(cluster, other) < level - OF_BLOCKS * (abs(level) or 1):
-            faults.append(f"{other.text} is below its level")
     if faults or (not cluster.active and data.get("placement") is None):
         return Fraction(0), objective.text, faults
     tiers = objective.given["tiers"] if objective.name == "Tiers" else [objective]
+    if any(term.name in PARAMETERS and term.name not in OBJECTIVES for tier in tiers for _, term in tier.terms):
+        raise Fault(f"{objective.text} is not an objective")
     evidence = data.get("proof")
     if data.get("placement") is not None:
         without = leave_out(cluster, conditions)
@@ -1258,7 +1360,7 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
     for tier, held in zip(tiers, evidence, strict=True):
         gap = max(gap, gap_of_tier(cluster, tier, rows, held))
         rows = rows + keep(cluster, tier)
-    return gap, objective.text, faults
+    return gap, objective.text + ", each level given those before it" * cluster.step_by_step, faults
 
 
 def verify(path: str | Path) -> Verification:
@@ -1297,6 +1399,9 @@ def verify(path: str | Path) -> Verification:
             gap, of, faults = proved(data)
         except CannotCheck as reason:
             unchecked, gap, of, faults = str(reason), None, "", violations(Cluster(data), data, [])
+        shown = math.inf
+        if gap is not None:
+            shown = next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
     except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as fault:
         said = str(fault) if isinstance(fault, (Fault, OSError)) else f"not a whole allocation ({fault!r})"
         return Verification(False, math.inf, "not proved: " + said, (said,))
@@ -1305,9 +1410,6 @@ def verify(path: str | Path) -> Verification:
     if unchecked:
         held = "; capacities, limits and eligibility hold"
         return Verification(False, math.inf, f"cannot be checked this way: {unchecked}{held}")
-    shown = math.inf
-    if gap is not None:
-        shown = next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
     taken = f"; the coefficients of {', '.join(data['given'])} are taken as given" if data.get("given") else ""
     if data.get("placement") is not None:
         return Verification(True, shown, f"proved: whole tasks that fit; {of}{taken}")

@@ -1,0 +1,383 @@
+"""Saved answers of all kinds through `fo.verify`, and files with one change each, judged by exact references.
+
+Draws of fuzz.py are allocated, saved with and without evidence, and verified: by kind how many certified answers are
+``proved``, ``not proved`` or ``cannot`` be checked this way, with medians of milliseconds. Then each file is changed in
+one place: a number of tasks, a price, a capacity, a parameter in the policy's text, ... by a factor, a part of 1e-12 to
+1e2 of it, its sign, zero, NaN, a string; a key deleted, two users exchanged, the file cut. Of the changed files
+
+refused    are not proved.
+right      are proved, and the references of fuzz.py, which share no code with fairopt, agree: capacities, limits and
+           eligibility to 2e-9, conditions to 2e-7, the optimum (of leximin each sorted level, both ways) to 2e-6.
+WRONG      are proved, and the references disagree, or the file is no answer at all.
+undecided  are proved, and the reference's own bound is not close enough to say.
+
+Instances of users of one's own shares are read with the coefficients of the file. Ctrl-C prints what was done.
+
+Run: python benchmarks/verify.py [--files 1000 --mutations 1000 --seed 1 --categories pools,tiers --start 0]
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from common import OUT, arguments, median, show  # isort: skip
+import fuzz_verdicts
+import numpy as np
+from fuzz import TooLong, patience
+from fuzz_blocks import NAMES, Draw
+from fuzz_draws import ALPHAS, CATEGORIES, a_share, any_instance, one_of, sizes
+
+import fairopt as fo
+from fairopt.proofs.verify import Verification
+
+Rng = np.random.Generator
+Data = dict[str, Any]
+PATIENCE = 20  # seconds for an answer, for a file, and for a reference
+fuzz_verdicts.GAP, fuzz_verdicts.FIT, fuzz_verdicts.BLOCKS = 2e-6, 2e-9, 2e-7
+
+
+# -- answers --------------------------------------------------------------------------------------------------------
+
+
+def more_blocks(rng: Rng) -> Draw:
+    """Blocks that `fuzz_draws` draws rarely or not at all."""
+    given = any_instance(rng, least=2)
+    n, m = sizes(given)
+    k, of = int(rng.integers(1, m + 1)), a_share(rng, n, m)
+    by_user = {f"user{j + 1}": tuple(rng.integers(1, 4, k).tolist()) for j in rng.permutation(n)[: max(n - 1, 1)]}
+    ranked = fo.KDominantShare(k, by_user, "positive")
+    edge = one_of(rng, (0.5, 1), (0.8, 0.25), (2, -0.5), (3, -2 / 3), (1, 2))
+    objective = one_of(
+        rng, fo.Leximin(ranked), fo.AlphaFair(one_of(rng, 0.3, 1, 30, *ALPHAS), ranked),
+        fo.FairnessEfficiency(*edge, of),
+        fo.AlphaFair(2) + 0.5 * fo.AlphaFair(0.5, fo.Tasks()) + fo.MaxMin(), 3 * fo.OrderedWeighted((2, 1), of),
+        fo.MaxMin().then(fo.AlphaFair(1)).then(fo.Total(fo.Tasks())), fo.Leximin(of).then(fo.Total(fo.Tasks())),
+        fo.AlphaFair(one_of(rng, 5, 10, 20, 30)),
+    )  # fmt: skip
+    level = fo.MaxMin() >= 0.001 if rng.random() < 0.5 else fo.AlphaFair(2, fo.Tasks()) >= -1000
+    block = one_of(rng, level, fo.EnvyFree(), fo.SharingIncentive(), fo.Reserve(0, 0.25))
+    return Draw(given, fo.Policy(objective, [block] if rng.random() < 0.4 else []))
+
+
+DRAWS: dict[str, Callable[[Rng], Draw]] = {"more": more_blocks} | {
+    name: CATEGORIES[name]
+    for name in ("pools", "servers", "weights", "scales", "ties", "zeros", "blocks", "flat", "tiers", "solvers",
+                 "shares", "alpha", "wide", "traces", "bundles", "whole")
+}  # fmt: skip
+
+
+def kind_of(policy: Any) -> str:
+    """The kind of a policy: its objective, and whether there are conditions."""
+    objective = getattr(policy, "objective", policy)
+    return type(objective).__name__ + (", conditions" if getattr(policy, "constraints", ()) else "")
+
+
+def seconds_of(what: Callable[[], Any]) -> tuple[Any, float]:
+    """What a call returns, and the seconds it took."""
+    begun = time.perf_counter()
+    with patience(PATIENCE):
+        found = what()
+    return found, time.perf_counter() - begun
+
+
+@dataclass
+class Tally:
+    """What became of the answers of a kind."""
+
+    words: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def row(self, kind: str) -> dict[str, Any]:
+        """Of the table."""
+        middle = {what: 1e3 * median(s) if (s := self.seconds[what]) else math.nan
+                  for what in ("allocate", "save", "plain", "verify")}  # fmt: skip
+        words = {word: self.words[word] for word in ("proved", "not proved", "cannot", "not certified")}
+        return {"kind": kind, **words, **{f"{what} ms": ms for what, ms in middle.items()},
+                "verify / allocate": middle["verify"] / middle["allocate"]}  # fmt: skip
+
+
+def saved(draw: Draw, path: Path, tally: Tally) -> Verification | None:
+    """The answer to a draw, saved and verified; None without an answer."""
+    try:
+        instance = fo.Instance(**draw.given)
+        options = draw.options | ({"integral": True} if draw.how[0] == "whole" else {})
+        answer, took = seconds_of(lambda: draw.policy.allocate(instance, **options))
+    except (fo.FairoptError, TooLong):  # of which fuzz.py asks more
+        tally.words["not certified"] += 1
+        return None
+    tally.seconds["allocate"].append(took)
+    for what, evidence in (("plain", False), ("save", True)):
+        tally.seconds[what].append(seconds_of(lambda e=evidence: answer.save(path, evidence=e))[1])
+    found, took = seconds_of(lambda: fo.verify(path))
+    tally.seconds["verify"].append(took)
+    word = "proved" if found.ok else "cannot" if found.statement.startswith("cannot") else "not proved"
+    tally.words[word] += 1
+    return found
+
+
+# -- changes ----------------------------------------------------------------------------------------------------------
+
+WHERE: dict[str, str] = {  # by kind a pattern of the path of what is changed
+    "tasks": r"tasks_by_server/\d+/\d+", "price": r"proof/.*prices/\d+/\d+", "multiplier": r"proof/.*(rows|kept)/\d+",
+    "mixture": r"proof/.*mixtures/\d+/\d+", "unit": r"proof/\d+/unit", "users of a level": r"proof/.*users/\d+",
+    "tier's tasks": r"proof/\d+/tasks/\d+/\d+", "capacity": r"instance/capacities/.*",
+    "demand": r"instance/demands/.*\d", "limit": r"instance/task_limits/\d+", "weight": r"instance/weights/\d+",
+    "counts": r"instance/counts/\d+", "eligibility": r"instance/eligible/\d+/\d+", "coefficient": r"given/.*\d",
+    "bundle": r"bundles/.*\d", "placement": r"placement/.*\d",
+}  # fmt: skip
+KINDS = (*WHERE, "policy", "exchange", "tasks moved", "tasks scaled", "key deleted", "file cut")
+
+
+def leaves(data: Any, path: str = "") -> list[str]:
+    """Paths of all that is no list or dict."""
+    if isinstance(data, (dict, list)):
+        items = data.items() if isinstance(data, dict) else enumerate(data)
+        return [leaf for key, value in items for leaf in leaves(value, f"{path}/{key}" if path else str(key))]
+    return [path]
+
+
+def holder(data: Any, path: str) -> tuple[Any, Any]:
+    """The list or dict that a path leads to, and the last key."""
+    *before, last = path.split("/")
+    for key in before:
+        data = data[int(key)] if isinstance(data, list) else data[key]
+    return data, int(last) if isinstance(data, list) else last
+
+
+def changed(rng: Rng, value: Any) -> Any:
+    """Another value: mostly by a relative size from 1e-12 to 1e2."""
+    if isinstance(value, bool) or value is None:
+        return one_of(rng, not value, 0, 1.5, "no")
+    if rng.random() < 0.7:
+        return (float(value) or 1.0) * (1 + one_of(rng, 1.0, -1.0) * 10.0 ** rng.uniform(-12, 2))
+    others = (-value, 0, math.nan, math.inf, str(value), None, value + 1, value / 2, [value], True, 1e300, 1e-300)
+    return one_of(rng, *others)
+
+
+def mutated(rng: Rng, text: str, kind: str) -> str | None:
+    """A file with one change of a kind; None if it has nothing of the kind."""
+    if kind == "file cut":
+        return text[: rng.integers(1, len(text))]
+    data = json.loads(text)
+    tasks = np.array(data["tasks_by_server"])
+    n = len(tasks)
+    if kind in WHERE:
+        if kind == "eligibility" and not data["instance"]["eligible"]:
+            data["instance"]["eligible"] = np.ones(tasks.shape, dtype=bool).tolist()
+        paths = [path for path in leaves(data) if re.fullmatch(WHERE[kind], path)]
+        if not paths:
+            return None
+        held, key = holder(data, paths[rng.integers(len(paths))])
+        held[key] = changed(rng, held[key]) if kind != "users of a level" else int(rng.integers(-1, n + 1))
+    elif kind == "policy":
+        data["policy"] = changed_policy(rng, data["policy"])
+    elif kind == "exchange":
+        if n < 2:
+            return None
+        a, b = rng.choice(n, 2, replace=False)
+        one = one_of(rng, "tasks_by_server", "demands", "weights", "task_limits")
+        rows = data[one] if one == "tasks_by_server" else data["instance"][one]
+        rows[a], rows[b] = rows[b], rows[a]
+    elif kind == "tasks moved":  # from a user to another, as many as fit there
+        s = int(rng.integers(tasks.shape[1]))
+        a, b = rng.integers(n, size=2)
+        part = 10.0 ** rng.uniform(-10, 0) * tasks[a, s]
+        needs = np.array(data["instance"]["demands"])
+        mine, other = (needs[j, s] if needs.ndim == 3 else needs[j] for j in (a, b))
+        moved = np.min(np.divide(mine, other, where=other > 0, out=np.full(len(mine), np.inf)))
+        tasks[a, s] -= part
+        tasks[b, s] += part * moved if np.isfinite(moved) else 0.0
+        data["tasks_by_server"] = tasks.tolist()
+    elif kind == "tasks scaled":
+        data["tasks_by_server"] = (tasks * (1 - 10.0 ** rng.uniform(-10, 0))).tolist()
+    else:
+        paths = [path.rsplit("/", int(rng.integers(0, 3)))[0] for path in leaves(data)]
+        held, key = holder(data, one_of(rng, *paths))
+        del held[key]
+    return json.dumps(data)
+
+
+def changed_policy(rng: Rng, text: str) -> str:
+    """A policy with another number, or with a name or a bracket in another's place."""
+    numbers = [*re.finditer(r"(?<![\w.])-?\d+(\.\d+)?(e-?\d+)?", text)]
+    if numbers and rng.random() < 0.7:
+        at = numbers[rng.integers(len(numbers))]
+        value = changed(rng, float(at[0]))
+        return text[: at.start()] + (f"float('{value}')" if rng.random() < 0.1 else str(value)) + text[at.end() :]
+    names = ("Tasks", "DominantShare", "StandAloneShare", "Leximin", "MaxMin", "Total", "EnvyFree", "SharingIncentive")
+    found = [*re.finditer(rf"\b({'|'.join(names)})\b", text)]
+    if not found or rng.random() < 0.3:
+        return one_of(
+            rng, text.replace(", constraints=[", ", constraints=[MinTasks(0.01), "),
+            text.replace("constraints", "conditions"), text.replace("constraints=[", "constraints=[], constraints=["),
+            text.replace("Policy(", "Policy(-1 * "),
+            text.replace("user1", "user9"), text.replace("], name", ") name"), text.replace("resource", "res"),
+        )  # fmt: skip
+    at = found[rng.integers(len(found))]
+    return text[: at.start()] + one_of(rng, *names) + text[at.end() :]
+
+
+# -- references -------------------------------------------------------------------------------------------------------
+
+
+def reference(text: str) -> str:
+    """What the references of fuzz.py say of a file: nothing if it is right."""
+    data = json.loads(text)
+    held, policy = data["instance"], data["policy"]
+    tasks = np.array(data["tasks_by_server"], dtype=float)
+    for share, c in (data.get("given") or {}).items():
+        table = c if isinstance(c[0], list) else [[v] * tasks.shape[1] for v in c]
+        policy = policy.replace(share, f"Held({tuple(map(tuple, table))!r})")
+    given = {key: held[key] for key in ("demands", "capacities", "weights", "task_limits", "eligible", "counts")}
+
+    def ranked(k: int, ranks: Any = None, short: str = "refuse") -> fo.Share:  # by user as the references take them
+        by_user = isinstance(ranks, dict) and tuple(tuple(ranks.get(user, (1.0,) * k)) for user in held["users"])
+        return fo.KDominantShare(k, by_user or ranks, short)
+
+    asked = eval(policy, NAMES | {"KDominantShare": ranked})
+    fo.Instance(**given)  # refuses what is no instance
+    names = [name for name in ("users", "resources") if len(set(held[name])) < len(held[name])]
+    if names or not np.isfinite(tasks).all():
+        return f"{names or 'tasks'}: not an answer"
+    question = fuzz_verdicts.Question.of(given, ())
+    if not question.cluster.pairs:
+        return "over: tasks where no user may run any" if tasks.any() else ""
+    if data.get("placement") is not None:  # of whole tasks nothing but that they fit is proved
+        return question.unfit(tasks) or misplaced(held, tasks, np.array(data["placement"], dtype=float))
+    if data.get("bundles") is not None and (wrong := question.unfit(tasks) or overheld(held, tasks, data["bundles"])):
+        return wrong
+    bundles = data.get("bundles")
+    if bundles is not None:  # what no task needs is worth nothing
+        bundles = np.array(bundles, dtype=float) * (needs_of(held) > 0)
+    certificate = SimpleNamespace(ok=True, solver="any")
+    answer = SimpleNamespace(tasks_by_server=tasks, objective=None, certificate=certificate, bundles=bundles)
+    return fuzz_verdicts.judge(Draw(given, asked), answer)
+
+
+def needs_of(held: Data) -> np.ndarray:
+    """Demands by user, server (or one for all) and resource."""
+    demands = np.array(held["demands"], dtype=float)
+    return demands if demands.ndim == 3 else demands[:, None]
+
+
+def misplaced(held: Data, tasks: np.ndarray, placed: np.ndarray) -> str:
+    """What is wrong with whole tasks by individual server."""
+    rows, needs = np.repeat(np.arange(len(held["counts"])), held["counts"]), needs_of(held)
+    needs = needs[:, rows] if needs.shape[1] > 1 else needs
+    loads, room = (placed[:, :, None] * needs).sum(axis=0), np.array(held["capacities"], dtype=float)[rows]
+    sums = np.array([placed[:, rows == s].sum(axis=1) for s in range(len(held["counts"]))]).T
+    if (placed < 0).any() or (placed % 1).any() or (loads > room * (1 + fuzz_verdicts.FIT)).any():
+        return "over: not whole, or beyond a server"
+    return "" if (sums == tasks).all() else "over: other tasks on servers than in all"
+
+
+def overheld(held: Data, tasks: np.ndarray, bundles: Any) -> str:
+    """Whether bundles are too small for the tasks."""
+    needs = needs_of(held)
+    with np.errstate(all="ignore"):
+        fit = np.where(needs > 0, np.array(bundles, dtype=float) / needs, np.inf).min(axis=2)
+    return "over: tasks that do not fit in bundles" if (tasks > fit * (1 + fuzz_verdicts.FIT)).any() else ""
+
+
+def judged(text: str) -> tuple[str, str]:
+    """A word of the table for a file that was proved, and what is wrong."""
+    try:
+        with patience(PATIENCE):
+            wrong = reference(text)
+    except TooLong:
+        return "undecided", ""
+    except Exception as error:  # what cannot be read is no answer
+        return "WRONG", f"not an answer: {type(error).__name__}: {error}"
+    if wrong == "" or wrong.startswith(fuzz_verdicts.OPEN) or "worth -inf" in wrong:  # beyond floats
+        return ("undecided" if wrong else "right"), ""
+    return "WRONG", wrong
+
+
+def attacked(rng: Rng, text: str, path: Path, tallies: dict[str, Counter[str]], bad: list[Data]) -> None:
+    """Verify one changed file, and judge it if it is proved."""
+    kind = KINDS[rng.integers(len(KINDS))]
+    file = mutated(rng, text, kind)
+    if file is None or file == text:
+        return
+    path.write_text(file, encoding="utf-8")
+    try:
+        with patience(PATIENCE):
+            found = fo.verify(path)
+        word, what = judged(file) if found.ok else ("refused", "")
+    except Exception as error:
+        word, what = "crashed", f"{type(error).__name__}: {error}"
+    tallies[kind][word] += 1
+    if word not in ("refused", "right"):
+        bad.append({"kind": kind, "word": word, "what": what, "file": file, "before": text})
+        if word != "undecided":
+            print(f"{kind}, {word}: {what}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Print both tables, and write what is wrong beside them."""
+    o = arguments(str(__doc__), files=1000, mutations=1000, seed=1, categories=list(DRAWS), start=0)
+    answers: dict[str, Tally] = defaultdict(Tally)
+    attacks: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    bad: list[Data] = []
+    done, proved, tried, begun = 0, 0, o.start, time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "answer.json"
+        while done < o.files:
+            category = o.categories[tried % len(o.categories)]
+            rng = np.random.default_rng([o.seed, *category.encode(), tried])
+            tried += 1
+            draw = DRAWS[category](rng)
+            try:
+                found = saved(draw, path, answers[kind_of(draw.policy)])
+            except TooLong:
+                found = Verification(False, math.inf, "too long")
+            if found is None:
+                continue
+            done += 1
+            text = path.read_text(encoding="utf-8")
+            if not found.ok:
+                bad.append({"kind": kind_of(draw.policy), "word": "not proved", "what": found.statement, "file": text,
+                            "draw": [category, tried - 1]})  # fmt: skip
+                continue
+            proved += 1
+            while sum(map(Counter.total, attacks.values())) * o.files < done * o.mutations:
+                attacked(rng, text, path, attacks, bad)
+    title = f"seed {o.seed}, {(time.perf_counter() - begun) / 60:.1f} minutes"
+    OUT.mkdir(exist_ok=True)
+    (OUT / "verify-bad.json").write_text(json.dumps(bad, indent=1), encoding="utf-8")
+    whole = Tally()
+    for tally in answers.values():
+        whole.words += tally.words
+        for what, seconds in tally.seconds.items():
+            whole.seconds[what] += seconds
+    rows = [tally.row(kind) for kind, tally in sorted(answers.items())]
+    show(f"Saved answers, {title}", [*rows, whole.row("all")], "verify")
+    words = ("refused", "right", "WRONG", "undecided", "crashed")
+    table = [{"changed": kind, "tried": found.total(), **{word: found[word] for word in words}}
+             for kind, found in attacks.items()]  # fmt: skip
+    sums = {key: sum(row[key] for row in table) for key in ("tried", *words)}
+    show(f"Changed files, {title}", [*table, {"changed": "all", **sums}], "verify-changed")
+    why = Counter((one["kind"], re.sub(r"[\d.e+-]+", "#", one["what"])[:110]) for one in bad if one["word"] != "right")
+    for (kind, what), count in why.most_common(40):
+        print(f"{count:5} {kind}: {what}")
+
+
+if __name__ == "__main__":
+    main()

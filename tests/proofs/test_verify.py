@@ -1,0 +1,165 @@
+"""Files that look right: `verify` proves only what follows from them, whatever their evidence and policy say."""
+
+import json
+from collections.abc import Callable
+from decimal import Context, Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fairopt as fo
+from fairopt.proofs import verify as checker
+
+PRECISE = Context(prec=120)
+POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+FILE: dict[str, Any] = {
+    "format": "fairopt.allocation/3", "policy": "", "bundles": None, "given": {}, "proof": [],
+    "instance": {"users": ["a", "b"], "resources": ["cpu"], "servers": ["pool"], "demands": [[1], [1]],
+                 "capacities": [[1]], "weights": [1, 1], "task_limits": [None, None], "eligible": None, "counts": [1]},
+}  # fmt: skip
+
+
+def verified(folder: Path, policy: str, tasks: list[list[float]], proof: dict[str, Any], **changed: Any) -> Any:
+    """A file made up, with other arguments of its instance or other entries, verified."""
+    instance = FILE["instance"] | {key: value for key, value in changed.items() if key in FILE["instance"]}
+    more = {key: value for key, value in changed.items() if key not in instance}
+    data = FILE | {"policy": policy, "tasks_by_server": tasks, "proof": [proof], "instance": instance} | more
+    path = folder / "file.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return fo.verify(path)
+
+
+def prices(*rows: float, **more: Any) -> dict[str, Any]:
+    """Evidence of one server."""
+    return {"kind": "prices", "prices": [list(rows)]} | more
+
+
+positive = st.floats(1e-300, 1e300)
+
+
+@given(positive, st.floats(-13, 13), st.integers(-(10**40), 10**40), st.integers(1, 10**300))
+def test_enclosures_hold_the_number(x: float, p: float, n: int, d: int) -> None:
+    z, exact = Fraction(x), Fraction(n, d)
+    ln = Fraction(PRECISE.ln(Decimal(x)))
+    near = abs(ln) / 10**100
+    low, high = checker.log(z)
+    assert low <= ln + near and ln - near <= high and high - low <= abs(ln) / 10**40 + Fraction(1, 10**399)
+    power = PRECISE.exp(PRECISE.multiply(Decimal(p), PRECISE.ln(Decimal(x))))
+    low, high = checker.power(z, Fraction(p))
+    near = Fraction(power) / 10**90
+    assert low <= Fraction(power) + near and Fraction(power) - near <= high
+    assert checker.down(exact) <= exact <= checker.up(exact)
+    assert checker.up(exact) - checker.down(exact) <= abs(exact) / 2**190
+
+
+@pytest.mark.parametrize("text", [
+    "Policy(Leximin(), **{'constraints': [MinTasks(9)]})", "Policy(Leximin(), conditions=[MinTasks(9)])",
+    "Policy(Leximin(shares=Tasks()))", "Policy(Leximin(), [], constraints=[MinTasks(9)])",
+    "Policy(Leximin(), constraints=[], constraints=[MinTasks(9)])", "Policy(Leximin(), [MinTasks({'nobody': 9})])",
+    "Policy(Leximin(), [MinTasks(float('inf'))])", "Policy(Leximin(), [MinTasks(-1)])",
+    "Policy(Leximin(), [MinTasks(True)])", "Policy(Leximin(), [MaxTasks({'user1': None})])",
+    "Policy(Leximin(KDominantShare(1, (-1,))))", "Policy(Leximin(KDominantShare(1.5)))",
+    "Policy(Leximin(KDominantShare(1, {'nobody': (2,)})))", "Policy(Leximin(PNormShare(-2)))",
+    "Policy(Leximin(), [Reserve(0, -0.25)])", "Policy(Leximin(), [Reserve(True, 0)])",
+])  # fmt: skip
+def test_a_policy_that_fairopt_would_not_read_is_not_proved(text: str, tmp_path: Path) -> None:
+    path = fo.DRF().allocate(POOL).save(tmp_path / "drf.json")
+    data = json.loads(path.read_text())
+    assert fo.verify(path).ok
+    path.write_text(json.dumps(data | {"policy": text}))
+    assert not fo.verify(path).ok
+
+
+@pytest.mark.parametrize(("key", "value"), [
+    ("counts", [1.5]), ("counts", [0]), ("eligible", [["no"], ["no"]]), ("eligible", [[1.5], [1]]),
+    ("users", ["a", "a"]), ("task_limits", [-1, None]), ("weights", [1, float("inf")]), ("capacities", [["200"] * 3]),
+])  # fmt: skip
+def test_an_instance_that_fairopt_would_not_read_is_not_proved(key: str, value: Any, tmp_path: Path) -> None:
+    path = fo.DRF().allocate(POOL).save(tmp_path / "drf.json")
+    data = json.loads(path.read_text())
+    data["instance"][key] = value
+    path.write_text(json.dumps(data))
+    assert not fo.verify(path).ok
+
+
+def test_objectives_that_are_not_concave_are_not_proved(tmp_path: Path) -> None:
+    half = [[0.5], [0.5]]  # where (1, 0) is worth more
+    assert verified(tmp_path, "Policy(OrderedWeighted((1, 1), Tasks()))", half, prices(1, mixtures=[[1, 1]])).ok
+    for text, proof in (
+        ("Policy(OrderedWeighted((0, 1), Tasks()))", prices(0.5, mixtures=[[0.5, 0.5]])),
+        ("Policy(AlphaFair(-1, Tasks()))", prices(0.5)), ("Policy(-1 * AlphaFair(1, Tasks()))", prices(0)),
+    ):  # fmt: skip
+        assert not verified(tmp_path, text, half, proof).ok
+
+
+def test_evidence_does_not_change_the_policy(tmp_path: Path) -> None:
+    total = "Policy(Total(Tasks()))"
+    wide: dict[str, Any] = {"demands": [[1], [2]], "capacities": [[2]]}
+    assert verified(tmp_path, total, [[2], [0]], prices(1), **wide).ok
+    assert not verified(tmp_path, total, [[0], [1]], prices(2.5), **wide, given={"Tasks()": [1, 5]}).ok
+    equal, summed = [[1], [0.5]], "Policy(AlphaFair(1, Tasks()) + Total(Tasks()))"
+    assert verified(tmp_path, "Policy(AlphaFair(1, Tasks()))", equal, prices(1), **wide).ok
+    assert not verified(tmp_path, summed, equal, prices(1, unit=1e12), **wide).ok
+    edge = "Policy(FairnessEfficiency(2, -0.5, Tasks()) + 1e-9 * Total(Tasks()))"
+    assert not verified(tmp_path, edge, equal, prices(1), **wide).ok
+
+
+def test_a_steep_sum_is_measured_by_its_slope(tmp_path: Path) -> None:
+    text = "Policy(AlphaFair(40, Tasks()) + Total(Tasks()))"  # falls by 2^39 if tasks are halved
+    for tasks, ok in (([[0.5], [0.5]], True), ([[0.4999], [0.4999]], False)):
+        assert verified(tmp_path, text, tasks, prices(2.0**40 + 1)).ok == ok
+
+
+def test_a_level_of_an_objective_is_kept_in_its_own_units(tmp_path: Path) -> None:
+    text = "Policy(Total(Tasks()), [AlphaFair(2, Tasks()) >= -1e-9])"
+    for tasks, ok in (([[5e9], [5e9]], True), ([[1e10 - 2e7], [2e7]], False)):
+        assert verified(tmp_path, text, tasks, prices(1), capacities=[[1e10]]).ok == ok
+
+
+def test_a_share_that_some_servers_do_not_count_may_be_bounded_by_zero(tmp_path: Path) -> None:
+    change = {"servers": ["s", "t"], "capacities": [[1], [1]], "counts": [1, 1], "given": {"Mine()": [[0, 1], [0, 1]]}}
+    proof = {"kind": "prices", "prices": [[1], [0]], "rows": [1, 1]}
+    text = "Policy(Total(Tasks()), [MaxShare(0, Mine())])"
+    assert verified(tmp_path, text, [[1, 0], [0, 0]], proof, **change).ok
+    assert not verified(tmp_path, text, [[0, 0], [0, 0]], proof, **change).ok
+
+
+@pytest.mark.parametrize("condition", ["", ", [MinTasks(0.001)]", ", [Total(Tasks()) >= 0.5]"])
+def test_a_later_level_that_an_earlier_one_paid_for_is_not_proved(condition: str, tmp_path: Path) -> None:
+    trace = 1e-9  # what b needs of what a fills: the exact answer is (1, 2)
+    room = [[1, 1 + 2 * trace, 2.933]]
+    change = {"resources": ["x", "y", "z"], "demands": [[1, 1, 0], [0, trace, 1]], "capacities": room}
+    held = [{"users": [0], "prices": [[1, 0, 0]]}, {"users": [1], "prices": [[0, 0, 1]]}]
+    text = f"Policy(Leximin(Tasks()){condition})"
+    assert not verified(tmp_path, text, [[1 - trace], [2.933]], {"kind": "levels", "levels": held}, **change).ok
+
+
+def test_a_resource_that_is_nearly_full_does_not_stop_a_user_with_a_trace_of_it(tmp_path: Path) -> None:
+    change = {"resources": ["x", "y"], "demands": [[1, 1], [0, 1e-14]], "capacities": [[1, 1 + 2.0**-43]]}
+    for tasks, ok in ((2.0**-43 / 1e-14, True), (2.0, False)):
+        found = verified(tmp_path, "Policy(Leximin(Tasks()))", [[1], [tasks]], {"kind": "bottlenecks"}, **change)
+        assert found.ok == ok
+
+
+@pytest.mark.parametrize("text", [
+    "Policy(AlphaFair(1e9, Tasks()))", "Policy(Total(KDominantShare(10000000000)))",
+    "Policy(MaxMin(PNormShare(1e-200)))",
+    "Policy(Total(Tasks()), [MinTasks('1e999999999')])", "Policy(Total(Tasks()), [MinTasks(1e999)])", "(" * 5000,
+])  # fmt: skip
+def test_huge_numbers_take_no_time(text: str, tmp_path: Path) -> None:
+    assert not verified(tmp_path, text, [[0.3], [0.3]], prices(1, mixtures=[[1, 1]])).ok
+
+
+def test_anything_but_a_file_of_an_allocation_is_a_fault(tmp_path: Path) -> None:
+    text = fo.DRF().allocate(POOL).save(tmp_path / "drf.json").read_text()
+    changes: list[Callable[[str], str]] = [
+        lambda t: t[: len(t) // 2], lambda t: "[]", lambda t: t.replace("200.0", "NaN"), lambda t: "[" * 10**5,
+    ]  # fmt: skip
+    for change in changes:
+        (tmp_path / "file.json").write_text(change(text))
+        found = fo.verify(tmp_path / "file.json")
+        assert not found.ok and found.faults

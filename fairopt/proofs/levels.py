@@ -38,6 +38,7 @@ ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
+GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
 TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
 
 
@@ -66,9 +67,13 @@ class _Charged(NamedTuple):
 
 def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...], str]:
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
-    gap, gaps = _Levels(program, evidence.further, tasks).judge(evidence.holdings)
-    assumes = evidence.further is not None and evidence.further.on_others.shape[1] > 0
-    return gap, gaps, ASSUMED if assumes else ""
+    levels = _Levels(program, evidence.further, tasks)
+    gap, gaps = levels.judge(evidence.holdings)
+    further = evidence.further
+    assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
+    if further is not None and further.curved and levels.most_moved**0.5 > GAP_TOLERANCE:  # as a slack in a curve does
+        assumed.append(GIVEN_LOWER)
+    return gap, gaps, "; ".join(assumed)
 
 
 def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> list[Holding]:
@@ -120,6 +125,7 @@ class _Levels:
         self.held = tasks * self.per_task
         self.values = self.pairs.sum(self.held)
         self.before: list[_Charged] = []
+        self.most_moved = 0.0
 
     def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
@@ -155,7 +161,9 @@ class _Levels:
         mine = c.holding.users
         at_peak = mine[self.values[mine] >= c.peak * (1 - ABOVE)]
         worth = (c.cost * self.values * excess)[earlier].sum()
-        return float(np.max(worth / (c.cost * self.values)[at_peak], initial=0.0))
+        moved = float(np.max(worth / (c.cost * self.values)[at_peak], initial=0.0))
+        self.most_moved = max(self.most_moved, moved)
+        return moved
 
     def charge(self, holding: Holding, tie: float = TIE) -> _Charged:
         """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""

@@ -729,6 +729,9 @@ def untrue(draw: Draw, error: Exception) -> str:
         too_few = any(getattr(part.share, "k", 1) > question.cluster.resources for part in used)
         tables = [worth(share, given, question.cluster) for share in levelled] if not too_few else []
         zero = any(not table[j][s] for table in tables for j, s in question.cluster.pairs)
+        totals = [part.share for part in used if type(part).__name__ == "Total"] if not too_few else []
+        for table in (worth(share, given, question.cluster) for share in totals):  # the same for every allocation
+            zero = zero or not any(table[j][s] for j, s in question.cluster.pairs)
         return "" if zero or too_few else "all shares are positive"
     if isinstance(error, fo.Infeasible):
         if not question.cluster.pairs:

@@ -472,7 +472,7 @@ def _tier(question: Question, objective: Any, at: Row, says: float | None = None
     """
     name, forms = type(objective).__name__, question.forms_of(objective)
     z, x = [dot(form, at) for form in forms], np.array(at, dtype=float)
-    loose = bool(question.rows or question.equal or question.held)
+    loose = bool(question.rows or question.equal or question.held or not last)  # tiers that follow may trade levels
     if name == "Leximin":
         levels, verdict = _leximin(question, forms, z, x, loose)
         question.bound(forms, [max(v, level * KEPT) for v, level in zip(z, levels, strict=True)], -1)

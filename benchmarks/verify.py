@@ -351,6 +351,8 @@ def main() -> None:
             if found is None:
                 continue
             done += 1
+            if done % 500 == 0:
+                print(f"{done} of {o.files} files", file=sys.stderr, flush=True)
             text = path.read_text(encoding="utf-8")
             if not found.ok:
                 bad.append({"kind": kind_of(draw.policy), "word": "not proved", "what": found.statement, "file": text,

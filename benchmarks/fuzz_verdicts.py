@@ -177,6 +177,7 @@ class Question:
     rows: Rows = field(default_factory=list)  # beside those of the cluster
     equal: Rows = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
+    given_lower: bool = False  # whether an answer states its levels above the first beside the lower ones only
 
     @classmethod
     def of(cls, given: dict[str, Any], constraints: Sequence[fo.Constraint]) -> Question:
@@ -450,6 +451,7 @@ def judge(draw: Draw, answer: Any) -> str:
     tiers = tiers_of(policy.objective)
     if type(tiers[0]).__name__ == "RequiringTotal":
         question.add(tiers[0])
+    question.given_lower = "given the lower ones as returned" in answer.certificate.assumed
     if not question.cluster.pairs:
         return "" if not answer.tasks_by_server.any() else "over: tasks where no user may run any"
     if wrong := question.unfit(answer.tasks_by_server):
@@ -519,7 +521,10 @@ def _leximin(question: Question, forms: list[Row], z: Row, x: Float, loose: bool
         return not compared(mine, sorted(levels), True)
 
     levels, exact = cuts.leximin(forms, question.all_rows, question.equal, question.held, question.top, x, reached)
-    return levels, compared(mine, sorted(levels), True) if exact else "" if reached(levels) else OPEN
+    verdict = compared(mine, sorted(levels), True) if exact else "" if reached(levels) else OPEN
+    if verdict and question.given_lower and not compared(mine[:1], sorted(levels)[:1], True):
+        return levels, OPEN  # of levels above the first it is certified only what they are beside the lower ones
+    return levels, verdict
 
 
 def _curved(question: Question, objective: Any, z: Float, x: Float, says: float | None, last: bool) -> str:

@@ -71,7 +71,7 @@ def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[
     gap, gaps = levels.judge(evidence.holdings)
     further = evidence.further
     assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
-    if further is not None and further.curved and levels.most_moved**0.5 > GAP_TOLERANCE:  # as a slack in a curve does
+    if further is not None and further.curved and levels.hang_on_lower:  # by the square root of a slack
         assumed.append(GIVEN_LOWER)
     return gap, gaps, "; ".join(assumed)
 
@@ -125,7 +125,7 @@ class _Levels:
         self.held = tasks * self.per_task
         self.values = self.pairs.sum(self.held)
         self.before: list[_Charged] = []
-        self.most_moved = 0.0
+        self.hang_on_lower = False
 
     def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
@@ -155,15 +155,14 @@ class _Levels:
         """The part of its level that users of lower levels would take by rising by an excess, under conditions besides
         capacities, where `taken` measures nothing.
         """
-        earlier = lower & (c.cost > 0) & (excess > 0)
+        earlier = lower & (c.cost > 0)
         if not c.further or not earlier.any():
             return 0.0
+        self.hang_on_lower = True
         mine = c.holding.users
         at_peak = mine[self.values[mine] >= c.peak * (1 - ABOVE)]
         worth = (c.cost * self.values * excess)[earlier].sum()
-        moved = float(np.max(worth / (c.cost * self.values)[at_peak], initial=0.0))
-        self.most_moved = max(self.most_moved, moved)
-        return moved
+        return float(np.max(worth / (c.cost * self.values)[at_peak], initial=0.0))
 
     def charge(self, holding: Holding, tie: float = TIE) -> _Charged:
         """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""

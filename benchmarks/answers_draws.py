@@ -1,6 +1,6 @@
 """What answers.py asks, drawn by part from a seed: code that leaves an ``answer``, beside the instance it is about.
 
-Nine categories of fuzz.py come as they are, but for draws that would have a time limit. All others are instances with
+Seven categories of fuzz.py come as they are, but for draws that would have a time limit. All others are instances with
 policies as their repr prints them, so that nothing but public names is needed to ask again.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from fuzz_draws import CLASSES, NEAR_ZERO, NOTIONS, digits, drawn, one_of, plain
+from fuzz_draws import CATEGORIES, NEAR_ZERO, NOTIONS, digits, drawn, one_of, plain
 
 import fairopt as fo
 
@@ -282,7 +282,7 @@ def invalid(rng: Rng) -> Draw:
 
 
 def _fuzzed(name: str) -> Callable[[Rng], Draw]:
-    return lambda rng: Draw(CLASSES[name](rng).code)
+    return lambda rng: Draw(CATEGORIES[name](rng).code)
 
 
 FUZZED = {"shares": 300, "alpha": 250, "wide": 300, "read": 200, "traces": 250, "own": 250, "rows": 250}

@@ -67,6 +67,7 @@ import fairopt as fo
 CHUNK = 10  # draws that a worker takes at once
 PATIENCE = 60  # seconds for a draw
 SHOWN = 3  # of a kind, shrunk and printed
+OURS = "the fuzzer's own"  # starts what is said of errors in drawing or judging
 Outcome = tuple[str, str, float]  # a word of the table, what is wrong, and seconds of fairopt's
 
 
@@ -109,7 +110,7 @@ def outcome(draw: Draw) -> Outcome:
             kind = f"{type(error).__name__} in {os.path.basename(where.filename)}"
             return "crashed", f"{kind}: {error}", seconds
         wrong = judge(draw, names["answer"]) if error is None else untrue(draw, error)
-    if wrong in ("", OPEN) or wrong.startswith(OPEN):
+    if not wrong or wrong.startswith(OPEN):
         return "open" if wrong else "ok", "", seconds
     if error is not None:
         return "crashed", f"untrue {type(error).__name__}: {error} ({wrong})", seconds
@@ -147,7 +148,7 @@ def work(category: str, seed: int, start: int, many: int) -> tuple[str, list[tup
             found.append((k, outcome(draw_of(category, seed, k))))
         except Exception as error:  # the fuzzer's own
             place = traceback.extract_tb(error.__traceback__)[-1]
-            text = f"the fuzzer's own {type(error).__name__} in {place.name}: {error}"
+            text = f"{OURS} {type(error).__name__} in {place.name}: {error}"
             found.append((k, ("crashed", text, 0.0)))
     return category, found, time.perf_counter() - begun
 
@@ -251,7 +252,7 @@ def smaller(pool: ProcessPoolExecutor, bad: list[Bad], patient: float) -> list[B
     kinds: dict[tuple[str, str], list[Bad]] = defaultdict(list)
     for one in bad:
         kinds[one["category"], one["what"].partition(":")[0]].append(one)
-    some = [one for group in kinds.values() for one in group[:SHOWN] if patient and "own" not in one["what"][:16]]
+    some = [one for group in kinds.values() for one in group[:SHOWN] if patient and not one["what"].startswith(OURS)]
     keys = ("category", "seed", "draw", "word", "what")
     for one, future in [(o, pool.submit(shrink, *(o[k] for k in keys), patient)) for o in some]:
         one |= future.result()

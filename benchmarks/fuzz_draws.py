@@ -699,18 +699,16 @@ def batches(rng: Rng) -> Draw:
     return Draw(many[0], policy, {}, ("many", tuple(many[1:])))
 
 
-CLASSES: dict[str, Callable[[Rng], Draw]] = {
-    "shares": shares, "alpha": alpha, "wide": wide, "read": read, "traces": traces, "own": own, "rows": rows,
-    "load": load, "edited": edited,
-}  # fmt: skip
 CATEGORIES: dict[str, Callable[[Rng], Draw]] = {
     "pools": pools, "servers": servers, "plane": plane, "weights": weights, "scales": scales, "ties": ties,
     "zeros": zeros, "blocks": blocks, "conic": conic, "conic-leximin": conic_leximin, "flat": flat, "tiers": tiers,
     "solvers": solvers, "prepared": prepared, "bundles": bundles, "by-server": by_server, "ps-dsf": psdsf,
-    "bottleneck": bottleneck, "whole": whole, "batches": batches, **CLASSES,
+    "bottleneck": bottleneck, "whole": whole, "batches": batches,
+    "shares": shares, "alpha": alpha, "wide": wide, "read": read, "traces": traces, "own": own, "rows": rows,
+    "load": load, "edited": edited,
 }  # fmt: skip
 
 
 def draw_of(category: str, seed: int, k: int) -> Draw:
-    """The k-th draw of a category, whatever others there are."""
+    """The k-th draw of a category, independent of all others."""
     return CATEGORIES[category](np.random.default_rng([seed, *category.encode(), k]))

@@ -152,7 +152,10 @@ def share(written: Callable[[Any], Any]) -> Any:
     return own(fo.Share, per_task=lambda self, instance: written(instance))
 
 
-LABEL = r"Mine\.{} uses a label as an index .*x\[{}\.user_index\('A'\)\]\. Users: 'A', 'B'"
+LABEL = (
+    r"Mine\.{} uses a label as an index .*x\[{}\.user_index\('A'\)\]\. Users: 'A', 'B'; "
+    r"resources, by resource_index: 'resource1', "
+)
 FAULTS: dict[str, tuple[Any, list[Any], str]] = {
     "no sum": (objective(lambda m: cp.log(m.tasks)), [], r"Mine\.expression gave shape \(2,\); .* as by cp\.sum"),
     "no return": (objective(lambda m: None), [], r"Mine\.expression returned None; is a `return` missing\?"),
@@ -212,6 +215,7 @@ def test_a_matrix_condition_says_which_solvers_take_it_and_that_it_is_not_proved
         (lambda: fo.FDS("2"), "alpha is '2'; give a number"), (lambda: fo.GFJ("x"), "alpha is 'x'; give a number"),
         (lambda: fo.FDS(beta="2", lam=-1), "beta is '2'; give"), (lambda: fo.KDF("2"), "k is '2'; give a whole number"),
         (lambda: fo.PNormFairness("1", 1), "p is '1'; give a number"), (lambda: fo.AlphaFair("2"), "alpha is '2'"),
+        (lambda: fo.MaxShare("0.2"), "MaxShare is '0.2'"), (lambda: fo.MinTasks({"A": "2"}), "MinTasks is {'A': '2'}"),
     ],
 )  # fmt: skip
 def test_a_text_is_not_the_number_of_a_notion(make: Callable[[], Any], said: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
@@ -78,14 +78,19 @@ def asked(block: Block, method: str, view: Any) -> Any:
         if not _of_label(error):
             raise
         where, instance = ("model.instance", view.instance) if hasattr(view, "instance") else ("instance", view)
-        users = ", ".join(map(repr, instance.users[:4])) + (", ..." if instance.n_users > 4 else "")
         raise InvalidBlock(
             f"{name} uses a label as an index ({error}); use its position, as x[{where}.user_index("
-            f"{instance.users[0]!r})]. Users: {users}"
+            f"{instance.users[0]!r})]. Users: {_first(instance.users)}; resources, by resource_index: "
+            f"{_first(instance.resources)}"
         ) from error
     if found is None:
         raise InvalidBlock(f"{name} returned None; is a `return` missing?")
     return found
+
+
+def _first(labels: Sequence[str]) -> str:
+    """The first labels, for messages."""
+    return ", ".join(map(repr, labels[:4])) + (", ..." if len(labels) > 4 else "")
 
 
 def _of_label(error: Exception) -> bool:
@@ -141,6 +146,7 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
         return value
     value = by_label(value)
     try:
+        _refuse_text(list(value.values()) if isinstance(value, Mapping) else value)
         frozen: PerUser
         if isinstance(value, Mapping):
             frozen = ByUser(value)
@@ -160,10 +166,17 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
     return frozen
 
 
+def _refuse_text(value: Any) -> None:
+    """Raise `ValueError` for text, which NumPy and Python read as numbers."""
+    if np.asarray(value).dtype.kind in "SU":
+        raise ValueError("a text is not a number")
+
+
 def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, fix: str = "") -> float:
     """A block's number; `InvalidBlock`, with the fix, unless it lies in [low, high]."""
     try:
-        number = float("" if isinstance(value, str) else value)  # a text is not a number
+        _refuse_text(value)
+        number = float(value)
     except (TypeError, ValueError) as error:
         raise InvalidBlock(f"{name} is {value!r}; give a number") from error
     if not low <= number <= high:

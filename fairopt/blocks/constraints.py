@@ -169,7 +169,7 @@ class _ShareBound(Constraint):
     def _levels(self, instance: Instance, default: float) -> Float:
         return instance.per_user(as_given(self.level), type(self).__name__, default=default)
 
-    def _never(self, instance: Instance) -> NDArray[np.bool_]:
+    def _always_zero(self, instance: Instance) -> NDArray[np.bool_]:
         """The users whose share is zero wherever they run, shape (n_users,)."""
         return best_server(self.share.coefficients(instance), instance) <= 0
 
@@ -212,7 +212,7 @@ class MinShare(_ShareBound):
     def check(self, instance: Instance) -> None:
         super().check(instance)
         least = self.least(instance)
-        never = np.flatnonzero((least > 0) & self._never(instance))
+        never = np.flatnonzero((least > 0) & self._always_zero(instance))
         if len(never):
             j = int(never[0])
             raise Infeasible(
@@ -254,7 +254,7 @@ class MaxShare(_ShareBound):
 
     def most(self, instance: Instance) -> Float:
         """The largest share of each user, shape (n_users,); infinity for a user whose share is always zero."""
-        return np.where(self._never(instance), np.inf, self._levels(instance, np.inf))
+        return np.where(self._always_zero(instance), np.inf, self._levels(instance, np.inf))
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         most, c = self.most(model.instance), self.share.coefficients(model.instance)

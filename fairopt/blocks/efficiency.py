@@ -121,7 +121,7 @@ class FairnessEfficiency(Objective):
 
     @property
     def levels_users(self) -> bool:
-        """But at beta = 1, which is the sum of shares."""
+        """Whether shares are levelled: for every beta but 1, the sum of shares."""
         return self.beta != 1
 
     def alpha_fair(self) -> AlphaFair | None:

@@ -107,7 +107,7 @@ class AlphaFair(Objective):
 
     @property
     def levels_users(self) -> bool:
-        """Above alpha = 0."""
+        """Whether shares are levelled: for alpha > 0."""
         return self.alpha > 0
 
     def expression(self, model: Model) -> cp.Expression:

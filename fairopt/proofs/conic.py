@@ -44,10 +44,10 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     dual, which is only a starting point. ``top``, flat in column order, are proven upper bounds on the ``unknowns``,
     which are non-negative.
     """
-    written = _written(problem, unknowns)
-    if written is None:
+    form = _cone_form(problem, unknowns)
+    if form is None:
         return None
-    data, inverse, columns, _ = written
+    data, inverse, columns = form
     dims, ours = data["dims"], columns[unknowns.id]
     y, z = _solve(data, dims)
     if y is None or z is None:
@@ -67,7 +67,7 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     return ConicBound(-(low - unknown + float(held["offset"])), unknown > 0)
 
 
-def _written(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, Any], Any, dict[int, Indices], Any] | None:
+def _cone_form(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, Any], Any, dict[int, Indices]] | None:
     """A problem in CLARABEL's cone form, what undoes it, and the columns of each of its variables, by id.
 
     None where CVXPY cannot, without the unknowns, and with cones other than linear, second-order, exponential and power
@@ -91,7 +91,7 @@ def _written(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, Any]
         start = next((starts[name] for name in names if name in starts), None)
         if start is not None:
             columns[variable.id] = np.arange(start, start + variable.size)
-    return (data, inverse, columns, dims) if unknowns.id in columns else None
+    return (data, inverse, columns) if unknowns.id in columns else None
 
 
 def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any) -> Float:
@@ -138,7 +138,7 @@ class ConicConditions:
         return cp.Variable(max(self.on_others.shape[1], 1))
 
     @cached_property
-    def blocks(self) -> Indices:
+    def cone_of_row(self) -> Indices:
         """The cone of each row: an equation or inequality by itself, or one of the others."""
         dims = self.dims
         sizes = [1] * (dims.zero + dims.nonneg) + list(dims.soc) + [3] * (dims.exp + len(dims.p3d))
@@ -203,7 +203,8 @@ class ConicConditions:
 
     def slopes(self, y: Float) -> tuple[sp.csr_array, sp.csr_array]:
         """What each cone charges per task of each pair and for each of v: (n_pairs, n_cones) and (n_v, n_cones)."""
-        by_cone = sp.csr_array((y, (np.arange(len(y)), self.blocks)), shape=(len(y), self.blocks.max(initial=-1) + 1))
+        cones = self.cone_of_row
+        by_cone = sp.csr_array((y, (np.arange(len(y)), cones)), shape=(len(y), cones.max(initial=-1) + 1))
         per_task = sp.diags_array(1.0 / self.scale) @ (self.on_ours.T @ by_cone)
         return sp.csr_array(per_task), sp.csr_array(self.on_others.T @ by_cone)
 
@@ -216,12 +217,12 @@ def further_conditions(cone: ConeModel) -> ConicConditions | None:
     bounds = cone.box if bounds_are_charged(cone.program) else []
     conditions = [*(condition for _, _, condition in cone.rest), *cone.required, *bounds]
     problem = cp.Problem(cp.Minimize(0), conditions)
-    written = _written(problem, cone.unknowns) if conditions else None
-    if written is None:
+    form = _cone_form(problem, cone.unknowns) if conditions else None
+    if form is None:
         return None
-    data, _, columns, given = written
+    data, _, columns = form
     ours, a, right = columns[cone.unknowns.id], sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float)
-    others, dims, row = np.setdiff1d(np.arange(a.shape[1]), ours), copy(given), np.arange(len(right))
+    others, dims, row = np.setdiff1d(np.arange(a.shape[1]), ours), copy(data["dims"]), np.arange(len(right))
     linear = (row >= dims.zero) & (row < dims.zero + dims.nonneg)
     sign = linear & (right == 0) & (np.diff(a.indptr) == 1) & (a[:, ours].sum(axis=1) < 0)  # tasks are not negative
     a, right = a[~sign], right[~sign]

@@ -261,7 +261,7 @@ class _Levels:
         rows = len(holding.prices)
         if further is None or holding.dual is None:
             return replace(holding, prices=charges)
-        return replace(holding, prices=charges[:rows], dual=holding.dual * charges[rows:][further.blocks])
+        return replace(holding, prices=charges[:rows], dual=holding.dual * charges[rows:][further.cone_of_row])
 
     def beside(self, c: _Charged, rise: Float) -> Mask:
         """Users at the level of others whom the same prices provably hold: all of them need the same full resources."""

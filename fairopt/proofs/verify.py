@@ -20,6 +20,10 @@ Leximin is max-min fairness (Radunović and Le Boudec 2007): see `bottlenecks` f
 Of tiers each is bounded given that earlier objectives keep the values that they have in the file. Bundles need no
 evidence (`divided`). Whole tasks are proved to fit, with what they lose at most of the divisible optimum (`lost`).
 
+Sections: numbers; the policy, from its text; the instance (feasibility is `Cluster.infeasible`); numbers to maximise
+(sums, alpha-fairness, ordered weights: `bound`); leximin; bundles; whole tasks; files (`proved`, `verify`). Numbers,
+policy, instance and files serve every policy, of the other sections each kind of policy needs its own.
+
 Numbers are fractions; logarithms, powers and norms are enclosed between two of them: `decimal` rounds ``ln`` and
 ``exp`` correctly. Sums are rounded outwards to `BITS` bits, as exact ones grow with the number of users.
 """
@@ -30,8 +34,8 @@ import ast
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -40,9 +44,12 @@ from typing import Any, NamedTuple
 GAP, VIOLATION, OF_BLOCKS = Fraction(1, 10**6), Fraction(1, 10**9), Fraction(1, 10**7)  # as certificates have them
 ROUNDING = Fraction(1, 10**12)  # relatively: what floats leave in a level or a full resource
 BITS = 200
+ZERO, ONE = Fraction(0), Fraction(1)
 
 Table = list[list[Fraction]]  # by user and server
-Rows = list[tuple[dict[tuple[int, int], Fraction], Fraction, bool]]  # by pair; at most (or, if True, equal to)
+Place = tuple[int, int]  # a server and a resource
+Row = tuple[dict[tuple[int, int], Fraction], Fraction, bool]  # by user and server; at most (or, if True, equal to)
+Rows = list[Row]
 
 
 class CannotCheck(Exception):
@@ -62,7 +69,7 @@ class Verification:
     ok : bool
         Whether the answer is proved: feasible, and within 1e-6 of the optimum. Whole tasks need only fit.
     gap : float
-        Proven distance from the optimum, relatively, rounded up; infinite where nothing is proved. Of tiers the largest.
+        Proven distance from the optimum, relatively, rounded up; infinite if nothing is proved. Of tiers the largest.
     statement : str
         What is proved, or why it is not, in a sentence.
     faults : tuple of str
@@ -98,10 +105,17 @@ class Between(NamedTuple):
     high: Fraction
 
     def times(self, other: Fraction) -> Between:
+        """Around a multiple."""
         return Between(*sorted((self.low * other, self.high * other)))
 
     def plus(self, other: Fraction) -> Between:
+        """Around a sum."""
         return Between(self.low + other, self.high + other)
+
+
+def added(values: Iterable[Fraction]) -> Fraction:
+    """A sum, exactly."""
+    return sum(values, ZERO)
 
 
 def up(x: Fraction) -> Fraction:
@@ -122,11 +136,11 @@ def enclosed(low: Decimal, high: Decimal) -> Between:
     """Fractions around two decimals, which are moved outwards where they are tiny."""
     if max(abs(low), abs(high)) > LARGEST:
         raise Fault("a power is too large to be written as a fraction")
-    tiny = low and abs(low) < SMALLEST, high and abs(high) < SMALLEST
-    return Between(
-        Fraction(-SMALLEST if low < 0 else 0) if tiny[0] else Fraction(low),
-        Fraction(SMALLEST if high > 0 else 0) if tiny[1] else Fraction(high),
-    )
+    if low and abs(low) < SMALLEST:
+        low = -SMALLEST if low < 0 else Decimal(0)
+    if high and abs(high) < SMALLEST:
+        high = SMALLEST if high > 0 else Decimal(0)
+    return Between(Fraction(low), Fraction(high))
 
 
 def _decimals(x: Fraction) -> tuple[Decimal, Decimal]:
@@ -147,7 +161,7 @@ def log(x: Fraction) -> Between:
 def power(x: Fraction, p: Fraction) -> Between:
     """x to the power of p, for x > 0."""
     if p == 0 or x == 1:
-        return Between(Fraction(1), Fraction(1))
+        return Between(ONE, ONE)
     ends = [(a, b) for a in _decimals(p) for b in _log(x)]
     low, high = min(DOWN.multiply(a, b) for a, b in ends), max(UP.multiply(a, b) for a, b in ends)
     return enclosed(max(DOWN.next_minus(DOWN.exp(low)), Decimal(0)), UP.next_plus(UP.exp(high)))
@@ -160,21 +174,19 @@ def boxcox(z: Fraction, alpha: Fraction) -> Between:
     return power(z, 1 - alpha).plus(Fraction(-1)).times(1 / (1 - alpha))
 
 
-def number(value: Any, what: str) -> Fraction:
-    """A number of the file, exactly."""
-    if isinstance(value, Fraction):
-        return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+def number(value: Any, what: str, least: int | None = None) -> Fraction:
+    """A number of the file, exactly, that may not be smaller than ``least``."""
+    finite = isinstance(value, (int, float, Fraction)) and not isinstance(value, bool) and math.isfinite(value)
+    if not finite:
         raise Fault(f"{what} is {value!r}, not a finite number")
+    if least is not None and value < least:
+        raise Fault(f"{what} is {value!r}, below {least}")
     return Fraction(value)
 
 
 def at_least(least: int, value: Any, what: str) -> Fraction:
     """A number of the file that may not be smaller."""
-    found = number(value, what)
-    if found < least:
-        raise Fault(f"{what} is {value!r}, below {least}")
-    return found
+    return number(value, what, least)
 
 
 def numbers(values: Any, what: str, *shape: int) -> Any:
@@ -212,12 +224,13 @@ class Block:
 
     @property
     def share(self) -> Block:
+        """The share that it looks at."""
         return self.given.get("share") or Block("DominantShare", {}, "DominantShare()")
 
     @property
     def terms(self) -> list[tuple[Fraction, Block]]:
         """An objective as a sum of multiples."""
-        return self.given["terms"] if self.name == "Sum" else [(Fraction(1), self)]
+        return self.given["terms"] if self.name == "Sum" else [(ONE, self)]
 
 
 def block(text: str) -> Block:
@@ -291,8 +304,9 @@ class Cluster:
         self.limits = [None if t is None else at_least(0, t, "task_limits") for t in held["task_limits"]]
         self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
         self.near = self.tasks  # where curves are bounded by tangents
-        for what, values in (("demands", [d for row in self.demands for ds in row for d in ds]), ("weights", self.weights),
-                             ("capacities", [c for row in self.capacities for c in row])):
+        needs = [d for rows in self.demands for row in rows for d in row]
+        has = [c for row in self.capacities for c in row]
+        for what, values in {"demands": needs, "weights": self.weights, "capacities": has}.items():
             if any(v < 0 for v in values):
                 raise Fault(f"{what} hold a negative number")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != held["counts"]:
@@ -311,9 +325,9 @@ class Cluster:
             if not self.open[j] or not all(any(self.demands[j][s]) for s in self.open[j]):
                 raise Fault(f"user {user!r} may run nowhere, or needs nothing where it may")
         self.active = [j for j in range(n) if self.limits[j] != 0]
-        self.low: list[Fraction] = [Fraction(0)] * n
+        self.low: list[Fraction] = [ZERO] * n
         self.high = list(self.limits)
-        self.usable = [Fraction(1)] * m
+        self.usable = [ONE] * m
         self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
         self.given = data.get("given") or {}
         if any(text.partition("(")[0] in PARAMETERS for text in self.given):
@@ -323,18 +337,19 @@ class Cluster:
         self.kept: list[tuple[Block, Fraction, Fraction]] = []
 
     def total(self, j: int) -> Fraction:
-        return sum(self.tasks[j], Fraction(0))
+        """The tasks of a user on all servers."""
+        return added(self.tasks[j])
 
     def alone(self, j: int, s: int, usable: Sequence[Fraction] | None = None) -> Fraction | None:
         """Tasks that a user could run alone on a server row; None where it needs nothing there."""
-        part = usable or [Fraction(1)] * self.m
+        part = usable or [ONE] * self.m
         needs = [part[i] * self.room[s][i] / d for i, d in enumerate(self.demands[j][s]) if d > 0]
         return min(needs, default=None)
 
     def most(self, j: int) -> Fraction:
         """A bound on a user's total tasks."""
         alone = [self.alone(j, s, self.usable) for s in self.open[j]]
-        bounds = [self.high[j]] if any(a is None for a in alone) else [self.high[j], sum(filter(None, alone), Fraction(0))]
+        bounds = [self.high[j]] if any(a is None for a in alone) else [self.high[j], added(filter(None, alone))]
         most = min((b for b in bounds if b is not None), default=None)
         if most is None:
             raise Fault(f"user {self.users[j]!r} needs nothing and has no limit")
@@ -351,6 +366,7 @@ class Cluster:
         return [found.get(user) for user in self.users]
 
     def resource(self, name: Any) -> int:
+        """The place of a resource, by its label or number."""
         if name in self.resources:
             return self.resources.index(name)
         if type(name) is int and -self.m <= name < self.m:
@@ -365,32 +381,24 @@ class Cluster:
             c = self.given[share.text]
             wide = bool(c) and isinstance(c[0], list)
             c = numbers(c, share.text, self.n, self.servers) if wide else numbers(c, share.text, self.n)
-            if any(v < 0 for row in c for v in (row if wide else [row])):
-                raise Fault(f"{share.text} holds a negative number")
             exact: Table = c if wide else [[v] * self.servers for v in c]
+            if any(v < 0 for row in exact for v in row):
+                raise Fault(f"{share.text} holds a negative number")
             return exact, exact
         if share.name not in PARAMETERS:
             raise CannotCheck(f"the coefficients of {share.text} are not in the file")
-        out = []
-        for j in range(self.n):
-            rows = range(self.servers) if self.by_server else [0]
-            found = [self._coefficient(share, j, s) for s in rows]
-            out.append(found if self.by_server else found * self.servers)
-        return [[c.low for c in row] for row in out], [[c.high for c in row] for row in out]
-
-    def _coefficient(self, share: Block, j: int, s: int) -> Between:
-        c = self._one(share, j, s)
-        return c if isinstance(c, Between) else Between(c, c)
+        rows = range(self.servers if self.by_server else 1)
+        found = [[self._one(share, j, s) for s in rows] * (self.servers // len(rows)) for j in range(self.n)]
+        below, above = ([[c[k] if isinstance(c, Between) else c for c in row] for row in found] for k in (0, 1))
+        return below, above
 
     def _one(self, share: Block, j: int, s: int) -> Fraction | Between:
+        """The share of one task."""
         if share.name == "Tasks" or (share.name == "PNormShare" and share.given["p"] == 0):
-            return Fraction(1)
+            return ONE
         if share.name == "StandAloneShare":
-            alone = [self.alone(j, t) for t in range(self.servers)]
-            return 1 / sum((a for a in alone if a), Fraction(0))
-        ratios = [
-            d / self.capacity[i] if self.capacity[i] else Fraction(0) for i, d in enumerate(self.demands[j][s])
-        ]
+            return 1 / added(self.alone(j, t) or ZERO for t in range(self.servers))
+        ratios = [d / c if c else ZERO for d, c in zip(self.demands[j][s], self.capacity, strict=True)]
         if share.name == "ResourceShare":
             return ratios[self.resource(share.given["resource"])]
         ratios.sort(reverse=True)
@@ -399,17 +407,14 @@ class Cluster:
         if share.name == "PNormShare":
             p = at_least(0, share.given["p"], "p")
             parts = [power(r / ratios[0], p) for r in ratios if r > 0]
-            norm = Between(
-                power(sum((q.low for q in parts), Fraction(0)), 1 / p).low,
-                power(sum((q.high for q in parts), Fraction(0)), 1 / p).high,
-            )
-            return norm.times(ratios[0])
+            low, high = (power(added(q[k] for q in parts), 1 / p)[k] for k in (0, 1))
+            return Between(low, high).times(ratios[0])
         k, held = share.given["k"], share.given.get("rank_weights")
         short = share.given.get("short", "refuse")
         if type(k) is not int or not 1 <= k <= self.m or short not in ("refuse", "positive"):
             raise Fault(f"{share.text} is not defined for {self.m} resources")
         if short == "positive":
-            ratios = [r if r > 0 else Fraction(1) for r in ratios]
+            ratios = [r if r > 0 else ONE for r in ratios]
         if isinstance(held, dict):
             if held.keys() - {*self.users}:
                 raise Fault(f"{share.text} names a user that the instance lacks")
@@ -419,7 +424,7 @@ class Cluster:
         ranks = [number(w, "a rank weight") for w in as_list([1] * k if held is None else held)]
         if len(ranks) < k or min(ranks) <= 0:
             raise Fault(f"{share.text} lacks a positive weight of each rank")
-        return math.prod(ratios[:k] + ranks[:k], start=Fraction(1))
+        return math.prod(ratios[:k] + ranks[:k], start=ONE)
 
     def alike(self, share: Block) -> bool:
         """Whether a task of each user is worth the same on all of its servers."""
@@ -428,42 +433,40 @@ class Cluster:
 
     def shares(self, c: Table) -> dict[int, Fraction]:
         """Shares of the users who take part, at the tasks of the file."""
-        return {j: sum((c[j][s] * self.tasks[j][s] for s in self.open[j]), Fraction(0)) for j in self.active}
+        return {j: added(c[j][s] * self.tasks[j][s] for s in self.open[j]) for j in self.active}
 
     # -- conditions
 
     def impose(self, condition: Block) -> Rows:
-        """Fold a condition that is only a bound or a reserve into `low`, `high` and `usable`; the rows of the others."""
-        if condition.name in ("MinTasks", "MaxTasks", "SharingIncentive"):
-            if condition.name == "SharingIncentive":
-                whole = sum(self.weights)
-                alone = [sum((self.alone(j, s) or Fraction(0) for s in self.open[j]), Fraction(0)) for j in range(self.n)]
-                bounds: Any = [self.weights[j] / whole * alone[j] for j in range(self.n)]
-                bounds = [min(b, t) if t is not None else b for b, t in zip(bounds, self.limits, strict=True)]
-            else:
-                bounds = self.of_user(condition.given["tasks"], condition.text, condition.name == "MaxTasks")
+        """Fold a condition that is a bound or a reserve into `low`, `high` and `usable`; the rows of the others."""
+        name, given = condition.name, condition.given
+        if name in ("MinTasks", "MaxTasks"):
+            bounds = self.of_user(given["tasks"], condition.text, name == "MaxTasks")
             for j in self.active:
-                self._bound_tasks(j, bounds[j], condition.name == "MaxTasks")
-            return []
-        if condition.name == "Reserve":
-            i = self.resource(condition.given["resource"])
-            part = at_least(0, condition.given["fraction"], condition.text)
+                self._bound_tasks(j, bounds[j], name == "MaxTasks")
+        elif name == "SharingIncentive":
+            whole = sum(self.weights)
+            for j in self.active:
+                entitled = self.weights[j] / whole * added(self.alone(j, s) or ZERO for s in self.open[j])
+                limit = self.limits[j]
+                self._bound_tasks(j, entitled if limit is None else min(entitled, limit), False)
+        elif name == "Reserve":
+            i, part = self.resource(given["resource"]), at_least(0, given["fraction"], condition.text)
             self.usable[i] = min(self.usable[i], at_least(0, 1 - part, f"what {condition.text} leaves"))
-            return []
-        if condition.name in ("MinShare", "MaxShare"):
+        elif name in ("MinShare", "MaxShare"):
             return self._share_bounds(condition)
-        if condition.name == "EqualShares":
+        elif name == "EqualShares":
             c, _ = self.coefficients(condition.share)
             per = {j: {(j, s): c[j][s] / self.weights[j] for s in self.open[j]} for j in self.active}
-            return [
-                (per[b] | {pair: -v for pair, v in per[a].items()}, Fraction(0), True)
-                for a, b in zip(self.active, self.active[1:], strict=False)
-            ]
-        if condition.name == "EnvyFree":
+            pairs = zip(self.active, self.active[1:], strict=False)
+            return [(per[b] | {pair: -v for pair, v in per[a].items()}, ZERO, True) for a, b in pairs]
+        elif name == "EnvyFree":
             return self._envy()
-        if condition.name == "AtLeast":
+        elif name == "AtLeast":
             return self._level(condition)
-        raise CannotCheck(f"the condition {condition.text} is known to fairopt or CVXPY only")
+        else:
+            raise CannotCheck(f"the condition {condition.text} is known to fairopt or CVXPY only")
+        return []
 
     def _bound_tasks(self, j: int, bound: Fraction | None, from_above: bool) -> None:
         if bound is None:
@@ -475,43 +478,36 @@ class Cluster:
 
     def _share_bounds(self, condition: Block) -> Rows:
         """Bounds on shares: on tasks where a task is worth the same on all of the user's servers, else rows."""
-        below, above = self.coefficients(condition.share)
-        most = condition.name == "MaxShare"
+        most, rows, alike = condition.name == "MaxShare", Rows(), self.alike(condition.share)
         levels = self.of_user(condition.given["level"], condition.text, most)
-        if self.alike(condition.share):
-            for j in self.active:
-                one = (below if most else above)[j][self.open[j][0]]
-                if levels[j] is not None and one > 0:
-                    self._bound_tasks(j, levels[j] / one, most)  # type: ignore[operator]
-                elif not most and levels[j]:
-                    raise Fault(f"{condition.text} asks for a share of user {self.users[j]!r} that has none")
-            return []
-        rows: Rows = []
+        c, sign = self.coefficients(condition.share)[0 if most else 1], 1 if most else -1
         for j in self.active:
-            level = levels[j]
+            level, one = levels[j], c[j][self.open[j][0]]
             if level is None or (level == 0 and not most):
                 continue
-            c = below if most else above
-            if level == 0 and all(c[j][s] > 0 for s in self.open[j]):
-                self._bound_tasks(j, Fraction(0), True)
-            else:
-                sign = 1 if most else -1
+            if alike and one > 0:
+                self._bound_tasks(j, level / one, most)
+            elif alike and not most:
+                raise Fault(f"{condition.text} asks for a share of user {self.users[j]!r} that has none")
+            elif not alike and level == 0 and all(c[j][s] > 0 for s in self.open[j]):
+                self._bound_tasks(j, ZERO, True)
+            elif not alike:
                 row = {(j, s): sign * c[j][s] / (level or 1) for s in self.open[j]}
                 rows.append((row, Fraction(sign if level else 0), False))
         return rows
 
     def _level(self, condition: Block) -> Rows:
-        """A level of sums of shares as a row, of the smallest share as bounds; others are terms of the bound (`kept`)."""
+        """A level of sums of shares as a row, of the smallest share as bounds; others go into the bound (`kept`)."""
         objective, level = condition.given["objective"], number(condition.given["level"], "a level")
         if objective.name == "MaxMin" and self.alike(objective.share):
-            each = [max(level, Fraction(0)) * w for w in self.weights]
+            each = [max(level, ZERO) * w for w in self.weights]
             return self._share_bounds(Block("MinShare", {"level": each, "share": objective.share}, condition.text))
         if not is_linear(objective):
             if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
                 raise CannotCheck(f"{condition.text} is not a level of an alpha-fair sum")
-            self.kept.append((objective, natural(self, objective, level), abs(level) or Fraction(1)))
+            self.kept.append((objective, natural(self, objective, level), abs(level) or ONE))
             return []
-        row = {(j, s): Fraction(0) for j in self.active for s in self.open[j]}
+        row = {(j, s): ZERO for j in self.active for s in self.open[j]}
         for factor, term in objective.terms:
             _, c = self.coefficients(term.share)
             for j, s in row:
@@ -526,54 +522,59 @@ class Cluster:
                 theirs = {}
                 for s in set(self.open[k]) & set(self.open[j]) if k != j else ():
                     mine, other = self.demands[j][s], self.demands[k][s]
-                    runs = min((b / a for a, b in zip(mine, other, strict=True) if a > 0), default=Fraction(0))
+                    runs = min((b / a for a, b in zip(mine, other, strict=True) if a > 0), default=ZERO)
                     if runs > 0:
                         theirs[k, s] = runs * self.weights[j] / self.weights[k]
                 if theirs:
-                    rows.append((theirs | {(j, s): Fraction(-1) for s in self.open[j]}, Fraction(0), False))
+                    rows.append((theirs | {(j, s): Fraction(-1) for s in self.open[j]}, ZERO, False))
         return rows
+
+    def places(self) -> dict[Place, Fraction]:
+        """What may be used of each resource on each server row."""
+        return {(s, i): r * part for s, row in enumerate(self.room)
+                for i, (r, part) in enumerate(zip(row, self.usable, strict=True))}  # fmt: skip
+
+    def load(self, s: int, i: int) -> Fraction:
+        """Units of a resource that the tasks use on a server row."""
+        return added(self.demands[j][s][i] * self.tasks[j][s] for j in range(self.n))
 
     def infeasible(self, rows: Rows) -> list[str]:
         """What the tasks violate by more than the tolerances, each capacity and row relative to its own size."""
         faults = []
-        for s in range(self.servers):
-            for i in range(self.m):
-                load = sum((self.demands[j][s][i] * self.tasks[j][s] for j in range(self.n)), Fraction(0))
-                room = self.room[s][i]
-                if load > room * (1 + VIOLATION):
-                    over = f"by {float(load / room - 1):.2g} of it" if room else "of 0"
-                    faults.append(f"{self.resources[i]!r} on server {s}: tasks exceed the capacity {over}")
-                elif load > room * self.usable[i] * (1 + OF_BLOCKS):
-                    faults.append(f"{self.resources[i]!r} on server {s}: tasks use what is reserved")
+        for (s, i), usable in self.places().items():
+            load, room = self.load(s, i), self.room[s][i]
+            if load > room * (1 + VIOLATION):
+                over = f"by {float(load / room - 1):.2g} of it" if room else "of 0"
+                faults.append(f"{self.resources[i]!r} on server {s}: tasks exceed the capacity {over}")
+            elif load > usable * (1 + OF_BLOCKS):
+                faults.append(f"{self.resources[i]!r} on server {s}: tasks use what is reserved")
         for j in range(self.n):
-            total, limit, who = self.total(j), self.limits[j], f"user {self.users[j]!r}"
-            shut = [s for s in range(self.servers) if s not in self.open[j]]
-            if min(self.tasks[j], default=0) < 0 or any(self.tasks[j][s] for s in shut):
+            total, limit, low, high = self.total(j), self.limits[j], self.low[j], self.high[j]
+            who, runs = f"user {self.users[j]!r}", f"user {self.users[j]!r} runs {float(total):.9g} tasks"
+            shut = [self.tasks[j][s] for s in range(self.servers) if s not in self.open[j]]
+            if min(self.tasks[j], default=0) < 0 or any(shut):
                 faults.append(f"{who} has negative tasks, or tasks where it may not run")
             if limit is not None and total > limit * (1 + VIOLATION):
-                faults.append(f"{who} runs {float(total):.9g} tasks, more than its limit {float(limit):.9g}")
-            high = self.high[j]
-            if total < self.low[j] * (1 - OF_BLOCKS) or (high is not None and total > high * (1 + OF_BLOCKS)):
-                faults.append(f"{who} runs {float(total):.9g} tasks, outside the bounds of the policy's conditions")
+                faults.append(f"{runs}, more than its limit {float(limit):.9g}")
+            if total < low * (1 - OF_BLOCKS) or (high is not None and total > high * (1 + OF_BLOCKS)):
+                faults.append(f"{runs}, outside the bounds of the policy's conditions")
         for k, row in enumerate(rows):
             excess, size = excess_of(self, row)
             if excess > OF_BLOCKS * size:
                 faults.append(f"row {k} of the policy's conditions is violated by {float(excess / size):.2g}")
-        for kept, level, unit in self.kept:
-            if value_of(self, kept) < level - OF_BLOCKS * unit:
-                faults.append(f"{kept.text} is below its level")
-        return faults
+        below = [kept for kept, level, unit in self.kept if value_of(self, kept) < level - OF_BLOCKS * unit]
+        return faults + [f"{kept.text} is below its level" for kept in below]
 
 
-def excess_of(cluster: Cluster, row: tuple[dict[tuple[int, int], Fraction], Fraction, bool]) -> tuple[Fraction, Fraction]:
+def excess_of(cluster: Cluster, row: Row) -> tuple[Fraction, Fraction]:
     """By how much the tasks break a row, and its size."""
     of_pairs, bound, equal = row
     terms = [v * cluster.tasks[j][s] for (j, s), v in of_pairs.items()]
-    excess, most = sum(terms, -bound), sum((t for t in terms if t > 0), Fraction(0))
-    return max(excess, -excess if equal else Fraction(0), Fraction(0)), max(abs(bound), most, most - sum(terms))
+    excess, most = sum(terms, -bound), added(t for t in terms if t > 0)
+    return max(excess, -excess if equal else ZERO, ZERO), max(abs(bound), most, most - sum(terms))
 
 
-# -- numbers to maximise ------------------------------------------------------------------------------------------------
+# -- numbers to maximise ----------------------------------------------------------------------------------------------
 
 
 class Curve(NamedTuple):
@@ -585,6 +586,15 @@ class Curve(NamedTuple):
     above: Table
 
 
+class OfUser(NamedTuple):
+    """A curve of one user: coefficients by server."""
+
+    alpha: Fraction
+    factor: Fraction
+    below: list[Fraction]
+    above: list[Fraction]
+
+
 class Ranked(NamedTuple):
     """``factor`` times the sorted shares weighted by v, the largest weight on the smallest."""
 
@@ -594,57 +604,46 @@ class Ranked(NamedTuple):
     above: Table
 
 
-@dataclass
 class Goal:
     """A concave function of tasks: linear, curved and ranked terms, and a constant from below and from above."""
 
-    cluster: Cluster
-    worth: Table = field(default_factory=list)  # of a task, from above
-    least: Table = field(default_factory=list)  # the same from below
-    curves: list[Curve] = field(default_factory=list)
-    ranked: list[Ranked] = field(default_factory=list)
-    constant: Between = Between(Fraction(0), Fraction(0))
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.constant = cluster, Between(ZERO, ZERO)
+        self.curves, self.ranked = list[Curve](), list[Ranked]()
+        self.least, self.worth = ([[ZERO] * cluster.servers for _ in range(cluster.n)] for _ in (0, 1))  # of a task
 
-    def __post_init__(self) -> None:
-        nothing = [[Fraction(0)] * self.cluster.servers for _ in range(self.cluster.n)]
-        self.worth, self.least = self.worth or nothing, self.least or [row[:] for row in nothing]
-
-    def add(self, objective: Block, times: Fraction, unit: Fraction = Fraction(1)) -> None:
+    def add(self, objective: Block, times: Fraction, unit: Fraction = ONE) -> None:
         """Add a multiple of an objective, with its shares in a unit."""
         cluster = self.cluster
         for factor, term in objective.terms:
-            times_it = times * factor
-            if times_it == 0:
+            factor *= times
+            if factor == 0:
                 continue
             if term.name == "FairnessEfficiency" and len(objective.terms) == 1:
                 term = of_edge(term)
             if term.name not in ("Total", "AlphaFair", "MaxMin", "OrderedWeighted"):
                 raise CannotCheck(f"the objective {term.text} is known to fairopt or CVXPY only")
-            below, above = cluster.coefficients(term.share)
-            alpha = at_least(0, term.given["alpha"], "alpha") if term.name == "AlphaFair" else Fraction(0)
+            tables, sizes = cluster.coefficients(term.share), [w * unit for w in cluster.weights]
+            below, above = ([[v / size for v in row] for row, size in zip(c, sizes, strict=True)] for c in tables)
+            alpha = at_least(0, term.given["alpha"], "alpha") if term.name == "AlphaFair" else ZERO
             if term.name in ("MaxMin", "OrderedWeighted"):
                 v = [at_least(0, x, "a weight") for x in as_list(term.given.get("weights", 1))]
                 if v != sorted(v, reverse=True) or not any(v):
                     raise Fault(f"the weights of {term.text} grow, or are all 0")
-                v = (v + [Fraction(0)] * len(cluster.active))[: len(cluster.active)]
-                self.ranked.append(Ranked(times_it, v, *(per_weight(cluster, c, unit) for c in (below, above))))
+                v = (v + [ZERO] * len(cluster.active))[: len(cluster.active)]
+                self.ranked.append(Ranked(factor, v, below, above))
             elif alpha == 0:
-                self.add_linear({j: times_it / unit for j in cluster.active}, below, above)
+                for j in cluster.active:
+                    for s in cluster.open[j]:
+                        self.least[j][s] += factor / unit * tables[0][j][s]
+                        self.worth[j][s] += factor / unit * tables[1][j][s]
             else:
-                factors = {j: times_it * cluster.weights[j] for j in cluster.active}
-                self.curves.append(Curve(alpha, factors, *(per_weight(cluster, c, unit) for c in (below, above))))
+                self.curves.append(Curve(alpha, {j: factor * cluster.weights[j] for j in cluster.active}, below, above))
 
-    def add_linear(self, factor: Mapping[int, Fraction], below: Table, above: Table) -> None:
-        """Add a weighted sum of shares."""
-        for j, f in factor.items():
-            for s in self.cluster.open[j]:
-                self.worth[j][s] += f * above[j][s]
-                self.least[j][s] += f * below[j][s]
-
-    def value(self, scale: Fraction = Fraction(1)) -> Fraction:
+    def value(self, scale: Fraction = ONE) -> Fraction:
         """A lower bound on the value at the file's tasks times a scale."""
         cluster = self.cluster
-        total = self.constant.low + scale * sum(cluster.shares(self.least).values(), Fraction(0))
+        total = self.constant.low + scale * sum(cluster.shares(self.least).values(), ZERO)
         for curve in self.curves:
             for j, z in cluster.shares(curve.below).items():
                 if z <= 0 and curve.alpha >= 1:
@@ -653,7 +652,7 @@ class Goal:
                 total = down(total + curve.factor[j] * worth)
         for term in self.ranked:
             ordered = sorted(cluster.shares(term.below).values())
-            total += scale * term.factor * sum((v * z for v, z in zip(term.v, ordered, strict=True)), Fraction(0))
+            total += scale * term.factor * added(v * z for v, z in zip(term.v, ordered, strict=True))
         return down(total)
 
 
@@ -663,11 +662,8 @@ def is_linear(objective: Block) -> bool:
 
 
 def as_list(value: Any) -> list[Any]:
+    """A list, or one value as a list."""
     return value if isinstance(value, list) else [value]
-
-
-def per_weight(cluster: Cluster, c: Table, unit: Fraction) -> Table:
-    return [[v / (w * unit) for v in row] for row, w in zip(c, cluster.weights, strict=True)]
 
 
 def of_edge(term: Block) -> Block:
@@ -683,47 +679,38 @@ def of_edge(term: Block) -> Block:
 
 
 class Evidence:
-    """Prices by server and resource, multipliers of rows, of kept levels, and mixtures of ranked terms."""
+    """Prices by server and resource, multipliers of rows, of kept levels, and mixtures of ranked terms.
+
+    ``cost`` is that of a task by user and server, ``of_rows`` what multipliers of rows pay back.
+    """
 
     def __init__(self, cluster: Cluster, held: Mapping[str, Any], rows: Rows, kept: int = 0) -> None:
-        self.cluster = cluster
-        self.prices: Table = numbers(held["prices"], "prices", cluster.servers, cluster.m)
+        self.cluster, self.mixtures = cluster, held.get("mixtures") or []
+        prices = numbers(held["prices"], "prices", cluster.servers, cluster.m)
         y = numbers(held.get("rows") or [0] * len(rows), "rows", len(rows))
-        self.rows = [t if t > 0 or equal else Fraction(0) for t, (_, _, equal) in zip(y, rows, strict=True)]
-        self.kept = [max(t, Fraction(0)) for t in numbers(held.get("kept") or [0] * kept, "kept", kept)]
-        self.mixtures = held.get("mixtures") or []
-        self.cost: Table = [[Fraction(0)] * cluster.servers for _ in range(cluster.n)]
-        self.prices = [[max(p, Fraction(0)) for p in row] for row in self.prices]
+        self.prices: Table = [[max(p, ZERO) for p in row] for row in prices]
+        self.rows = [t if t > 0 or equal else ZERO for t, (_, _, equal) in zip(y, rows, strict=True)]
+        self.kept = [max(t, ZERO) for t in numbers(held.get("kept") or [0] * kept, "kept", kept)]
+        self.cost: Table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
         for j in cluster.active:
             for s in cluster.open[j]:
                 need = zip(self.prices[s], cluster.demands[j][s], strict=True)
-                self.cost[j][s] = sum((p * d for p, d in need if d), Fraction(0))
-        self.of_rows = Fraction(0)  # what multipliers pay back; prices pay `of_capacities`
-        for times, (row, bound, _) in zip(self.rows, rows, strict=True):
-            self.of_rows += times * bound
+                self.cost[j][s] = added(p * d for p, d in need if d)
+        for times, (row, _, _) in zip(self.rows, rows, strict=True):
             for (j, s), v in row.items():
                 self.cost[j][s] += times * v
+        self.of_rows = added(times * bound for times, (_, bound, _) in zip(self.rows, rows, strict=True))
 
-    def of_capacities(self) -> Fraction:
-        """The value of the usable capacities."""
-        cluster, total = self.cluster, Fraction(0)
-        for s, row in enumerate(self.prices):
-            for i, p in enumerate(row):
-                if p > 0:
-                    total += p * cluster.room[s][i] * cluster.usable[i]
-        return total
-
-
-def load(cluster: Cluster, s: int, i: int) -> Fraction:
-    """Units of a resource that the tasks use on a server row."""
-    return sum((cluster.demands[j][s][i] * cluster.tasks[j][s] for j in cluster.active), Fraction(0))
+    def worth(self, room: Mapping[Place, Fraction]) -> Fraction:
+        """What all that may be used is worth, and what the rows pay back."""
+        return self.of_rows + added(p * r for (s, i), r in room.items() if (p := self.prices[s][i]))
 
 
 def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[int, Fraction]:
     """Factors u >= 0 of users' shares that bound a ranked term: scaled up until no k smallest sum to less than v's."""
-    u = [max(x, Fraction(0)) for x in numbers(given, "mixtures", len(cluster.active))]
-    mine = theirs = Fraction(0)
-    scale = Fraction(0)
+    u = [max(x, ZERO) for x in numbers(given, "mixtures", len(cluster.active))]
+    mine = theirs = ZERO
+    scale = ZERO
     for a, b in zip(sorted(u), sorted(term.v), strict=True):
         mine, theirs = mine + a, theirs + b
         if theirs > 0:
@@ -743,7 +730,7 @@ def bound(goal: Goal, evidence: Evidence) -> Fraction:
         for j, u in mixture(cluster, term, given).items():
             for s in cluster.open[j]:
                 worth[j][s] += u * term.above[j][s]
-    total = up(goal.constant.high + evidence.of_capacities() + evidence.of_rows)
+    total = up(goal.constant.high + evidence.worth(cluster.places()))
     for j in cluster.active:
         rest = {s: worth[j][s] - evidence.cost[j][s] for s in cluster.open[j]}
         total = up(total + best_of_user(goal, j, rest))
@@ -753,13 +740,13 @@ def bound(goal: Goal, evidence: Evidence) -> Fraction:
 def best_of_user(goal: Goal, j: int, rest: Mapping[int, Fraction]) -> Fraction:
     """The largest value of a user's curved terms and ``rest`` by server, over its range of total tasks, from above."""
     cluster = goal.cluster
-    low, most = cluster.low[j], cluster.most(j)
-    curves = [(c.alpha, c.factor[j], c.below[j], c.above[j]) for c in goal.curves if c.factor[j] > 0]
+    reach = cluster.low[j], cluster.most(j)
+    curves = [OfUser(c.alpha, c.factor[j], c.below[j], c.above[j]) for c in goal.curves if c.factor[j] > 0]
     if not curves:
-        return ends(max(rest.values()), low, most)
-    here = [sum((c[s] * cluster.near[j][s] for s in rest), Fraction(0)) for _, _, c, _ in curves]
-    there = turning_point(curves, rest, low, most)
-    return min(tangents(curves, z, rest, low, most) for z in (here, there) if min(z) > 0)
+        return ends(max(rest.values()), *reach)
+    here = [added(c.below[s] * cluster.near[j][s] for s in rest) for c in curves]
+    there = turning_point(curves, rest, *reach)
+    return min(tangents(curves, z, rest, *reach) for z in (here, there) if min(z) > 0)
 
 
 def ends(slope: Fraction, low: Fraction, most: Fraction) -> Fraction:
@@ -768,25 +755,21 @@ def ends(slope: Fraction, low: Fraction, most: Fraction) -> Fraction:
 
 
 def tangents(
-    curves: Sequence[tuple[Fraction, Fraction, Sequence[Fraction], Sequence[Fraction]]], at: Sequence[Fraction],
-    rest: Mapping[int, Fraction], low: Fraction, most: Fraction,
-) -> Fraction:  # fmt: skip
-    """`best_of_user` by tangents at the shares ``at``, one for each curved term: ``u(z) <= u(at) + u'(at) (z - at)``."""
-    constant, slopes = Fraction(0), dict(rest)
-    for (alpha, factor, _, above), z in zip(curves, at, strict=True):
-        slope = power(z, -alpha)
-        constant += factor * (boxcox(z, alpha).high - slope.low * z)
+    curves: list[OfUser], at: list[Fraction], rest: Mapping[int, Fraction], low: Fraction, most: Fraction
+) -> Fraction:
+    """`best_of_user` by tangents at the shares ``at``, one of each curved term: ``u(z) <= u(at) + u'(at) (z - at)``."""
+    constant, slopes = ZERO, dict(rest)
+    for curve, z in zip(curves, at, strict=True):
+        slope = power(z, -curve.alpha)
+        constant += curve.factor * (boxcox(z, curve.alpha).high - slope.low * z)
         for s in slopes:
-            slopes[s] += factor * slope.high * above[s]
+            slopes[s] += curve.factor * slope.high * curve.above[s]
     return up(constant + ends(max(slopes.values()), low, most))
 
 
-def turning_point(
-    curves: Sequence[tuple[Fraction, Fraction, Sequence[Fraction], Sequence[Fraction]]], rest: Mapping[int, Fraction],
-    low: Fraction, most: Fraction,
-) -> list[Fraction]:  # fmt: skip
+def turning_point(curves: list[OfUser], rest: Mapping[int, Fraction], low: Fraction, most: Fraction) -> list[Fraction]:
     """About where a user's value is largest on its cheapest server: any point gives a bound, this one a close one."""
-    first = curves[0][3]
+    first = curves[0].above
     s = min((s for s in rest if first[s] > 0), key=lambda s: -rest[s] / first[s])
     terms = [(float(alpha), math.log(f * c[s]), math.log(c[s])) for alpha, f, _, c in curves if c[s] > 0]
     price = -rest[s]
@@ -796,14 +779,14 @@ def turning_point(
         logs = [f - alpha * (c + middle) - math.log(price) for alpha, f, c in terms]
         left, right = (middle, right) if sum(math.exp(min(g, 50.0)) for g in logs) > 1 else (left, middle)
     tasks = min(max(Fraction(math.exp(right)) * (1 + Fraction(1, 10**14)), low), most)  # rounded to where it falls
-    return [c[s] * tasks for *_, c in curves]
+    return [c.above[s] * tasks for c in curves]
 
 
 def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
     """How far a bound is above the value at the file's tasks, as certificates measure it."""
     value = goal.value()
     if top <= value:
-        return Fraction(0)
+        return ZERO
     if len(objective.terms) == 1 and goal.curves:  # the logarithm of two weighted power means
         (curve,) = goal.curves
         weight, p = sum(curve.factor.values()), 1 - curve.alpha
@@ -839,20 +822,20 @@ def bottlenecks(cluster: Cluster, c: Table) -> Fraction:
     level = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
     loads = {j: {i: d * total[j] for i, d in enumerate(cluster.demands[j][0]) if d * total[j]} for j in users}
     room = [cluster.capacity[i] * cluster.usable[i] for i in resources]
-    used = [sum((row.get(i, Fraction(0)) for row in loads.values()), Fraction(0)) for i in resources]
-    over = max([Fraction(0), *(u / r - 1 for u, r in zip(used, room, strict=True) if u)])
+    used = [added(row.get(i, ZERO) for row in loads.values()) for i in resources]
+    over = max([ZERO, *(u / r - 1 for u, r in zip(used, room, strict=True) if u)])
     rest = [r * (1 + over) - u for r, u in zip(room, used, strict=True)]
     near = [i for i in resources if rest[i] <= 2 * GAP * room[i]]
     limits = {j: high for j in users if (high := cluster.high[j]) is not None and total[j] >= high * (1 - ROUNDING)}
     gives = {j for j in users if total[j] > cluster.low[j] * (1 + ROUNDING)}
     sole = {j for j in gives if j not in limits and sum(i in loads[j] for i in near) == 1}
-    top = [max((level[j] for j in gives if i in loads[j]), default=Fraction(0)) for i in resources]
-    rising, remaining, moved = ([Fraction(0)] * cluster.m for _ in range(3))
+    top = [max((level[j] for j in gives if i in loads[j]), default=ZERO) for i in resources]
+    rising, remaining, moved = ([ZERO] * cluster.m for _ in range(3))
     for j, row in loads.items():
         for i, v in row.items():
             rising[i] += v if j in sole else 0
             remaining[i] += v if j in gives else 0
-            moved[i] += 0 if j in gives else v * max(1 - cluster.low[j] / total[j], Fraction(0))
+            moved[i] += 0 if j in gives else v * max(1 - cluster.low[j] / total[j], ZERO)
     groups: list[list[int]] = []
     for j in sorted(users, key=level.__getitem__):
         if not groups or level[j] > level[groups[-1][0]] * (1 + ROUNDING):
@@ -860,8 +843,8 @@ def bottlenecks(cluster: Cluster, c: Table) -> Fraction:
         groups[-1].append(j)
     errors: dict[int, Fraction] = {}
     for group in groups:
-        falls = (max(moved[i] - rest[i], Fraction(0)) / remaining[i] for i in resources if remaining[i])
-        fall = max(falls, default=Fraction(0))
+        falls = (max(moved[i] - rest[i], ZERO) / remaining[i] for i in resources if remaining[i])
+        fall = max(falls, default=ZERO)
         for j in group:
             rises = [
                 (rest[i] + moved[i] + max(remaining[i] - loads[j][i], 0) * (max(top[i] / level[j] - 1, 0) + fall))
@@ -869,7 +852,7 @@ def bottlenecks(cluster: Cluster, c: Table) -> Fraction:
                 for i in near if i in loads[j] and level[j] >= top[i] * (1 - GAP)
             ]  # fmt: skip
             if j in limits:
-                rises = [limits[j] * (1 + over) / total[j] - 1 if limits[j] else Fraction(0)]
+                rises = [limits[j] * (1 + over) / total[j] - 1 if limits[j] else ZERO]
             if not rises:
                 raise Fault(f"user {cluster.users[j]!r} is below its limit, and no full resource holds it at its level")
             errors[j] = up(max(min(rises), fall))
@@ -896,21 +879,20 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
     stored = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
     if any(v <= 0 for v in stored.values()):
         raise Fault("a user who takes part has no share")
-    users, places = cluster.active, [(s, i) for s in range(cluster.servers) for i in range(cluster.m)]
-    room = {(s, i): cluster.room[s][i] * cluster.usable[i] for s, i in places}
+    users, room = cluster.active, cluster.places()
     best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
     most = {j: up(best[j] * cluster.most(j)) for j in users}
     least = {j: min(cluster.low[j], cluster.total(j)) for j in users}
     linked, given = bool(rows or cluster.kept or any(least.values())), False
     if linked:
         z, most = stored, {j: max(v, stored[j]) for j, v in most.items()}
-        room = {place: max(r, load(cluster, *place)) for place, r in room.items()}
+        room = {place: max(r, cluster.load(*place)) for place, r in room.items()}
     else:  # within limits, and divided by what exceeds a capacity, so that they are feasible to the last digit
-        over = [r / u for place, r in room.items() if (u := load(cluster, *place)) > r]
-        z = {j: down(min(v, most[j]) * min(over, default=Fraction(1))) for j, v in stored.items()}
+        over = [r / u for place, r in room.items() if (u := cluster.load(*place)) > r]
+        z = {j: down(min(v, most[j]) * min(over, default=ONE)) for j, v in stored.items()}
     loads = {
         (s, i): {j: cluster.demands[j][s][i] * cluster.tasks[j][s] * z[j] / stored[j] for j in users}
-        for s, i in places
+        for s, i in room
     }
     broken = [excess_of(cluster, row)[0] for row in rows]
     steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
@@ -918,21 +900,20 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
         steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows)))
         if not one["users"]:
             raise Fault(f"level {k} holds no users")
-    lower, upper = dict.fromkeys(users, Fraction(0)), dict(most)
+    lower, upper = dict.fromkeys(users, ZERO), dict(most)
     proved: set[int] = set()
     for now, prices in sorted(steps, key=lambda step: min(z[j] for j in step[0])):
         others = [j for j in users if j not in proved]
         if not others:
             break
         shrink, alone = scaled_down(room, z, upper, loads, proved)
-        factors = {j: max(upper[j] / z[j], Fraction(1)) if j in proved else 1 - shrink for j in users}
+        factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
         given |= alone or (linked and not stays_feasible(cluster, rows, broken, factors))
         level = min(z[j] for j in others) * (1 - shrink)
         floors = {j: max(lower[j] if j in proved else level, least[j] * min(c[j][s] for s in cluster.open[j])
                          / cluster.weights[j]) for j in users}  # fmt: skip
         if prices is not None:
-            worth = sum((p * r for (s, i), r in room.items() if (p := prices.prices[s][i])), prices.of_rows)
-            worth += sum((abs(y) * b for y, b in zip(prices.rows, broken, strict=True)), Fraction(0))
+            worth = prices.worth(room) + added(abs(y) * b for y, b in zip(prices.rows, broken, strict=True))
             before = {j: upper[j] - z[j] for j in proved} if given else {}
             rise_within(cluster, c, prices, floors, upper, now, worth, before)
         for j in now:
@@ -942,13 +923,13 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
     if missing:
         raise Fault(f"no prices hold user {missing[0]!r}")
     cluster.step_by_step |= given
-    return max(max(upper[j] / v - 1, 1 - lower[j] / v, Fraction(0)) for j, v in stored.items())
+    return max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
 
 
 def stays_feasible(cluster: Cluster, rows: Rows, broken: Sequence[Fraction], factors: Mapping[int, Fraction]) -> bool:
     """Whether multiples of the users' tasks break no condition by more than the file's tasks do."""
     stored = cluster.tasks
-    cluster.tasks = [[x * factors.get(j, Fraction(1)) for x in row] for j, row in enumerate(stored)]
+    cluster.tasks = [[x * factors.get(j, ONE) for x in row] for j, row in enumerate(stored)]
     try:
         low = all(cluster.total(j) >= min(cluster.low[j], sum(stored[j])) for j in cluster.active)
         kept = all(value_of(cluster, other) >= level - OF_BLOCKS * unit for other, level, unit in cluster.kept)
@@ -966,15 +947,15 @@ def scaled_down(
     """By what part all other users shrink so that the ``proved`` ones fit at their upper bounds, and whether these
     exceed a capacity that no other uses.
     """
-    shrink, alone = Fraction(0), False
+    shrink, alone = ZERO, False
     rise = {j: upper[j] / z[j] - 1 for j in proved if upper[j] > z[j]}
     for place, of_users in loads.items():
-        more = sum((rise[j] * v for j, v in of_users.items() if j in rise), Fraction(0))
-        left = max(room[place] - sum(of_users.values(), Fraction(0)), Fraction(0)) if more else Fraction(0)
+        more = added(rise[j] * v for j, v in of_users.items() if j in rise)
+        left = max(room[place] - added(of_users.values()), ZERO) if more else ZERO
         if more > left:
-            others = sum((v for j, v in of_users.items() if j not in proved), Fraction(0))
-            shrink, alone = max(shrink, (more - left) / others if others else Fraction(0)), alone or not others
-    return up(min(shrink, Fraction(1))), alone
+            others = added(v for j, v in of_users.items() if j not in proved)
+            shrink, alone = max(shrink, (more - left) / others if others else ZERO), alone or not others
+    return up(min(shrink, ONE)), alone
 
 
 def rise_within(
@@ -987,12 +968,12 @@ def rise_within(
         w = cluster.weights[j]
         cost[j] = down(min(prices.cost[j][s] * w / c[j][s] for s in cluster.open[j] if c[j][s] > 0))
         spare = up(spare - cost[j] * (floors[j] if cost[j] >= 0 else upper[j]))
-        spare = up(spare + max(cost[j], Fraction(0)) * max(slack.get(j, Fraction(0)), Fraction(0)))
-        unpaid = min(prices.cost[j][s] if c[j][s] == 0 else Fraction(0) for s in cluster.open[j])
-        spare = up(spare - min(unpaid, Fraction(0)) * cluster.most(j))  # of tasks that are no share
+        spare = up(spare + max(cost[j], ZERO) * max(slack.get(j, ZERO), ZERO))
+        unpaid = min(prices.cost[j][s] if c[j][s] == 0 else ZERO for s in cluster.open[j])
+        spare = up(spare - min(unpaid, ZERO) * cluster.most(j))  # of tasks that are no share
     for j in users:
         if cost[j] > 0:
-            upper[j] = min(upper[j], up(floors[j] + max(spare, Fraction(0)) / cost[j]))
+            upper[j] = min(upper[j], up(floors[j] + max(spare, ZERO) / cost[j]))
 
 
 # -- bundles ----------------------------------------------------------------------------------------------------------
@@ -1008,7 +989,7 @@ class Dominance:
         for j in cluster.active:
             for s in cluster.open[j]:
                 needs = zip(cluster.demands[j][s], cluster.capacities[s], strict=True)
-                parts = [d / c if c else Fraction(0) for d, c in needs]
+                parts = [d / c if c else ZERO for d, c in needs]
                 self.first[s][j] = next(i for i, p in enumerate(parts) if p >= max(parts) * (1 - ROUNDING))
 
     def split(self, s: int, i: int) -> list[list[int]]:
@@ -1017,7 +998,7 @@ class Dominance:
 
     def asked(self, s: int, i: int) -> list[Fraction]:
         """Units that one task of each dominant user asks for, and of each other user."""
-        return [sum((self.cluster.demands[j][s][i] for j in users), Fraction(0)) for users in self.split(s, i)]
+        return [added(self.cluster.demands[j][s][i] for j in users) for users in self.split(s, i)]
 
     def short(self, s: int, i: int) -> bool:
         """Whether one task of each user asks for more than a server has."""
@@ -1031,19 +1012,19 @@ class Dominance:
         cluster, sums, more = self.cluster, [], 1 + Fraction(1, 2**100)
         raw = aggregate.given.get("units") == "raw"
         for s, q in enumerate(cluster.counts):
-            sums.append([Fraction(0), Fraction(0)])
+            sums.append([ZERO, ZERO])
             for i, c in enumerate(cluster.capacities[s]):
                 size = 1 if raw or not c else c
                 sums[s] = [x + up(q * a / size) for x, a in zip(sums[s], self.asked(s, i), strict=True)]
         if aggregate.given.get("over") != "server":
-            sums = [[up(sum((pair[k] for pair in sums), Fraction(0))) for k in (0, 1)]] * cluster.servers
-        return [[up(x / sum(pair) * more) for x in pair] if any(pair) else [Fraction(1), Fraction(0)] for pair in sums]
+            sums = [[up(added(pair[k] for pair in sums)) for k in (0, 1)]] * cluster.servers
+        return [[up(x / sum(pair) * more) for x in pair] if any(pair) else [ONE, ZERO] for pair in sums]
 
     def parts(self, s: int, i: int, fractions: Sequence[Fraction]) -> list[Fraction]:
         """Units of a server's resource for its dominant users, and for the others."""
         c, asked = self.cluster.capacities[s][i], self.asked(s, i)
         if not all(asked):
-            return [c if a else Fraction(0) for a in asked]
+            return [c if a else ZERO for a in asked]
         if self.short(s, i) and asked[0] < fractions[0] * c:  # a group that asks for less than its part leaves the rest
             return [asked[0], c - asked[0]]
         if self.short(s, i) and asked[1] < fractions[1] * c:
@@ -1091,7 +1072,7 @@ def divided(
     for one in (base, *aggregates.values()):
         if one.text not in cluster.given and any(v not in said.get(k, ()) for k, v in one.given.items()):
             raise Fault(f"{one.text} has a parameter that is none of {said}")
-    users, gap, faults = Dominance(cluster), Fraction(0), list[str]()
+    users, gap, faults = Dominance(cluster), ZERO, list[str]()
     fractions = next((users.fractions(c) for c in aggregates.values()), None)
     for s, q in enumerate(cluster.counts):
         for i, c in enumerate(cluster.capacities[s]):
@@ -1121,7 +1102,7 @@ def gap_of_group(
     p (sum a - part)``; and ``log(a / h) <= a / h - 1``. Any price bounds; ``1 / p = t`` where ``sum min(most, t base)``
     is the part bounds best, 0 where all requests are granted.
     """
-    left, weight = part, sum(base.values(), Fraction(0))
+    left, weight = part, added(base.values())
     for j in sorted(base if most else (), key=lambda j: most[j] / base[j]):  # in the order of reaching requests
         if most[j] * weight > left * base[j]:
             break
@@ -1131,7 +1112,7 @@ def gap_of_group(
     for j, b in base.items():
         best = min(b / p, most.get(j, b / p)) if p else most[j]
         excess = up(excess + (best - held[j]) * (b / held[j] - p))
-    return excess / (LOG_2 * sum(base.values())) if excess > 0 else Fraction(0)
+    return excess / (LOG_2 * sum(base.values())) if excess > 0 else ZERO
 
 
 def overheld(cluster: Cluster, bundles: list[Table], exactly: bool) -> list[str]:
@@ -1139,16 +1120,16 @@ def overheld(cluster: Cluster, bundles: list[Table], exactly: bool) -> list[str]
     faults, active = [], set(cluster.active)
     for s in range(cluster.servers):
         for i, room in enumerate(cluster.room[s]):
-            if sum((held[s][i] for held in bundles), Fraction(0)) > room * (1 + VIOLATION):
+            if added(held[s][i] for held in bundles) > room * (1 + VIOLATION):
                 faults.append(f"{cluster.resources[i]!r} on server {s}: bundles exceed the capacity")
     for j, held in enumerate(bundles):
         who, runs = f"user {cluster.users[j]!r}", set(cluster.open[j]) if j in active else set()
         if any(min(row) < 0 or (s not in runs and any(row)) for s, row in enumerate(held)):
             faults.append(f"{who} holds less than nothing, or a part of a server where it may not run")
         needs = [[(a, d) for a, d in zip(held[s], cluster.demands[j][s], strict=True) if d] for s in range(len(held))]
-        fit = [min((a / d for a, d in pairs), default=Fraction(0)) for pairs in needs]
-        total, limit = sum(fit, Fraction(0)), cluster.limits[j]
-        cut = limit / total if limit is not None and total > limit else Fraction(1)
+        fit = [min((a / d for a, d in pairs), default=ZERO) for pairs in needs]
+        total, limit = added(fit), cluster.limits[j]
+        cut = limit / total if limit is not None and total > limit else ONE
         for s, runs_now in enumerate(cluster.tasks[j]):
             if runs_now > fit[s] * (1 + VIOLATION) or (exactly and runs_now < fit[s] * cut * (1 - VIOLATION)):
                 faults.append(f"{who} runs {float(runs_now):.9g} tasks on server {s}, not those that fit in its bundle")
@@ -1167,7 +1148,7 @@ def misplaced(cluster: Cluster, placement: Any) -> list[str]:
     for s, q in enumerate(cluster.counts):
         for k in range(begin, begin + q):
             for i, room in enumerate(cluster.capacities[s]):
-                used = sum((cluster.demands[j][s][i] * row[k] for j, row in enumerate(placed) if row[k]), Fraction(0))
+                used = added(cluster.demands[j][s][i] * row[k] for j, row in enumerate(placed) if row[k])
                 if used > room * min(1 + VIOLATION, cluster.usable[i] * (1 + OF_BLOCKS)):
                     faults.append(f"{cluster.resources[i]!r} on individual server {k}: tasks exceed what may be used")
         if any(sum(row[begin : begin + q]) != cluster.tasks[j][s] for j, row in enumerate(placed)):
@@ -1182,7 +1163,7 @@ def leave_out(cluster: Cluster, conditions: Sequence[Block]) -> str:
     bounds |= set() if cluster.by_server else {"MinShare", "MaxShare"}
     before = len(cluster.active)
     for j in list(cluster.active) if {c.name for c in conditions} <= bounds else ():
-        alone = [(cluster.alone(j, s, cluster.usable) or Fraction(0)) / cluster.counts[s] for s in cluster.open[j]]
+        alone = [(cluster.alone(j, s, cluster.usable) or ZERO) / cluster.counts[s] for s in cluster.open[j]]
         if min(b for b in (max(alone), cluster.high[j]) if b is not None) * (1 + VIOLATION) < 1:
             cluster.active.remove(j)
     out = before - len(cluster.active)
@@ -1192,7 +1173,7 @@ def leave_out(cluster: Cluster, conditions: Sequence[Block]) -> str:
 def lost(cluster: Cluster, tier: Block, rows: Rows, held: Mapping[str, Any]) -> tuple[Fraction | None, str]:
     """The part of the divisible optimum of a tier that whole tasks lose at most, and what it is a part of."""
     if not cluster.active:
-        return Fraction(0), "they lose nothing"
+        return ZERO, "they lose nothing"
     try:
         if tier.name in ("Leximin", "MaxMin"):
             gap, what = lost_of_smallest(cluster, tier.share, held), "the smallest divisible level"
@@ -1224,18 +1205,18 @@ def lost_of_smallest(cluster: Cluster, share: Block, held: Mapping[str, Any]) ->
     prices += [[[int(i == k) for i in range(cluster.m)]] * cluster.servers for k in range(cluster.m)]
     for p in prices:
         evidence = Evidence(cluster, {"prices": p}, [])
-        cost = sum((down(min(evidence.cost[j][s] / v for s, v in c.items())) for j, c in per.items()), Fraction(0))
-        top = min(top, up(evidence.of_capacities()) / down(cost)) if cost else top
-    return max(1 - level / top, Fraction(0)) if top else top
+        cost = added(down(min(evidence.cost[j][s] / v for s, v in c.items())) for j, c in per.items())
+        top = min(top, up(evidence.worth(cluster.places())) / down(cost)) if cost else top
+    return max(1 - level / top, ZERO) if top else top
 
 
-# -- files --------------------------------------------------------------------------------------------------------------
+# -- files ------------------------------------------------------------------------------------------------------------
 
 
 def natural(cluster: Cluster, objective: Block, level: Fraction) -> Fraction:
     """A level of an objective as `Goal` counts: u(z) is Box-Cox's but for a constant."""
     for factor, term in objective.terms:
-        alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else Fraction(1)
+        alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else ONE
         if alpha not in (0, 1):
             level -= factor * sum(cluster.weights[j] for j in cluster.active) / (1 - alpha)
     return level
@@ -1244,7 +1225,7 @@ def natural(cluster: Cluster, objective: Block, level: Fraction) -> Fraction:
 def value_of(cluster: Cluster, objective: Block) -> Fraction:
     """The value of an objective at the file's tasks, from below."""
     goal = Goal(cluster)
-    goal.add(objective, Fraction(1))
+    goal.add(objective, ONE)
     return goal.value()
 
 
@@ -1252,18 +1233,16 @@ def keep(cluster: Cluster, tier: Block) -> Rows:
     """Require of later tiers that an earlier one keeps what it has in the file."""
     if tier.name == "Leximin":
         z = cluster.shares(cluster.coefficients(tier.share)[0])
-        at = [z.get(j, Fraction(0)) for j in range(cluster.n)]
+        at = [z.get(j, ZERO) for j in range(cluster.n)]
         return cluster._share_bounds(Block("MinShare", {"level": at, "share": tier.share}, tier.text))
     value = value_of(cluster, tier)
     if tier.name == "MaxMin" or is_linear(tier):
         return cluster.impose(Block("AtLeast", {"objective": tier, "level": value}, tier.text))
-    cluster.kept.append((tier, value, abs(value) or Fraction(1)))
+    cluster.kept.append((tier, value, abs(value) or ONE))
     return []
 
 
-def gap_of_tier(
-    cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]
-) -> Fraction:
+def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
     """The gap of one objective under rows and kept levels."""
     if held.get("why"):
         raise CannotCheck(held["why"])
@@ -1273,7 +1252,7 @@ def gap_of_tier(
     if objective.name in ("Leximin", "MaxMin") and kind in ("bottlenecks", "levels"):
         below, above = cluster.coefficients(objective.share)
         pairs = [(j, s) for j in cluster.active for s in cluster.open[j]]
-        norm = max((above[j][s] / below[j][s] - 1 for j, s in pairs if below[j][s]), default=Fraction(0))
+        norm = max((above[j][s] / below[j][s] - 1 for j, s in pairs if below[j][s]), default=ZERO)
         alike = cluster.alike(objective.share)
         if kind == "levels":
             with_limits = any(len(one.get("rows") or ()) > len(rows) for one in held["levels"])
@@ -1289,7 +1268,7 @@ def gap_of_tier(
         raise Fault("unit is not positive, or changes the proportions of a sum")
     alone, bounded = Goal(cluster), Goal(cluster)
     for goal in (alone, bounded):
-        goal.add(objective, Fraction(1), unit)
+        goal.add(objective, ONE, unit)
     evidence = Evidence(cluster, held, rows, len(cluster.kept))
     for (other, level, _), times in zip(cluster.kept, evidence.kept, strict=True):
         bounded.add(other, times)
@@ -1310,13 +1289,13 @@ def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping
         fallen = [1 - after[j] / before for j, before in cluster.shares(c).items() if before > after[j]]
     finally:
         cluster.tasks = final
-    return gap + max(fallen, default=Fraction(0))
+    return gap + max(fallen, default=ZERO)
 
 
 def limits_as_rows(cluster: Cluster) -> Rows:
     """Limits on tasks as rows, which prices need where a task is worth different amounts on different servers."""
     return [
-        ({(j, s): 1 / (high or Fraction(1)) for s in cluster.open[j]}, Fraction(bool(high)), False)
+        ({(j, s): 1 / (high or ONE) for s in cluster.open[j]}, Fraction(bool(high)), False)
         for j in cluster.active if (high := cluster.high[j]) is not None
     ]  # fmt: skip
 
@@ -1345,7 +1324,7 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
     rows = [row for condition in conditions for row in cluster.impose(condition)]
     faults = violations(cluster, data, rows)
     if faults or (not cluster.active and data.get("placement") is None):
-        return Fraction(0), objective.text, faults
+        return ZERO, objective.text, faults
     tiers = objective.given["tiers"] if objective.name == "Tiers" else [objective]
     if any(term.name in PARAMETERS and term.name not in OBJECTIVES for tier in tiers for _, term in tier.terms):
         raise Fault(f"{objective.text} is not an objective")
@@ -1356,7 +1335,7 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
         return most, said + without, []
     if not evidence:
         raise CannotCheck("it was saved without evidence")
-    gap = Fraction(0)
+    gap = ZERO
     for tier, held in zip(tiers, evidence, strict=True):
         gap = max(gap, gap_of_tier(cluster, tier, rows, held))
         rows = rows + keep(cluster, tier)
@@ -1402,14 +1381,15 @@ def verify(path: str | Path) -> Verification:
         shown = math.inf
         if gap is not None:
             shown = next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
-    except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as fault:
-        said = str(fault) if isinstance(fault, (Fault, OSError)) else f"not a whole allocation ({fault!r})"
+    except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
+        said = str(e) if isinstance(e, (Fault, OSError)) else f"not a whole allocation ({e!r})"
         return Verification(False, math.inf, "not proved: " + said, (said,))
     if faults:
-        return Verification(False, math.inf, f"not feasible, {len(faults)} fault{'s' * (len(faults) > 1)}:", tuple(faults))
+        count = f"{len(faults)} fault{'s' * (len(faults) > 1)}"
+        return Verification(False, math.inf, f"not feasible, {count}:", tuple(faults))
     if unchecked:
-        held = "; capacities, limits and eligibility hold"
-        return Verification(False, math.inf, f"cannot be checked this way: {unchecked}{held}")
+        said = f"cannot be checked this way: {unchecked}; capacities, limits and eligibility hold"
+        return Verification(False, math.inf, said)
     taken = f"; the coefficients of {', '.join(data['given'])} are taken as given" if data.get("given") else ""
     if data.get("placement") is not None:
         return Verification(True, shown, f"proved: whole tasks that fit; {of}{taken}")

@@ -99,8 +99,9 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
             tasks = program.gather(np.asarray(kept[k]["tasks"], dtype=float))
         evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
         own = list(rows)
-        if cluster is not None and isinstance(evidence, HeldLevels) and not cluster.alike(verify.block(repr(objective)).share):
-            own.append(verify.limits_as_rows(cluster))
+        if cluster is not None and isinstance(evidence, HeldLevels):
+            differs = not cluster.alike(verify.block(repr(objective)).share)
+            own += [verify.limits_as_rows(cluster)] if differs else []
         entry = _entry(program, tasks, evidence, own)
         if whole:
             entry["divisible"] = program.expand(tasks).tolist()

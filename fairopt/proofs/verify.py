@@ -1383,7 +1383,9 @@ def verify(path: str | Path) -> Verification:
             shown = next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
     except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
         said = str(e) if isinstance(e, (Fault, OSError)) else f"not a whole allocation ({e!r})"
-        return Verification(False, math.inf, "not proved: " + said, (said,))
+        if isinstance(e, (UnicodeDecodeError, json.JSONDecodeError)):
+            said = "not JSON; load a Parquet file by Allocation.load, and save it as .json"
+        return Verification(False, math.inf, "not proved:", (said,))
     if faults:
         count = f"{len(faults)} fault{'s' * (len(faults) > 1)}"
         return Verification(False, math.inf, f"not feasible, {count}:", tuple(faults))
@@ -1395,7 +1397,7 @@ def verify(path: str | Path) -> Verification:
         return Verification(True, shown, f"proved: whole tasks that fit; {of}{taken}")
     if shown > GAP:
         short = f"the evidence proves {of} only to a gap of {shown:.1e}"
-        return Verification(False, shown, f"not proved: {short}{taken}", (short,))
+        return Verification(False, shown, "not proved:", (short + taken,))
     return Verification(True, shown, f"proved: gap <= {rounded_up(shown)} of {of}{taken}")
 
 

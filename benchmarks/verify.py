@@ -8,7 +8,7 @@ one place: a number of tasks, a price, a capacity, a parameter in the policy's t
 refused    are not proved.
 right      are proved, and the references of fuzz.py, which share no code with fairopt, agree: capacities, limits and
            eligibility to 2e-9, conditions to 2e-7, the optimum (of leximin each sorted level, both ways) to 2e-6.
-WRONG      are proved, and the references disagree, or the file is no answer at all.
+WRONG      are proved, and the references disagree, or the file is not an answer.
 undecided  are proved, and the reference's own bound is not close enough to say.
 
 Instances of users of one's own shares are read with the coefficients of the file. Ctrl-C prints what was done.
@@ -145,7 +145,7 @@ KINDS = (*WHERE, "policy", "exchange", "tasks moved", "tasks scaled", "key delet
 
 
 def leaves(data: Any, path: str = "") -> list[str]:
-    """Paths of all that is no list or dict."""
+    """Paths of the values that are neither lists nor dicts."""
     if isinstance(data, (dict, list)):
         items = data.items() if isinstance(data, dict) else enumerate(data)
         return [leaf for key, value in items for leaf in leaves(value, f"{path}/{key}" if path else str(key))]
@@ -251,7 +251,7 @@ def reference(text: str) -> str:
         return fo.KDominantShare(k, by_user or ranks, short)
 
     asked = eval(policy, NAMES | {"KDominantShare": ranked})
-    fo.Instance(**given)  # refuses what is no instance
+    fo.Instance(**given)  # refuses what is not an instance
     names = [name for name in ("users", "resources") if len(set(held[name])) < len(held[name])]
     if names or not np.isfinite(tasks).all():
         return f"{names or 'tasks'}: not an answer"
@@ -302,7 +302,7 @@ def judged(text: str) -> tuple[str, str]:
             wrong = reference(text)
     except TooLong:
         return "undecided", ""
-    except Exception as error:  # what cannot be read is no answer
+    except Exception as error:  # a file that cannot be read is not an answer
         return "WRONG", f"not an answer: {type(error).__name__}: {error}"
     if wrong == "" or wrong.startswith(fuzz_verdicts.OPEN) or "worth -inf" in wrong:  # beyond floats
         return ("undecided" if wrong else "right"), ""

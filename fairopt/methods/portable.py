@@ -215,7 +215,7 @@ def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[ver
     charged = charged_conditions(evidence.model)
     duals = [dual_values(condition) for _, condition in charged]
     y, kept = _multipliers(evidence.model, charged, duals, tasks, rows)
-    scale_of_duals = scale * found.per_form
+    scale_of_duals = scale * found.per_dual
     held = _prices(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
     flat = _flat({k: v * scale_of_duals for k, v in y.items()}, map(len, rows))
     return held | flat | {"kept": [t * scale_of_duals for t in kept]}
@@ -225,7 +225,7 @@ def _multipliers(
     cone: ConeModel, charged: Sequence[tuple[Constraint | None, cp.Constraint]], duals: Sequence[Float], tasks: Float,
     rows: Sequence[verify.Rows],
 ) -> tuple[dict[int, Float], list[float]]:  # fmt: skip
-    """Multipliers of `verify`'s rows by constraint, from dual values, and those of levels that are no rows."""
+    """Multipliers of `verify`'s rows by constraint, from dual values, and those of levels that are not rows."""
     y: dict[int, Float] = {}
     kept: list[float] = []
     with values_kept([cone.unknowns]):

@@ -19,7 +19,7 @@ from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.conic import conic_excess
 from fairopt.proofs.evidence import Solved
-from fairopt.proofs.lagrangian import Lagrangian, Multipliers, lagrangian_bound
+from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
 
 STEP = 1e-5  # of the way to zero, for slopes along it
 
@@ -41,22 +41,13 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
     """
     cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
     blocks = conditions.block_violation(cone, tasks)
-    multipliers = conditions.relaxed_multipliers(cone, tasks)
-    point = program.point(tasks)
-    majorant = objective.majorant(point)
-    if majorant is not None and factor is not None and not objective.majorant_is_natural:
-        majorant = None
-    if majorant is None:
-        gap, prices = _tangent_gap(program, evidence, multipliers, tasks, point)
+    point, fit = program.point(tasks), _fit(program, evidence, tasks)
+    if fit is None:
+        gap, prices = _tangent_gap(program, evidence, conditions.relaxed_multipliers(cone, tasks), tasks, point)
         per_form: float | None = factor  # an excess of a transform says nothing in natural units
     else:
-        if factor is not None:
-            multipliers = multipliers.times(factor)
-        natural = factor is not None
-        per_form = slope(majorant, form, point, cone, tasks) if factor is None else factor / majorant.unit
-        start = None if natural else per_form
-        found = lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=natural, start=start)
-        gap, prices = found.gap, multipliers.prices * found.factor * majorant.unit
+        majorant, found, per_form = fit.majorant, fit.found, fit.per_form
+        gap, prices = found.gap, fit.multipliers.prices * found.factor * majorant.unit
         if not objective.majorant_is_natural:  # of a transform: times the objective's slope by it
             low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
             run = majorant.unit * (majorant.value(high) - majorant.value(low))
@@ -71,39 +62,58 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
             at = np.nan if factor is None else objective.value(point) / factor
         top = program.most[program.pairs.user] / cone.scale
         excess, assumes = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
-        if majorant is None:
+        if fit is None:
             conic = _plain_gap(program, point, excess * per_form)
         else:  # concave in the form, so its slope bounds what the excess is worth
-            value = majorant.value(point)
+            value = fit.majorant.value(point)
             conic = max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
         if conic < gap:
             gap, assumed = conic, assumes
     return Bounded(gap, blocks, prices, assumed)
 
 
-class Fitted(NamedTuple):
-    """A Lagrangian bound of a solved cone program with its factor, and the factor of its multipliers on dual values."""
+class _Fit(NamedTuple):
+    """The `lagrangian_bound` of a solved program: its majorant, the multipliers in units of these, and by how much the
+    majorant changes per unit of the expression that was solved (None where that is not known).
+    """
+
+    majorant: Majorant
+    multipliers: Multipliers
+    per_form: float | None
+    found: LagrangianBound
+
+
+def _fit(program: Program, evidence: Solved, tasks: Float) -> _Fit | None:
+    """The bound of an objective that has a majorant in the units that were solved; None for others."""
+    cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
+    point, natural = program.point(tasks), factor is not None
+    majorant = objective.majorant(point)
+    if majorant is None or (natural and not objective.majorant_is_natural):
+        return None
+    multipliers = conditions.relaxed_multipliers(cone, tasks).times(1.0 if factor is None else factor)
+    per_form = slope(majorant, form, point, cone, tasks) if factor is None else factor / majorant.unit
+    start = None if natural else per_form
+    found = lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=natural, start=start)
+    return _Fit(majorant, multipliers, per_form, found)
+
+
+class Scaled(NamedTuple):
+    """A Lagrangian with the factor at which it bounds best, and units of its multipliers per unit of dual values."""
 
     lagrangian: Lagrangian
     factor: float
-    per_form: float
+    per_dual: float
 
 
-def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Fitted | None:
-    """The bound by which `judge_solved` judges an objective that has a majorant; None for others."""
-    cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
-    point = program.point(tasks)
-    majorant = objective.majorant(point)
-    if majorant is None or (factor is not None and not objective.majorant_is_natural):
+def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | None:
+    """The Lagrangian by which `judge_solved` judges an objective that has a majorant; None for others."""
+    fit, factor = _fit(program, evidence, tasks), evidence.maximand[1]
+    if fit is None:
         return None
-    multipliers = conditions.relaxed_multipliers(cone, tasks).times(1.0 if factor is None else factor)
-    start = slope(majorant, form, point, cone, tasks) if factor is None else None
-    found = lagrangian_bound(
-        program, majorant, objective, multipliers, tasks, natural=factor is not None, start=start
-    )
-    by_units = start if factor is None else 1.0  # says more than a bound that proves nothing, or needs no prices
-    fitted = found.factor if (found.factor and found.gap <= GAP_TOLERANCE) or by_units is None else by_units
-    return Fitted(Lagrangian(program, majorant, multipliers, point), fitted, factor or 1.0)
+    by_units = fit.per_form if factor is None else 1.0  # says more than a bound that proves nothing, or needs no prices
+    closest = fit.found.factor if fit.found.gap <= GAP_TOLERANCE else 0.0
+    lagrangian = Lagrangian(program, fit.majorant, fit.multipliers, program.point(tasks))
+    return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0)
 
 
 def judge_solved_bundles(evidence: Solved, bundles: Float, tasks: Float) -> Bounded:

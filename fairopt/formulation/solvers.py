@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -80,9 +81,10 @@ def all_linear(conditions: Iterable[cp.Constraint]) -> bool:
 
 
 def statuses(problem: cp.Problem) -> Iterator[str]:
-    """The status by each solver of the chain, solved lazily, one after the other."""
-    linear = problem.objective.expr.is_pwl() and all_linear(problem.constraints)
-    return (run(problem, name).status for name in chain(linear))
+    """The status by each solver of the chain that takes the problem, solved lazily, one after the other."""
+    for name in chain(problem.objective.expr.is_pwl() and all_linear(problem.constraints)):
+        with suppress(SolverUnavailable):
+            yield run(problem, name).status
 
 
 def has_second_try(solver: str) -> bool:

@@ -87,7 +87,7 @@ def _most_tasks(cone: BundleConeModel, held: Float, wished: Float) -> Float:
     least = wished[pairs.user, pairs.server] / cone.scale * (1 - 1e-9)
     fixed = [cone.unknowns[:k] == held, cone.unknowns[k:] >= least]
     problem = cp.Problem(cp.Maximize(cp.sum(cone.unknowns[k:])), [*cone.all_constraints, *fixed])
-    if next(solvers.statuses(problem)) not in solvers.SOLVED or cone.unknowns.value is None:
+    if next(solvers.statuses(problem), "") not in solvers.SOLVED or cone.unknowns.value is None:
         return wished
     return pairs.table(cone.tasks())
 

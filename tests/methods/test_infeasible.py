@@ -252,3 +252,11 @@ def test_bounds_that_hold_only_just_are_no_conflict() -> None:
     instance = fo.Instance([[1], [1], [1]], [3])
     a = fo.Policy(fo.Total(), [fo.MinShare(1 / 3)]).allocate(instance)
     np.testing.assert_allclose(a.tasks, 1, rtol=1e-7)
+
+
+def test_solvers_that_cannot_take_a_condition_are_passed_over_in_the_search_for_what_conflicts() -> None:
+    """ECOS takes no power cones, and is asked after the others where these leave it open."""
+    blocks = [fo.MinTasks({"user1": 0.125}), fo.EnvyFree(), fo.MinTasks((1, 1)), fo.AlphaFair(0.5) >= 1]
+    policy = fo.Policy(fo.AlphaFair(1, fo.Tasks()), blocks)
+    with pytest.raises(fo.Infeasible, match="the capacity of resource1 and `MinTasks"):
+        policy.allocate(fo.Instance([[6], [1]], [[1]]))

@@ -7,9 +7,9 @@ the numbers as stored.
 
 *The gap.* The blocks of the policy are read from their text, and shares, bounds and rows are computed again from the
 instance. The file adds evidence: prices p of capacities and multipliers y of the policy's rows ``A x <= b``. By weak
-duality no feasible tasks x are worth more than ``p'C + y'b + max over the users' ranges of f(x) - (p'D + y'A) x``,
-whatever p >= 0 and y >= 0 are, so evidence can weaken a bound and never make it false. Three steps make the maximum one
-of a linear function, in closed form:
+duality no feasible tasks x are worth more than ``p'C + y'b + max over the users' ranges of f(x) - (p'D + y'A) x``, for
+all p >= 0 and y >= 0, so evidence can weaken a bound and never make it false. Three steps make the maximum one of a
+linear function, in closed form:
 
 * a curved term lies below its tangent at any point (`tangents`),
 * sorted shares weighted by v lie below ``sum_j u_j s_j`` for each u whose k smallest sum to at least the k smallest of
@@ -184,11 +184,6 @@ def number(value: Any, what: str, least: int | None = None) -> Fraction:
     return Fraction(value)
 
 
-def at_least(least: int, value: Any, what: str) -> Fraction:
-    """A number of the file that may not be smaller."""
-    return number(value, what, least)
-
-
 def numbers(values: Any, what: str, *shape: int) -> Any:
     """Nested lists of numbers of a shape, exactly."""
     if not shape:
@@ -257,7 +252,7 @@ def _block(node: ast.AST) -> Any:
         case ast.BinOp(op=ast.Add()):
             return Block("Sum", {"terms": _block(node.left).terms + _block(node.right).terms}, text)
         case ast.BinOp(op=ast.Mult()):
-            factor = at_least(0, _block(node.left), "a factor")
+            factor = number(_block(node.left), "a factor", 0)
             return Block("Sum", {"terms": [(factor * c, term) for c, term in _block(node.right).terms]}, text)
         case ast.Compare(ops=[ast.GtE()]):
             return Block("AtLeast", {"objective": _block(node.left), "level": _block(node.comparators[0])}, text)
@@ -298,10 +293,10 @@ class Cluster:
         given = numbers(held["demands"], "demands", *shape)
         self.demands = given if self.by_server else [[row] * servers for row in given]
         self.capacities = numbers(held["capacities"], "capacities", servers, m)
-        self.counts = [int(at_least(1, q, "counts")) for q in held["counts"]]
+        self.counts = [int(number(q, "counts", 1)) for q in held["counts"]]
         self.room = [[c * q for c in row] for row, q in zip(self.capacities, self.counts, strict=True)]
         self.weights = numbers(held["weights"], "weights", n)
-        self.limits = [None if t is None else at_least(0, t, "task_limits") for t in held["task_limits"]]
+        self.limits = [None if t is None else number(t, "task_limits", 0) for t in held["task_limits"]]
         self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
         self.near = self.tasks  # where curves are bounded by tangents
         needs = [d for rows in self.demands for row in rows for d in row]
@@ -362,7 +357,7 @@ class Cluster:
             value = dict(zip(self.users, values, strict=True))
         if value.keys() - {*self.users}:
             raise Fault(f"{what} names a user that the instance lacks")
-        found = {user: None if most and v == math.inf else at_least(0, v, what) for user, v in value.items()}
+        found = {user: None if most and v == math.inf else number(v, what, 0) for user, v in value.items()}
         return [found.get(user) for user in self.users]
 
     def resource(self, name: Any) -> int:
@@ -405,7 +400,7 @@ class Cluster:
         if share.name == "DominantShare" or share.given.get("p") == math.inf:
             return ratios[0]
         if share.name == "PNormShare":
-            p = at_least(0, share.given["p"], "p")
+            p = number(share.given["p"], "p", 0)
             parts = [power(r / ratios[0], p) for r in ratios if r > 0]
             low, high = (power(added(q[k] for q in parts), 1 / p)[k] for k in (0, 1))
             return Between(low, high).times(ratios[0])
@@ -451,8 +446,8 @@ class Cluster:
                 limit = self.limits[j]
                 self._bound_tasks(j, entitled if limit is None else min(entitled, limit), False)
         elif name == "Reserve":
-            i, part = self.resource(given["resource"]), at_least(0, given["fraction"], condition.text)
-            self.usable[i] = min(self.usable[i], at_least(0, 1 - part, f"what {condition.text} leaves"))
+            i, part = self.resource(given["resource"]), number(given["fraction"], condition.text, 0)
+            self.usable[i] = min(self.usable[i], number(1 - part, f"what {condition.text} leaves", 0))
         elif name in ("MinShare", "MaxShare"):
             return self._share_bounds(condition)
         elif name == "EqualShares":
@@ -625,9 +620,9 @@ class Goal:
                 raise CannotCheck(f"the objective {term.text} is known to fairopt or CVXPY only")
             tables, sizes = cluster.coefficients(term.share), [w * unit for w in cluster.weights]
             below, above = ([[v / size for v in row] for row, size in zip(c, sizes, strict=True)] for c in tables)
-            alpha = at_least(0, term.given["alpha"], "alpha") if term.name == "AlphaFair" else ZERO
+            alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
             if term.name in ("MaxMin", "OrderedWeighted"):
-                v = [at_least(0, x, "a weight") for x in as_list(term.given.get("weights", 1))]
+                v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
                 if v != sorted(v, reverse=True) or not any(v):
                     raise Fault(f"the weights of {term.text} grow, or are all 0")
                 v = (v + [ZERO] * len(cluster.active))[: len(cluster.active)]
@@ -970,7 +965,7 @@ def rise_within(
         spare = up(spare - cost[j] * (floors[j] if cost[j] >= 0 else upper[j]))
         spare = up(spare + max(cost[j], ZERO) * max(slack.get(j, ZERO), ZERO))
         unpaid = min(prices.cost[j][s] if c[j][s] == 0 else ZERO for s in cluster.open[j])
-        spare = up(spare - min(unpaid, ZERO) * cluster.most(j))  # of tasks that are no share
+        spare = up(spare - min(unpaid, ZERO) * cluster.most(j))  # of tasks that earn no share
     for j in users:
         if cost[j] > 0:
             upper[j] = min(upper[j], up(floors[j] + max(spare, ZERO) / cost[j]))

@@ -59,7 +59,7 @@ CLEANED = (
     (r"(?<![\w.])(/[\w.+-]+)+/(?=[\w.+-]+)", ""),
     (r"& +\d+\.\d{4} (?=& [^&]*\\\\)", "& SECONDS "),  # the last column but one of a comparison, in LaTeX and plain
     (r"(?m)( 0| -| \d\.\de-\d\d) +\d+\.\d{4}(?=( +\S+)? *$)", r"\1 SECONDS"),
-    (r"\b(fairopt|fuzz_blocks|corner_draws)\.(\w+\.)*(?=[A-Z])", ""),  # the last one in recorded corpora
+    (r"\b(fairopt|fuzz_blocks)\.(\w+\.)*(?=[A-Z])", ""),
 )  # fmt: skip
 
 

@@ -74,6 +74,8 @@ class Outer:
         """Tangents at a point."""
         first, low = at
         for k, (slope, constant) in enumerate(zip(*function.tangents(point), strict=True)):
+            if not np.isfinite([*slope, constant]).all():  # beyond the range of floats: bounds are only looser
+                continue
             row = [-Fraction(float(v)) for v in slope] + [Fraction(0)] * (first + k - len(slope)) + [Fraction(1)]
             self.rows.append((row, Fraction(float(constant)) - Fraction(low[k])))
 
@@ -107,6 +109,8 @@ def maximise(
     worth = function.value(start)
     at = outer.epigraph(function, start, worth - close)
     first, low = at
+    if not np.isfinite(low).all():  # beyond the range of floats nothing is said
+        return Bracket(-np.inf, np.inf, None)
     best, point, centre = Bracket(-np.inf, np.inf, None), start, start
     for _ in range(tries):
         outer.add(function, at, point)

@@ -91,10 +91,9 @@ def test_under_jain_s_index_the_largest_shares_are_cut_at_one_level(seed: int) -
     assert not gate.judge(program, Proposal("again", 0.99 * program.gather(a.tasks_by_server), kept)).ok
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_levels_that_hang_on_lower_ones_by_a_square_root_are_right_or_refused(seed: int) -> None:
+def test_levels_that_hang_on_lower_ones_by_a_square_root_are_said_to() -> None:
     """Under logarithms users of large weight stand above a common level, as the condition alone says how far."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     n = int(rng.integers(4, 9))
     weights = rng.uniform(0.2, 2.0, n)
     instance = fo.Instance(np.ones((n, 1)), [1.0])
@@ -106,16 +105,11 @@ def test_levels_that_hang_on_lower_ones_by_a_square_root_are_right_or_refused(se
     best = weights / weights.sum()
     level = 0.5 * (weights @ np.log(np.full(n, 1 / n)) + weights @ np.log(best))
     lowest = brentq(lambda t: weights @ np.log(at(t)) - level, best.min(), 1 / n * (1 - 1e-9), xtol=1e-15)
-    try:
-        a = fo.Policy(fo.Leximin(), [Logarithms(tuple(weights.tolist()), float(level))]).allocate(instance)
-    except fo.NotCertified as refusal:
-        a = refusal.best
-        assert a is not None and max(a.certificate.gaps) > 1e-6
-        return
+    a = fo.Policy(fo.Leximin(), [Logarithms(tuple(weights.tolist()), float(level))]).allocate(instance)
     assert a.shares.min() == pytest.approx(lowest, rel=2e-6)
     assert (at(lowest) > lowest).any()
-    stated = "given the lower ones as returned" in a.certificate.assumed
-    np.testing.assert_allclose(a.shares, at(lowest), rtol=1e-3 if stated else 2e-6)
+    assert "given the lower ones as returned" in a.certificate.assumed
+    np.testing.assert_allclose(a.shares, at(lowest), rtol=1e-4)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0])

@@ -153,8 +153,6 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
                 f"{method} is {EXACT_FOR[method]}, under limits and reserves only; not for {program.objective!r} on "
                 f"{program.given!r}; use method='auto'"
             )
-    if program.pool_share is not None:  # which fast methods check as they read it
-        program.objective.check(program.instance)
     answer = _solve_by_cones(program, settings)
     return replace(answer, tried=tried + answer.tried) if tried else answer
 

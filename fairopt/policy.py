@@ -19,7 +19,7 @@ from fairopt.methods.prepared import Prepared
 from fairopt.methods.whole.solve import allocate_whole
 from fairopt.proofs.read import read_problem
 
-__all__ = ["Policy", "accepted", "label"]
+__all__ = ["Policy", "accepted", "is_mechanism", "label"]
 
 
 class Policy:
@@ -279,6 +279,11 @@ class Policy:
         if self.name is not None:
             words.append(f"name={self.name!r}")
         return f"Policy({', '.join(words)})"
+
+
+def is_mechanism(given: Any) -> bool:
+    """Whether something has ``allocate`` to be asked for allocations; classes and functions make what has."""
+    return callable(getattr(given, "allocate", None)) and not (inspect.isclass(given) or inspect.isfunction(given))
 
 
 def label(mechanism: Any) -> str:

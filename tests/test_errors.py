@@ -15,6 +15,7 @@ import pytest
 
 import fairopt as fo
 from fairopt import errors
+from fairopt.proofs.conic import has_matrices
 
 DESIGNED = {
     "FairoptError", "InvalidInstance", "InvalidBlock", "OutOfDomain", "Infeasible", "Unbounded", "NotConcave",
@@ -203,10 +204,23 @@ def test_a_matrix_condition_says_which_solvers_take_it_and_that_it_is_not_proved
     below = constraint(lambda m: {"below": cp.diag(m.tasks) << 3 * np.eye(2)})
     with pytest.raises(fo.SolverUnavailable, match=r"ECOS cannot take .*; try one of CLARABEL, SCS$"):
         fo.Policy(fo.AlphaFair(1), [below]).allocate(CLUSTER, solver="ECOS")
-    said = r"ECOS: cannot take this .* Fix: conditions X >> 0 on matrices"
+    said = r"ECOS: cannot take this .* Fix: conditions on matrices, such as X >> 0"
     with pytest.raises(fo.NotCertified, match=said) as raised:
         fo.Policy(fo.AlphaFair(1), [below]).allocate(CLUSTER)
     assert [attempt.solver for attempt in raised.value.tried] == ["CLARABEL", "CLARABEL", "ECOS", "SCS"]
+
+
+def test_a_bound_on_an_eigenvalue_is_a_matrix_condition_too_and_a_norm_is_none() -> None:
+    below = constraint(lambda m: {"below": cp.lambda_max(cp.diag(m.tasks)) <= 3})
+    nash, said = fo.Policy(fo.AlphaFair(1), [below]), "conditions on matrices, such as X >> 0"
+    with pytest.raises(fo.NotCertified, match=f"Fix: {said}"):
+        fo.Policy(fo.Leximin(), [below]).allocate(CLUSTER, solver="CLARABEL")
+    problem = nash.problem(CLUSTER)
+    problem.solve(solver="CLARABEL")
+    with pytest.raises(fo.NotCertified, match=said):
+        nash.read(problem, CLUSTER)
+    near = constraint(lambda m: {"near": cp.norm(m.tasks) <= 3})
+    assert not has_matrices(fo.Policy(fo.AlphaFair(1), [near]).problem(CLUSTER))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from fairopt.blocks.base import Block, asked, parameter
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import Model, Point
-from fairopt.blocks.shares import Share, best_server, require_share
+from fairopt.blocks.shares import Share, nobody_has, require_share
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 
@@ -131,8 +131,9 @@ class Objective(Block):
     def check(self, instance: Instance) -> None:
         """Raise `OutOfDomain` where the objective is not defined, and `NotConcave` where it is not concave."""
         for share in self.share_blocks():
-            c = share.coefficients(instance, self.levels_users)
-            if instance.n_users and not best_server(c, instance).any():
+            if self.levels_users:
+                share.coefficients(instance, levelled=True)
+            elif instance.n_users and nobody_has(share, instance):
                 raise OutOfDomain(
                     f"{share!r} is zero for every user, so {self!r} is the same for every allocation; choose another "
                     "share, or leave the objective out"

@@ -20,6 +20,8 @@ __all__ = ["DominantShare", "KDominantShare", "PNormShare", "ResourceShare", "Sh
 
 Float = NDArray[np.floating[Any]]
 
+PART = 4_096  # users that are looked at together for one who has some of a share
+
 # Coefficients by the identities of share and instance; both are held, so that no other gets the same identity.
 _ANSWERS: ContextVar[dict[tuple[int, int], tuple[Share, Instance, Float]] | None] = ContextVar("asked", default=None)
 
@@ -152,6 +154,19 @@ def asked_once() -> Iterator[None]:
 def best_server(c: Float, instance: Instance) -> Float:
     """The largest of each user's coefficients on the servers where it may run, shape (n_users,)."""
     return np.where(instance.eligible, c, 0.0).max(axis=1) if c.ndim == 2 else c
+
+
+def takes_windows(share: Share, instance: Instance) -> bool:
+    """Whether users may be evaluated in parts: where one's own share is asked about servers as they were given."""
+    return share.by_row and (is_ours(share) or instance.merged_from is None)
+
+
+def nobody_has(share: Share, instance: Instance) -> bool:
+    """Whether a share is zero for every user, read up to the first part with a user who has some."""
+    n = instance.n_users
+    step = PART if takes_windows(share, instance) else max(n, 1)
+    parts = (instance.window(slice(k, k + step)) if step < n else instance for k in range(0, n, step))
+    return not any(best_server(share.coefficients(part), part).any() for part in parts)
 
 
 def require_share(share: object, block: object) -> None:

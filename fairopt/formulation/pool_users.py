@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fairopt.blocks.base import is_ours
-from fairopt.blocks.shares import Share
+from fairopt.blocks.shares import Share, takes_windows
 from fairopt.formulation.program import Float, Program
 
 Result = TypeVar("Result")
@@ -88,10 +87,9 @@ class Pool:
             self.high = np.inf
         total = instance.total_capacities
         self.per_unit = 1.0 / np.where(total > 0, total, np.inf)[:, None]  # zero capacity implies zero demand
-        # chunk by chunk only where a share depends on one user at a time and was not defined on unmerged servers
-        by_row = share.by_row and (is_ours(share) or instance.merged_from is None)
         self.levelled = low is not None or (program.alpha_fair or program.objective).levels_users
-        self.coefficients = None if by_row else share.coefficients(instance, self.levelled)[::every]
+        in_chunks = takes_windows(share, instance)
+        self.coefficients = None if in_chunks else share.coefficients(instance, self.levelled)[::every]
 
     @property
     def step(self) -> int:

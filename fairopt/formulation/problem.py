@@ -85,7 +85,7 @@ def first_program(policy: Any, instance: Instance, constraints: Sequence[Constra
         first = MaxMin(first.share)
     program = kind(instance, first, constraints, merge=False)
     if not program.empty:
-        first.check(program.instance)  # also where methods on one pool would check it
+        first.check(program.instance)  # also levels of one pool, which a problem of another policy would not ask for
     return program
 
 

@@ -76,7 +76,8 @@ class Program:
                 if idle is not None and isinstance(constraint, MinShare):
                     _refuse_impossible(constraint, idle)
                 self.rest.append(constraint)
-        if self.pool_share is None:  # methods on one pool check the share in their passes over the users
+        # where users of one pool are levelled, its methods check the share in their passes over them
+        if self.pool_share is None or not self.objective.levels_users:
             self.objective.check(self.instance)
 
     @cached_property

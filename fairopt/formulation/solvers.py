@@ -44,7 +44,6 @@ CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 # Solvers that catch Ctrl-C and return as if they had failed: the field and the codes that tell. (ECOS close to the
 # optimum returns as if it were done, and its answer is judged like any other.)
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
-MATRICES = "conditions X >> 0 on matrices cannot be proved where they bind"  # which is said beside the status
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
 _OF_LINEAR_PROGRAMS = (
     cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.NonNeg, cp.constraints.NonPos,
@@ -142,8 +141,6 @@ def run(
         if any(refusal in words for refusal in _REFUSED):
             raise _refused(solver, options, error) from error
         status, message = "solver_error", ("" if by_cvxpy else f"{type(error).__name__}: ") + _first_line(error)
-    if not message and any(isinstance(c, cp.constraints.PSD) for c in problem.constraints):
-        message = MATRICES
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
 
 

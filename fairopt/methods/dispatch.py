@@ -18,7 +18,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import Kept, KeptLevel, KeptShares, tiers_of
-from fairopt.blocks.base import ByUser, is_ours
+from fairopt.blocks.base import ByUser, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
@@ -28,6 +28,7 @@ from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.formulation import solvers
 from fairopt.formulation.bundle_program import BundleProgram, program_class
+from fairopt.formulation.problem import natural_problem
 from fairopt.formulation.program import Program, require_instance
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
@@ -41,6 +42,7 @@ from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
+from fairopt.proofs.conic import MATRICES, has_matrices
 from fairopt.proofs.evidence import Proposal
 from fairopt.proofs.gate import Answer
 
@@ -151,8 +153,6 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
                 f"{method} is {EXACT_FOR[method]}, under limits and reserves only; not for {program.objective!r} on "
                 f"{program.given!r}; use method='auto'"
             )
-    if program.pool_share is not None:  # which fast methods check as they read it
-        program.objective.check(program.instance)
     answer = _solve_by_cones(program, settings)
     return replace(answer, tried=tried + answer.tried) if tried else answer
 
@@ -301,12 +301,13 @@ def _keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
 
 def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     """Raise `NotCertified` with what was tried and what may help."""
-    certificate = allocation.certificate
+    certificate, policy = allocation.certificate, allocation.policy
+    own = not all(map(is_ours, blocks_within((policy.objective, *policy.constraints))))
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
     if settings.late or any("time limit" in t.status + t.message for t in certificate.tried):
         fix = "give it more time_limit"
-    elif any(solvers.MATRICES in t.message for t in certificate.tried):
-        fix = f"{solvers.MATRICES}; write them by linear terms, norms, logarithms or powers"
+    elif own and has_matrices(natural_problem(policy, allocation.instance)):
+        fix = MATRICES
     elif settings.solver:
         fix = "try another solver, or none for the chain of all"
     else:

@@ -20,7 +20,7 @@ from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCerti
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.methods.batch.allocate_many import allocate_many
-from fairopt.policy import accepted, label
+from fairopt.policy import accepted, is_mechanism, label
 from fairopt.progress import additional_listener, by_itself, tell, within
 from fairopt.proofs import gate
 from fairopt.proofs.gate import MeasuredPart
@@ -74,7 +74,7 @@ class NaivePerServer:
     policy: Any
 
     def __post_init__(self) -> None:
-        if isinstance(self.policy, type) or not hasattr(self.policy, "allocate"):
+        if not is_mechanism(self.policy):
             raise InvalidBlock(f"NaivePerServer({self.policy!r}): give a policy, such as DRF()")
 
     @property

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
@@ -27,7 +27,7 @@ from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.sequential import SequentialMinMax
 from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
-from fairopt.policy import Policy
+from fairopt.policy import Policy, is_mechanism
 
 __all__ = ["Notion", "known_policies", "named_constraint", "named_family", "named_policy", "parsed_value"]
 
@@ -257,7 +257,7 @@ def _imported(module: str, name: str, text: str, known: Iterable[str]) -> Any:
     if not hasattr(loaded, name):
         there = {
             k: v for k, v in vars(loaded).items()
-            if not k.startswith("_") and (hasattr(v, "allocate") or callable(v) or isinstance(v, Block))
+            if not k.startswith("_") and (is_mechanism(v) or callable(v) or isinstance(v, Block))
         }  # fmt: skip
         if not name:
             made = [k for k, v in there.items() if getattr(v, "__module__", "") == loaded.__name__ or not callable(v)]
@@ -306,17 +306,33 @@ def _as_policy(found: Any, text: str, parameters: dict[str, Any]) -> Any:
         if issubclass(kind, part):
             fix = whole.format(kind.__name__)
             raise InvalidBlock(f"{text!r}: a {word} is not a policy; put it in one: {fix}")
-    if callable(found) and (isinstance(found, type) or not hasattr(found, "allocate")):
+    if callable(found) and not is_mechanism(found):
         try:
             found = found(**parameters)
         except TypeError as error:
             raise InvalidBlock(f"{text!r} cannot be called ({error}); give a policy, or other parameters") from error
     elif parameters:
         raise InvalidBlock(f"{text!r} takes no parameters; leave out {', '.join(parameters)}")
-    if hasattr(found, "allocate"):
+    if is_mechanism(found):
         if isinstance(found, Policy) and found.name is None:
             return Policy(found.objective, found.constraints, name=text.rpartition(":")[2])
         return found
     if type(found).__name__ in BLOCKS or hasattr(found, "expression"):
         return Policy(found, name=text.rpartition(":")[2])
     raise InvalidBlock(f"{text!r} is {type(found).__name__}, not a policy; give something with .allocate(instance)")
+
+
+def _not_called(notion: Notion) -> Callable[..., NoReturn]:
+    """The ``allocate`` of a function that makes policies, for who writes ``DRF.allocate(...)``."""
+    name = notion.make.__name__
+    call = f"{name}({'...' if notion.parameters else ''})"
+
+    def allocate(*_: Any, **__: Any) -> NoReturn:
+        raise InvalidBlock(f"{name} is a function that makes a policy; call it first: {call}.allocate(instance)")
+
+    return allocate
+
+
+for _notion in _own().values():
+    if inspect.isfunction(_notion.make):
+        vars(_notion.make)["allocate"] = _not_called(_notion)

@@ -27,6 +27,10 @@ from fairopt.proofs.lagrangian import EPS, Multipliers
 
 REACH = 100.0  # the assumed range of a variable of CVXPY's, in multiples of its size (at least 1) at the answer
 CANCELLED = 1e-11  # of the largest terms: less than this is left by rounding
+MATRICES = (
+    "conditions on matrices, such as X >> 0 or a bound on lambda_max, cannot be proved where they bind; write them by "
+    "linear terms, norms, logarithms or powers"
+)
 ASSUMED = f"variables without a proven range stay within {REACH:g} times their size at the answer"
 
 
@@ -73,13 +77,10 @@ def _cone_form(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, An
     None where CVXPY cannot, without the unknowns, and with cones other than linear, second-order, exponential and power
     cones.
     """
-    if "CLARABEL" not in solvers.installed():
+    compiled = _compiled(problem)
+    if compiled is None:
         return None
-    try:
-        options = {"use_quad_obj": False}
-        data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
-    except cp.error.SolverError:
-        return None
+    data, chain, inverse = compiled
     dims, columns = data["dims"], {}
     if data.get("P") is not None or dims.psd or getattr(dims, "pnd", None):
         return None
@@ -92,6 +93,25 @@ def _cone_form(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, An
         if start is not None:
             columns[variable.id] = np.arange(start, start + variable.size)
     return (data, inverse, columns) if unknowns.id in columns else None
+
+
+def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
+    """What CVXPY makes of a problem for CLARABEL, how, and what undoes it; None where it cannot."""
+    if "CLARABEL" not in solvers.installed():
+        return None
+    try:
+        options = {"use_quad_obj": False}
+        data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
+    except cp.error.SolverError:
+        return None
+    return data, chain, inverse
+
+
+def has_matrices(problem: cp.Problem) -> bool:
+    """Whether CVXPY makes cones of matrices of a problem, for which there are no bounds: `MATRICES` says what to do."""
+    convex = problem if problem.is_dcp() else cp.Problem(cp.Minimize(0), problem.constraints)  # as a transform may be
+    compiled = _compiled(convex)
+    return compiled is not None and bool(compiled[0]["dims"].psd)
 
 
 def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any) -> Float:

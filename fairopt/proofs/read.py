@@ -27,7 +27,7 @@ from fairopt.formulation.problem import BUNDLES, TASKS, can_hold, first_program
 from fairopt.formulation.program import Float, Program, require_instance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, gate
-from fairopt.proofs.conic import conic_excess
+from fairopt.proofs.conic import MATRICES, conic_excess, has_matrices
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
 
@@ -40,9 +40,10 @@ def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Alloca
     found.solver = getattr(problem.solver_stats, "solver_name", None)
     made = gate.of_problem(policy, instance, found, begun)
     if not made.certificate.ok:
+        fix = MATRICES if has_matrices(problem) else "solve it with tighter tolerances or another solver"
         raise NotCertified(
             f"the problem's answer cannot be certified: {made.certificate}, its constraints hold to "
-            f"{found.block_violation:.2g} (1e-7); solve it with tighter tolerances or another solver",
+            f"{found.block_violation:.2g} (1e-7); {fix}",
             best=made,
         )
     return made

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
 from fairopt.policies.bottleneck import bottleneck_fairness
-from fairopt.policy import label
+from fairopt.policy import is_mechanism, label
 from fairopt.properties.envy import envy, up_to_one_of_theirs, up_to_one_own
 from fairopt.properties.names import (
     NOISE,
@@ -107,7 +107,7 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
     given: Any = allocation
     if not isinstance(given, Allocation):
         hint = "give an Allocation, as policy.allocate(instance) returns it"
-        if hasattr(given, "allocate"):
+        if is_mechanism(given):
             hint += "; fo.audit(policy) holds a whole policy to properties"
         raise InvalidBlock(f"check(...) of {type(given).__name__}: {hint}")
     if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not 1e-9 <= tol < 1:

@@ -11,7 +11,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policies.registry import named_policy
-from fairopt.policy import accepted, label
+from fairopt.policy import accepted, is_mechanism, label
 from fairopt.progress import tell, within
 
 __all__ = ["Outcome", "ask_all", "mechanisms", "outcome"]
@@ -48,7 +48,7 @@ def mechanisms(policies: Any) -> dict[str, Any]:
     >>> list(mechanisms(["drf", "kdf:k=3", "drf"]))
     ['DRF', '3-DF', 'DRF (2)']
     """
-    if isinstance(policies, str) or hasattr(policies, "allocate"):
+    if isinstance(policies, str) or is_mechanism(policies):
         policies = [policies]
     if not isinstance(policies, Iterable):
         raise InvalidBlock(f"{policies!r} is not a list of policies; give some, as [fo.DRF(), 'kdf:k=2']")
@@ -57,7 +57,7 @@ def mechanisms(policies: Any) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, made in given:
         mechanism = named_policy(made) if isinstance(made, str) else made
-        if not hasattr(mechanism, "allocate") or isinstance(mechanism, type):
+        if not is_mechanism(mechanism):
             raise InvalidBlock(f"{mechanism!r} has no allocate(instance); give a Policy, or a name as 'drf'")
         plain = name or label(mechanism)
         names = [plain, *(f"{plain} ({k})" for k in range(2, len(out) + 2))]

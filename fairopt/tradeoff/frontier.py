@@ -24,7 +24,7 @@ from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import replacing
 from fairopt.policies.registry import named_family
-from fairopt.policy import Policy
+from fairopt.policy import Policy, is_mechanism
 from fairopt.progress import by_itself
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
 
@@ -326,7 +326,7 @@ def _family(family: Any) -> tuple[Callable[..., Any], str]:
     """The function that makes mechanisms, and its name."""
     if isinstance(family, str):
         return named_family(family), family
-    if not callable(family) or (hasattr(family, "allocate") and not isinstance(family, type)):
+    if not callable(family) or is_mechanism(family):
         raise InvalidBlock(f"the family is {family!r}; give a function of parameters that makes a policy, as fo.FDS")
     parts = functools.partial(family)  # a partial of a partial is one
     fixed = ", ".join([*map(repr, parts.args), *(f"{k}={v!r}" for k, v in parts.keywords.items())])
@@ -370,7 +370,7 @@ def _made(make: Callable[..., Any], name: str, point: dict[str, Any]) -> Any:
     except Exception as error:  # of a user's function
         error.add_note(f"at the point {point} of the frontier")
         raise
-    if not hasattr(mechanism, "allocate") or isinstance(mechanism, type):
+    if not is_mechanism(mechanism):
         raise InvalidBlock(f"{name} makes {mechanism!r} of {point}, which has no allocate(instance); return a policy")
     return mechanism
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from oracle.instances import cluster
 from scipy.optimize import linprog
 
 import fairopt as fo
+from fairopt.blocks.shares import PART, nobody_has
 from fairopt.formulation.program import Program
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
 
@@ -183,6 +185,36 @@ def test_a_large_pool_where_few_users_have_any_share() -> None:
     assert_allclose(answer.objective, least - best.fun, rtol=CLOSE)
     with pytest.raises(fo.OutOfDomain, match="zero for every user"):
         fo.Policy(fo.Total(SHARE)).allocate(fo.Instance(demands * [1, 1, 0], rooms))
+
+
+def test_a_total_that_nobody_adds_to_is_refused_by_its_program_whatever_solves_it() -> None:
+    pool = fo.Instance([[1, 2, 0], [2, 1, 0]], [4, 4, 4])
+    for objective in (fo.Total(SHARE), fo.AlphaFair(0, SHARE), fo.Total(fo.Tasks()) + fo.Total(SHARE)):
+        with pytest.raises(fo.OutOfDomain, match="zero for every user"):
+            Program(pool, objective, ())
+    Program(pool, fo.MaxMin(SHARE), ())  # which is refused by whatever reads the users
+    problem = fo.NoFairness().problem(pool)
+    problem.solve(solver="CLARABEL")
+    for ask in (lambda p: p.allocate(pool), lambda p: p.allocate(pool, method="cone"), lambda p: p.read(problem, pool)):
+        with pytest.raises(fo.OutOfDomain, match="'user1' has a zero"):
+            ask(fo.Policy(fo.MaxMin(SHARE)))
+
+
+def test_users_are_looked_at_up_to_the_first_who_has_some_of_a_share() -> None:
+    asked: list[int] = []
+
+    def per_task(self: fo.Share, instance: fo.Instance) -> Any:
+        asked.append(instance.n_users)
+        return instance.demands[:, 2]
+
+    share: Any = type("Third", (fo.Share,), {"per_task": per_task, "by_row": True})()
+    some = np.zeros((2 * PART + 5, 3))
+    some[:, 0] = some[PART, 2] = 1.0
+    many = fo.Instance(some, [9, 9, 9])
+    assert not nobody_has(share, many)
+    assert asked == [PART, PART]
+    assert nobody_has(share, many.with_demands(some * [1, 1, 0]))
+    assert asked == [*[PART] * 4, 5]
 
 
 def test_users_in_shards_may_have_no_share_that_is_limited() -> None:

@@ -1,5 +1,6 @@
 """Policies by short name: what the names mean, what files and packages add, and what is said about wrong ones."""
 
+import inspect
 import sys
 import textwrap
 
@@ -7,6 +8,7 @@ import pytest
 
 import fairopt as fo
 from fairopt.policies import registry
+from fairopt.policy import is_mechanism
 
 TWO = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 
@@ -48,6 +50,20 @@ def test_the_registry_tells_the_parameters_of_each_notion():
     assert known["kdf"].parameters.startswith("k=2, rank_weights")
     assert known["fds"].parameters == "alpha, beta, lam"
     assert known["pnorm"].parameters == "p, alpha, beta, lam"
+
+
+def test_a_notion_that_is_not_called_says_to_call_it_and_stays_a_function():
+    for make, call in ((fo.DRF, r"DRF\(\)"), (fo.FDS, r"FDS\(\.\.\.\)"), (fo.HFFMRA, r"HFFMRA\(\.\.\.\)")):
+        with pytest.raises(fo.InvalidBlock, match=rf"makes a policy; call it first: {call}\.allocate\(instance\)"):
+            make.allocate(TWO)
+        assert inspect.isfunction(make)
+        assert not is_mechanism(make)
+    for ask in (lambda: fo.NaivePerServer(fo.DRF), lambda: fo.compare([fo.DRF], TWO), lambda: fo.audit(fo.DRF)):
+        with pytest.raises(fo.InvalidBlock, match="function DRF"):
+            ask()
+    assert is_mechanism(fo.DRF())
+    assert is_mechanism(fo.PSDSF())
+    assert not is_mechanism(fo.PSDSF)
 
 
 # -- wrong names and parameters --------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
-from fairopt.policy import label
+from fairopt.policy import is_mechanism, label
 from fairopt.progress import Listener, by_itself
 from fairopt.properties.answers import answers_otherwise, checked, differing, outcomes_of
 from fairopt.properties.audit.findings import AuditReport, Fault, Finding, Unconfirmed, Witness
@@ -116,7 +116,7 @@ def audit(
     >>> print(report["si"].witness)
     user 'user2' runs 0.3333 tasks, where its own slice would run 0.5: ... (verified: exact fractions)
     """
-    if isinstance(mechanism, type) or not callable(getattr(mechanism, "allocate", None)):
+    if not is_mechanism(mechanism):
         raise InvalidBlock(f"audit({mechanism!r}): give a policy, such as DRF(), or anything with .allocate(instance)")
     names = list(dict.fromkeys(map(property_name, _texts(properties, "properties", USUAL))))
     if not names:

@@ -544,7 +544,7 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
     close = 0.9 * allowed if last else 0.05 * TIER * unit
     found = cuts.maximise(function, question.all_rows, question.equal, question.held, question.top, x, close)
     if not last:
-        kept = max(got - 1e-14 * (abs(got) + unit), found.low - 0.8 * TIER * unit)
+        kept = max(got - 1e-14 * (abs(got) + unit), found.high - 0.8 * TIER * unit)
         question.held.append(Held(function, kept, abs(got) + unit))
     if found.low > got + 1.05 * allowed:
         return f"worse: {got:.12g} where {found.low:.12g} can be had (1e-6 is {allowed:.1e}), as by {found.point}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
@@ -14,6 +13,8 @@ from fairopt.blocks.algebra import AtLeast, Tiers, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs, single_term
+from fairopt.blocks.majorant import Majorant, PowerTerm
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import decides_bundles
@@ -24,7 +25,7 @@ from fairopt.methods.dispatch import keep_level, solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.proofs import verify
 from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
-from fairopt.proofs.cone_programs import lagrangian_of
+from fairopt.proofs.cone_programs import Scaled, lagrangian_of
 from fairopt.proofs.conic import ConicConditions
 from fairopt.proofs.evidence import (
     Bottlenecked,
@@ -33,10 +34,13 @@ from fairopt.proofs.evidence import (
     HeldLevels,
     RowPrices,
     Solved,
+    Tangents,
     TotalPrices,
     restored,
 )
+from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.levels import combined_holdings
+from fairopt.proofs.plane import LEAST, log_mean, tangent_of
 
 
 @asked_once()
@@ -106,7 +110,7 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
         if whole:
             entry["divisible"] = program.expand(tasks).tolist()
         yield entry if fresh or "tasks" not in kept[k] else entry | {"tasks": kept[k]["tasks"]}
-        if cluster is not None and not whole:
+        if cluster is not None and objective is not tiers[-1]:
             constraints += (keep_level(objective, program.point(tasks)),)
             rows.append(verify.keep(cluster, verify.block(repr(objective))))
 
@@ -125,6 +129,8 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
         return {"kind": "levels", "levels": _levels(program, tasks, evidence, rows)}
     if isinstance(evidence, Solved):
         return _solved(program, tasks, evidence, rows)
+    if isinstance(evidence, Tangents):
+        return _lines(evidence, rows)
     raise verify.CannotCheck(f"{program.objective!r} has no evidence that is portable")
 
 
@@ -211,27 +217,64 @@ def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[ver
     scale = found.factor * found.lagrangian.majorant.unit
     if fair is not None and fair.alpha > 0:
         scale, unit = found.factor * float(point.weights.sum()), point.level(fair.share)
+    if isinstance(program.objective, PowerSpread):  # counts in units of the level
+        scale *= point.level(program.objective.share)
+    measure, line = single_term(program.objective), {}
+    if isinstance(measure, FairnessEfficiency):
+        line = _touching(program, measure, found, tasks)
+        scale *= line.pop("size") / measure.exponents[0]
     mixtures = found.lagrangian.with_mixtures(found.factor)[1]
-    charged = charged_conditions(evidence.model)
-    duals = [dual_values(condition) for _, condition in charged]
-    y, kept = _multipliers(evidence.model, charged, duals, tasks, rows)
-    scale_of_duals = scale * found.per_dual
     held = _prices(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
-    flat = _flat({k: v * scale_of_duals for k, v in y.items()}, map(len, rows))
-    return held | flat | {"kept": [t * scale_of_duals for t in kept]}
+    held |= _multipliers(evidence.model, tasks, rows, scale * found.per_dual)
+    return {"kind": "lines", "lines": [held | line]} if line else held
 
 
-def _multipliers(
-    cone: ConeModel, charged: Sequence[tuple[Constraint | None, cp.Constraint]], duals: Sequence[Float], tasks: Float,
-    rows: Sequence[verify.Rows],
-) -> tuple[dict[int, Float], list[float]]:  # fmt: skip
-    """Multipliers of `verify`'s rows by constraint, from dual values, and those of levels that are not rows."""
+def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, tasks: Float) -> dict[str, Any]:
+    """The line that touches the power mean M (``size``) at an optimum of a concave measure, where its slope follows.
+
+    Its levels are those at which users' parts of the Lagrangian are largest: there no error of a price is a gain.
+    """
+    point, pairs, (first, second) = program.point(tasks), program.pairs, measure.exponents
+    c, w = measure.share.coefficients(program.instance), point.weights / point.weights.sum()
+    levels = point.share(measure.share) / point.weights
+    size = float(np.exp(log_mean(levels, w, 1 - measure.beta)))
+    slope = -second * size / (first * float(levels @ w))
+    relative = (c.T / (point.weights * size)).T
+    charged = found.lagrangian.multipliers.times(found.factor / first)
+    charged.pair_cost = charged.pair_cost + slope * w[pairs.user] * (
+        pairs.of(relative) if c.ndim == 2 else relative[pairs.user]
+    )
+    if not charged.extra:
+        powers = Majorant(powers=(PowerTerm(relative, w, measure.beta),))
+        best = Lagrangian(program, powers, charged, point).levels(1.0)
+        levels = size * np.maximum(best, LEAST * best.max())
+    return {"levels": levels.tolist(), "slope": slope, "size": size}
+
+
+def _lines(evidence: Tangents, rows: Sequence[verify.Rows]) -> dict[str, Any]:
+    """The lines that bound the power mean of shares along their mean, and the extreme sums of shares."""
+    lines = []
+    for cut, tasks, solved in evidence.cuts:
+        tangent = tangent_of(cut, solved, tasks)
+        if tangent is not None:
+            held = {"levels": tangent.levels.tolist(), "slope": tangent.line.slope, **_priced(cut, tangent.prices)}
+            lines.append(held | _multipliers(solved.model, tasks, rows, tangent.per_dual))
+    entry: dict[str, Any] = {"kind": "lines", "lines": lines}
+    for name, end in (("largest", evidence.largest), ("smallest", evidence.smallest)):
+        if end is not None and end[1].tasks is not None:
+            entry[name] = _entry(end[0], end[1].tasks, end[1].evidence, rows)
+    return entry
+
+
+def _multipliers(cone: ConeModel, tasks: Float, rows: Sequence[verify.Rows], scale: float) -> dict[str, Any]:
+    """Multipliers of `verify`'s rows from dual values times a scale, and those of levels that are not rows."""
     y: dict[int, Float] = {}
     kept: list[float] = []
     with values_kept([cone.unknowns]):
         cone.unknowns.save_value(tasks / cone.scale)
-        for (block, condition), dual in zip(charged, duals, strict=True):
-            if block is None:
+        for block, condition in charged_conditions(cone):
+            dual = dual_values(condition) * scale
+            if block is None or isinstance(block, TotalIs):
                 continue
             k = next(k for k, own in enumerate(cone.program.constraints) if own is block)
             if isinstance(block, AtLeast) and not rows[k]:
@@ -242,4 +285,4 @@ def _multipliers(
                 continue  # without a multiplier a row only bounds less
             size = abs(sp.diags_array(1.0 / cone.scale) @ found.slopes).max(axis=0).toarray().ravel()
             y[k] = dual * size / [float(max(map(abs, row.values()))) for row, _, _ in rows[k]]
-    return y, kept
+    return _flat(y, map(len, rows)) | {"kept": kept}

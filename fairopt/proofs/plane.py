@@ -48,6 +48,19 @@ class Line(NamedTuple):
 EVEN = Line(0.0, 1.0)  # the mean inequality
 
 
+class Tangent(NamedTuple):
+    """A line with what proves it by weak duality: the levels at which the gradient of M is taken, in any unit, and by
+    how much the dual values of the optimum are multiplied.
+
+    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity, in the units of the shares per weight.
+    """
+
+    line: Line
+    levels: Float
+    prices: Float
+    per_dual: float
+
+
 class Measured(Protocol):
     """What the gate says of an answer."""
 
@@ -66,11 +79,11 @@ def log_measure(objective: FairnessEfficiency, point: Point) -> float:
     w = point.weights / point.weights.sum()
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = point.share(objective.share) / (point.weights * point.level(objective.share))
-        value = first * _log_mean(levels, w, 1 - objective.beta) + second * np.log(levels @ w)
+        value = first * log_mean(levels, w, 1 - objective.beta) + second * np.log(levels @ w)
     return float(value) if value == value else -np.inf
 
 
-def _log_mean(levels: Float, w: Float, q: float) -> float:
+def log_mean(levels: Float, w: Float, q: float) -> float:
     """The logarithm of the power mean of exponent q; NaN or minus infinity where a level of zero decides it."""
     powers = q * np.log(levels) + np.log(w)
     top = powers.max()
@@ -78,7 +91,7 @@ def _log_mean(levels: Float, w: Float, q: float) -> float:
 
 
 @np.errstate(all="ignore")
-def line_of(program: Program, evidence: Solved, tasks: Float) -> Line | None:
+def tangent_of(program: Program, evidence: Solved, tasks: Float) -> Tangent | None:
     """The line that the dual values of an optimum prove, at a fixed sum of shares or at any; None if there is none."""
     cone, objective = evidence.model, program.objective
     assert isinstance(objective, (AlphaFair, PowerSpread))
@@ -89,7 +102,7 @@ def line_of(program: Program, evidence: Solved, tasks: Float) -> Line | None:
     (term,) = majorant.powers
     q, w = 1.0 - term.alpha, np.abs(term.factor)
     levels = weigh(term.c, point)
-    unit = np.exp(_log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # high powers of other levels overflow
+    unit = np.exp(log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # high powers of other levels overflow
     term = replace(term, c=term.c / unit)
     powers = Majorant(powers=(term,))
     as_rows = all(isinstance(b.objective, Total) for b in program.rest if isinstance(b, AtLeast))
@@ -103,21 +116,23 @@ def line_of(program: Program, evidence: Solved, tasks: Float) -> Line | None:
         # the gradient of M where the Lagrangian of its powers is largest: there no error of a multiplier is a gain
         at = levels / unit if multipliers.extra else lagrangian.levels(factor)
         at = np.maximum(at, LEAST * at.max())
-        log_mean = _log_mean(at, w, q)
-        gradient = term.factor * np.exp((q - 1.0) * (np.log(at) - log_mean))
+        mean_at = log_mean(at, w, q)
+        gradient = term.factor * np.exp((q - 1.0) * (np.log(at) - mean_at))
         linear = Majorant(powers=(replace(term, factor=gradient, alpha=0.0),), constant=float(gradient.sum()))
-        factor *= np.exp((1.0 - q) * log_mean)
+        factor *= np.exp((1.0 - q) * mean_at)
         top = Lagrangian(program, linear, multipliers, point)(factor)
         if top == top and (best is None or top < best[0]):
-            best = top, factor * dual, EPS * float(np.abs(gradient).sum())
+            best = top, factor, at, EPS * float(np.abs(gradient).sum())
     if best is None:
         return None
-    top, rise, slack = best  # the bound changes with the right-hand side of the condition, at its multiplier
+    top, factor, at, slack = best
+    rise = factor * dual  # the bound changes with the right-hand side of the condition, at its multiplier
     slack += EPS * (abs(top) + 2 * abs(rise))
     sign = -1.0 if isinstance(objective, PowerSpread) else 1.0
     mean = 1.0 if total is None else total / (point.weights.sum() * point.level(objective.share) * unit)
     line = Line(sign * unit * (top - rise + slack), sign * rise / mean)
-    return line if np.isfinite(line).all() else None
+    per_dual = factor * unit * point.level(objective.share)
+    return Tangent(line, at, multipliers.prices * per_dual, per_dual) if np.isfinite(line).all() else None
 
 
 @dataclass(frozen=True)
@@ -187,8 +202,8 @@ def gap_of(
     assert isinstance(objective, FairnessEfficiency)
     point = program.point(tasks)
     value = log_measure(objective, point)
-    found = [line_of(cut, solved, at) for cut, at, solved in evidence.cuts]
-    lines = [line for line in found if line]
+    found = [tangent_of(cut, solved, at) for cut, at, solved in evidence.cuts]
+    lines = [tangent.line for tangent in found if tangent]
     low, high = extremes(program, point, largest, smallest)
     if not np.isfinite(high) or not low <= high:
         return np.inf

@@ -21,8 +21,9 @@ Of tiers each is bounded given that earlier objectives keep the values that they
 evidence (`divided`). Whole tasks are proved to fit, with what they lose at most of the divisible optimum (`lost`).
 
 Sections: numbers; the policy, from its text; the instance (feasibility is `Cluster.infeasible`); numbers to maximise
-(sums, alpha-fairness, ordered weights: `bound`); leximin; bundles; whole tasks; files (`proved`, `verify`). Numbers,
-policy, instance and files serve every policy, of the other sections each kind of policy needs its own.
+(sums, alpha-fairness, ordered weights: `bound`); fairness and efficiency; leximin; bundles; whole tasks; files
+(`proved`, `verify`). Numbers, policy, instance and files serve every policy, of the other sections each kind of policy
+needs its own.
 
 Numbers are fractions; logarithms, powers and norms are enclosed between two of them: `decimal` rounds ``ln`` and
 ``exp`` correctly. Sums are rounded outwards to `BITS` bits, as exact ones grow with the number of users.
@@ -669,7 +670,7 @@ def of_edge(term: Block) -> Block:
     emphasis = lam if beta < 1 else -lam
     edge = abs(1 - beta) / (abs(beta) or 1)
     if beta <= 0 or beta == 1 or abs(emphasis - edge) > ROUNDING * edge:
-        raise CannotCheck(f"{term.text} is off the edge of alpha-fairness, where evidence is not portable")
+        raise CannotCheck(f"{term.text} is off the edge of alpha-fairness, which can only stand alone, with lines")
     return Block("AlphaFair", {"alpha": term.given["beta"], "share": term.share}, term.text)
 
 
@@ -718,6 +719,9 @@ def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[int, Fraction]:
 def bound(goal: Goal, evidence: Evidence) -> Fraction:
     """An upper bound on a goal over all feasible tasks, by weak duality."""
     cluster = goal.cluster
+    for (other, level, _), times in zip(cluster.kept, evidence.kept, strict=True):
+        goal.add(other, times)
+        goal.constant = goal.constant.plus(-times * level)
     if len(evidence.mixtures) != len(goal.ranked):
         raise Fault(f"mixtures: {len(goal.ranked)} are needed")
     worth = [row[:] for row in goal.worth]
@@ -798,6 +802,121 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
     if fall == 0:
         raise Fault("the objective does not fall with the tasks, so no gap is defined")
     return (top - value) / fall
+
+
+# -- fairness and efficiency --------------------------------------------------------------------------------------
+
+
+def power_mean(values: Mapping[int, Fraction], weights: Mapping[int, Fraction], q: Fraction) -> Between:
+    """The power mean of exponent q of numbers >= 0, with weights that add up to one."""
+    if q < 0 and not all(values.values()):
+        return Between(ZERO, ZERO)
+    unit = max(values.values()) if q > 0 else min(values.values())  # large powers of other ratios are small
+    if unit == 0:
+        return Between(ZERO, ZERO)
+    parts = [power(v / unit, q).times(weights[j]) for j, v in values.items() if v]
+    ends = sorted(power(added(part[k] for part in parts), 1 / q)[k ^ (q < 0)] for k in (0, 1))
+    return Between(*ends).times(unit)
+
+
+class Plane:
+    """`FairnessEfficiency`: ``first log M + second log m``, M the power mean of exponent ``q = 1 - beta`` and m the mean
+    of the shares per weight, by lines ``M <= at + slope * m`` (where q > 1, >=) that hold for all feasible tasks.
+
+    M lies below its gradient at any levels (above, where q > 1), and `bound` gives the line of that linear function for
+    any slope. A line of slope 1 at 0 is the mean inequality. Between crossings one line is the least, and its function
+    of m has at most one turn; so the bound is largest at a crossing, at a turn, or at an end of the possible means.
+    """
+
+    def __init__(self, cluster: Cluster, term: Block, rows: Rows) -> None:
+        self.cluster, self.rows = cluster, rows
+        beta, lam = number(term.given["beta"], "beta"), number(term.given["lam"], "lam")
+        self.q = 1 - beta
+        self.emphasis = lam if beta < 1 else -lam
+        if self.q == 0 or beta == 0 or self.emphasis < 0:
+            raise Fault(f"{term.text} has no optimum, or is a sum of shares")
+        self.first = abs(self.q) / beta
+        self.second = self.emphasis - self.first
+        self.sign = 1 if beta > 0 else -1
+        self.below, self.above = cluster.coefficients(term.share)
+        self.total = added(cluster.weights[j] for j in cluster.active)
+        self.parts = {j: cluster.weights[j] / self.total for j in cluster.active}
+
+    def linear(self, factors: Mapping[int, Fraction], held: Mapping[str, Any]) -> Fraction:
+        """An upper bound on a sum of multiples of shares, by prices."""
+        goal = Goal(self.cluster)
+        for j, factor in factors.items():
+            for s in self.cluster.open[j]:
+                goal.worth[j][s] = max(factor * self.below[j][s], factor * self.above[j][s])
+        return bound(goal, Evidence(self.cluster, held, self.rows, len(self.cluster.kept)))
+
+    def line(self, held: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+        """A line of the evidence, by the gradient of M at the levels that it gives."""
+        users, slope = self.cluster.active, number(held["slope"], "slope")
+        levels = dict(zip(users, numbers(held["levels"], "levels", len(users)), strict=True))
+        if min(levels.values()) <= 0:
+            raise Fault("levels: the gradient is taken at a level that is not positive")
+        middle, factors = power_mean(levels, self.parts, self.q), {}
+        for j in users:
+            ends = [power(levels[j] / end, self.q - 1) for end in middle]
+            gradient = max(e.high for e in ends) if self.sign > 0 else min(e.low for e in ends)
+            factors[j] = self.sign * (gradient - slope) / self.total
+        return self.sign * self.linear(factors, held), slope
+
+    def means(self, held: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+        """Bounds on the means of feasible tasks; from below of those only of which no multiple with more is feasible,
+        as the measure never falls while all tasks grow by one factor.
+        """
+        cluster, each = self.cluster, dict.fromkeys(self.cluster.active, ONE)
+        best = {j: max(self.above[j][s] for s in cluster.open[j]) for j in each}
+        high = up(added(best[j] * cluster.most(j) for j in each) / self.total)
+        if held.get("largest"):
+            high = min(high, self.linear(each, held["largest"]) / self.total)
+        low = ZERO
+        if held.get("smallest"):
+            low = max(low, -self.linear(dict.fromkeys(each, -1 / self.total), held["smallest"]))
+        worth = {(j, s): self.below[j][s] for j in each for s in cluster.open[j]}
+        full = [({(j, s): d for j, s in worth if s == t and (d := cluster.demands[j][s][i])}, room)
+                for (t, i), room in cluster.places().items()]  # fmt: skip
+        full += [({pair: ONE for pair in worth if pair[0] == j}, h) for j in each if (h := cluster.high[j]) is not None]
+        full += [(row, b) for row, b, equal in self.rows if b > 0 or (equal and b)]
+        if all(not equal or not b for _, b, equal in self.rows):
+            per_unit = (min((worth[p] / v for p, v in row.items() if v > 0), default=None) for row, _ in full)
+            reached = [rate * b for rate, (_, b) in zip(per_unit, full, strict=True) if rate is not None]
+            low = max(low, min(reached, default=ZERO) / self.total)
+        return low, high
+
+    def log_measure(self) -> Fraction:
+        """``first log M + second log m`` at the file's tasks, from below."""
+        cluster = self.cluster
+        tables = [cluster.shares(c) for c in (self.below, self.above)]
+        levels = [{j: z / cluster.weights[j] for j, z in shares.items()} for shares in tables]
+        middle = power_mean(levels[self.sign < 0], self.parts, self.q)[self.sign < 0]
+        mean = added(tables[self.second < 0].values()) / self.total
+        if middle <= 0:
+            raise Fault("a user has no share, or all have none, where the objective needs one")
+        return log(middle).times(self.first).low + log(mean).times(self.second).low
+
+    def gap(self, held: Mapping[str, Any]) -> Fraction:
+        """How far the logarithm of the measure is from the largest that the lines allow."""
+        lines = [(ZERO, ONE), *map(self.line, held["lines"])]
+        low, high = self.means(held)
+        if not low and not self.emphasis:
+            raise Fault("nothing bounds the shares from below, of which the measure sees the ratios only")
+        tried = {low, high}
+        for at, slope in lines:
+            tried |= {(at - a) / (b - slope) for a, b in lines if b != slope}
+            tried |= {-self.second * at / (slope * self.emphasis)} if slope and self.emphasis else set()
+        top = None
+        for mean in (m for m in tried if low <= m <= high and m > 0):
+            at = [a + slope * mean for a, slope in lines]
+            middle = min(at) if self.sign > 0 else max(at)
+            if middle > 0:  # else no feasible tasks have this mean
+                here = log(middle).times(self.first).high + log(mean).times(self.second).high
+                top = here if top is None else max(top, here)
+        if top is None:
+            raise Fault("lines: no feasible tasks are left by the evidence")
+        return max(top - self.log_measure(), ZERO)
 
 
 # -- leximin --------------------------------------------------------------------------------------------------------
@@ -1256,6 +1375,8 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
         if rows or cluster.kept or cluster.by_server or not alike:
             raise Fault("bottlenecks are evidence for one pool without further conditions")
         return norm + bottlenecks(cluster, below)
+    if kind == "lines" and len(objective.terms) == 1 and objective.terms[0][1].name == "FairnessEfficiency":
+        return Plane(cluster, objective.terms[0][1], rows).gap(held)
     if kind != "prices":
         raise CannotCheck("the file holds no evidence that can be checked by itself")
     unit = number(held.get("unit", 1), "unit")
@@ -1264,11 +1385,7 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
     alone, bounded = Goal(cluster), Goal(cluster)
     for goal in (alone, bounded):
         goal.add(objective, ONE, unit)
-    evidence = Evidence(cluster, held, rows, len(cluster.kept))
-    for (other, level, _), times in zip(cluster.kept, evidence.kept, strict=True):
-        bounded.add(other, times)
-        bounded.constant = bounded.constant.plus(-times * level)
-    return relative_gap(objective, alone, bound(bounded, evidence))
+    return relative_gap(objective, alone, bound(bounded, Evidence(cluster, held, rows, len(cluster.kept))))
 
 
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
@@ -1333,7 +1450,7 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
     gap = ZERO
     for tier, held in zip(tiers, evidence, strict=True):
         gap = max(gap, gap_of_tier(cluster, tier, rows, held))
-        rows = rows + keep(cluster, tier)
+        rows = rows + (keep(cluster, tier) if tier is not tiers[-1] else [])
     return gap, objective.text + ", each level given those before it" * cluster.step_by_step, faults
 
 
@@ -1353,8 +1470,7 @@ def verify(path: str | Path) -> Verification:
     Notes
     -----
     What cannot be checked this way is said in ``statement``: blocks of your own other than shares and bundle bases
-    (whose numbers are taken as given), `FairnessEfficiency` off the edge of alpha-fairness, mechanisms, answers saved
-    without evidence. Capacities, limits and eligibility are checked in any case.
+    (whose numbers are taken as given), mechanisms, answers saved without evidence. Capacities, limits and eligibility are checked in any case.
 
     Examples
     --------

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,6 +127,22 @@ def test_a_share_that_some_servers_do_not_count_may_be_bounded_by_zero(tmp_path:
     text = "Policy(Total(Tasks()), [MaxShare(0, Mine())])"
     assert verified(tmp_path, text, [[1, 0], [0, 0]], proof, **change).ok
     assert not verified(tmp_path, text, [[0, 0], [0, 0]], proof, **change).ok
+
+
+@pytest.mark.parametrize(("beta", "lam"), [(2, -0.1), (0.5, 3), (0.5, 0.1), (-1, 0), (-3, 2)])
+def test_no_lines_prove_shares_that_are_less_even_than_they_may_be(beta: float, lam: float, tmp_path: Path) -> None:
+    text, rng = f"Policy(FairnessEfficiency({beta}, {lam}, Tasks()))", np.random.default_rng(0)
+    right: dict[str, Any] = {"levels": [1, 1], "slope": 1, "prices": [[0]]}
+    entry = {"kind": "lines", "lines": [right], "largest": prices(1)}
+    assert verified(tmp_path, text, [[0.5], [0.5]], entry).ok
+    for _ in range(20):
+        entry["lines"] = [
+            {"levels": rng.lognormal(0, 3, 2).tolist(), "slope": rng.normal(0, 2), "prices": [[rng.normal(0, 2)]]}
+            for _ in range(3)
+        ]
+        entry["largest"] = prices(rng.normal(0, 2))
+        found = verified(tmp_path, text, [[0.49], [0.51]], entry)
+        assert not found.ok and not found.gap < 1e-6
 
 
 @pytest.mark.parametrize("condition", ["", ", [MinTasks(0.001)]", ", [Total(Tasks()) >= 0.5]"])

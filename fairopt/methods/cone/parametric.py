@@ -195,11 +195,11 @@ class _Search:
         if not found:
             return f"{attempt.status} {attempt.message}".strip()
         tasks, solved = cone.tasks(), Solved(cone)
-        line = plane.line_of(asked, solved, tasks)
+        tangent = plane.tangent_of(asked, solved, tasks)
         self.cuts.append((asked, tasks, solved))
-        if line is not None:
-            self.lines.append(line)
-        if line is not None and mean is not None:
+        if tangent is not None:
+            self.lines.append(line := tangent.line)
+        if tangent is not None and mean is not None:
             first, second = self.objective.exponents
             self.slopes[mean] = first * line.slope / (line.at + line.slope * mean) + second / mean
         self.consider(tasks)

@@ -18,7 +18,7 @@ from fairopt.labels import by_label, joined
 
 __all__ = ["Instance"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 class Instance:

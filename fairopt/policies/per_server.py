@@ -27,7 +27,7 @@ from fairopt.proofs.gate import MeasuredPart
 
 __all__ = ["NaivePerServer"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 

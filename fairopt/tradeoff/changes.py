@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from fairopt.instance import Instance
 
 __all__ = ["Change", "elasticities"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 TIE = 1e-12  # relative difference of ratios that count as equal
 
 
@@ -57,7 +57,7 @@ def elasticities(share: Share, instance: Instance) -> tuple[Float, Float]:
     up: Float = np.zeros(g.shape)
     down = up
     if type(share) is PNormShare and 0 < share.p < np.inf:
-        up = down = (g / share.coefficients(instance)[:, None]) ** share.p
+        up = down = np.float_power(g / share.coefficients(instance)[:, None], share.p)
     elif type(share) is ResourceShare:
         up[:, instance.resource_index(share.resource)] = 1.0
     elif type(share) in (DominantShare, KDominantShare) or (type(share) is PNormShare and share.p):

@@ -820,8 +820,8 @@ def power_mean(values: Mapping[int, Fraction], weights: Mapping[int, Fraction], 
 
 
 class Plane:
-    """`FairnessEfficiency`: ``first log M + second log m``, M the power mean of exponent ``q = 1 - beta`` and m the mean
-    of the shares per weight, by lines ``M <= at + slope * m`` (where q > 1, >=) that hold for all feasible tasks.
+    """`FairnessEfficiency`: ``first log M + second log m``, M the power mean of exponent ``q = 1 - beta`` and m the
+    mean of the shares per weight, by lines ``M <= at + slope * m`` (where q > 1, >=) that hold for all feasible tasks.
 
     M lies below its gradient at any levels (above, where q > 1), and `bound` gives the line of that linear function for
     any slope. A line of slope 1 at 0 is the mean inequality. Between crossings one line is the least, and its function
@@ -907,16 +907,15 @@ class Plane:
         for at, slope in lines:
             tried |= {(at - a) / (b - slope) for a, b in lines if b != slope}
             tried |= {-self.second * at / (slope * self.emphasis)} if slope and self.emphasis else set()
-        top = None
+        tops = []
         for mean in (m for m in tried if low <= m <= high and m > 0):
-            at = [a + slope * mean for a, slope in lines]
-            middle = min(at) if self.sign > 0 else max(at)
+            of_lines = [at + slope * mean for at, slope in lines]
+            middle = min(of_lines) if self.sign > 0 else max(of_lines)
             if middle > 0:  # else no feasible tasks have this mean
-                here = log(middle).times(self.first).high + log(mean).times(self.second).high
-                top = here if top is None else max(top, here)
-        if top is None:
+                tops.append(log(middle).times(self.first).high + log(mean).times(self.second).high)
+        if not tops:
             raise Fault("lines: no feasible tasks are left by the evidence")
-        return max(top - self.log_measure(), ZERO)
+        return max(max(tops) - self.log_measure(), ZERO)
 
 
 # -- leximin --------------------------------------------------------------------------------------------------------
@@ -1470,7 +1469,8 @@ def verify(path: str | Path) -> Verification:
     Notes
     -----
     What cannot be checked this way is said in ``statement``: blocks of your own other than shares and bundle bases
-    (whose numbers are taken as given), mechanisms, answers saved without evidence. Capacities, limits and eligibility are checked in any case.
+    (whose numbers are taken as given), mechanisms, answers saved without evidence. Capacities, limits and eligibility
+    are checked in any case.
 
     Examples
     --------

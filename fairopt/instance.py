@@ -56,7 +56,7 @@ class Instance:
 
     Notes
     -----
-    Arrays of floats are kept as read-only views, not copied. A user is not eligible on a server that lacks a resource
+    Arrays of floats are kept as read-only views, not copied: those of float32 stay so, though type hints say float64. A user is not eligible on a server that lacks a resource
     it needs.
 
     Data frames and series (of pandas, Polars, pyarrow) are joined by label, never by position: ``demands`` by user and

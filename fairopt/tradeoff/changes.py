@@ -57,7 +57,7 @@ def elasticities(share: Share, instance: Instance) -> tuple[Float, Float]:
     up: Float = np.zeros(g.shape)
     down = up
     if type(share) is PNormShare and 0 < share.p < np.inf:
-        up = down = np.float_power(g / share.coefficients(instance)[:, None], share.p)
+        up = down = (g / share.coefficients(instance)[:, None]) ** share.p
     elif type(share) is ResourceShare:
         up[:, instance.resource_index(share.resource)] = 1.0
     elif type(share) in (DominantShare, KDominantShare) or (type(share) is PNormShare and share.p):
@@ -65,7 +65,7 @@ def elasticities(share: Share, instance: Instance) -> tuple[Float, Float]:
         last = np.sort(g, axis=1)[:, -k][:, None]  # the k-th largest
         above, level = g > last * (1 + TIE), np.abs(g - last) <= TIE * last
         room = k - above.sum(axis=1, keepdims=True)
-        up = 1.0 * ((above | level) & (g > 0))
+        up = ((above | level) & (g > 0)).astype(np.float64)
         down = up * (above | (level.sum(axis=1, keepdims=True) <= room))
     elif type(share) not in (Tasks, PNormShare):
         raise OutOfDomain(

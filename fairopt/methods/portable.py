@@ -14,6 +14,7 @@ from fairopt.blocks.algebra import AtLeast, Tiers, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import decides_bundles
@@ -22,6 +23,7 @@ from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
 from fairopt.methods.dispatch import keep_level, solve_tiers
 from fairopt.methods.settings import Settings
+from fairopt.methods.supporting import supporting_levels, supporting_prices
 from fairopt.proofs import verify
 from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
 from fairopt.proofs.cone_programs import lagrangian_of
@@ -105,10 +107,42 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
         entry = _entry(program, tasks, evidence, own)
         if whole:
             entry["divisible"] = program.expand(tasks).tolist()
-        yield entry if fresh or "tasks" not in kept[k] else entry | {"tasks": kept[k]["tasks"]}
+        if not fresh and "tasks" in kept[k]:
+            entry |= {"tasks": kept[k]["tasks"]}
+        yield entry if cluster is None or whole else _proving(cluster, objective, [r for some in own for r in some], entry)
         if cluster is not None and not whole:
             constraints += (keep_level(objective, program.point(tasks)),)
             rows.append(verify.keep(cluster, verify.block(repr(objective))))
+
+
+def _proving(cluster: verify.Cluster, objective: Objective, rows: verify.Rows, entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry, or one from the tasks alone where it does not prove them by the rules of `verify`."""
+    block = verify.block(repr(objective))
+    gap = _gap(cluster, block, rows, entry)
+    if gap <= verify.GAP / 4:
+        return entry
+    final = cluster.tasks
+    try:
+        if "tasks" in entry:
+            cluster.tasks = cluster.near = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)
+        if block.name == "Leximin":
+            again = supporting_levels(cluster, block.share, rows)
+        else:
+            again = supporting_prices(cluster, block, rows, float(entry.get("unit", 1.0)))
+    except (verify.CannotCheck, verify.Fault):
+        return entry
+    finally:
+        cluster.tasks = cluster.near = final
+    again |= {"tasks": entry["tasks"]} if "tasks" in entry else {}
+    return again if _gap(cluster, block, rows, again) < gap else entry
+
+
+def _gap(cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, entry: Mapping[str, Any]) -> float:
+    """The gap that an entry proves."""
+    try:
+        return float(verify.gap_of_tier(cluster, objective, rows, entry))
+    except (verify.CannotCheck, verify.Fault):
+        return np.inf
 
 
 def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequence[verify.Rows]) -> dict[str, Any]:

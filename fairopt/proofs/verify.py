@@ -635,6 +635,12 @@ class Goal:
             else:
                 self.curves.append(Curve(alpha, {j: factor * cluster.weights[j] for j in cluster.active}, below, above))
 
+    def keep(self, evidence: Evidence) -> None:
+        """Add levels that are kept, at their multipliers."""
+        for (other, level, _), times in zip(self.cluster.kept, evidence.kept, strict=True):
+            self.add(other, times)
+            self.constant = self.constant.plus(-times * level)
+
     def value(self, scale: Fraction = ONE) -> Fraction:
         """A lower bound on the value at the file's tasks times a scale."""
         cluster = self.cluster
@@ -676,6 +682,7 @@ def of_edge(term: Block) -> Block:
 class Evidence:
     """Prices by server and resource, multipliers of rows, of kept levels, and mixtures of ranked terms.
 
+    Those of a level may say what a unit of each user's level costs (``costs``), in the order of the users who take part.
     ``cost`` is that of a task by user and server, ``of_rows`` what multipliers of rows pay back.
     """
 
@@ -686,6 +693,8 @@ class Evidence:
         self.prices: Table = [[max(p, ZERO) for p in row] for row in prices]
         self.rows = [t if t > 0 or equal else ZERO for t, (_, _, equal) in zip(y, rows, strict=True)]
         self.kept = [max(t, ZERO) for t in numbers(held.get("kept") or [0] * kept, "kept", kept)]
+        costs = held.get("costs")
+        self.costs = costs and dict(zip(cluster.active, numbers(costs, "costs", len(cluster.active)), strict=True))
         self.cost: Table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
         for j in cluster.active:
             for s in cluster.open[j]:
@@ -715,7 +724,7 @@ def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[int, Fraction]:
     return {j: up(x * scale * term.factor) for j, x in zip(cluster.active, u, strict=True)}
 
 
-def bound(goal: Goal, evidence: Evidence) -> Fraction:
+def bound(goal: Goal, evidence: Evidence, worth_of_rooms: Fraction) -> Fraction:
     """An upper bound on a goal over all feasible tasks, by weak duality."""
     cluster = goal.cluster
     if len(evidence.mixtures) != len(goal.ranked):
@@ -725,7 +734,7 @@ def bound(goal: Goal, evidence: Evidence) -> Fraction:
         for j, u in mixture(cluster, term, given).items():
             for s in cluster.open[j]:
                 worth[j][s] += u * term.above[j][s]
-    total = up(goal.constant.high + evidence.worth(cluster.places()))
+    total = up(goal.constant.high + worth_of_rooms)
     for j in cluster.active:
         rest = {s: worth[j][s] - evidence.cost[j][s] for s in cluster.open[j]}
         total = up(total + best_of_user(goal, j, rest))
@@ -890,9 +899,10 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
         for s, i in room
     }
     broken = [excess_of(cluster, row)[0] for row in rows]
+    below = [max(level - value_of(cluster, other), ZERO) for other, level, _ in cluster.kept]
     steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
     for k, one in enumerate(held):
-        steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows)))
+        steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept))))
         if not one["users"]:
             raise Fault(f"level {k} holds no users")
     lower, upper = dict.fromkeys(users, ZERO), dict(most)
@@ -904,11 +914,12 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
         shrink, alone = scaled_down(room, z, upper, loads, proved)
         factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
         given |= alone or (linked and not stays_feasible(cluster, rows, broken, factors))
-        level = min(z[j] for j in others) * (1 - shrink)
+        level = min(z[j] for j in others) * (ONE if given and linked else 1 - shrink)
         floors = {j: max(lower[j] if j in proved else level, least[j] * min(c[j][s] for s in cluster.open[j])
                          / cluster.weights[j]) for j in users}  # fmt: skip
         if prices is not None:
             worth = prices.worth(room) + added(abs(y) * b for y, b in zip(prices.rows, broken, strict=True))
+            worth += added(y * b for y, b in zip(prices.kept, below, strict=True))
             before = {j: upper[j] - z[j] for j in proved} if given else {}
             rise_within(cluster, c, prices, floors, upper, now, worth, before)
         for j in now:
@@ -957,18 +968,23 @@ def rise_within(
     cluster: Cluster, c: Table, prices: Evidence, floors: Mapping[int, Fraction], upper: dict[int, Fraction],
     users: Iterable[int], worth: Fraction, slack: Mapping[int, Fraction],
 ) -> None:  # fmt: skip
-    """Lower the upper bounds of users by what the prices, and the ``slack`` of earlier ones, leave above the floors."""
-    cost, spare = {}, up(worth)
+    """Lower the upper bounds of users by what the prices, and the ``slack`` of earlier ones, leave above the floors:
+    all levels at their costs are worth at most a `bound`.
+    """
+    goal, per = Goal(cluster), {}
+    goal.keep(prices)
     for j in cluster.active:
-        w = cluster.weights[j]
-        cost[j] = down(min(prices.cost[j][s] * w / c[j][s] for s in cluster.open[j] if c[j][s] > 0))
-        spare = up(spare - cost[j] * (floors[j] if cost[j] >= 0 else upper[j]))
-        spare = up(spare + max(cost[j], ZERO) * max(slack.get(j, ZERO), ZERO))
-        unpaid = min(prices.cost[j][s] if c[j][s] == 0 else ZERO for s in cluster.open[j])
-        spare = up(spare - min(unpaid, ZERO) * cluster.most(j))  # of tasks that earn no share
+        each = {s: c[j][s] / cluster.weights[j] for s in cluster.open[j] if c[j][s] > 0}
+        per[j] = prices.costs[j] if prices.costs else down(min(prices.cost[j][s] / v for s, v in each.items()))
+        for s, v in each.items():
+            goal.worth[j][s] += per[j] * v
+    spare = bound(goal, prices, worth)
+    for j, cost in per.items():
+        spare = up(spare - cost * (floors[j] if cost >= 0 else upper[j]))
+        spare = up(spare + max(cost, ZERO) * max(slack.get(j, ZERO), ZERO))
     for j in users:
-        if cost[j] > 0:
-            upper[j] = min(upper[j], up(floors[j] + max(spare, ZERO) / cost[j]))
+        if per[j] > 0:
+            upper[j] = min(upper[j], up(floors[j] + max(spare, ZERO) / per[j]))
 
 
 # -- bundles ----------------------------------------------------------------------------------------------------------
@@ -1265,10 +1281,8 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
     for goal in (alone, bounded):
         goal.add(objective, ONE, unit)
     evidence = Evidence(cluster, held, rows, len(cluster.kept))
-    for (other, level, _), times in zip(cluster.kept, evidence.kept, strict=True):
-        bounded.add(other, times)
-        bounded.constant = bounded.constant.plus(-times * level)
-    return relative_gap(objective, alone, bound(bounded, evidence))
+    bounded.keep(evidence)
+    return relative_gap(objective, alone, bound(bounded, evidence, evidence.worth(cluster.places())))
 
 
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:

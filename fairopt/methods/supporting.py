@@ -1,0 +1,180 @@
+"""Evidence for `proofs.verify` from the tasks of an answer alone: multipliers by linear programs.
+
+At given tasks, curves are replaced by their tangents. The dual of the linear program that remains gives the prices and
+multipliers at which the bound of a file (Proposition 15.1) is smallest, as accurately as a basis has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from fairopt.formulation.program import Float, Indices
+from fairopt.proofs import verify
+
+LARGEST = 100_000  # numbers in the largest table of a program, beyond which none is solved
+TIED = 1e-9  # relatively: levels as near as this are held together
+HELD = 1e-7  # relatively: users who could rise by more are held by further prices
+OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "solver": "simplex"}
+
+
+class _Slopes(NamedTuple):
+    """A goal by its tangents: a constant, slopes (n_pairs,), and ranked terms."""
+
+    constant: float
+    slopes: Float
+    ranked: list[verify.Ranked]
+
+
+class Supporting:
+    """The bound of `verify` at the tasks of a cluster, as a linear function of prices, multipliers and mixtures.
+
+    Pairs are those of users who take part and their servers. Prices are those of whole capacities, and multipliers of
+    rows and kept levels those of multiples as large as what all users could have.
+    """
+
+    def __init__(self, cluster: verify.Cluster, rows: verify.Rows) -> None:
+        self.cluster = cluster
+        self.pairs = [(j, s) for j in cluster.active for s in cluster.open[j]]
+        at = {pair: p for p, pair in enumerate(self.pairs)}
+        place = {j: u for u, j in enumerate(cluster.active)}
+        self.user = np.array([place[j] for j, _ in self.pairs])
+        self.low = np.array([float(cluster.low[j]) for j in cluster.active])
+        self.high = np.array([float(cluster.most(j)) for j in cluster.active])
+        self.rooms = [(place, float(usable)) for place, usable in cluster.places().items() if usable]
+        if len(self.pairs) * (len(self.rooms) + len(rows)) + len(self.high) ** 3 > LARGEST:
+            raise verify.CannotCheck("too many multipliers to be found again")
+        needs = [
+            [float(cluster.demands[j][s][i] / cluster.places()[s, i]) * (s == t) for (s, i), _ in self.rooms]
+            for j, t in self.pairs
+        ]
+        slopes = np.zeros((len(self.pairs), len(rows)))
+        for k, (row, _, _) in enumerate(rows):
+            for pair, v in row.items():
+                slopes[at[pair], k] = float(v)
+        self.right = np.array([float(b) for _, b, _ in rows])
+        self.size = np.maximum(abs(self.right), (abs(slopes) * self.high[self.user, None]).max(axis=0, initial=0.0))
+        self.size = np.where(self.size > 0, self.size, 1.0)
+        self.prices, self.rows = cp.Variable(len(self.rooms), nonneg=True), cp.Variable(len(rows))
+        self.bound = cp.sum(self.prices)
+        self.worth = -np.array(needs) @ self.prices
+        self.conditions = [self.rows[k] >= 0 for k, (_, _, equal) in enumerate(rows) if not equal]
+        if rows:
+            self.bound += (self.right / self.size) @ self.rows
+            self.worth -= (slopes / self.size) @ self.rows
+        self.kept: list[tuple[cp.Variable, float]] = []
+        self.mixed: list[tuple[cp.Variable | float, cp.Expression]] = []
+
+    def tangent(self, goal: verify.Goal) -> _Slopes:
+        """A goal at the tasks."""
+        constant, slopes = float(goal.constant.high), {(j, s): float(goal.worth[j][s]) for j, s in self.pairs}
+        for curve in goal.curves:
+            for j, z in self.cluster.shares(curve.below).items():
+                if z <= 0:
+                    raise verify.CannotCheck(f"user {self.cluster.users[j]!r} has no share")
+                slope = float(curve.factor[j] * verify.power(z, -curve.alpha).high)
+                constant += float(curve.factor[j] * verify.boxcox(z, curve.alpha).high) - slope * float(z)
+                for s in self.cluster.open[j]:
+                    slopes[j, s] += slope * float(curve.above[j][s])
+        return _Slopes(constant, np.array([slopes[pair] for pair in self.pairs]), goal.ranked)
+
+    def add(self, goal: _Slopes, times: cp.Variable | float) -> None:
+        """Add a multiple of a goal."""
+        self.bound += times * goal.constant
+        self.worth += times * goal.slopes
+        for term in goal.ranked:  # weights in mixtures of all orders
+            n = len(self.high)
+            orders = cp.Variable((n, n), nonneg=True)
+            self.conditions += [cp.sum(orders, axis=k) == times * float(term.factor) for k in (0, 1)]
+            mixture = orders @ np.array([float(v) for v in term.v])
+            self.worth += cp.multiply([float(term.above[j][s]) for j, s in self.pairs], mixture[self.user])
+            self.mixed.append((times, mixture))
+
+    def keep(self, unit: float) -> None:
+        """Add what earlier tiers and levels keep, at multipliers; values are in a unit."""
+        for other, level, _ in self.cluster.kept:
+            goal = verify.Goal(self.cluster)
+            goal.add(other, verify.ONE)
+            goal.constant = goal.constant.plus(-level)
+            slopes = self.tangent(goal)
+            size = float(abs(slopes.slopes) @ self.high[self.user]) + sum(float(r.factor) for r in goal.ranked)
+            size = unit / (size or 1.0)
+            times = cp.Variable(nonneg=True)
+            self.kept.append((times, size))
+            self.add(_Slopes(slopes.constant * size, slopes.slopes * size, [
+                r._replace(factor=r.factor * verify.Fraction(size)) for r in slopes.ranked]), times)  # fmt: skip
+
+    def solve(self) -> dict[str, Any]:
+        """The prices and multipliers of the smallest bound, as `verify` reads them."""
+        users = cp.Variable(len(self.high))
+        ends = [users[self.user] >= cp.multiply(end[self.user], self.worth) for end in (self.low, self.high)]
+        self.problem = problem = cp.Problem(cp.Minimize(self.bound + cp.sum(users)), [*self.conditions, *ends])
+        try:
+            problem.solve(solver=cp.HIGHS, highs_options=OPTIONS)
+        except (cp.error.SolverError, ValueError) as error:
+            raise verify.CannotCheck("no multipliers were found at the tasks") from error
+        if self.prices.value is None:
+            raise verify.CannotCheck("no multipliers were found at the tasks")
+        prices = np.zeros((self.cluster.servers, self.cluster.m))
+        for ((s, i), usable), p in zip(self.rooms, self.prices.value, strict=True):
+            prices[s, i] = max(p, 0.0) / usable
+        held = {"prices": prices.tolist(), "rows": [], "kept": []}
+        if self.right.size:
+            held["rows"] = (self.rows.value / self.size).tolist()
+        held["kept"] = [max(float(times.value), 0.0) * size for times, size in self.kept]
+        mixed = [u for times, u in self.mixed if not isinstance(times, cp.Variable) or times.value > 0]
+        return held | {"mixtures": [np.maximum(u.value, 0.0).tolist() for u in mixed]}
+
+
+def supporting_prices(
+    cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, unit: float
+) -> dict[str, Any]:  # fmt: skip
+    """Evidence that no tasks are worth more than those of the cluster, in shares of a unit."""
+    goal = verify.Goal(cluster)
+    goal.add(objective, verify.ONE, verify.Fraction(unit))
+    dual = Supporting(cluster, rows)
+    slopes = dual.tangent(goal)
+    at = np.array([float(cluster.tasks[j][s]) for j, s in dual.pairs])
+    size = float(abs(slopes.slopes) @ at) + sum(float(r.factor * sum(r.v)) for r in goal.ranked)
+    scale = 1.0 / (size or 1.0)
+    dual.add(_Slopes(0.0, slopes.slopes * scale, [
+        r._replace(factor=r.factor * verify.Fraction(scale)) for r in goal.ranked]), 1.0)  # fmt: skip
+    dual.keep(1.0)
+    held = dual.solve()
+    for name in ("rows", "kept"):
+        held[name] = [y / scale for y in held[name]]
+    held["prices"] = [[p / scale for p in row] for row in held["prices"]]
+    return {"kind": "prices", "unit": unit, **held}
+
+
+def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify.Rows) -> dict[str, Any]:
+    """Evidence that holds each user of a leximin at its level, from the lowest level up."""
+    c, _ = cluster.coefficients(share)
+    z = np.array([float(s / cluster.weights[j]) for j, s in cluster.shares(c).items()])
+    best = np.array([float(max(c[j][s] for s in cluster.open[j]) / cluster.weights[j]) for j in cluster.active])
+    if not (z > 0).all():
+        raise verify.CannotCheck("a user who takes part has no share")
+    per = {(j, s): float(c[j][s] / cluster.weights[j]) for j in cluster.active for s in cluster.open[j]}
+    limited = best * np.array([float(cluster.most(j)) for j in cluster.active]) <= z * (1 + 0.99e-6)
+    left, out = ~limited, list[dict[str, Any]]()
+    while left.any():
+        level = z[left].min()
+        now: Indices = np.flatnonzero(left & (z <= level * (1 + TIED)))
+        floors = np.minimum(z, level)
+        dual = Supporting(cluster, rows)
+        dual.keep(1.0)
+        costs = cp.Variable(len(z), nonneg=True)  # of the floors
+        of_pairs = np.array([per[pair] for pair in dual.pairs]) / floors[dual.user]
+        dual.bound -= cp.sum(costs)
+        dual.worth += cp.multiply(of_pairs, costs[dual.user])
+        dual.conditions.append(cp.sum(costs[now]) == 1)
+        held = dual.solve()
+        if cluster.kept:
+            held["costs"] = (np.maximum(costs.value, 0.0) / floors).tolist()
+        paid = costs.value[now]
+        some = now[paid >= min(max(float(dual.problem.value), 1e-15) / HELD, 0.5 * paid.max())]
+        out.append({"users": some.tolist(), **held})
+        left[some] = False
+    return {"kind": "levels", "levels": out}

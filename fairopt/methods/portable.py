@@ -14,7 +14,6 @@ from fairopt.blocks.algebra import AtLeast, Tiers, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import decides_bundles
@@ -23,7 +22,7 @@ from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
 from fairopt.methods.dispatch import keep_level, solve_tiers
 from fairopt.methods.settings import Settings
-from fairopt.methods.supporting import supporting_levels, supporting_prices
+from fairopt.methods.supporting import supporting
 from fairopt.proofs import verify
 from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
 from fairopt.proofs.cone_programs import lagrangian_of
@@ -39,6 +38,8 @@ from fairopt.proofs.evidence import (
     restored,
 )
 from fairopt.proofs.levels import combined_holdings
+
+NEAR = (np.inf, 1e-3)  # relatively: how far from the tasks evidence that is found again looks, for lines and for curves
 
 
 @asked_once()
@@ -109,35 +110,38 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
             entry["divisible"] = program.expand(tasks).tolist()
         if not fresh and "tasks" in kept[k]:
             entry |= {"tasks": kept[k]["tasks"]}
-        yield entry if cluster is None or whole else _proving(cluster, objective, [r for some in own for r in some], entry)
+        if cluster is not None and not whole:
+            entry = _proving(cluster, verify.block(repr(objective)), [row for some in own for row in some], entry)
+        yield entry
         if cluster is not None and not whole:
             constraints += (keep_level(objective, program.point(tasks)),)
             rows.append(verify.keep(cluster, verify.block(repr(objective))))
 
 
-def _proving(cluster: verify.Cluster, objective: Objective, rows: verify.Rows, entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry, or one from the tasks alone where it does not prove them by the rules of `verify`."""
-    block = verify.block(repr(objective))
-    gap = _gap(cluster, block, rows, entry)
-    if gap <= verify.GAP / 4:
-        return entry
-    final = cluster.tasks
-    try:
-        if "tasks" in entry:
+def _proving(
+    cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, entry: dict[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """An entry, or a better one from the tasks alone where it does not prove them by the rules of `verify`."""
+    best = _gap(cluster, objective, rows, entry), entry
+    final, own = cluster.tasks, {"tasks": entry["tasks"]} if "tasks" in entry else {}
+    for near in NEAR:
+        if best[0] <= verify.GAP / 4:
+            break
+        if own:
             cluster.tasks = cluster.near = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)
-        if block.name == "Leximin":
-            again = supporting_levels(cluster, block.share, rows)
-        else:
-            again = supporting_prices(cluster, block, rows, float(entry.get("unit", 1.0)))
-    except (verify.CannotCheck, verify.Fault):
-        return entry
-    finally:
-        cluster.tasks = cluster.near = final
-    again |= {"tasks": entry["tasks"]} if "tasks" in entry else {}
-    return again if _gap(cluster, block, rows, again) < gap else entry
+        try:
+            again = own | supporting(cluster, objective, rows, float(entry.get("unit", 1.0)), near)
+        except (verify.CannotCheck, verify.Fault):
+            continue
+        finally:
+            cluster.tasks = cluster.near = final
+        best = min(best, (_gap(cluster, objective, rows, again), again), key=lambda one: one[0])
+    return best[1]
 
 
-def _gap(cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, entry: Mapping[str, Any]) -> float:
+def _gap(
+    cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, entry: Mapping[str, Any]
+) -> float:  # fmt: skip
     """The gap that an entry proves."""
     try:
         return float(verify.gap_of_tier(cluster, objective, rows, entry))

@@ -6,16 +6,18 @@ multipliers at which the bound of a file (Proposition 15.1) is smallest, as accu
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 
-from fairopt.formulation.program import Float, Indices
+from fairopt.formulation.program import Float
 from fairopt.proofs import verify
 
 LARGEST = 100_000  # numbers in the largest table of a program, beyond which none is solved
 TIED = 1e-9  # relatively: levels as near as this are held together
+NEAR = (np.inf, 0.1, 1e-3)  # relatively: how far from the tasks users' terms are bounded: lines everywhere, curves near
 HELD = 1e-7  # relatively: users who could rise by more are held by further prices
 OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "solver": "simplex"}
 
@@ -35,7 +37,7 @@ class Supporting:
     rows and kept levels those of multiples as large as what all users could have.
     """
 
-    def __init__(self, cluster: verify.Cluster, rows: verify.Rows) -> None:
+    def __init__(self, cluster: verify.Cluster, rows: verify.Rows, near: float) -> None:
         self.cluster = cluster
         self.pairs = [(j, s) for j in cluster.active for s in cluster.open[j]]
         at = {pair: p for p, pair in enumerate(self.pairs)}
@@ -43,6 +45,8 @@ class Supporting:
         self.user = np.array([place[j] for j, _ in self.pairs])
         self.low = np.array([float(cluster.low[j]) for j in cluster.active])
         self.high = np.array([float(cluster.most(j)) for j in cluster.active])
+        total = np.array([float(cluster.total(j)) for j in cluster.active])
+        self.low, self.high = np.maximum(self.low, total * (1 - near)), np.minimum(self.high, total * (1 + near))
         self.rooms = [(place, float(usable)) for place, usable in cluster.places().items() if usable]
         if len(self.pairs) * (len(self.rooms) + len(rows)) + len(self.high) ** 3 > LARGEST:
             raise verify.CannotCheck("too many multipliers to be found again")
@@ -129,12 +133,12 @@ class Supporting:
 
 
 def supporting_prices(
-    cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, unit: float
+    cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, unit: float, near: float = np.inf
 ) -> dict[str, Any]:  # fmt: skip
     """Evidence that no tasks are worth more than those of the cluster, in shares of a unit."""
     goal = verify.Goal(cluster)
     goal.add(objective, verify.ONE, verify.Fraction(unit))
-    dual = Supporting(cluster, rows)
+    dual = Supporting(cluster, rows, near)
     slopes = dual.tangent(goal)
     at = np.array([float(cluster.tasks[j][s]) for j, s in dual.pairs])
     size = float(abs(slopes.slopes) @ at) + sum(float(r.factor * sum(r.v)) for r in goal.ranked)
@@ -152,29 +156,55 @@ def supporting_prices(
 def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify.Rows) -> dict[str, Any]:
     """Evidence that holds each user of a leximin at its level, from the lowest level up."""
     c, _ = cluster.coefficients(share)
-    z = np.array([float(s / cluster.weights[j]) for j, s in cluster.shares(c).items()])
-    best = np.array([float(max(c[j][s] for s in cluster.open[j]) / cluster.weights[j]) for j in cluster.active])
-    if not (z > 0).all():
+    z = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
+    if min(z.values()) <= 0:
         raise verify.CannotCheck("a user who takes part has no share")
-    per = {(j, s): float(c[j][s] / cluster.weights[j]) for j in cluster.active for s in cluster.open[j]}
-    limited = best * np.array([float(cluster.most(j)) for j in cluster.active]) <= z * (1 + 0.99e-6)
-    left, out = ~limited, list[dict[str, Any]]()
-    while left.any():
-        level = z[left].min()
-        now: Indices = np.flatnonzero(left & (z <= level * (1 + TIED)))
-        floors = np.minimum(z, level)
-        dual = Supporting(cluster, rows)
-        dual.keep(1.0)
-        costs = cp.Variable(len(z), nonneg=True)  # of the floors
-        of_pairs = np.array([per[pair] for pair in dual.pairs]) / floors[dual.user]
-        dual.bound -= cp.sum(costs)
-        dual.worth += cp.multiply(of_pairs, costs[dual.user])
-        dual.conditions.append(cp.sum(costs[now]) == 1)
-        held = dual.solve()
-        if cluster.kept:
-            held["costs"] = (np.maximum(costs.value, 0.0) / floors).tolist()
-        paid = costs.value[now]
-        some = now[paid >= min(max(float(dual.problem.value), 1e-15) / HELD, 0.5 * paid.max())]
-        out.append({"users": some.tolist(), **held})
-        left[some] = False
+    best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in z}
+    left = [j for j in z if best[j] * cluster.most(j) > z[j] * (1 + verify.GAP)]
+    out: list[dict[str, Any]] = []
+    while left:
+        level = min(z[j] for j in left)
+        now = [j for j in left if float(z[j]) <= float(level) * (1 + TIED)]
+        floors = {j: min(v, level) for j, v in z.items()}
+        rise, held = np.full(len(now), np.inf), {}
+        for near in NEAR:
+            if rise.min() <= HELD / 10:
+                break
+            again = _holding(cluster, c, rows, floors, now, near)
+            upper = {j: v * 10 for j, v in z.items()}
+            prices = verify.Evidence(cluster, again, rows, len(cluster.kept))
+            verify.rise_within(cluster, c, prices, floors, upper, now, prices.worth(cluster.places()), {})
+            rises = np.array([float(upper[j] / z[j] - 1) for j in now])
+            if not held or rises.min() < rise.min():
+                rise, held = rises, again
+        some = [j for j, r in zip(now, rise, strict=True) if r <= max(HELD, rise.min())]
+        out.append({"users": [cluster.active.index(j) for j in some], **held})
+        left = [j for j in left if j not in some]
     return {"kind": "levels", "levels": out}
+
+
+def _holding(
+    cluster: verify.Cluster, c: verify.Table, rows: verify.Rows, floors: Mapping[int, verify.Fraction],
+    now: Sequence[int], near: float,
+) -> dict[str, Any]:  # fmt: skip
+    """Prices at which least is left to spare above the floors, where a unit of the levels ``now`` costs 1 together."""
+    dual = Supporting(cluster, rows, near)
+    dual.keep(1.0)
+    per = [float(c[j][s] / cluster.weights[j] / floors[j]) for j, s in dual.pairs]
+    costs = cp.Variable(len(floors), nonneg=True)  # of whole floors
+    dual.bound -= cp.sum(costs)
+    dual.worth += cp.multiply(per, costs[dual.user])
+    dual.conditions.append(sum(costs[u] for u, j in enumerate(cluster.active) if j in now) == 1)
+    held = dual.solve()
+    if cluster.kept:
+        held["costs"] = [max(float(k), 0.0) / float(floors[j]) for k, j in zip(costs.value, floors, strict=True)]
+    return held
+
+
+def supporting(
+    cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, unit: float, near: float
+) -> dict[str, Any]:  # fmt: skip
+    """Evidence of an objective from the tasks of a cluster, in shares of a unit; it looks ``near`` them, relatively."""
+    if objective.name == "Leximin":
+        return supporting_levels(cluster, objective.share, rows)
+    return supporting_prices(cluster, objective, rows, unit, near)

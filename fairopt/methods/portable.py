@@ -39,7 +39,7 @@ from fairopt.proofs.evidence import (
 )
 from fairopt.proofs.levels import combined_holdings
 
-NEAR = (np.inf, 1e-3)  # relatively: how far from the tasks evidence that is found again looks, for lines and for curves
+NEAR = (np.inf, 1e-2)  # relatively: how far from the tasks evidence that is found again looks, for lines and for curves
 
 
 @asked_once()

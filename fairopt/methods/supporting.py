@@ -17,7 +17,7 @@ from fairopt.proofs import verify
 
 LARGEST = 100_000  # numbers in the largest table of a program, beyond which none is solved
 TIED = 1e-9  # relatively: levels as near as this are held together
-NEAR = (np.inf, 0.1, 1e-3)  # relatively: how far from the tasks users' terms are bounded: lines everywhere, curves near
+NEAR = (np.inf, 1e-2)  # relatively: how far from the tasks users' terms are bounded: lines everywhere, curves near
 HELD = 1e-7  # relatively: users who could rise by more are held by further prices
 OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "solver": "simplex"}
 

@@ -160,7 +160,8 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
     if min(z.values()) <= 0:
         raise verify.CannotCheck("a user who takes part has no share")
     best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in z}
-    left = [j for j in z if best[j] * cluster.most(j) > z[j] * (1 + verify.GAP)]
+    most = {j: max(best[j] * cluster.most(j), z[j]) for j in z}
+    left = [j for j in z if most[j] > z[j] * (1 + verify.GAP)]
     out: list[dict[str, Any]] = []
     while left:
         level = min(z[j] for j in left)
@@ -171,7 +172,7 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
             if rise.min() <= HELD / 10:
                 break
             again = _holding(cluster, c, rows, floors, now, near)
-            upper = {j: v * 10 for j, v in z.items()}
+            upper = dict(most)
             prices = verify.Evidence(cluster, again, rows, len(cluster.kept))
             verify.rise_within(cluster, c, prices, floors, upper, now, prices.worth(cluster.places()), {})
             rises = np.array([float(upper[j] / z[j] - 1) for j in now])

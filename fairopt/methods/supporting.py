@@ -7,6 +7,7 @@ multipliers at which the bound of a file (Proposition 15.1) is smallest, as accu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -28,6 +29,15 @@ class _Slopes(NamedTuple):
     constant: float
     slopes: Float
     ranked: list[verify.Ranked]
+
+    def times(self, factor: float) -> _Slopes:
+        """A multiple."""
+        ranked = [one._replace(factor=one.factor * Fraction(factor)) for one in self.ranked]
+        return _Slopes(self.constant * factor, self.slopes * factor, ranked)
+
+    def size(self, tasks: Float) -> float:
+        """About what tasks are worth."""
+        return float(abs(self.slopes) @ tasks) + sum(float(one.factor * sum(one.v)) for one in self.ranked) or 1.0
 
 
 class Supporting:
@@ -96,25 +106,22 @@ class Supporting:
             self.worth += cp.multiply([float(term.above[j][s]) for j, s in self.pairs], mixture[self.user])
             self.mixed.append((times, mixture))
 
-    def keep(self, unit: float) -> None:
-        """Add what earlier tiers and levels keep, at multipliers; values are in a unit."""
+    def keep(self) -> None:
+        """Add what conditions and earlier tiers keep, at multipliers."""
         for other, level, _ in self.cluster.kept:
             goal = verify.Goal(self.cluster)
             goal.add(other, verify.ONE)
             goal.constant = goal.constant.plus(-level)
-            slopes = self.tangent(goal)
-            size = float(abs(slopes.slopes) @ self.high[self.user]) + sum(float(r.factor) for r in goal.ranked)
-            size = unit / (size or 1.0)
-            times = cp.Variable(nonneg=True)
-            self.kept.append((times, size))
-            self.add(_Slopes(slopes.constant * size, slopes.slopes * size, [
-                r._replace(factor=r.factor * verify.Fraction(size)) for r in slopes.ranked]), times)  # fmt: skip
+            slopes, times = self.tangent(goal), cp.Variable(nonneg=True)
+            scale = 1.0 / slopes.size(self.high[self.user])
+            self.kept.append((times, scale))
+            self.add(slopes.times(scale), times)
 
-    def solve(self) -> dict[str, Any]:
-        """The prices and multipliers of the smallest bound, as `verify` reads them."""
+    def solve(self, size: float = 1.0) -> dict[str, Any]:
+        """The prices and multipliers of the smallest bound, as `verify` reads them; ``size`` is the goal's unit."""
         users = cp.Variable(len(self.high))
         ends = [users[self.user] >= cp.multiply(end[self.user], self.worth) for end in (self.low, self.high)]
-        self.problem = problem = cp.Problem(cp.Minimize(self.bound + cp.sum(users)), [*self.conditions, *ends])
+        problem = cp.Problem(cp.Minimize(self.bound + cp.sum(users)), [*self.conditions, *ends])
         try:
             problem.solve(solver=cp.HIGHS, highs_options=OPTIONS)
         except (cp.error.SolverError, ValueError) as error:
@@ -123,13 +130,12 @@ class Supporting:
             raise verify.CannotCheck("no multipliers were found at the tasks")
         prices = np.zeros((self.cluster.servers, self.cluster.m))
         for ((s, i), usable), p in zip(self.rooms, self.prices.value, strict=True):
-            prices[s, i] = max(p, 0.0) / usable
-        held = {"prices": prices.tolist(), "rows": [], "kept": []}
-        if self.right.size:
-            held["rows"] = (self.rows.value / self.size).tolist()
-        held["kept"] = [max(float(times.value), 0.0) * size for times, size in self.kept]
+            prices[s, i] = max(p, 0.0) / usable * size
+        rows = (self.rows.value / self.size * size).tolist() if self.right.size else []
+        kept = [max(float(times.value), 0.0) * scale * size for times, scale in self.kept]
         mixed = [u for times, u in self.mixed if not isinstance(times, cp.Variable) or times.value > 0]
-        return held | {"mixtures": [np.maximum(u.value, 0.0).tolist() for u in mixed]}
+        mixtures = [np.maximum(u.value, 0.0).tolist() for u in mixed]
+        return {"prices": prices.tolist(), "rows": rows, "kept": kept, "mixtures": mixtures}
 
 
 def supporting_prices(
@@ -137,20 +143,13 @@ def supporting_prices(
 ) -> dict[str, Any]:  # fmt: skip
     """Evidence that no tasks are worth more than those of the cluster, in shares of a unit."""
     goal = verify.Goal(cluster)
-    goal.add(objective, verify.ONE, verify.Fraction(unit))
+    goal.add(objective, verify.ONE, Fraction(unit))
     dual = Supporting(cluster, rows, near)
     slopes = dual.tangent(goal)
-    at = np.array([float(cluster.tasks[j][s]) for j, s in dual.pairs])
-    size = float(abs(slopes.slopes) @ at) + sum(float(r.factor * sum(r.v)) for r in goal.ranked)
-    scale = 1.0 / (size or 1.0)
-    dual.add(_Slopes(0.0, slopes.slopes * scale, [
-        r._replace(factor=r.factor * verify.Fraction(scale)) for r in goal.ranked]), 1.0)  # fmt: skip
-    dual.keep(1.0)
-    held = dual.solve()
-    for name in ("rows", "kept"):
-        held[name] = [y / scale for y in held[name]]
-    held["prices"] = [[p / scale for p in row] for row in held["prices"]]
-    return {"kind": "prices", "unit": unit, **held}
+    size = slopes.size(np.array([float(cluster.tasks[j][s]) for j, s in dual.pairs]))
+    dual.add(slopes.times(1.0 / size), 1.0)
+    dual.keep()
+    return {"kind": "prices", "unit": unit, **dual.solve(size)}
 
 
 def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify.Rows) -> dict[str, Any]:
@@ -167,7 +166,7 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
         level = min(z[j] for j in left)
         now = [j for j in left if float(z[j]) <= float(level) * (1 + TIED)]
         floors = {j: min(v, level) for j, v in z.items()}
-        rise, held = np.full(len(now), np.inf), {}
+        rise, held = np.full(len(now), np.inf), dict[str, Any]()
         for near in NEAR:
             if rise.min() <= HELD / 10:
                 break
@@ -185,12 +184,12 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
 
 
 def _holding(
-    cluster: verify.Cluster, c: verify.Table, rows: verify.Rows, floors: Mapping[int, verify.Fraction],
+    cluster: verify.Cluster, c: verify.Table, rows: verify.Rows, floors: Mapping[int, Fraction],
     now: Sequence[int], near: float,
 ) -> dict[str, Any]:  # fmt: skip
     """Prices at which least is left to spare above the floors, where a unit of the levels ``now`` costs 1 together."""
     dual = Supporting(cluster, rows, near)
-    dual.keep(1.0)
+    dual.keep()
     per = [float(c[j][s] / cluster.weights[j] / floors[j]) for j, s in dual.pairs]
     costs = cp.Variable(len(floors), nonneg=True)  # of whole floors
     dual.bound -= cp.sum(costs)

@@ -682,8 +682,8 @@ def of_edge(term: Block) -> Block:
 class Evidence:
     """Prices by server and resource, multipliers of rows, of kept levels, and mixtures of ranked terms.
 
-    Those of a level may say what a unit of each user's level costs (``costs``), in the order of the users who take part.
-    ``cost`` is that of a task by user and server, ``of_rows`` what multipliers of rows pay back.
+    ``costs`` are those of a unit of each user's level, if given. ``cost`` is that of a task by user and server,
+    ``of_rows`` what multipliers of rows pay back.
     """
 
     def __init__(self, cluster: Cluster, held: Mapping[str, Any], rows: Rows, kept: int = 0) -> None:
@@ -873,8 +873,8 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
     ``lower`` and ``upper`` are bounds on the users' levels z* at the optimum. Let E be the users of earlier levels, and
     t a part of the lowest level of the others. Raise E to their upper bounds where they run, and scale the others down
     until all capacities hold: if they keep t then z* >= t for all others, since an optimum below t could rise towards
-    this point at the cost of users above t alone. At prices p all users' levels cost at most the capacities' worth, so
-    a user has at most ``floor + (worth - cost of all floors) / cost of its level``, with these lower bounds as floors.
+    this point at the cost of users above t alone. If all users' levels at some costs are worth at most B, by `bound`, a
+    user has at most ``floor + (B - cost of all floors) / its cost``, with these lower bounds as floors.
 
     Where that point breaks a condition of the policy, or earlier users alone exceed a capacity by what is left open of
     their levels, this says less: each level is bounded given the earlier ones. What their slack could buy at the prices
@@ -913,7 +913,7 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
             break
         shrink, alone = scaled_down(room, z, upper, loads, proved)
         factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
-        given |= alone or (linked and not stays_feasible(cluster, rows, broken, factors))
+        given |= alone or (linked and not stays_feasible(cluster, rows, broken, below, factors))
         level = min(z[j] for j in others) * (ONE if given and linked else 1 - shrink)
         floors = {j: max(lower[j] if j in proved else level, least[j] * min(c[j][s] for s in cluster.open[j])
                          / cluster.weights[j]) for j in users}  # fmt: skip
@@ -932,13 +932,15 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
     return max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
 
 
-def stays_feasible(cluster: Cluster, rows: Rows, broken: Sequence[Fraction], factors: Mapping[int, Fraction]) -> bool:
+def stays_feasible(
+    cluster: Cluster, rows: Rows, broken: Sequence[Fraction], below: Sequence[Fraction], factors: Mapping[int, Fraction]
+) -> bool:
     """Whether multiples of the users' tasks break no condition by more than the file's tasks do."""
     stored = cluster.tasks
     cluster.tasks = [[x * factors.get(j, ONE) for x in row] for j, row in enumerate(stored)]
     try:
         low = all(cluster.total(j) >= min(cluster.low[j], sum(stored[j])) for j in cluster.active)
-        kept = all(value_of(cluster, other) >= level - OF_BLOCKS * unit for other, level, unit in cluster.kept)
+        kept = all(value_of(cluster, k[0]) >= k[1] - b for k, b in zip(cluster.kept, below, strict=True))
         return low and kept and all(excess_of(cluster, row)[0] <= b for row, b in zip(rows, broken, strict=True))
     except Fault:  # minus infinity
         return False

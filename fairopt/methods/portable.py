@@ -22,7 +22,7 @@ from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
 from fairopt.methods.dispatch import keep_level, solve_tiers
 from fairopt.methods.settings import Settings
-from fairopt.methods.supporting import supporting
+from fairopt.methods.supporting import is_small, supporting
 from fairopt.proofs import verify
 from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
 from fairopt.proofs.cone_programs import lagrangian_of
@@ -110,7 +110,7 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
             entry["divisible"] = program.expand(tasks).tolist()
         if not fresh and "tasks" in kept[k]:
             entry |= {"tasks": kept[k]["tasks"]}
-        if cluster is not None and not whole:
+        if cluster is not None and not whole and is_small(cluster, [row for some in own for row in some]):
             entry = _proving(cluster, verify.block(repr(objective)), [row for some in own for row in some], entry)
         yield entry
         if cluster is not None and not whole:

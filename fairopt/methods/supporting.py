@@ -23,6 +23,12 @@ HELD = 1e-7  # relatively: users who could rise by more are held by further pric
 OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "solver": "simplex"}
 
 
+def is_small(cluster: verify.Cluster, rows: verify.Rows) -> bool:
+    """Whether multipliers may be found again."""
+    pairs = sum(len(cluster.open[j]) for j in cluster.active)
+    return pairs * (cluster.servers * cluster.m + len(rows)) + len(cluster.active) ** 3 <= LARGEST
+
+
 class _Slopes(NamedTuple):
     """A goal by its tangents: a constant, slopes (n_pairs,), and ranked terms."""
 
@@ -58,8 +64,6 @@ class Supporting:
         total = np.array([float(cluster.total(j)) for j in cluster.active])
         self.low, self.high = np.maximum(self.low, total * (1 - near)), np.minimum(self.high, total * (1 + near))
         self.rooms = [(place, float(usable)) for place, usable in cluster.places().items() if usable]
-        if len(self.pairs) * (len(self.rooms) + len(rows)) + len(self.high) ** 3 > LARGEST:
-            raise verify.CannotCheck("too many multipliers to be found again")
         needs = [
             [float(cluster.demands[j][s][i] / cluster.places()[s, i]) * (s == t) for (s, i), _ in self.rooms]
             for j, t in self.pairs

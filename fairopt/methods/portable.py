@@ -39,6 +39,7 @@ from fairopt.proofs.evidence import (
 )
 from fairopt.proofs.levels import combined_holdings
 
+UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError)
 NEAR = (np.inf, 1e-2)  # relatively: how far from the tasks evidence that is found again looks, for lines and for curves
 
 
@@ -62,7 +63,7 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
         cluster = None if plain else verify.Cluster({**data, "given": given})
         with np.errstate(all="ignore"):
             proof = list(_entries(allocation, cluster))
-    except (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         proof = [{"why": str(error)}]
     return {"given": given, "proof": proof}
 
@@ -100,18 +101,24 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
             tasks = fresh[k][1].tasks if fresh else np.asarray(kept[k]["divisible"], dtype=float)
         elif not fresh and "tasks" in kept[k]:
             tasks = program.gather(np.asarray(kept[k]["tasks"], dtype=float))
-        evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
         own = list(rows)
-        if cluster is not None and isinstance(evidence, HeldLevels):
-            differs = not cluster.alike(verify.block(repr(objective)).share)
-            own += [verify.limits_as_rows(cluster)] if differs else []
-        entry = _entry(program, tasks, evidence, own)
+        try:
+            evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
+            if cluster is not None and isinstance(evidence, HeldLevels):
+                differs = not cluster.alike(verify.block(repr(objective)).share)
+                own += [verify.limits_as_rows(cluster)] if differs else []
+            entry = _entry(program, tasks, evidence, own)
+        except UNREADABLE as error:
+            if cluster is None or whole:
+                raise
+            entry = {"why": str(error)}
         if whole:
             entry["divisible"] = program.expand(tasks).tolist()
         if not fresh and "tasks" in kept[k]:
             entry |= {"tasks": kept[k]["tasks"]}
-        if cluster is not None and not whole and is_small(cluster, [row for some in own for row in some]):
-            entry = _proving(cluster, verify.block(repr(objective)), [row for some in own for row in some], entry)
+        flat = [row for some in own for row in some]
+        if cluster is not None and not whole and is_small(cluster, flat):
+            entry = _proving(cluster, verify.block(repr(objective)), flat, entry)
         yield entry
         if cluster is not None and not whole:
             constraints += (keep_level(objective, program.point(tasks)),)

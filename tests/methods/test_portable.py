@@ -93,6 +93,34 @@ def test_prices_are_written_where_the_bounds_of_tasks_alone_prove_the_answer(tmp
         assert fo.verify(policy.allocate(alone).save(tmp_path / "alone.json")).ok
 
 
+@pytest.mark.parametrize("first", [fo.AlphaFair(1), fo.MaxMin() + fo.Total(fo.Tasks())], ids=repr)
+def test_levels_below_an_earlier_tier_are_proved_by_multipliers_of_what_it_keeps(
+    first: fo.Objective, tmp_path: Path
+) -> None:
+    pair = fo.Instance([[4, 1], [1, 3]], [10, 9], weights=[1, 2])
+    file = fo.Policy(first.then(fo.Leximin())).allocate(pair).save(tmp_path / "tiers.json")
+    assert fo.verify(file).ok
+    data = json.loads(file.read_text())
+    levels = data["proof"][1]["levels"]
+    kept = [level["kept"] for level in levels]
+    assert any(map(any, kept))
+
+    def proved() -> bool:
+        file.write_text(json.dumps(data))
+        return fo.verify(file).ok
+
+    for level in levels:
+        level["kept"] = [0.0]
+    assert not proved()
+    for level, times in zip(levels, kept, strict=True):
+        level["kept"] = times
+    data["tasks_by_server"] = [[x * (1 - 1e-5)] for (x,) in data["tasks_by_server"]]
+    for costs in ([1.0, 1.0], [0.0, 1e9], [-1.0, 1.0], levels[0]["costs"]):  # any are valid, so none proves less
+        for level in levels:
+            level["costs"] = costs
+        assert not proved()
+
+
 def test_an_answer_without_evidence_is_smaller_and_loads_still(tmp_path: Path) -> None:
     answer = fo.FDS(2).allocate(SERVERS)
     whole, short = answer.save(tmp_path / "whole.json"), answer.save(tmp_path / "short.json", evidence=False)

@@ -207,8 +207,8 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "WeightedLog": ("base",), "FairShareBase": ("growth",), "GlobalAggregateResource": ("units", "over"),
     "AtMostRequested": (),
 }  # fmt: skip
-SHARES: tuple[str, ...] = ("Tasks", "DominantShare", "StandAloneShare", "PNormShare", "ResourceShare", "KDominantShare")
-OBJECTIVES: tuple[str, ...] = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
+SHARES = ("Tasks", "DominantShare", "StandAloneShare", "PNormShare", "ResourceShare", "KDominantShare")
+OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
 
 
 @dataclass(frozen=True)
@@ -1458,7 +1458,8 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
         return ZERO, objective.text, faults
     tiers = objective.given["tiers"] if objective.name == "Tiers" else [objective]
     terms = [term for tier in tiers for _, term in tier.terms]
-    known = [(term.name, OBJECTIVES) for term in terms] + [(term.share.name, SHARES) for term in terms]
+    known: list[tuple[str, tuple[str, ...]]] = [(term.name, OBJECTIVES) for term in terms]
+    known += [(term.share.name, SHARES) for term in terms]
     if any(name in PARAMETERS and name not in kind for name, kind in known):
         raise Fault(f"{objective.text} is not an objective over a share")
     evidence = data.get("proof")

@@ -43,6 +43,7 @@ from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.levels import combined_holdings
 from fairopt.proofs.plane import LEAST, log_mean, tangent_of
 
+LARGE = 1_000  # numbers of a policy without conditions
 UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError)
 
 
@@ -60,10 +61,10 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
     if decides_bundles(policy.objective):  # prices follow from bases and parts
         return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "bundles"}]}
     try:
-        # only rows need the instance in fractions, which takes longer than large pools take to solve
-        by_server = instance.demands.ndim == 3 or bool(given)
-        plain = not (policy.constraints or isinstance(policy.objective, Tiers) or by_server)
-        cluster = None if plain else verify.Cluster({**data, "given": given})
+        # large pools are solved in less time than their numbers take to become fractions, which only rows need
+        plain = not (policy.constraints or isinstance(policy.objective, Tiers) or instance.demands.ndim == 3 or given)
+        large = instance.eligible.size * instance.n_resources > LARGE
+        cluster = None if plain and large else verify.Cluster({**data, "given": given})
         with np.errstate(all="ignore"):
             proof = list(_entries(allocation, cluster))
     except UNREADABLE as error:

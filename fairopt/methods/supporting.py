@@ -62,7 +62,8 @@ class Supporting:
         self.low = np.array([float(cluster.low[j]) for j in cluster.active])
         self.high = np.array([float(cluster.most(j)) for j in cluster.active])
         total = np.array([float(cluster.total(j)) for j in cluster.active])
-        self.low, self.high = np.maximum(self.low, total * (1 - near)), np.minimum(self.high, total * (1 + near))
+        width = near * self.high
+        self.low, self.high = np.maximum(self.low, total - width), np.minimum(self.high, total + width)
         self.rooms = [(place, float(usable)) for place, usable in cluster.places().items() if usable]
         needs = [
             [float(cluster.demands[j][s][i] / cluster.places()[s, i]) * (s == t) for (s, i), _ in self.rooms]

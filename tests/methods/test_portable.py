@@ -47,6 +47,14 @@ class Mean(fo.Share):
         return instance.ratios.mean(axis=-1)
 
 
+@dataclass(frozen=True, repr=False)
+class Falling(fo.Share):
+    """A task is worth half as much on the second server, and of the first user twice as much as of the second."""
+
+    def per_task(self, instance: fo.Instance) -> np.ndarray:
+        return np.outer(2.0 / np.arange(1, instance.n_users + 1), 2.0 / np.arange(1, instance.n_servers + 1))
+
+
 @pytest.mark.parametrize(("name", "method"), zip(INSTANCES, ["auto", "auto", "cone", "cone"], strict=True))
 def test_certified_answers_are_proved_from_their_files(name: str, method: str, tmp_path: Path) -> None:
     found = {}
@@ -119,6 +127,13 @@ def test_levels_below_an_earlier_tier_are_proved_by_multipliers_of_what_it_keeps
         for level in levels:
             level["costs"] = costs
         assert not proved()
+
+
+def test_a_user_without_tasks_has_a_range_too_where_prices_are_found_again(tmp_path: Path) -> None:
+    """One user takes all of both servers, and a solver's prices leave part of their worth to the bounds of its tasks."""
+    answer = fo.Policy(fo.Total(Falling())).allocate(fo.Instance([[4], [1]], [[34], [30]]))
+    assert answer.tasks.tolist() == pytest.approx([0, 64])
+    assert fo.verify(answer.save(tmp_path / "falling.json")).ok
 
 
 def test_an_answer_without_evidence_is_smaller_and_loads_still(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated par
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
+LEFT = 1e-8  # relatively: what a solver may leave of a level
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
 TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
@@ -89,6 +90,37 @@ def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> l
                 dual = times * earlier.dual + (0.0 if dual is None else dual)
         out.append(replace(c.holding, prices=prices, dual=dual))
     return out
+
+
+def raised_to_bounds(program: Program, evidence: HeldLevels, tasks: Float) -> Float:
+    """Tasks with levels raised to their bounds by what a solver left of them, at the cost of users of later levels.
+
+    Under curved conditions later levels move by the square root of that, and their prices are worth its multiples.
+    """
+    pairs, later = program.pairs, np.ones(program.instance.n_users, dtype=bool)
+    needs = sp.csc_array(pairs.loads)
+    of_pair = np.repeat(np.arange(len(pairs)), np.diff(needs.indptr))
+    levels = _Levels(program, evidence.further, tasks)
+    for holding in evidence.holdings[:-1]:
+        c, values = levels.charge(holding), levels.values
+        levels.before.append(c)
+        later[holding.users] = False
+        mine = holding.users[np.abs(values[holding.users] - c.peak) <= LEFT * c.peak]
+        costs = np.maximum(c.cost[mine], 0.0)
+        bound = max(c.peak, float((c.spare + (costs * c.floors[mine]).sum()) / costs.sum())) if costs.any() else 0.0
+        if not bound <= c.peak * (1 + LEFT):
+            continue
+        rise = np.ones(len(later))
+        rise[mine] = np.minimum(bound, levels.limits[mine]) / values[mine]
+        tasks, paying = tasks * rise[pairs.user], later[pairs.user]
+        load = pairs.loads @ np.where(paying, tasks, 0.0)
+        over = np.maximum(pairs.loads @ tasks - program.usable_rows, 0.0)
+        part, most = np.divide(over, load, out=np.zeros(len(load)), where=load > 0), np.zeros(len(pairs))
+        np.maximum.at(most, of_pair, part[needs.indices])
+        tasks = np.where(paying, tasks * np.maximum(1.0 - most, 0.0), tasks)
+        levels.held = tasks * levels.per_task
+        levels.values = pairs.sum(levels.held)
+    return tasks
 
 
 def further_charges(further: ConicConditions | None, holding: Holding) -> Multipliers | None:

@@ -85,9 +85,9 @@ class Instance:
     _checked = False
 
     def __init__(
-        self, demands: ArrayLike, capacities: ArrayLike, *, weights: Any = None, task_limits: Any = None,
-        eligible: Any = None, counts: ArrayLike | None = None, users: Sequence[str] | None = None,
-        resources: Sequence[str] | None = None, servers: Sequence[str] | None = None,
+        self, demands: ArrayLike, capacities: ArrayLike | Mapping[str, Any], *, weights: Any = None,
+        task_limits: Any = None, eligible: Any = None, counts: ArrayLike | None = None,
+        users: Sequence[str] | None = None, resources: Sequence[str] | None = None, servers: Sequence[str] | None = None,
         server_types: Sequence[str] | None = None, units: Sequence[str] | Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
@@ -195,7 +195,7 @@ class Instance:
         """
         return self.replace(demands=demands)
 
-    def with_capacities(self, capacities: ArrayLike) -> Instance:
+    def with_capacities(self, capacities: ArrayLike | Mapping[str, Any]) -> Instance:
         """The same users with other capacities.
 
         Examples

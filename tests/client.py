@@ -37,11 +37,11 @@ def main() -> None:
         print(total, error)
         return
     report = fo.check(answer, ["pareto", "envy"])
-    assert_type(report["pareto"].holds, bool | None)
+    assert_type(report["pareto"].holds, bool)
     compared = fo.compare([fo.DRF(), balanced], cluster)
     latex: str = compared.to_latex()
     prepared = fo.FDS(5).prepare(cluster)
-    again = prepared.update(capacities=[150, 200]).allocate()
+    again = prepared.allocate(capacities={"cpu": 150, "memory": 200}, weights={"web": 2})
     assert_type(again.usage, NDArray[np.float64])
     found: fo.Verification = fo.verify("answer.json")
     print(latex, [str(finding) for finding in fo.audit(balanced).findings], found.ok)

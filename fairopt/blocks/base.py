@@ -7,6 +7,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock
 from fairopt.labels import by_label
@@ -137,17 +138,18 @@ class ByUser:
         return repr(dict(self.pairs))
 
 
-PerUser = float | tuple[float, ...] | ByUser
+PerUser = float | Sequence[float] | NDArray[Any] | Mapping[str, float] | ByUser  # as given; blocks keep it frozen
+Frozen = float | tuple[float, ...] | ByUser
 
 
-def per_user_parameter(value: Any, name: str) -> PerUser:
+def per_user_parameter(value: Any, name: str) -> Frozen:
     """A scalar, an array or a dict by user, frozen for a block; `InvalidBlock` unless all are finite and >= 0."""
     if isinstance(value, ByUser):
         return value
     value = by_label(value)
     try:
         _refuse_text(list(value.values()) if isinstance(value, Mapping) else value)
-        frozen: PerUser
+        frozen: Frozen
         if isinstance(value, Mapping):
             frozen = ByUser(value)
             numbers = np.array([v for _, v in frozen.pairs])

@@ -38,7 +38,10 @@ _LOOSER: dict[str, dict[str, Any]] = {
 _TIME = {"SCS": "time_limit_secs", **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP"), "time_limit")}
 _NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # the dict in which CVXPY takes their options
 # Messages, other than a TypeError, by which solvers refuse an option or its value.
-_REFUSED = ("HIGHS returned status kError for option", "Unrecognized settings", "incompatible function arguments")
+_REFUSED = (
+    "HIGHS returned status kError for option", "Unrecognized settings", "incompatible function arguments",
+    "Error parsing inputs",  # SCS before 3.3
+)  # fmt: skip
 LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
 CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 # Solvers that catch Ctrl-C and return as if they had failed: the field and the codes that tell. (ECOS close to the

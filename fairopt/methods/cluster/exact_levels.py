@@ -57,23 +57,28 @@ class _Lost(Exception):
 class ExactProgram:
     """Maximise z where each group holds ``bases + rates z``, and never less than ``low``: fractions, of (n_groups,).
 
-    ``loads``, ``group`` and ``usable`` are those of `LevelProgram`, and ``unit`` is about what groups hold. Columns are
-    z, the slack of each row, and pairs; rows are capacities, groups, and the groups that have a lower bound.
+    ``needs`` (n_rows, n_pairs) is what a unit of each pair takes of each of the ``capacities``, as given: users whose
+    demands are the same on two servers find both equally dear at many optima, and fractions of capacities would round
+    that away. ``group``, ``usable`` and ``unit`` are those of `LevelProgram`. Columns are z, the slack of each row, and
+    pairs; rows are capacities, groups, and the groups that have a lower bound.
     """
 
     def __init__(
-        self, loads: sp.csc_array, group: Int, usable: Float, unit: Float, rates: Whole, bases: Whole, low: Whole,
-        start: Basic,
+        self, needs: sp.csc_array, capacities: Float, group: Int, usable: Float, unit: Float, rates: Whole,
+        bases: Whole, low: Whole, start: Basic,
     ) -> None:  # fmt: skip
         self.n_rows, self.n_groups, n_pairs = len(usable), len(unit), len(group)
-        unit = np.exp2(np.round(np.log2(unit)))  # by powers of two nothing is rounded
+        whole = _near(np.where(capacities > 0, capacities, 1.0))
+        self.per_row = capacities / whole
+        unit = _near(unit)
         self.unit, self.in_units = unit[group], [Fraction(u) for u in unit.tolist()]
         floored = np.flatnonzero(low > 0)
         self.n_all = self.n_rows + self.n_groups + len(floored)
         totals = sp.csr_array((np.ones(n_pairs), (group, np.arange(n_pairs))), shape=(self.n_groups, n_pairs))
         self.sign = np.array([1] * self.n_rows + [-1] * (self.n_all - self.n_rows), dtype=object)
         level = sp.csc_array(np.repeat([0.0, 1.0, 0.0], [self.n_rows, self.n_groups, len(floored)])[:, None])
-        pairs = sp.vstack([loads @ sp.diags_array(self.unit), totals, totals[floored]])
+        per_unit = sp.diags_array(1.0 / whole) @ needs @ sp.diags_array(self.unit)
+        pairs = sp.vstack([per_unit, totals, totals[floored]])
         matrix = sp.csc_array(sp.hstack([level, sp.diags_array(self.sign.astype(float)), pairs]))
         matrix.sort_indices()
         self.row, self.begins = matrix.indices, matrix.indptr
@@ -83,7 +88,8 @@ class ExactProgram:
         self.group = np.concatenate([[-1], none, np.arange(self.n_groups), np.full(len(floored), -1), group])
         self.first = 1 + self.n_all  # of the columns that are pairs
         self.open = np.ones(matrix.shape[1], dtype=bool)
-        self.asked = np.concatenate([_whole(usable), np.zeros(self.n_all - self.n_rows, dtype=object)])
+        within = _times(_whole(usable), _whole(self.per_row))
+        self.asked = np.concatenate([within, np.zeros(self.n_all - self.n_rows, dtype=object)])
         self.asked[self.n_rows + self.n_groups :] = self._by_unit(floored, low[floored])
         self.ask(np.arange(self.n_groups), rates, bases)
         self.basis = np.concatenate([[0] if start.level else [], 1 + start.rows, self.first + start.pairs]).astype(int)
@@ -116,7 +122,8 @@ class ExactProgram:
         place = int(np.flatnonzero(self.basis == 0)[0])
         self.level = int(held[place])
         self._replace(place)  # as the column of z is about to change
-        prices = np.where(costs > ZERO, _floats(costs), 0.0)[1 : 1 + self.n_rows] / self.n_groups
+        costs = costs[1 : 1 + self.n_rows]
+        prices = np.where(costs > ZERO, _floats(costs), 0.0) * (self.per_row / self.n_groups)
         return LevelOptimum(Fraction(self.level, ONE), np.maximum(values[self.first :], 0.0) * self.unit, prices)
 
     def _factorised(self) -> _Basis:
@@ -333,6 +340,11 @@ def _one(size: int, place: int | Bool) -> Whole:
     out = np.zeros(size, dtype=object)
     out[place] = ONE
     return out
+
+
+def _near(values: Float) -> Float:
+    """Powers of two, in units of which nothing is rounded."""
+    return np.exp2(np.round(np.log2(values)))
 
 
 def _whole(values: Float) -> Whole:

@@ -144,9 +144,7 @@ class _LevelsOnServers:
         program: LevelProgram | ExactProgram = self._program(height, rising, fixed)
         program.start_at(home, fullest)
         if self.exact and program.solve(settings.left()):
-            start, low = program.basic(), self._sum(self.low)
-            usable, asked = self.program.usable_rows, self._asked(rising, fixed)
-            program = ExactProgram(self.loads, self.pair_group, usable, program.unit, *asked, low, start)
+            program = self._exact(program, *self._asked(rising, fixed))
         while rising.any():
             tell("levels, users settled", len(rising) - int(rising.sum()), len(rising))
             found = None if settings.late else program.solve(settings.left())
@@ -192,6 +190,15 @@ class _LevelsOnServers:
         return LevelProgram(
             self.loads, self.pair_group, self.columns, self.program.usable_rows, unit, rates, bases, low
         )
+
+    def _exact(self, program: LevelProgram, rates: Float, bases: Float) -> ExactProgram:
+        """The exact program that goes on from a program's optimum."""
+        instance, needs = self.pairs.instance, self.loads.copy()
+        user = self.pair_group[np.repeat(np.arange(needs.shape[1]), np.diff(needs.indptr))]
+        needs.data = instance.per_server_demands[user, *divmod(needs.indices, instance.n_resources)]
+        capacities, usable = (instance.capacities * instance.counts[:, None]).ravel(), self.program.usable_rows
+        low, start = self._sum(self.low), program.basic()
+        return ExactProgram(needs, capacities, self.pair_group, usable, program.unit, rates, bases, low, start)
 
     def _asked(self, rising: Bool, fixed: Float) -> tuple[Float, Float]:
         """What groups must have, per unit of the level and at least."""

@@ -1,14 +1,15 @@
-"""The programs of leximin on servers to hundreds of digits, where the simplex method in floating point is not enough.
+"""The programs of leximin on servers to 150 digits, where the simplex method in floating point is not enough.
 
-Prices of one level may differ by twenty orders of magnitude: a user who needs a trace of what is full ties its price to
-that of what else it needs there, and another user ties that to a third. Below a solver's tolerance such prices are
-noise. What hangs on them, who is held at a level and where nobody may hold anything later, is then wrong, or different
-from one processor to the next.
+What a program leaves of a level, 1e-10 of it or 1e-16, may be worth much to users of later levels who need a trace of
+what is full. And prices of one level may differ by many orders of magnitude, since users who run on two servers tie the
+price of what they need little of to that of what they need much of: below a solver's tolerance they are noise. Who is
+held at a level, and where nobody may hold anything later, hangs on them, and is then wrong, or different from one
+processor to the next.
 
 So numbers are integers here, in units of 2 to the power -512, and what is smaller than 2 to the power -256 is zero. The
-simplex method starts from the basis that HiGHS found for the first level: primal steps, while what is below zero by
-less than HiGHS's tolerance may be so, then dual steps, which lift it to zero. What holds users at a level lowers what
-groups must have at larger z, so for later levels the last point stays feasible and a few primal steps follow.
+simplex method starts from the basis that HiGHS found for the first level. What that left below zero may stay there
+during primal steps, and dual steps then lift it. Holding users only lowers what groups must have at larger z, so for
+later levels the last point stays feasible, and a few primal steps follow.
 
 A basis has one pair of each group that makes up its row, its key. Slack capacities aside, what is left is as large as
 the number of full capacities: this kernel alone is factorised, anew at each step.
@@ -112,14 +113,18 @@ class ExactProgram:
     def solve(self, seconds: float | None = None) -> LevelOptimum | None:
         """The optimum within some seconds, from the last one; None if none is found."""
         self.deadline = None if seconds is None else time.perf_counter() + seconds
+        if len(self.basis) != self.n_all:
+            return None
         try:
             self._without_closed()
             held, costs = self._dual_steps(*self._primal_steps())
         except _Lost:
             return None
+        if not (self.basis == 0).any():
+            return None
         values = np.zeros(len(self.open))
         values[self.basis] = _floats(held)
-        place = int(np.flatnonzero(self.basis == 0)[0])
+        place = int((self.basis == 0).argmax())
         self.level = int(held[place])
         self._replace(place)  # as the column of z is about to change
         costs = costs[1 : 1 + self.n_rows]

@@ -16,7 +16,8 @@ must have at larger z, so the last basis stays feasible, and primal simplex step
 first. A few pairs of each group are columns, and others are added when their costs require it: that took all levels
 from 0.28 to 0.16 s, and from 8.7 to 0.8 s with 200 users on 500 servers.
 
-The prices of each level are the evidence (`fairopt.proofs.levels`).
+The prices of each level are the evidence (`fairopt.proofs.levels`). Where they are refused, the levels are found once
+more by exact programs (`fairopt.methods.cluster.exact_levels`).
 """
 
 from __future__ import annotations
@@ -74,13 +75,13 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
         begun = time.perf_counter()
         with np.errstate(all="ignore"):  # NaN is judged like any answer
             filling = _LevelsOnServers(program, exact)
-            complete = filling.fill(settings)
+            complete, tasks = filling.fill(settings), filling.tasks()
         status = f"optimal ({filling.solves} {'exact ' if exact else ''}programs)"
         if not complete:
             status = "time limit reached" if settings.late else status.replace("optimal", "no answer")
         evidence = HeldLevels(filling.holdings(), prices=filling.prices)
         attempt = Try("levels", status, time.perf_counter() - begun)
-        answer = yield Proposal("levels", filling.tasks(), evidence, attempt=attempt)
+        answer = yield Proposal("levels", tasks, evidence, attempt=attempt)
         if answer is None or answer.ok or settings.late or filling.found is None:
             return
 
@@ -88,8 +89,9 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
 class _LevelsOnServers:
     """The state of the filling. Heights are shares per weight, in units of about the max-min level.
 
-    With ``exact`` the programs are exact, and so are ``rate``, ``limit`` and ``low``, as fractions. By user are ``height``, ``held_at``, ``caps`` and ``per_level`` (a user's tasks per unit of height). By user who can
-    run anything (``users``) are ``rate``, ``limit`` and ``low``, in tasks of the first user of the group.
+    By user are ``height``, ``held_at``, ``caps`` and ``per_level`` (a user's tasks per unit of height). By user who can
+    run anything (``users``) are ``rate``, ``limit`` and ``low``, in tasks of the first user of the group: fractions if
+    the programs are ``exact``.
     """
 
     def __init__(self, program: Program, exact: bool = False) -> None:
@@ -122,8 +124,10 @@ class _LevelsOnServers:
         keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
         _, first, self.group = np.unique(keys, return_index=True, return_inverse=True)
         ratio = size / size[first][self.group]
-        by_user = (by[users] * ratio for by in (self.per_level, program.high, program.low))
-        self.rate, self.limit, self.low = map(_fractions, by_user) if self.exact else by_user
+        by_user: list[Any] = [by[users] * ratio for by in (self.per_level, program.high, program.low)]
+        if self.exact:
+            by_user = [_fractions(v) for v in by_user]
+        self.rate, self.limit, self.low = by_user
         self.models = users[first]
         self.pairs = Pairs(instance.select_users(self.models))
 
@@ -141,17 +145,21 @@ class _LevelsOnServers:
         self._group()
         rising, fixed = np.ones(len(self.users), dtype=bool), np.zeros(len(self.users), dtype=self.rate.dtype)
         height, home, fullest = self._start(settings)
-        program: LevelProgram | ExactProgram = self._program(height, rising, fixed)
-        program.start_at(home, fullest)
-        if self.exact and program.solve(settings.left()):
-            program = self._exact(program, *self._asked(rising, fixed))
+        first = self._program(height, rising, fixed)
+        first.start_at(home, fullest)
+        program: LevelProgram | ExactProgram = first
+        if self.exact:
+            if settings.late or not first.solve(settings.left()):
+                return False
+            program = self._exact(first, *self._asked(rising, fixed))
         while rising.any():
             tell("levels, users settled", len(rising) - int(rising.sum()), len(rising))
             found = None if settings.late else program.solve(settings.left())
             self.solves += 1
             if found is None or not found.level > 0:
                 return False
-            self.found, level = found, found.level
+            self.found = found
+            level: Any = found.level
             stopped = rising & (self.limit <= level * self.rate)
             fixed[stopped] = self.limit[stopped]
             self.height[self.users[stopped]] = self.caps[self.users[stopped]]
@@ -355,9 +363,8 @@ class LevelProgram:
         from highspy import HighsBasisStatus
 
         basis = self.highs.getBasis()
-        rows, columns = (
-            np.array([status == HighsBasisStatus.kBasic for status in by]) for by in (basis.row_status, basis.col_status)
-        )
+        status = (basis.row_status, basis.col_status)
+        rows, columns = (np.array([one == HighsBasisStatus.kBasic for one in by]) for by in status)
         return Basic(bool(columns[0]), np.flatnonzero(rows), self.columns[columns[1:]])
 
     def ask(self, groups: Int, rates: Float, bases: Float) -> None:

@@ -414,6 +414,17 @@ def test_exact_programs_give_the_exact_levels_where_servers_are_equally_dear() -
     np.testing.assert_allclose(exactly(instance, fo.Tasks()), right, rtol=1e-13)
 
 
+def test_servers_that_are_almost_equally_dear_are_told_apart() -> None:
+    """A part in 1e9 decides where users run, and with it a later level."""
+    rng = np.random.default_rng(7)
+    instance = log_uniform(rng, 6, 2, servers=3, decades=2)
+    by_server = np.repeat(instance.demands[:, None, :], 3, axis=1) * (1 + 1e-9 * rng.random((6, 3, 1)))
+    instance = instance.replace(demands=by_server)
+    exact = Cluster(instance.demands, instance.capacities, instance.weights, eligible=instance.eligible)
+    right = [float(v) for v in fractions_leximin(exact.forms(exact.tasks()), exact.rows)]
+    np.testing.assert_allclose(exactly(instance, fo.Tasks()), right, rtol=1e-13)
+
+
 @pytest.mark.parametrize("seed", [0, 3, 5])
 def test_exact_programs_agree_under_limits_and_lower_bounds(seed: int) -> None:
     instance = cluster(np.random.default_rng(seed), 5, 3, 3, by_server=seed == 5)

@@ -47,6 +47,7 @@ EXACT_TIE = 1e-13  # the same of exact prices
 COLUMNS = 4  # of each group at first, and as many for each server per group
 FAR = 1e3  # levels this much above the units of a program ask for a new one in other units: HiGHS drops small numbers
 LARGEST_SYSTEM = 3000  # groups or prices, whichever are fewer: beyond, a step of the interior point takes seconds
+LARGEST_EXACT = 3000  # pairs: of 19,000 and 81 capacities, all levels take minutes
 STEPS = 30  # of the interior point; 6 to 10 are typical
 NEAR = 1e-6  # tolerance of the interior point that the first program starts from
 TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
@@ -83,6 +84,8 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
         attempt = Try("levels", status, time.perf_counter() - begun)
         answer = yield Proposal("levels", tasks, evidence, attempt=attempt)
         if answer is None or answer.ok or settings.late or filling.found is None:
+            return
+        if len(filling.shut) > LARGEST_EXACT:
             return
 
 

@@ -257,6 +257,24 @@ def allocation(
     return Allocation(first.given, policy, table, certificate, value, prices, held, evidence=evidence)
 
 
+def unfinished(
+    policy: Any, program: Program, found: Answer | None, proposed: Proposal | None, begun: float
+) -> Allocation:  # fmt: skip
+    """The allocation of a call that was stopped: the best answer found, else the point that was being judged.
+
+    Quick, so nothing is proved of it. Points of methods on one pool are written while they are judged, and not used.
+    """
+    answer = nothing(program) if found is None else replace(found, gap=np.inf, evidence=None)
+    if found is None and proposed is not None and isinstance(proposed.evidence, (Solved, HeldLevels)):
+        if proposed.tasks is not None and proposed.bundles is None:
+            with np.errstate(all="ignore"):
+                tasks = conditions.repair(program, proposed.tasks)
+                answer = _measured(program, proposed.method, tasks, Bounded(np.inf, np.inf, None))
+        answer.tried = () if proposed.attempt is None else (proposed.attempt,)
+        answer.solver = proposed.solver
+    return allocation(policy, [(program, answer)], begun)
+
+
 def _plain(program: Program, answer: Answer, is_last: bool) -> dict[str, Any] | None:
     """Evidence for files; of an earlier tier in levels with its own tasks, which later tiers may lower a little."""
     held = plain(answer.evidence)

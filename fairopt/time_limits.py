@@ -92,16 +92,26 @@ class Limit:
         finally:
             self.end()
 
+    def stop(self) -> NoReturn:
+        """Raise `OutOfTime` here."""
+        self.stopped_in = self.stopped_in or self._stages[-1]
+        raise OutOfTime
+
     def end(self) -> None:
         """Let nothing be raised from now on."""
-        while True:
+        while not self._ended.is_set():
             try:
                 with self._lock:
                     self._ended.set()
-                _raise_in(self._thread, None)  # what was to be raised and is not yet
-                return
             except OutOfTime:
                 continue
+        if self.stopped_in:  # one more may be on its way: this one takes its place
+            try:
+                _raise_in(self._thread, OutOfTime)
+                while True:
+                    pass
+            except OutOfTime:
+                return
 
     def _watch(self) -> None:
         """Raise `OutOfTime` where the call works, from the hard end on until it has ended."""
@@ -123,10 +133,12 @@ class Limit:
         return frame is not None
 
 
-def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
-    """Raise an exception in a thread at its next step of Python; None takes back what was not raised yet."""
-    given = None if kind is None else ctypes.py_object(kind)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)
+def _raise_in(thread: int, kind: type[BaseException]) -> None:
+    """Raise an exception in a thread at its next step of Python.
+
+    CPython can take back one that was not raised yet, but then checks for it at every step, with a profiler for ever.
+    """
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
 
 
 def current() -> Limit | None:

@@ -12,6 +12,7 @@ import pickle
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 
@@ -54,7 +55,7 @@ def clarabel(a: Any, b: Any, c: Any, cones: dict[str, Any], options: dict[str, A
     return np.asarray(found.z), np.asarray(found.x)
 
 
-SOLVE = {"problem": problem, "CLARABEL": clarabel}
+SOLVE: dict[str, Callable[..., Any]] = {"problem": problem, "CLARABEL": clarabel}
 
 
 def main() -> None:

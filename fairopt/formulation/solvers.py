@@ -12,13 +12,12 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from scipy.optimize import OptimizeWarning
 
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 from fairopt.formulation import apart
-from fairopt.time_limits import stage
+from fairopt.time_limits import current, stage
 
 log = logging.getLogger("fairopt")
 
@@ -126,8 +125,10 @@ def run(
     asked |= _own_options(solver, options or {})
     if solver in _NESTED:  # one of HiGHS's options is called ``solver``, as is a parameter of CVXPY
         asked = {_NESTED[solver]: asked}
-    start = time.perf_counter()
-    message = ""
+    start, limit = time.perf_counter(), current()
+    message, unasked = "", time_limit is None and limit is not None
+    if time_limit is None and limit is not None:  # on the way to an answer or a proof: what conflicts, say
+        time_limit = max(limit.hard - start, 0.0)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -154,6 +155,8 @@ def run(
         if any(refusal in words for refusal in _REFUSED):
             raise _refused(solver, options, error) from error
         status, message = "solver_error", ("" if by_cvxpy else f"{type(error).__name__}: ") + _first_line(error)
+    if status == LATE and unasked and limit is not None:
+        limit.stop()
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
 
 
@@ -235,8 +238,8 @@ def _solve_apart(
 
 def size(problem: cp.Problem) -> int:
     """About how many numbers a compiled problem has."""
-    constants = (c.value for c in problem.constants())
-    numbers = sum(int(value.nnz if sp.issparse(value) else np.size(value)) for value in constants)
+    constants = [c.value for c in problem.constants()]
+    numbers = sum(int(getattr(value, "nnz", np.size(value))) for value in constants)
     return numbers + sum(c.size for c in problem.constraints) + sum(v.size for v in problem.variables())
 
 

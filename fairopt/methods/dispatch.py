@@ -26,7 +26,7 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, asked_once
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
-from fairopt.formulation import solvers
+from fairopt.formulation import apart, solvers
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.problem import natural_problem
 from fairopt.formulation.program import Program, require_instance
@@ -167,6 +167,9 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
                 f"{method} is {EXACT_FOR[method]}, under limits and reserves only; not for {program.objective!r} on "
                 f"{program.given!r}; use method='auto'"
             )
+    given = program.given
+    if settings.deadline is not None and solvers.may_overrun("CLARABEL", given.n_users * given.capacities.size):
+        apart.start()
     with stage("writing programs for CVXPY"):
         answer = _solve_by_cones(program, settings)
     return replace(answer, tried=tried + answer.tried) if tried else answer

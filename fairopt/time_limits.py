@@ -1,7 +1,7 @@
 """Time limits of calls: how late it is, what stops work that does not ask, and what took the time.
 
 A call with a time limit runs `within_limit`. Solvers and searches stop at ``Limit.soft``, which is the limit; proofs
-may take until ``Limit.hard``. Then a thread raises `OutOfTime` in the thread of the call, between two steps of Python,
+may take until ``Limit.hard``. Then a thread raises `_OutOfTime` in the thread of the call, between two steps of Python,
 as Ctrl-C does. What runs long without such steps, a solver, is told when to stop or runs in a process of its own
 (`fairopt.formulation.apart`). Without a time limit none of this is there.
 """
@@ -20,10 +20,10 @@ from typing import Any, NoReturn, TypeVar
 
 from fairopt.errors import InvalidBlock, NotCertified
 
-__all__ = ["Limit", "OutOfTime", "checked", "current", "stage", "within_limit"]
+__all__ = ["Limit", "checked", "current", "stage", "within_limit"]
 
 BEYOND, GRACE = 0.3, 0.05  # parts of a limit, and seconds, that proofs may take beyond it: of 0.5 and 0.5 promised
-AGAIN = 0.1  # seconds until `OutOfTime` is raised again: foreign code may have swallowed it
+AGAIN = 0.1  # seconds until `_OutOfTime` is raised again: foreign code may have swallowed it
 FIX = "Fix: give it more time_limit"
 FEW = 0.02  # of the time: stages that took less are not told
 
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 _LIMIT: ContextVar[Limit | None] = ContextVar("fairopt.time_limit", default=None)
 
 
-class OutOfTime(BaseException):
+class _OutOfTime(BaseException):
     """The time of a call is over; never leaves `within_limit`. Not an Exception, as users' blocks may catch these."""
 
 
@@ -84,7 +84,7 @@ class Limit:
         return f"of {total:.2g} s (time limit {self.seconds:g} s) were taken {', '.join(parts)}"
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """What ``work`` returns; `OutOfTime` if it takes too long."""
+        """What ``work`` returns; `_OutOfTime` if it takes too long."""
         self._frame = sys._getframe()
         threading.Thread(target=self._watch, name="fairopt time limit", daemon=True).start()
         try:
@@ -93,9 +93,9 @@ class Limit:
             self.end()
 
     def stop(self) -> NoReturn:
-        """Raise `OutOfTime` here."""
+        """Raise `_OutOfTime` here."""
         self.stopped_in = self.stopped_in or self._stages[-1]
-        raise OutOfTime
+        raise _OutOfTime
 
     def end(self) -> None:
         """Let nothing be raised from now on."""
@@ -103,18 +103,18 @@ class Limit:
             try:
                 with self._lock:
                     self._ended.set()
-            except OutOfTime:
+            except _OutOfTime:
                 continue
         if self.stopped_in:  # one more may be on its way: this one takes its place
             try:
-                _raise_in(self._thread, OutOfTime)
+                _raise_in(self._thread, _OutOfTime)
                 while True:
                     pass
-            except OutOfTime:
+            except _OutOfTime:
                 return
 
     def _watch(self) -> None:
-        """Raise `OutOfTime` where the call works, from the hard end on until it has ended."""
+        """Raise `_OutOfTime` where the call works, from the hard end on until it has ended."""
         wait = max(self.hard - time.perf_counter(), 0.0)
         while not self._ended.wait(wait):
             with self._lock:
@@ -122,7 +122,7 @@ class Limit:
                     return
                 if not self._inner:
                     self.stopped_in = self.stopped_in or self._stages[-1]
-                    _raise_in(self._thread, OutOfTime)
+                    _raise_in(self._thread, _OutOfTime)
             wait = AGAIN
 
     def _at_work(self) -> bool:
@@ -174,7 +174,7 @@ def within_limit(
     try:
         try:
             return limit.run(work)
-        except OutOfTime:
+        except _OutOfTime:
             limit.end()
         return late(limit)
     finally:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,12 @@ PROGRAM = Path(__file__).with_name("solver_process.py")
 CONES = ("zero", "nonneg", "soc", "psd", "exp", "p3d", "pnd")  # of CVXPY's sizes
 
 
-class Stopped(Exception):
+class _Stopped(Exception):
     """The time was over, and the solver was stopped."""
 
 
-class CannotSend(Exception):
-    """The problem holds something that cannot be sent to another process, such as an atom of the user's program."""
+class _CannotSend(Exception):
+    """No process can be started, or the problem holds what cannot be sent, such as an atom of the user's program."""
 
 
 class _Process:
@@ -59,7 +60,7 @@ class _Process:
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             code = self.process.wait()
             if time.perf_counter() >= until:
-                raise Stopped from None
+                raise _Stopped from None
             raise RuntimeError(f"the process of the solver ended with exit code {code}") from error
         finally:
             clock.cancel()
@@ -75,11 +76,9 @@ class _Process:
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
-            try:
+            with suppress(OSError):  # it did not read all
                 if pipe is not None:
                     pipe.close()
-            except OSError:
-                continue  # it did not read all
 
 
 _idle: list[_Process] = []
@@ -87,28 +86,39 @@ _others: list[_Process] = []  # of the process that this one was forked from
 _lock = threading.Lock()
 
 
+def _started() -> _Process:
+    """A new process; `_CannotSend` where none can be started."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise _CannotSend("this Python has no executable of its own")
+    try:
+        return _Process()
+    except OSError as error:
+        raise _CannotSend(f"no process can be started: {error}") from error
+
+
 def start() -> None:
     """Have a process at hand soon: it imports what it needs while this one goes on."""
-    with _lock:
+    with _lock, suppress(_CannotSend):
         if not _idle:
-            _idle.append(_Process())
+            _idle.append(_started())
 
 
 def solve(what: str, until: float, **data: Any) -> Any:
     """The answer of `solver_process.SOLVE` to the data.
 
-    Raises what the solver raises, `Stopped` when the time is over, and RuntimeError if the process ends by itself.
+    Raises what the solver raises, `_Stopped` when the time is over, `_CannotSend`, and RuntimeError if the process ends
+    by itself.
     """
     try:
         request = pickle.dumps((what, data), 5)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise CannotSend(str(error)) from error
+        raise _CannotSend(str(error)) from error
     with _lock:
         process = _idle.pop() if _idle else None
     if process is not None and not process.alive:  # others killed it
         process.end()
         process = None
-    process = process or _Process()
+    process = process or _started()
     try:
         done, found = process.ask(request, until)
     except BaseException:
@@ -117,7 +127,7 @@ def solve(what: str, until: float, **data: Any) -> Any:
     with _lock:
         _idle.append(process)
     if not done:
-        raise CannotSend(found) if isinstance(found, str) else found
+        raise found if isinstance(found, Exception) else _CannotSend(found)
     return found
 
 

@@ -196,7 +196,7 @@ def _solve_in_time(
     if overruns:
         try:
             return _solve_apart(problem, solver, verbose, asked, place, until)
-        except apart.CannotSend as error:
+        except apart._CannotSend as error:
             log.info("%s is not run in a process of its own: %s", solver, error)
     with stage(f"CVXPY, which compiles for {solver}"):
         data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
@@ -223,7 +223,7 @@ def _solve_apart(
                 "problem", until + more, problem=problem, solver=solver, options=asked, time_option=place,
                 seconds=left, verbose=verbose,
             )  # fmt: skip
-        except apart.Stopped:
+        except apart._Stopped:
             found = None
     if found is None:
         return LATE

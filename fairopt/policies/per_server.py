@@ -24,7 +24,7 @@ from fairopt.policy import accepted, is_mechanism, label
 from fairopt.progress import additional_listener, by_itself, tell, within
 from fairopt.proofs import gate
 from fairopt.proofs.gate import MeasuredPart
-from fairopt.time_limits import checked, within_limit
+from fairopt.time_limits import checked, current, within_limit
 
 __all__ = ["NaivePerServer"]
 
@@ -146,11 +146,13 @@ class NaivePerServer:
         allocation = gate.of_parts(self, instance, tasks, bundles, value, parts, begun, answers.tried)
         certificate = allocation.certificate
         if not certificate.ok:
+            fix, limit = "see .best for the best found", current()
+            if limit is not None and limit.late:
+                fix = f"give it more time_limit: {limit.account()}"
             where = "" if answers.failed is None else f" of server {instance.servers[first[answers.failed]]!r}"
             raise NotCertified(
                 f"no answer{where} could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
-                f"{certificate.violation:.2g} (1e-9). Fix: "
-                + ("give it more time_limit" if time.perf_counter() > deadline else "see .best for the best found"),
+                f"{certificate.violation:.2g} (1e-9). Fix: {fix}",
                 best=allocation, tried=certificate.tried,
             )  # fmt: skip
         return allocation

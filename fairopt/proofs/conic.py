@@ -272,7 +272,7 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
         arrays = {"a": data["A"], "b": data["b"], "c": data["c"], "cones": apart.cones(dims), "options": options}
         try:
             y, z = apart.solve("CLARABEL", limit.hard, **arrays)
-        except (apart.Stopped, RuntimeError):
+        except (apart._Stopped, apart._CannotSend, RuntimeError):
             return None, None
     else:
         settings = clarabel.DefaultSettings()

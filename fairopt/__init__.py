@@ -6,7 +6,8 @@ several without walls between them; a *tier* an objective that is maximised amon
 property fails.
 
 * `errors`: the exceptions (texts stand where they are raised; that of most `Infeasible` in `methods.infeasible`).
-* `progress`: callbacks for long computations. `display`: text made safe for terminals.
+* `progress`: callbacks for long computations. `time_limits`: what stops calls whose time is over. `display`: text made
+  safe for terminals.
 * `accessor`: the table by which methods such as `Allocation.plot` reach modules that come later.
 * `io`: readers and writers of files, data frames, and output of ``kubectl`` and ``scontrol``.
 * `validation`, `labels`: arguments of an `Instance`, checked, and joined by label.

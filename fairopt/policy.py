@@ -92,7 +92,8 @@ class Policy:
             ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``. Only the cone method calls a
             solver, so give one too, or ``method="cone"``.
         time_limit : float, optional
-            Seconds for the whole call; then `NotCertified` holds the best found.
+            Seconds for the whole call, which ends within 1.5 times as many and half a second; then `NotCertified` says
+            what took them, and holds the best found.
         verbose : bool, default False
             Let solvers print.
         integral : bool or "rounded", default False
@@ -100,7 +101,8 @@ class Policy:
             constraints are piecewise linear, and else, as ``"rounded"`` does for all, rounds the divisible answer by
             largest remainders. The certificate says how much of the divisible optimum is lost at most; that no whole
             answer is better is the solver's word. ``solver`` and ``solver_options`` are then for the mixed-integer
-            programs (default HiGHS). At the ``time_limit`` the best found so far is returned, with a note.
+            programs (default HiGHS). At the ``time_limit`` the best found so far is returned, with a note, if it can
+            be measured in time.
 
         Returns
         -------

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 
 # Each line may import from the lines above it, and from its own.
 ORDER = (
-    ("errors", "progress", "display", "accessor"),
+    ("errors", "progress", "time_limits", "display", "accessor"),
     ("io", "validation", "labels", "dominance"),
     ("instance", "certificate"),
     ("instances",),

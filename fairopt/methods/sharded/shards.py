@@ -14,7 +14,7 @@ import os
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,7 @@ from fairopt.validation import as_floats, check_numbers, labels
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources
 # Columns of a table that are about users: the argument of `Instance`, and the meaning of an empty entry.
 ABOUT_USERS: dict[str, tuple[str, float]] = {"weight": ("weights", 1.0), "task_limit": ("task_limits", np.inf)}
-LANES = 4096  # sums of a `Checksum`: 160 MB take 5 ms on top of 20 to read them, and CRC-32 would take 40
+LANES = 512  # sums of a `Checksum`: 160 MB take 3 ms on top of 24 to read them; CRC-32 would take 40
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class Shard(ABC):
     def instance(self, capacities: Float, resources: Sequence[str], whole: bool) -> tuple[Instance, int | None]:
         """The users as a pool with the capacities of all shards together, checked; and a checksum of what was read.
 
-        Unless ``whole``, demands may be `FileRows` and not an array. Arrays of this process have no checksum.
+        Arrays of this process have no checksum. Unless ``whole``, demands may be `FileRows` instead of an array, which
+        are checked where they are read first.
         """
         users = self.read()
         demands = users["demands"]
@@ -69,15 +70,18 @@ class Shard(ABC):
         if not isinstance(demands, FileRows):
             return Instance(**users, **about), None if isinstance(self, ArrayShard) else checksum_of(users)
         if whole:
-            return Instance(demands[:], **about), demands.checksum
+            return Instance(demands.copied(), **about), demands.checksum
         no_users = Instance(np.zeros((0, len(resources))), **about)
-        try:
-            for chunk in demands.chunks():
+
+        def check(chunk: Float) -> None:
+            try:
                 check_numbers(no_users.with_rows(chunk))
-        except InvalidInstance:
-            Instance(demands[:], **about)  # says the same of the user's number in the shard
-            raise
-        return no_users.with_rows(demands), demands.checksum
+            except InvalidInstance:
+                Instance(demands.copied(), **about)  # says the same of the user's number in the shard
+                raise
+
+        demands.check = check
+        return no_users.with_rows(demands), None
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -158,8 +162,8 @@ _SCRATCH = _Scratch()
 class FileRows:
     """Rows of a file, read by chunks into memory that the next chunk takes again.
 
-    Rows are read in order, from the first to the last, which compares them with the first reading by size, time and
-    checksum: `NotCertified` if these differ.
+    Rows are read in order, from the first to the last, which compares them with the first reading by size and
+    time, and where `compares` by checksum: `NotCertified` if these differ.
     """
 
     ndim = 2
@@ -170,16 +174,30 @@ class FileRows:
         self.strides = (self.shape[1] * self.dtype.itemsize, self.dtype.itemsize)
         self.nbytes = self.shape[0] * self.strides[0]
         self.checksum: int | None = None  # of the first reading
+        self.check: Callable[[Float], None] | None = None  # of each chunk in the first reading
         self._seen: tuple[int, ...] | None = None
         self._file: Any = None
         self._next = 0  # row that comes next in this reading
-        self._sum = Checksum()
+        self.compares = True  # later readings by checksum too
+        self._sum: Checksum | None = None
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Float:
-        return cast(Float, self[:].astype(self.dtype if dtype is None else dtype, copy=False))
+        return self.copied().astype(dtype or self.dtype, copy=False)
+
+    def copied(self, rows: slice = slice(None)) -> Float:
+        """Some rows, in memory of their own."""
+        start, stop, step = rows.indices(len(self))
+        out = np.empty((len(range(start, stop, step)), self.shape[1]), dtype=self.dtype)
+        first = done = 0
+        for chunk in self.chunks():
+            begin = max(start, first + (start - first) % step) - first
+            some = chunk[begin : max(stop - first, 0) : step]
+            out[done : done + len(some)] = some
+            first, done = first + len(chunk), done + len(some)
+        return out
 
     def chunks(self) -> Iterator[Float]:
         """All rows, each chunk until the next one is asked for."""
@@ -190,40 +208,40 @@ class FileRows:
     def __getitem__(self, rows: slice) -> Float:
         start, stop, step = rows.indices(len(self))
         if step != 1 or stop - start > rows_in_a_chunk(self.shape[1]):
-            picked = np.arange(start, stop, step)
-            out = np.empty((len(picked), self.shape[1]), dtype=self.dtype)
-            first = done = 0
-            for chunk in self.chunks():
-                inside = picked[(picked >= first) & (picked < first + len(chunk))] - first
-                out[done : done + len(inside)] = chunk[inside] if len(inside) < len(chunk) else chunk
-                first, done = first + len(chunk), done + len(inside)
-            return out
+            return self.copied(rows)
         try:
             if start == 0:
                 self._open()
             assert self._file is not None and start == self._next
             raw = self._read(start, stop)
-            self._sum.add(raw)
+            if self._sum is not None:
+                self._sum.add(raw)
+            chunk = cast(Float, raw if raw.dtype == self.dtype else raw.astype(self.dtype))
+            if self.check is not None:
+                check, self.check = self.check, None
+                check(chunk)
+                self.check = check if stop < len(self) else None
             self._next = stop
             if stop == len(self):
                 self._close()
         except OSError as error:
             raise InvalidInstance(f"{self.shard.path!r} cannot be read ({error}); check the file") from error
-        return cast(Float, raw if raw.dtype == self.dtype else raw.astype(self.dtype))
+        return chunk
 
     def _open(self) -> None:
         self._file = open(self.shard.path, "rb", buffering=0)  # noqa: SIM115  # until the last row is read
-        self._next, self._sum = 0, Checksum()
+        self._next, self._sum = 0, Checksum() if self.compares or self.checksum is None else None
         self._compare_file()
 
     def _close(self) -> None:
         self._compare_file()
         self._file.close()
         self._file = None
-        checksum = self._sum.value()
-        if self.checksum not in (None, checksum):
-            raise changed()
-        self.checksum = checksum
+        if self._sum is not None:
+            checksum = self._sum.value()
+            if self.checksum not in (None, checksum):
+                raise changed()
+            self.checksum = checksum
 
     def _compare_file(self) -> None:
         about = os.fstat(self._file.fileno())

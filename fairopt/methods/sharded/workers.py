@@ -23,10 +23,11 @@ from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, Response
 from fairopt.methods.pool.waterfilling import Start, WaterfillingPool
-from fairopt.methods.sharded.shards import ArrayShard, BlockShard, Shard
+from fairopt.methods.sharded.shards import ArrayShard, BlockShard, FileRows, Shard
 from fairopt.methods.sharded.waiting import CHECKS, Deadline, answering, gathered, named_errors, nobody
 from fairopt.progress import tell
 from fairopt.proofs.pool import Bottlenecks, Worth, bottlenecks, worth
+FINAL = ("judge", "tasks", "write")  # questions whose answers are certified, or given
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,7 @@ class ShardedProblem:
 class LoadedShard:
     """A shard that has been read, and answers questions about its users.
 
-    Its errors (`InvalidInstance`, `OutOfDomain`, `Infeasible`) name the shard and the row. ``checksum`` is that of what
-    was read, None for arrays of this process.
+    Its errors (`InvalidInstance`, `OutOfDomain`, `Infeasible`) name the shard and the row.
     """
 
     def __init__(self, shard: Shard, problem: ShardedProblem) -> None:
@@ -55,7 +55,7 @@ class LoadedShard:
         self.users: WaterfillingPool | AlphaFairPool | None = None
         with shard.named():
             whole = bool(problem.constraints)
-            instance, self.checksum = shard.instance(problem.capacities, problem.resources, whole)
+            instance, self._checksum = shard.instance(problem.capacities, problem.resources, whole)
             self.program = problem.program(instance)
             self.program.refuse_hopeless()
             if not self.program.empty:
@@ -72,9 +72,18 @@ class LoadedShard:
         arrays += [] if users is None else [users.tasks]
         return sum(array.nbytes for array in arrays if array.strides != (0,))
 
+    @property
+    def checksum(self) -> int | None:
+        """The checksum of what was read; None for arrays of this process."""
+        demands: Any = self.program.given.demands
+        return demands.checksum if isinstance(demands, FileRows) else self._checksum
+
     def ask(self, name: str, *arguments: Any) -> Any:
         """The answer of one of the methods below, or of the users; None where no user takes part."""
         own = getattr(self, f"_{name}", None)
+        demands: Any = self.program.given.demands
+        if isinstance(demands, FileRows):
+            demands.compares = name in FINAL
         with self.shard.named():
             if own is not None:
                 return own(*arguments)

@@ -157,6 +157,10 @@ class Judged(NamedTuple):
     proof: PoolProof
     loads: list[Float]
 
+    def has(self, k: int, load: Float) -> bool:
+        """Whether tasks of a shard have the load that was certified."""
+        return np.allclose(load, self.loads[k] * self.proof.factor, rtol=1e-9, atol=0.0)
+
 
 class ShardedUsers:
     """The users of all shards together, as `WaterfillingUsers` and as `AlphaFairUsers`."""
@@ -196,9 +200,7 @@ class ShardedUsers:
         checksums = [checksum for checksum, _ in answers]
         self.checksums = self.checksums or checksums
         for shard, now, first in zip(self.backend.shards, checksums, self.checksums, strict=True):
-            if now != first:
-                with shard.named():
-                    raise changed()
+            _require_as_before(shard, now == first)
         log.info("round %d, %s: %.2f s", self.rounds, name, time.perf_counter() - begun)
         return [answer for _, answer in answers]
 
@@ -341,7 +343,7 @@ def allocate_sharded(
             policy, resources, values, users.n, load * values, proof.value, prices / values, certificate,
             tuple(shard.name for shard in shards), tuple(users.sizes), users.rounds,
             tuple(Path(str(out)).resolve() / name for name in written),
-            partial(_tasks_again, shards, problem, judged),
+            partial(_tasks_again, shards, problem, judged, users.checksums),
         )  # fmt: skip
         if folder is not None:
             (folder / "summary.json").write_text(json.dumps(result.summary(), indent=1), encoding="utf-8")
@@ -354,17 +356,17 @@ def _backend(
     return InProcess(shards, problem) if client is None else DaskWorkers(shards, problem, client, deadline)
 
 
-def _tasks_again(shards: Sequence[Shard], problem: ShardedProblem, judged: Judged, k: int) -> Float:
-    answer, proof, loads = judged
-    with shards[k].named():
-        tasks, load = LoadedShard(shards[k], problem).ask("tasks", answer, proof.factor)
-        _require_as_judged(shards[k], load, loads[k] * proof.factor)
+def _tasks_again(
+    shards: Sequence[Shard], problem: ShardedProblem, judged: Judged, checksums: Sequence[int | None], k: int
+) -> Float:
+    checksum, (tasks, load) = LoadedShard(shards[k], problem).answer("tasks", judged.answer, judged.proof.factor)
+    _require_as_before(shards[k], checksum == checksums[k] and judged.has(k, load))
     return np.asarray(tasks)
 
 
-def _require_as_judged(shard: Shard, load: Float, judged: Float) -> None:
-    """Raise `NotCertified` if tasks are not those that were certified."""
-    if not np.allclose(load, judged, rtol=1e-9, atol=0.0):
+def _require_as_before(shard: Shard, same: bool) -> None:
+    """Raise `NotCertified` if a shard is not what it was."""
+    if not same:
         with shard.named():
             raise changed()
 
@@ -461,6 +463,6 @@ def _write(users: ShardedUsers, judged: Judged, shards: Sequence[Shard], folder:
     kind, factor = "parquet" if isinstance(shards[0], ParquetShard) else "npy", judged.proof.factor
     names = [f"tasks-{k:05d}.{kind}" for k in range(len(shards))]
     written = users.ask("write", judged.answer, factor, each=[(str(folder / name),) for name in names])
-    for shard, load, right in zip(shards, written, judged.loads, strict=True):
-        _require_as_judged(shard, load, right * factor)
+    for k, (shard, load) in enumerate(zip(shards, written, strict=True)):
+        _require_as_before(shard, judged.has(k, load))
     return names

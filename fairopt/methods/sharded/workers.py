@@ -27,6 +27,7 @@ from fairopt.methods.sharded.shards import ArrayShard, BlockShard, FileRows, Sha
 from fairopt.methods.sharded.waiting import CHECKS, Deadline, answering, gathered, named_errors, nobody
 from fairopt.progress import tell
 from fairopt.proofs.pool import Bottlenecks, Worth, bottlenecks, worth
+
 FINAL = ("judge", "tasks", "write")  # questions whose answers are certified, or given
 
 

@@ -292,7 +292,7 @@ class Instance:
             part.__dict__["ratios"] = ratios
         return part
 
-    def with_rows(self, demands: Any) -> Instance:
+    def _with_rows(self, demands: Any) -> Instance:
         """The pool with other users, of whom only demands are known: rows of numbers, not copied or checked."""
         n, part = len(demands), self.window(slice(0))
         part.__dict__.update(

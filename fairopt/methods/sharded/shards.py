@@ -55,8 +55,8 @@ class Shard(ABC):
     def instance(self, capacities: Float, resources: Sequence[str], whole: bool) -> tuple[Instance, int | None]:
         """The users as a pool with the capacities of all shards together, checked; and a checksum of what was read.
 
-        Arrays of this process have no checksum. Unless ``whole``, demands may be `FileRows` instead of an array, which
-        are checked where they are read first.
+        Arrays that are not copied have no checksum. Unless ``whole``, demands may be `FileRows` instead of an array,
+        which are checked where they are read first.
         """
         users = self.read()
         demands = users["demands"]
@@ -68,20 +68,20 @@ class Shard(ABC):
             )
         about: dict[str, Any] = {"capacities": capacities, "resources": resources}
         if not isinstance(demands, FileRows):
-            return Instance(**users, **about), None if isinstance(self, ArrayShard) else checksum_of(users)
+            return Instance(**users, **about), None if self.is_view else checksum_of(users)
         if whole:
             return Instance(demands.copied(), **about), demands.checksum
         no_users = Instance(np.zeros((0, len(resources))), **about)
 
         def check(chunk: Float) -> None:
             try:
-                check_numbers(no_users.with_rows(chunk))
+                check_numbers(no_users._with_rows(chunk))
             except InvalidInstance:
                 Instance(demands.copied(), **about)  # says the same of the user's number in the shard
                 raise
 
         demands.check = check
-        return no_users.with_rows(demands), None
+        return no_users._with_rows(demands), None
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -146,7 +146,7 @@ def checksum_of(users: Mapping[str, Any]) -> int:
     """The checksum of demands, weights and limits that were read."""
     found = Checksum()
     for array in users.values():
-        found.add(array)
+        found.add(np.ascontiguousarray(array))
     return found.value()
 
 

@@ -32,7 +32,7 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, Response, price_tries, unit_level
 from fairopt.methods.pool.waterfilling import Event, Loads, Start, find_events
 from fairopt.methods.sharded.shards import ParquetShard, Shard, changed, named_capacities, shards_of
-from fairopt.methods.sharded.waiting import Deadline, TimeIsUp
+from fairopt.methods.sharded.waiting import Deadline
 from fairopt.methods.sharded.workers import DaskWorkers, InProcess, LoadedShard, ShardedProblem
 from fairopt.progress import tell, within
 from fairopt.proofs import gate
@@ -324,7 +324,7 @@ def allocate_sharded(
     shards = shards_of(source, names)
     resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))
     problem = ShardedProblem(policy.objective, tuple(policy.constraints), values, resources)
-    with new_folder(out) as folder, deadline.told(), closing(_backend(shards, problem, client, deadline)) as backend:
+    with new_folder(out) as folder, closing(_backend(shards, problem, client, deadline)) as backend:
         users = ShardedUsers(backend, problem, deadline)
         judged = _solve_in_shards(users)
         proof = judged.proof
@@ -394,8 +394,8 @@ def _solve_in_shards(users: ShardedUsers) -> Judged:
                 best = judged
             if judged.proof.gap <= FINE:
                 break
-    except TimeIsUp:
-        if best is None:
+    except NotCertified:
+        if best is None or not users.deadline.over:
             raise
     if best is None:
         raise NotCertified(

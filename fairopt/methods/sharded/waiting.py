@@ -37,28 +37,12 @@ class Deadline:
         return seconds if self.end is None else min(seconds, max(self.end - time.perf_counter(), 0.0))
 
     def check(self, done: int, of: int) -> None:
-        """Raise `TimeIsUp` if it is, after so many shards of a round."""
+        """Raise `NotCertified` if the time is up, after so many shards of a round."""
         if self.over:
-            raise TimeIsUp(done, of)
-
-    @contextmanager
-    def told(self) -> Iterator[None]:
-        """Tell of `TimeIsUp` as `NotCertified`."""
-        try:
-            yield
-        except TimeIsUp as late:
             raise NotCertified(
-                f"the time limit of {self.seconds:g} s was reached in {self.during}, after {late.done} of {late.of} "
-                "shards, before there was an answer. Fix: give it more time_limit, or a client with more workers"
-            ) from late
-
-
-class TimeIsUp(Exception):  # it never leaves `allocate_sharded`
-    """The time limit was reached, after ``done`` of ``of`` shards of a round."""
-
-    def __init__(self, done: int, of: int) -> None:
-        super().__init__(done, of)
-        self.done, self.of = done, of
+                f"the time limit of {self.seconds:g} s was reached in {self.during}, after {done} of {of} shards, "
+                "before there was an answer. Fix: give it more time_limit, or a client with more workers"
+            )
 
 
 @contextmanager
@@ -70,7 +54,7 @@ def named_errors(client: Any) -> Iterator[None]:
 
     try:
         yield
-    except (FairoptError, TimeIsUp):
+    except FairoptError:
         raise
     except KilledWorker as error:
         raise SolverUnavailable(
@@ -95,8 +79,12 @@ def gathered(
     ``again`` is called with the addresses of workers that do not answer and of those that do: it asks the latter for
     what the former have, and says whether that was anything.
     """
+    import distributed
+
+    of: Any = distributed
 
     async def results() -> list[Any]:
+        await of.wait(futures)
         return list(await client.gather(futures))
 
     silent: list[str] = []

@@ -75,7 +75,7 @@ class LoadedShard:
 
     @property
     def checksum(self) -> int | None:
-        """The checksum of what was read; None for arrays of this process."""
+        """The checksum of what was read; None for arrays that are not copied."""
         demands: Any = self.program.given.demands
         return demands.checksum if isinstance(demands, FileRows) else self._checksum
 

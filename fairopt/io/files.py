@@ -72,7 +72,7 @@ _EXPECTED = (
     "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with instance_events and machine_events "
     f"(ClusterData 2019), or a folder of the openb trace (with {SERVERS_FILE})"
 )
-KINDS_TO_WRITE: dict[str, Callable[[Instance, Path], None]] = {
+KINDS_TO_WRITE: dict[str, Callable[..., None]] = {
     "csv": write_tables, "parquet": write_parquet, "json": write_json, "yaml": write_yaml,
 }  # fmt: skip
 _ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
@@ -203,13 +203,10 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     True
     """
     chosen, files = files_to_write(path, kind)
-    KINDS_TO_WRITE[chosen](instance, Path(path))
-    if instance.demands.ndim == 2:
-        for stale in files[2:]:  # the third table of an instance written before
-            try:
-                stale.unlink(missing_ok=True)
-            except OSError as error:
-                raise InvalidInstance(f"{stale} cannot be removed ({error.strerror}); remove it") from error
+    if len(files) > 1 and instance.demands.ndim == 2:  # no third table, nor one of an instance written before
+        KINDS_TO_WRITE[chosen](instance, Path(path), removing=files[2:])
+    else:
+        KINDS_TO_WRITE[chosen](instance, Path(path))
 
 
 def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_file import arguments_of_data
-from fairopt.io.saving import replacing
+from fairopt.io.saving import write_whole
 from fairopt.io.text_files import read_text
 
 if TYPE_CHECKING:
@@ -127,5 +127,4 @@ def write_yaml(instance: Instance, path: Path) -> None:
     for kind, pattern in _RESOLVERS.items():
         Dumper.add_implicit_resolver(f"!{kind}", re.compile(f"({pattern})$"), None)
     text = yaml.dump(data, Dumper=Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True, width=100)
-    with replacing([path]) as (part,):
-        part.write_bytes(text.encode())
+    write_whole(path, text)

@@ -11,10 +11,14 @@ from pydantic_core import to_json
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
+from fairopt.io.saving import write_whole
 from fairopt.report.comparison import Comparison
 from fairopt.report.frames import csv_text, user_rows
 
-__all__ = ["ALLOCATIONS", "COMPARISONS", "PICTURES", "as_json", "check", "write_allocation", "write_comparison"]
+__all__ = [
+    "ALLOCATIONS", "COMPARISONS", "PICTURES", "as_json", "check", "write_allocation", "write_comparison",
+    "write_picture",
+]  # fmt: skip
 
 ALLOCATIONS = (".json", ".parquet", ".csv")
 COMPARISONS = (".json", ".csv", ".md", ".tex")
@@ -43,7 +47,7 @@ def as_json(data: Any) -> str:
 def write_allocation(allocation: Allocation, path: Path) -> None:
     """Write everything (``.json``, ``.parquet``, as `Allocation.save` does) or a table by user (``.csv``)."""
     if path.suffix.lower() == ".csv":
-        path.write_text(csv_text(user_rows(allocation)), encoding="utf-8", newline="")
+        write_whole(path, csv_text(user_rows(allocation)))
     else:
         allocation.save(path)
 
@@ -54,4 +58,9 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
         ".json": lambda: as_json(comparison.to_dict()) + "\n", ".csv": comparison.to_csv,
         ".md": lambda: comparison.to_markdown() + "\n", ".tex": lambda: comparison.to_latex() + "\n",
     }  # fmt: skip
-    path.write_text(texts[path.suffix.lower()](), encoding="utf-8", newline="")
+    write_whole(path, texts[path.suffix.lower()]())
+
+
+def write_picture(figure: Any, path: Path, dpi: int = 150) -> None:
+    """Write a picture in the format that the name ends in."""
+    write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=dpi))

@@ -130,8 +130,8 @@ def test_what_is_there_is_kept_if_writing_fails_half_way(tmp_path, monkeypatch, 
 
 def test_a_crash_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
     (tmp_path / "x").write_text("old")
-    with pytest.raises(KeyboardInterrupt), replacing([tmp_path / "x"]) as (part,):
-        part.write_text("half of the n")
+    with pytest.raises(KeyboardInterrupt), replacing([tmp_path / "x"]) as (file,):
+        file.write(b"half of the n")
         raise KeyboardInterrupt
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("x", "old")]
 

@@ -27,6 +27,7 @@ from fairopt.certificate import Certificate
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.instance import Instance
+from fairopt.io.saving import write_whole
 from fairopt.labels import refuse_labels
 from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, Response, price_tries, unit_level
@@ -316,7 +317,7 @@ def allocate_sharded(
             partial(_tasks_again, shards, problem, answer, proof.factor),
         )  # fmt: skip
         if folder is not None:
-            (folder / "summary.json").write_text(json.dumps(result.summary(), indent=1), encoding="utf-8")
+            write_whole(folder / "summary.json", json.dumps(result.summary(), indent=1))
     return result
 
 

@@ -77,7 +77,8 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Sweep over parameters of a family."""
-    files.check(out, (".csv", ".json"))
+    files.check(out, (".csv", ".json"), source.path)
+    files.check(resume, (".json",), source.path)
     files.check(plot, files.PICTURES)
     axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
     if len(axes) <= 2:  # more are refused by `frontier`

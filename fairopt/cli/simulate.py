@@ -93,7 +93,7 @@ def replay_jobs(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Replay jobs task by task."""
-    files.check(out, (".csv", ".json"))
+    files.check(out, (".csv", ".json"), jobs, *([servers] if servers else []))
     files.check(plot, files.PICTURES)
     if plot is not None:
         kind = kind or "shares"

@@ -22,7 +22,7 @@ def write_whole(path: Path, content: str | Callable[[BinaryIO], object]) -> None
     """Write one file whole or not at all: a text, or what a function writes to an open file."""
     with replacing([path]) as (file,):
         if isinstance(content, str):
-            file.write(content.encode())
+            file.write(content.encode(errors="backslashreplace"))
         else:
             content(file)
 

@@ -112,13 +112,6 @@ def write_yaml(instance: Instance, path: Path) -> None:
     """Write an instance as a YAML file, exact to the last bit, one user or server to a line."""
     yaml = _pyyaml("writing YAML files")
     data = {key: value for key, value in instance.to_dict().items() if value is not None}
-    kinds = ("users", "resources", "servers", "server_types", "units")
-    for name in (name for kind in kinds for name in data.get(kind, ())):
-        if any("\ud800" <= c <= "\udfff" for c in name):
-            raise InvalidInstance(
-                f"the name {name[:60]!r} holds half of a pair of surrogates, which YAML cannot write; rename it, or "
-                "write to a .json file"
-            )
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
     class Dumper(base):

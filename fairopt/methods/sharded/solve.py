@@ -24,7 +24,7 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate
-from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
+from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, within_memory
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
@@ -227,6 +227,7 @@ class ShardedUsers:
         return proof_on_pool(self.program, self.usable, self.n, found, prices, self.level)
 
 
+@within_memory("one of the shards", "make shards smaller, several files instead of one, or take more memory")
 def allocate_sharded(
     policy: Any, source: Any, *, capacities: Any, client: Any = None, out: str | Path | None = None
 ) -> ShardedAllocation:

@@ -47,7 +47,7 @@ def replacing(
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         for file, target in zip(files, targets, strict=True):
-            if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
+            if os.path.lexists(target) and not (target.is_file() and os.access(target, os.W_OK)):
                 raise InvalidInstance(f"{file} is there and is not a file that may be replaced; give another name")
         with ExitStack() as stack:
             streams = [stack.enter_context(part.open("xb")) for part in parts]

@@ -653,19 +653,20 @@ ODD = "from fairopt.cli import main; import os, sys; sys.argv = ['fairopt', *{wo
     [("sys.stdout = None", ["policies"], 2, "stdout is closed"),
      ("sys.stderr = None; os.close(2)", ["policies", "--json"], 0, ""),
      ("os.dup2(os.open('/dev/full', 1), 1)", ["policies", "--json"], 2, "stdout cannot be written (No space"),
-     ("sys.stdout.reconfigure(encoding='ascii')", ["solve", "x.json", "--json", "--out", NOT_UTF8], 0, ""),
-     ("sys.stdout.reconfigure(encoding='ascii')", ["solve", "x.json", "--out", NOT_UTF8], 0, "")],
-    ids=["closed", "no stderr", "full", "ascii json", "ascii"],
+     ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--json", "--out", NOT_UTF8], 0, ""),
+     ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--out", NOT_UTF8], 0, "")],
+    ids=["closed", "no stderr", "full", "latin json", "latin"],
 )  # fmt: skip
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_streams_that_cannot_take_what_is_said(tmp_path: Path, first: str, words: Any, code: int, said: str) -> None:
-    two = fo.Instance([[1], [1]], [2], users=["ä", "\U0001f600"], resources=["ü"])
+    two = fo.Instance([[1], [1]], [2], users=["€", "\U0001f600"])
     fo.datasets.write(two, tmp_path / "x.json")
     done = forked.run("-c", ODD.format(words=words, first=first), folder=tmp_path)
     assert done.returncode == code and said in done.stderr and len(done.stderr.splitlines()) == bool(said)
     if "x.json" in words:
         assert (tmp_path / words[-1]).exists()
-        assert "\\u00fc" in done.stdout and ("--json" not in words or "'ü'" in str(json.loads(done.stdout)))
+        assert "\\u20ac" in done.stdout and "\\ud83d\\ude00" in done.stdout
+        assert "--json" not in words or list(json.loads(done.stdout)["tasks"]) == ["€", "\U0001f600"]
 
 
 def test_a_disk_that_is_full_does_not_cost_the_answers(

@@ -65,6 +65,7 @@ from fairopt.errors import (
     NotCertified,
     NotConcave,
     OutOfDomain,
+    OutOfMemory,
     SolverUnavailable,
     Unbounded,
 )
@@ -113,8 +114,8 @@ __all__ = [
     "Heterogeneity", "Infeasible", "Instance", "InvalidBlock", "InvalidInstance", "Job", "KDominantShare", "Leximin",
     "MaxMin", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra", "Model", "NaivePerServer",
     "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective", "OrderedWeighted", "OutOfDomain",
-    "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve", "ResourceShare",
-    "Scheduler", "Sensitivity", "SequentialMinMax", "ShardedAllocation", "Share", "SharingIncentive",
+    "OutOfMemory", "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve",
+    "ResourceShare", "Scheduler", "Sensitivity", "SequentialMinMax", "ShardedAllocation", "Share", "SharingIncentive",
     "SolverUnavailable", "StandAloneShare", "Task", "Tasks", "Timeline", "Total", "Trace", "Try", "Unbounded",
     "Verdict", "Verification", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit", "best_misreport",
     "bottleneck_fairness", "check", "compare", "datasets", "frontier", "heterogeneity", "known_policies", "metrics",

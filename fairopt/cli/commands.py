@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from fairopt import datasets, report
+from fairopt import datasets, report, signals
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, stoppable, working
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
@@ -24,7 +24,7 @@ NOT_CERTIFIED, BAD_INPUT = 1, 2
 FEW_USERS = 12  # whose tasks are worth a table beside the comparison
 EXIT_CODES = (
     "Exit code: 0 for certified answers only, 1 where there is none (not certified, infeasible, undefined), "
-    "2 for bad input, 130 when stopped by Ctrl-C."
+    "2 for bad input, 130 when stopped by Ctrl-C, 143 by SIGTERM."
 )
 WHAT_POLICY = "A name as kdf:k=2, blocks, or module:NAME; see 'fairopt policies'."
 # "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
@@ -112,12 +112,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing el
 
 
 def guarded(command: _Command) -> _Command:
-    """Show errors of fairopt and Ctrl-C as one line on stderr and an exit code, without a traceback."""
+    """Show errors of fairopt and signals as one line on stderr and an exit code, without a traceback."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> Any:
         try:
-            return command(*arguments, **options)
+            with signals.raising():
+                return command(*arguments, **options)
         except BrokenPipeError:  # of `fairopt ... | head`
             raise
         except (FairoptError, OSError) as error:
@@ -126,6 +127,9 @@ def guarded(command: _Command) -> _Command:
         except KeyboardInterrupt:
             complain(LAST_WORDS)
             raise typer.Exit(STOPPED) from None
+        except signals.Terminated as error:
+            complain(str(error))
+            raise typer.Exit(signals.exit_code(error.number)) from None
 
     return run  # type: ignore[return-value]
 
@@ -330,7 +334,7 @@ def demo(
 
 def main() -> None:
     """Run the command line."""
-    # a KeyboardInterrupt during a late import may look like a package that is not installed
+    signals.install()
     with stoppable(lambda: complain(LAST_WORDS)):
         app(prog_name="fairopt")
 

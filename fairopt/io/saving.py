@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fairopt import signals
 from fairopt.errors import InvalidInstance
 
 __all__ = ["replacing"]
@@ -25,6 +26,7 @@ def replacing(files: Sequence[Path], folder: Path | None = None) -> Iterator[lis
     except ValueError as error:  # a NUL character
         raise InvalidInstance(f"{str(files[0])!r} is not the name of a file ({error}); give another name") from error
     parts = [target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}") for target in targets]
+    signals.unfinished.update(parts)
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -32,10 +34,11 @@ def replacing(files: Sequence[Path], folder: Path | None = None) -> Iterator[lis
             if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
                 raise InvalidInstance(f"{file} is there and is not a file that may be replaced; give another name")
         yield parts
-        for part, target in zip(parts, targets, strict=True):
-            if target.exists():
-                shutil.copymode(target, part)
-            os.replace(part, target)
+        with signals.undivided():
+            for part, target in zip(parts, targets, strict=True):
+                if target.exists():
+                    shutil.copymode(target, part)
+                os.replace(part, target)
     except OSError as error:
         where = str(folder or files[0])
         raise InvalidInstance(
@@ -46,3 +49,4 @@ def replacing(files: Sequence[Path], folder: Path | None = None) -> Iterator[lis
         for part in parts:
             with suppress(OSError):  # it is in its place, or was never made
                 part.unlink()
+        signals.unfinished.difference_update(parts)

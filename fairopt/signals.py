@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 __all__ = [
-    "CTRL_C", "HANDLED", "Terminated", "check", "end", "exit_code", "install", "raising", "undivided", "unfinished",
+    "CTRL_C", "HANDLED", "Terminated", "end", "exit_code", "install", "noticed", "raising", "undivided", "unfinished",
     "words",
 ]  # fmt: skip
 
@@ -51,9 +51,12 @@ def words(number: int) -> str:
     return f"stopped by {_NAMES[number]}"
 
 
-def check() -> None:
-    """Raise the exception of a signal that came, in case somebody dropped it."""
-    if _first:
+@contextmanager
+def noticed() -> Iterator[None]:
+    """Raise the exception of the first signal, if it came in the block and somebody dropped it."""
+    before = _first
+    yield
+    if _first and not before:
         raise _exception(_first)
 
 
@@ -86,7 +89,8 @@ def raising() -> Iterator[None]:
             raise _exception(_first) from None
         raise
     else:
-        check()
+        if _first:
+            raise _exception(_first)
     finally:
         _raising = False
 

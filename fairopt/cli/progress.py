@@ -65,10 +65,10 @@ def working(what: str, verbose: bool = False, last_words: Callable[[], None] | N
 
     with contextlib.ExitStack() as aside:  # closed here or by `stop`
         aside.enter_context(_stdout_to_stderr())
-        with stoppable(stop), display, contextlib.nullcontext() if silent else progress(_shown(display, what)):
+        heard = contextlib.nullcontext() if silent else progress(_shown(display, what))
+        dropped = signals.noticed() if last_words is None else contextlib.nullcontext()
+        with stoppable(stop), display, heard, dropped:
             yield
-            if last_words is None:
-                signals.check()
 
 
 def _shown(display: Progress, what: str) -> Listener:
@@ -87,8 +87,8 @@ def _shown(display: Progress, what: str) -> Listener:
 def stoppable(stop: Callable[[], None]) -> Iterator[None]:
     """Let signals end the process where a solver does not return to Python; Ctrl-C calls ``stop`` before.
 
-    In compiled code the main thread raises nothing, but Python writes each signal's number to its wakeup
-    file at once, where another thread reads it.
+    In compiled code the main thread raises nothing, but Python writes each signal's number to its wakeup file at once,
+    where another thread reads it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -474,7 +474,7 @@ def test_a_policy_that_exits_gives_no_answer(run: Any) -> None:
     for command in ("solve", "compare"):
         result = run(command, "cluster", "-p", "notions.py:exits")
         assert result.exit_code == 1 and result.stdout == ""
-        assert one_line(result) == "a policy, or what it calls, exits (code 0); it must return an answer or raise an error"
+        assert one_line(result) == "a policy, or what it calls, exits (code 0); it must answer, or raise an error"
 
 
 # -- Ctrl-C ---------------------------------------------------------------------------------------------------

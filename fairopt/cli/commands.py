@@ -26,7 +26,9 @@ EXIT_CODES = (
     "Exit code: 0 for certified answers only, 1 where there is none (not certified, infeasible, undefined), "
     "2 for bad input, 130 when stopped by Ctrl-C, 143 by SIGTERM."
 )
-WHAT_POLICY = "A name as kdf:k=2, blocks, or file.py:NAME or module:NAME, which runs that file; see 'fairopt policies'."
+WHAT_POLICY = (
+    "A name as kdf:k=2, blocks, or file.py:NAME or module:NAME, which runs that file; see 'fairopt policies'."
+)
 # "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
 START = """Fair shares of a cluster: certified allocations under any fairness notion, and comparisons of notions.
 
@@ -129,7 +131,7 @@ def guarded(command: _Command) -> _Command:
             complain(LAST_WORDS)
             raise typer.Exit(STOPPED) from None
         except SystemExit as error:
-            complain(f"a policy, or what it calls, exits (code {error.code!r}); it must return an answer or raise an error")
+            complain(f"a policy, or what it calls, exits (code {error.code!r}); it must answer, or raise an error")
             raise typer.Exit(NOT_CERTIFIED) from None
         except signals.Terminated as error:
             complain(str(error))

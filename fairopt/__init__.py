@@ -5,6 +5,7 @@ several without walls between them; a *tier* an objective that is maximised amon
 *bundle* what a user holds of each resource on each server; a *witness* an instance or a pair of users that shows that a
 property fails.
 
+* `signals`: what Ctrl-C and SIGTERM do to the command, from the first moment.
 * `errors`: the exceptions (texts stand where they are raised; that of most `Infeasible` in `methods.infeasible`).
 * `progress`: callbacks for long computations. `time_limits`: what stops calls whose time is over. `display`: text made
   safe for terminals.
@@ -28,6 +29,9 @@ property fails.
 * `report`: comparisons and tables. `cli`: the command line.
 """
 
+from fairopt import signals  # noqa: F401  # Ctrl-C, before the imports that take a second
+
+# isort: split
 from fairopt import datasets, metrics
 from fairopt.allocation import Allocation
 from fairopt.blocks.bundles import AtMostRequested, BundleBase, FairShareBase, GlobalAggregateResource, WeightedLog

@@ -24,18 +24,20 @@ MINE = fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(fo.Tasks()), constraints=[fo.S
 TEXT = "no policy"
 
 
-def make():
+def make() -> fo.Policy:
     return fo.KDF(2)
 
 
-def interrupted():
-    class Stops:
-        name = "stops"
+class interrupted:
+    name = "stops"
 
-        def allocate(self, instance, **options):
-            raise KeyboardInterrupt
+    def allocate(self, instance, **options):
+        raise KeyboardInterrupt
 
-    return Stops()
+
+class exits:
+    def allocate(self, instance, **options):
+        raise SystemExit(0)
 '''
 
 
@@ -87,7 +89,7 @@ def test_weights_and_constraints_are_options(run: Any) -> None:
 
 
 def test_a_constraint_is_named_in_a_file_as_a_policy_is(run: Any, tmp_path: Path) -> None:
-    text = "import fairopt as fo\nFEW = fo.MaxTasks(2)\ndef make():\n    return FEW\nNUMBER = 3\n"
+    text = "import fairopt as fo\nFEW = fo.MaxTasks(2)\ndef make() -> fo.Constraint:\n    return FEW\nNUMBER = 3\n"
     (tmp_path / "cons.py").write_text(text)
     for name in ("FEW", "make"):
         told = json.loads(run("solve", "cluster", "-c", f"cons.py:{name}", "--json").stdout)
@@ -468,6 +470,13 @@ def test_whole_tasks_are_solved_shown_written_and_compared(run: Any, tmp_path: P
     table = run("compare", "cluster", "-p", "drf", "-p", "ps-dsf", "--integral")
     assert table.exit_code == 2 and "20.0%" in table.stdout
     assert "PS-DSF takes no integral; leave it out" in " ".join(table.stdout.split())
+
+
+def test_a_policy_that_exits_gives_no_answer(run: Any) -> None:
+    for command in ("solve", "compare"):
+        result = run(command, "cluster", "-p", "notions.py:exits")
+        assert result.exit_code == 1 and result.stdout == ""
+        assert one_line(result) == "a policy, or what it calls, exits (code 0); it must answer, or raise an error"
 
 
 # -- Ctrl-C ---------------------------------------------------------------------------------------------------

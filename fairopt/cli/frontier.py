@@ -35,7 +35,7 @@ marked * are the best of the sweep: no other point is better in both.
   fds, gfj     --alpha, or --beta and --lam
   pnorm        --p and --alpha, or fixed as pnorm:p=2
   kdf          --k
-  file.py:NAME a function that makes a policy; --grid name=VALUES
+  file.py:NAME runs that file and takes its function NAME(...) -> fo.Policy; --grid name=VALUES
 
 [bold]Values[/]: 0:10:41 (from 0 to 10, 41 values), 0.5,1,2 or one number; for --grid also on,off and words.
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from fairopt import signals
 from fairopt.errors import InvalidInstance
 
 __all__ = ["replacing", "write_whole"]
@@ -41,6 +42,7 @@ def replacing(
     except ValueError as error:  # a NUL character
         raise InvalidInstance(f"{str(files[0])!r} is not the name of a file ({error}); give another name") from error
     parts = [_beside(target) for target in targets]
+    signals.unfinished.update(parts)
     made = [] if folder is None else [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
     done = False
     try:
@@ -55,10 +57,11 @@ def replacing(
             for stream in streams:
                 stream.flush()
                 os.fsync(stream.fileno())
-        for part, target in zip(parts, targets, strict=True):
-            if target.exists():
-                shutil.copymode(target, part)
-        _put(parts, targets, [file for file in removing if os.path.lexists(file)])
+        with signals.undivided():
+            for part, target in zip(parts, targets, strict=True):
+                if target.exists():
+                    shutil.copymode(target, part)
+            _put(parts, targets, [file for file in removing if os.path.lexists(file)])
         done = True
     except OSError as error:
         fix = "give a name in a folder that is there and where you may write"
@@ -70,6 +73,7 @@ def replacing(
         for part in parts:
             with suppress(OSError):  # it is in its place, or was never made
                 part.unlink()
+        signals.unfinished.difference_update(parts)
         for one in () if done else made:
             with suppress(OSError):  # it was never made, or another process uses it
                 one.rmdir()

@@ -67,7 +67,8 @@ class Bench:
         """Python with these arguments, under this checkout."""
         return subprocess.Popen(
             [sys.executable, *words], cwd=self.folder, text=True, errors="replace",
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(self.checkout)} | env,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": str(self.checkout)} | env,
         )  # fmt: skip
 
     def run(self, *words: str, patience: float = PATIENCE, **env: str) -> Ended:

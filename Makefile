@@ -28,6 +28,7 @@ lint: $(STAMP) ## style (ruff) and types (mypy)
 	@$(BIN)/ruff check .
 	@echo "== types (mypy)"
 	@$(BIN)/mypy fairopt
+	@$(BIN)/mypy --strict --config-file= tests/client.py
 
 docs: $(DOCS_STAMP) ## build the documentation (docs/_build/html; warnings are errors), and run its examples
 	@rm -rf docs/generated docs/notebooks

@@ -38,7 +38,7 @@ lint: $(STAMP) ## style (ruff) and types (mypy)
 	@$(BIN)/ruff check .
 	@echo "== types (mypy)"
 	@$(BIN)/mypy fairopt
-	@cd tests && ../$(BIN)/mypy --strict --config-file= --cache-dir=../.mypy_cache/client client.py
+	@$(BIN)/mypy --strict --config-file= --cache-dir=.mypy_cache/client tests/client.py
 
 docs: $(DOCS_STAMP) ## build the documentation (docs/_build/html; warnings are errors), and run its examples
 	@rm -rf docs/generated docs/notebooks

@@ -138,18 +138,18 @@ class ByUser:
         return repr(dict(self.pairs))
 
 
-PerUser = float | Sequence[float] | NDArray[Any] | Mapping[str, float] | ByUser  # as given; blocks keep it frozen
-Frozen = float | tuple[float, ...] | ByUser
+# What users give and blocks hold: numbers by user become tuples, and dicts `ByUser`.
+PerUser = float | Sequence[float] | NDArray[Any] | Mapping[str, Any] | ByUser
 
 
-def per_user_parameter(value: Any, name: str) -> Frozen:
+def per_user_parameter(value: Any, name: str) -> PerUser:
     """A scalar, an array or a dict by user, frozen for a block; `InvalidBlock` unless all are finite and >= 0."""
     if isinstance(value, ByUser):
         return value
     value = by_label(value)
     try:
         _refuse_text(list(value.values()) if isinstance(value, Mapping) else value)
-        frozen: Frozen
+        frozen: PerUser
         if isinstance(value, Mapping):
             frozen = ByUser(value)
             numbers = np.array([v for _, v in frozen.pairs])
@@ -158,6 +158,8 @@ def per_user_parameter(value: Any, name: str) -> Frozen:
             if numbers.ndim > 1:
                 raise ValueError(f"{numbers.ndim} dimensions")
             frozen = float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
+    except OverflowError as error:
+        raise InvalidBlock(f"{name} holds a whole number too large for a float; give a smaller one") from error
     except (TypeError, ValueError) as error:
         raise InvalidBlock(f"{name} is {value!r}; give a number, an array by user or a dict by user") from error
     bad = np.flatnonzero(np.atleast_1d(~(np.isfinite(numbers) & (numbers >= 0))))
@@ -179,6 +181,8 @@ def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.i
     try:
         _refuse_text(value)
         number = float(value)
+    except OverflowError as error:
+        raise InvalidBlock(f"{name} is a whole number too large for a float; give a smaller one") from error
     except (TypeError, ValueError) as error:
         raise InvalidBlock(f"{name} is {value!r}; give a number") from error
     if not low <= number <= high:

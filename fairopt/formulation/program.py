@@ -112,9 +112,9 @@ class Program:
         if objective is None or objective.alpha < 1:
             return
         scarce = self.usable <= 0
-        demands = self.instance.per_server_demands
         if not scarce.any() and self.high.min(initial=np.inf) > 0:
             return
+        demands = self.instance.per_server_demands
         starved = (self.high <= 0) | np.all((demands[:, :, scarce] > 0).any(axis=2), axis=1)
         if starved.any():
             user = self.instance.users[int(np.flatnonzero(starved)[0])]

@@ -68,19 +68,29 @@ class _Charged(NamedTuple):
 
 def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...], str]:
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
-    levels = _Levels(program, evidence.further, tasks)
-    gap, gaps = levels.judge(evidence.holdings)
     further = evidence.further
+    levels, gap, gaps = _judged(program, evidence, tasks)
     assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
     if further is not None and further.curved and levels.hang_on_lower:  # by the square root of a slack
         assumed.append(GIVEN_LOWER)
     return gap, gaps, "; ".join(assumed)
 
 
+def _judged(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[_Levels, float, tuple[float, ...]]:
+    """The levels as judged. Where costs that are near could be equal or not, by what proves more."""
+    levels = _Levels(program, evidence.further, tasks)
+    gap, gaps = levels.judge(evidence.holdings)
+    if gap > GAP_TOLERANCE and not evidence.further:
+        strict = _Levels(program, None, tasks, tie=ROUNDING)
+        other, others = strict.judge(evidence.holdings)
+        if other < gap:
+            return strict, other, others
+    return levels, gap, gaps
+
+
 def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> list[Holding]:
     """Holdings whose prices hold users by themselves: with those of earlier levels that close places added."""
-    judged = _Levels(program, evidence.further, tasks)
-    judged.judge(evidence.holdings)
+    judged, *_ = _judged(program, evidence, tasks)
     out: list[Holding] = []
     for c in judged.before:
         prices, dual = np.maximum(c.holding.prices, 0.0), c.holding.dual
@@ -102,7 +112,7 @@ def raised_to_bounds(program: Program, evidence: HeldLevels, tasks: Float) -> Fl
     of_pair = np.repeat(np.arange(len(pairs)), np.diff(needs.indptr))
     levels = _Levels(program, evidence.further, tasks)
     for holding in evidence.holdings[:-1]:
-        c, values = levels.charge(holding), levels.values
+        c, values = levels.charge(holding, levels.tie), levels.values
         levels.before.append(c)
         later[holding.users] = False
         mine = holding.users[np.abs(values[holding.users] - c.peak) <= LEFT * c.peak]
@@ -139,7 +149,8 @@ class _Levels:
     different servers: tasks are bounded there, and not levels). ``before`` are the levels judged so far.
     """
 
-    def __init__(self, program: Program, further: ConicConditions | None, tasks: Float) -> None:
+    def __init__(self, program: Program, further: ConicConditions | None, tasks: Float, tie: float = TIE) -> None:
+        self.tie = tie
         objective, instance = program.objective, program.instance
         assert isinstance(objective, Leximin)
         self.program, self.further, self.pairs, self.user = program, further, program.pairs, program.pairs.user
@@ -166,7 +177,7 @@ class _Levels:
         excess = np.maximum(excess, 0.0)
         gaps: list[float] = []
         for holding in holdings:  # in the order in which users were held
-            c = self.charge(holding)
+            c = self.charge(holding, self.tie)
             if not (self.further and self.further.curved) and self.hangs_on_noise(c):
                 c = self.charge(self.polished(c), tie=ROUNDING)
             mine = c.holding.users
@@ -196,7 +207,7 @@ class _Levels:
         worth = (c.cost * self.values * excess)[earlier].sum()
         return float(np.max(worth / (c.cost * self.values)[at_peak], initial=0.0))
 
-    def charge(self, holding: Holding, tie: float = TIE) -> _Charged:
+    def charge(self, holding: Holding, tie: float) -> _Charged:
         """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""
         program, pairs, prices = self.program, self.pairs, np.maximum(holding.prices, 0.0)
         further = further_charges(self.further, holding)

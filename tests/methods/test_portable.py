@@ -130,7 +130,7 @@ def test_levels_below_an_earlier_tier_are_proved_by_multipliers_of_what_it_keeps
 
 
 def test_a_user_without_tasks_has_a_range_too_where_prices_are_found_again(tmp_path: Path) -> None:
-    """One user takes all of both servers, and a solver's prices leave part of their worth to the bounds of its tasks."""
+    """One user takes all of both servers, and prices may leave part of their worth to the bounds of its tasks."""
     answer = fo.Policy(fo.Total(Falling())).allocate(fo.Instance([[4], [1]], [[34], [30]]))
     assert answer.tasks.tolist() == pytest.approx([0, 64])
     assert fo.verify(answer.save(tmp_path / "falling.json")).ok

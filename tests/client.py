@@ -41,7 +41,7 @@ def main() -> None:
     compared = fo.compare([fo.DRF(), balanced], cluster)
     latex: str = compared.to_latex()
     prepared = fo.FDS(5).prepare(cluster)
-    again = prepared.allocate(capacities=[150, 200])
+    again = prepared.allocate(capacities={"cpu": 150, "memory": 200}, weights={"web": 2})
     assert_type(again.usage, NDArray[np.float64])
     found: fo.Verification = fo.verify("answer.json")
     print(latex, [str(finding) for finding in fo.audit(balanced).findings], found.ok)

@@ -37,7 +37,8 @@ def test_the_table_fits_80_columns_and_marks_the_best_of_the_sweep(run: Any) -> 
 
 
 def test_values_are_ranges_lists_single_numbers_and_words(run: Any) -> None:
-    Path("mine.py").write_text("import fairopt as fo\n\ndef gar(on):\n    return fo.HFFMRA() if on else fo.MLFDRS()\n")
+    made = "def gar(on) -> fo.Policy:\n    return fo.HFFMRA() if on else fo.MLFDRS()\n"
+    Path("mine.py").write_text(f"import fairopt as fo\n\n{made}")
     for words, expected in (
         (["--alpha", "0:10:5"], {"alpha": [0, 2.5, 5, 7.5, 10]}),
         (["--alpha", "0.5,1, 2"], {"alpha": [0.5, 1, 2]}),

@@ -156,6 +156,8 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
             if numbers.ndim > 1:
                 raise ValueError(f"{numbers.ndim} dimensions")
             frozen = float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
+    except OverflowError as error:
+        raise InvalidBlock(f"{name} holds a whole number too large for a float; give a smaller one") from error
     except (TypeError, ValueError) as error:
         raise InvalidBlock(f"{name} is {value!r}; give a number, an array by user or a dict by user") from error
     bad = np.flatnonzero(np.atleast_1d(~(np.isfinite(numbers) & (numbers >= 0))))
@@ -177,6 +179,8 @@ def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.i
     try:
         _refuse_text(value)
         number = float(value)
+    except OverflowError as error:
+        raise InvalidBlock(f"{name} is a whole number too large for a float; give a smaller one") from error
     except (TypeError, ValueError) as error:
         raise InvalidBlock(f"{name} is {value!r}; give a number") from error
     if not low <= number <= high:

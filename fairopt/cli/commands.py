@@ -10,9 +10,10 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from fairopt import datasets, report
+from fairopt import datasets, report, signals
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, stoppable, working
+from fairopt.cli.streams import TOO_LARGE, streams, told
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
@@ -24,9 +25,12 @@ NOT_CERTIFIED, BAD_INPUT = 1, 2
 FEW_USERS = 12  # whose tasks are worth a table beside the comparison
 EXIT_CODES = (
     "Exit code: 0 for certified answers only, 1 where there is none (not certified, infeasible, undefined), "
-    "2 for bad input, 130 when stopped by Ctrl-C."
+    "2 for bad input and for files that cannot be written, 3 where memory is too small, 130 when stopped by Ctrl-C, "
+    "143 by SIGTERM."
 )
-WHAT_POLICY = "A name as kdf:k=2, blocks, or module:NAME; see 'fairopt policies'."
+WHAT_POLICY = (
+    "A name as kdf:k=2, blocks, or file.py:NAME or module:NAME, which runs that file; see 'fairopt policies'."
+)
 # "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
 START = """Fair shares of a cluster: certified allocations under any fairness notion, and comparisons of notions.
 
@@ -82,7 +86,8 @@ OWN_POLICIES = """
 [bold]Your own[/]: in a file notions.py write
     import fairopt as fo
     MINE = fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(fo.Tasks()))
-  and give --policy notions.py:MINE
+  and give --policy notions.py:MINE, which runs that file; give only files that you trust. NAME is a policy, a class
+  of policies, or a function annotated to return one: def make() -> fo.Policy
   (packages offer policies by entry points in the group fairopt.policies)"""
 WHICH_SOLVER = (
     "\n[bold]linear[/] programs: DRF, k-DF, TSF, most tasks. [bold]exponential[/] cones: alpha = 1 and more, Nash "
@@ -103,7 +108,7 @@ TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Second
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers (on stderr).")]
 Constraints = Annotated[list[str] | None, typer.Option(
     "--constraint", "-c", metavar="BLOCK",
-    help="A further constraint of every policy, as 'MaxShare(0.3)' or module:NAME; repeat it.")]
+    help="A further constraint of every policy, as 'MaxShare(0.3)', or file.py:NAME, which runs it; repeat it.")]
 Integral = Annotated[bool, typer.Option(
     "--integral", help="Whole tasks, each on one server: the best where that is linear, else rounded.")]
 Rounded = Annotated[bool, typer.Option(
@@ -112,20 +117,27 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing el
 
 
 def guarded(command: _Command) -> _Command:
-    """Show errors of fairopt and Ctrl-C as one line on stderr and an exit code, without a traceback."""
+    """Show errors of fairopt and signals as one line on stderr and an exit code, without a traceback."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> Any:
         try:
-            return command(*arguments, **options)
+            with signals.raising():
+                return command(*arguments, **options)
         except BrokenPipeError:  # of `fairopt ... | head`
             raise
-        except (FairoptError, OSError) as error:
-            complain(f"{type(error).__name__}: {error}")
+        except (FairoptError, OSError, MemoryError) as error:
+            complain(told(error))
             raise typer.Exit(_code(error)) from None
         except KeyboardInterrupt:
             complain(LAST_WORDS)
             raise typer.Exit(STOPPED) from None
+        except SystemExit as error:
+            complain(f"a policy, or what it calls, exits (code {error.code!r}); it must answer, or raise an error")
+            raise typer.Exit(NOT_CERTIFIED) from None
+        except signals.Terminated as error:
+            complain(str(error))
+            raise typer.Exit(signals.exit_code(error.number)) from None
 
     return run  # type: ignore[return-value]
 
@@ -168,7 +180,7 @@ def solve(
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Find the best allocation under one policy, and prove it."""
-    files.check(out, files.ALLOCATIONS)
+    files.check(out, files.ALLOCATIONS, source.path)
     mechanism = constrained(named_policy(policy), constraint)
     instance = source.read()
     with working(label(mechanism), verbose):
@@ -209,7 +221,7 @@ def compare(
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Compare policies on one cluster."""
-    files.check(out, files.COMPARISONS)
+    files.check(out, files.COMPARISONS, source.path)
     for option, picture in (("--plot", plot), ("--plot-types", plot_types)):
         files.check(picture, files.PICTURES)
         if picture is not None and not _has_matplotlib():
@@ -240,8 +252,8 @@ def compare(
         if result.outcomes:
             made[out] = lambda path: files.write_comparison(result, path)
         if result.allocations:
-            made[plot] = lambda path: result.plot()[0].figure.savefig(path, dpi=150)
-            made[plot_types] = lambda path: result.plot_server_types()[0].figure.savefig(path, dpi=150)
+            made[plot] = lambda path: files.write_picture(result.plot()[0].figure, path)
+            made[plot_types] = lambda path: files.write_picture(result.plot_server_types()[0].figure, path)
         for path, make in made.items():
             if path is not None:
                 with working(f"writing {path}"):
@@ -263,8 +275,8 @@ def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Compariso
     def last_words() -> None:
         try:
             show(Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :]))
-        except (FairoptError, OSError) as error:  # perhaps in a thread, whose exceptions are not shown
-            complain(f"{type(error).__name__}: {error}")
+        except (FairoptError, OSError, MemoryError) as error:  # perhaps in a thread, whose exceptions are not shown
+            complain(told(error))
         complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
 
     with working(f"{len(chosen)} policies", options["verbose"], last_words):
@@ -330,8 +342,8 @@ def demo(
 
 def main() -> None:
     """Run the command line."""
-    # a KeyboardInterrupt during a late import may look like a package that is not installed
-    with stoppable(lambda: complain(LAST_WORDS)):
+    signals.install()
+    with streams(), stoppable(lambda: complain(LAST_WORDS)):
         app(prog_name="fairopt")
 
 
@@ -339,7 +351,9 @@ def main() -> None:
 
 
 def _code(error: Exception) -> int:
-    """Exit code of an error: bad input, or no answer."""
+    """Exit code of an error: too large, bad input, or no answer."""
+    if isinstance(error, MemoryError):
+        return TOO_LARGE
     bad_input = isinstance(error, (InvalidInput, SolverUnavailable, MissingExtra, OSError))
     return BAD_INPUT if bad_input else NOT_CERTIFIED
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from fairopt import signals
 from fairopt.display import sentence
 from fairopt.progress import Listener, progress
 
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LAST_WORDS", "STOPPED", "complain", "console_for", "stoppable", "working"]
 
-STOPPED = 130  # what shells report for Ctrl-C
+STOPPED = signals.exit_code(signals.CTRL_C)
 BAR = 20  # characters, with room for a sentence beside it on 80 columns
-GRACE = 1.0  # seconds for Python to react to Ctrl-C: compiled solvers can take minutes to return
-LAST_WORDS = "stopped by Ctrl-C"
+GRACE = 1.0  # seconds for Python to react to a signal: compiled solvers can take minutes to return
+LAST_WORDS = signals.words(signals.CTRL_C)
 
 
 def console_for(stderr: bool = False) -> Console:
@@ -64,7 +65,9 @@ def working(what: str, verbose: bool = False, last_words: Callable[[], None] | N
 
     with contextlib.ExitStack() as aside:  # closed here or by `stop`
         aside.enter_context(_stdout_to_stderr())
-        with stoppable(stop), display, contextlib.nullcontext() if silent else progress(_shown(display, what)):
+        heard = contextlib.nullcontext() if silent else progress(_shown(display, what))
+        dropped = signals.noticed() if last_words is None else contextlib.nullcontext()
+        with stoppable(stop), display, heard, dropped:
             yield
 
 
@@ -82,10 +85,10 @@ def _shown(display: Progress, what: str) -> Listener:
 
 @contextlib.contextmanager
 def stoppable(stop: Callable[[], None]) -> Iterator[None]:
-    """Let Ctrl-C end the process where a solver does not return to Python, after calling ``stop``.
+    """Let signals end the process where a solver does not return to Python; Ctrl-C calls ``stop`` before.
 
-    In compiled code the main thread raises no KeyboardInterrupt, but Python writes each signal's number to its wakeup
-    file at once, where another thread reads it.
+    In compiled code the main thread raises nothing, but Python writes each signal's number to its wakeup file at once,
+    where another thread reads it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -96,11 +99,13 @@ def stoppable(stop: Callable[[], None]) -> Iterator[None]:
 
     def watch() -> None:
         while number := reader.recv(1):
-            if number[0] == signal.SIGINT and not over.wait(GRACE):
-                stop()
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(STOPPED)
+            if number[0] in signals.HANDLED and not over.wait(GRACE):
+                if number[0] == signals.CTRL_C:
+                    stop()
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                    signals.end(number[0])
+                signals.end(number[0], signals.words(number[0]))
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

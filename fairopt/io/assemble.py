@@ -252,8 +252,8 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
             refuse_name("resource", name, "ends as a unit does in the header of a table")
     for kind, names in named(instance):
         for name in names:
-            if not name or any("\ud800" <= c <= "\udfff" for c in name):
-                refuse_name(kind, name, "is empty or holds lone surrogates")
+            if not name:
+                refuse_name(kind, name, "is empty")
     by_server = instance.demands.ndim == 3
     rows = (instance.demands != 0) | np.signbit(instance.demands)  # -0.0 is kept too
     present = rows.any(axis=2) if by_server else np.broadcast_to(np.True_, instance.eligible.shape)

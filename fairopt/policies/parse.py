@@ -84,7 +84,7 @@ def _read(text: str, example: str = "AlphaFair(1)") -> Any:
         return _value(tree.body, shown)
     except InvalidBlock:
         raise
-    except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
+    except (SyntaxError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         raise InvalidBlock(f"{shown!r} cannot be read as blocks ({error}); write one such as {example}") from error
 
 
@@ -95,6 +95,8 @@ def _cut(text: str) -> str:
 
 def _value(node: ast.AST, text: str) -> Any:
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str, type(None))):
+        if isinstance(node.value, int):
+            float(node.value)  # no parameter is larger, nor can larger ones be shown
         return node.value
     if isinstance(node, ast.Name) and node.id in ("inf", "nan"):
         return float(node.id)

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_origin, get_type_hints
 
 from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
-from fairopt.errors import InvalidBlock, nearest
+from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
@@ -129,6 +129,7 @@ def named_family(text: str) -> Callable[..., Any]:
     if _is_place(name, rest):
         found = _imported(name, rest.strip(), text, known)
         if callable(found):
+            _refuse_unless_made(found, text, Policy)
             return found
         raise InvalidBlock(f"{text!r} is {type(found).__name__}; give a function from parameters to a policy")
     raise InvalidBlock(f"no family {text!r}; {nearest(key, known)} (see `fairopt policies`)")
@@ -155,10 +156,8 @@ def named_constraint(text: str) -> Constraint:
         return parse_constraint(text)
     found = _imported(name, rest.strip(), text, BLOCKS)
     if callable(found):
-        try:
-            found = found()
-        except TypeError as error:
-            raise InvalidBlock(f"{text!r} cannot be called ({error}); give a constraint") from error
+        _refuse_unless_made(found, text, Constraint)
+        found = _called(found, text, {}, "a constraint")
     if not isinstance(found, Constraint):
         raise InvalidBlock(f"{text!r} is {type(found).__name__}, not a constraint; give a block such as MaxShare(0.3)")
     return found
@@ -179,16 +178,18 @@ def _described(name: str, make: Callable[..., Any]) -> Notion:
         p.name if p.default in (inspect.Parameter.empty, None) else f"{p.name}={p.default}"
         for p in inspect.signature(make).parameters.values()
     )
-    return Notion(name, parameters, (inspect.getdoc(make) or "").splitlines()[0], make)
+    return Notion(name, parameters, (inspect.getdoc(make) or name).splitlines()[0], make)
 
 
 def _loader(point: Any) -> Callable[..., Any]:
     def make(**parameters: Any) -> Any:
         try:
             found = point.load()
-        except (ImportError, AttributeError) as error:
-            raise InvalidBlock(f"policy {point.name!r} of an installed package cannot be loaded: {error}") from error
-        return _as_policy(found, point.name, parameters)
+        except (Exception, SystemExit) as error:
+            raise InvalidBlock(
+                f"policy {point.name!r} of an installed package cannot be loaded from {point.value}: {_told(error)}"
+            ) from error
+        return _as_policy(found, point.name, parameters, registered=True)
 
     return make
 
@@ -250,10 +251,10 @@ def _imported(module: str, name: str, text: str, known: Iterable[str]) -> Any:
         loaded = _from_file(Path(module)) if module.endswith(".py") else _from_folder(module)
     except FileNotFoundError as error:
         raise InvalidBlock(f"{text!r}: no file {module!r}; give the path of a Python file") from error
-    except Exception as error:  # raised by the user's own file
+    except (Exception, SystemExit) as error:  # raised by the user's own file
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             raise InvalidBlock(f"{text!r}: cannot import {module!r} ({error}); {nearest(module, known)}") from error
-        raise InvalidBlock(f"{text!r}: {module!r} fails when imported: {type(error).__name__}: {error}") from error
+        raise InvalidBlock(f"{text!r}: {module!r} fails when imported: {_told(error)}") from error
     if not hasattr(loaded, name):
         there = {
             k: v for k, v in vars(loaded).items()
@@ -297,7 +298,7 @@ def _on_path(folder: Path) -> Iterator[None]:
         sys.path.remove(place)
 
 
-def _as_policy(found: Any, text: str, parameters: dict[str, Any]) -> Any:
+def _as_policy(found: Any, text: str, parameters: dict[str, Any], registered: bool = False) -> Any:
     """A policy from a policy, an objective, or a class or function that makes one."""
     kind = found if isinstance(found, type) else type(found)
     for word, part, whole in (
@@ -307,10 +308,9 @@ def _as_policy(found: Any, text: str, parameters: dict[str, Any]) -> Any:
             fix = whole.format(kind.__name__)
             raise InvalidBlock(f"{text!r}: a {word} is not a policy; put it in one: {fix}")
     if callable(found) and not is_mechanism(found):
-        try:
-            found = found(**parameters)
-        except TypeError as error:
-            raise InvalidBlock(f"{text!r} cannot be called ({error}); give a policy, or other parameters") from error
+        if not registered:
+            _refuse_unless_made(found, text, Policy)
+        found = _called(found, text, parameters, "a policy, or other parameters")
     elif parameters:
         raise InvalidBlock(f"{text!r} takes no parameters; leave out {', '.join(parameters)}")
     if is_mechanism(found):
@@ -320,6 +320,50 @@ def _as_policy(found: Any, text: str, parameters: dict[str, Any]) -> Any:
     if type(found).__name__ in BLOCKS or hasattr(found, "expression"):
         return Policy(found, name=text.rpartition(":")[2])
     raise InvalidBlock(f"{text!r} is {type(found).__name__}, not a policy; give something with .allocate(instance)")
+
+
+def _refuse_unless_made(found: Any, text: str, wanted: type[Policy] | type[Constraint]) -> None:
+    """Refuse to call what is not said to make a policy (or a constraint): any function of any module can be named.
+
+    A class says so by what it is, a function by its annotation.
+    """
+    while isinstance(found, functools.partial):
+        found = found.func
+    made = found
+    if not isinstance(found, type):
+        try:
+            made = get_type_hints(found).get("return")
+        except Exception:  # no function, or an annotation that cannot be evaluated
+            made = None
+    kind = get_origin(made) or made  # Objective[int] is an Objective
+    if isinstance(kind, type) and issubclass(kind, Constraint if wanted is Constraint else Block):
+        return
+    if wanted is Policy and isinstance(kind, type) and callable(getattr(kind, "allocate", None)):
+        return
+    name, what = getattr(found, "__name__", type(found).__name__), wanted.__name__.lower()
+    raise InvalidBlock(
+        f"{text!r} is not called, since nothing says that it makes a {what}; give a {what}, a class of them, or a "
+        f"function with the annotation, as def {name}(...) -> fo.{wanted.__name__}"
+    )
+
+
+def _called(make: Callable[..., Any], text: str, parameters: dict[str, Any], fix: str) -> Any:
+    """What a function or a class of the user's makes."""
+    try:
+        return make(**parameters)
+    except TypeError as error:
+        raise InvalidBlock(f"{text!r} cannot be called ({error}); give {fix}") from error
+    except FairoptError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InvalidBlock(f"{text!r} fails when called: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    """An exception of others' code in words."""
+    if isinstance(error, SystemExit):
+        return f"it exits (code {error.code!r}), and a policy must not"
+    return f"{type(error).__name__}: {error}"
 
 
 def _not_called(notion: Notion) -> Callable[..., NoReturn]:

@@ -219,6 +219,23 @@ def test_a_short_text_cannot_take_much_memory(text):
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("number", ["1" + 400 * "0", hex(10**400), "0x" + 5000 * "f", "-1" + 400 * "0"])
+@pytest.mark.parametrize(
+    "text", ["AlphaFair({})", "AlphaFair(1, KDominantShare({}))", "{} * Total()", "Policy(Total(), [MaxShare({})])",
+             "Policy(Total(), [MinTasks({{'a': {}}})])", "fds:alpha={}", "kdf:k=2,rank_weights=(1,{})"],
+)  # fmt: skip
+def test_a_whole_number_beyond_all_floats_is_an_error_of_ours(text, number):
+    with pytest.raises(fo.InvalidBlock) as error:
+        fo.named_policy(text.format(number))
+    assert len(str(error.value)) < 1000 or text.startswith(("fds", "kdf"))
+
+
+@pytest.mark.parametrize("make", [fo.AlphaFair, fo.MaxShare, lambda n: fo.MinTasks({"a": n}), lambda n: n * fo.Total()])
+def test_blocks_refuse_a_whole_number_beyond_all_floats(make):
+    with pytest.raises(fo.InvalidBlock, match="a whole number too large for a float; give a smaller one"):
+        make(16**5000)
+
+
 def test_a_long_text_is_not_repeated_whole_in_the_error():
     with pytest.raises(fo.InvalidBlock) as caught:
         parse_policy("Total() + " * 10_000)

@@ -98,8 +98,8 @@ def test_a_notion_that_is_not_called_says_to_call_it_and_stays_a_function():
         ("nosuch.module:DRF", r"cannot import 'nosuch\.module'"),
         ("fairopt:DRFX", "'fairopt' has no 'DRFX'; did you mean 'DRF'"),
         ("math:pi", "is float, not a policy"),
-        ("os:getcwd", "not a policy"),
-        ("os:kill", "no policy|takes|argument"),
+        ("os:getcwd", r"not called, since nothing says that it makes a policy; .* def getcwd\(\.\.\.\) -> fo\.Policy"),
+        ("sys:exit", "not called"), ("builtins:object", "not called"),
     ],
 )
 def test_a_wrong_name_is_answered_with_place_and_fix(text, message):
@@ -135,9 +135,12 @@ MINE = """
     MINE = fo.Policy(fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks()), [fo.SharingIncentive()])
     NAMED = fo.Policy(fo.MaxMin(), name="best of the worst")
     OBJECTIVE = fo.MaxMin(fo.Tasks())
-    def make(): return fo.FDS(2)
-    def needs(alpha): return fo.FDS(alpha)
-    def gives_three(): return 3
+    def make() -> fo.Policy: return fo.FDS(2)
+    def needs(alpha) -> "fo.Policy": return fo.FDS(alpha)
+    def gives_three() -> fo.Policy: return 3
+    def unsaid(): raise AssertionError
+    def exits() -> fo.Policy: raise SystemExit(0)
+    def fails() -> fo.Policy: return 1 / 0
     class Mechanism:
         name = "mine"
         def allocate(self, instance): return "an allocation"
@@ -166,6 +169,34 @@ def test_a_class_with_allocate_is_made_before_it_is_used(tmp_path):
     assert fo.named_policy(f"{path}:Mechanism").allocate(TWO) == "an allocation"
 
 
+def test_a_partial_function_and_a_class_say_what_they_make(tmp_path):
+    text = """
+        import functools
+        import fairopt as fo
+        THREE = functools.partial(fo.KDF, 3)
+        class Own(fo.Objective):
+            def expression(self, model):
+                return model.tasks.sum()
+        def limit() -> fo.MaxTasks: return fo.MaxTasks(2)
+        def no_limit(): return fo.MaxTasks(2)
+    """
+    path = write(tmp_path, "my_makers.py", text)
+    assert fo.named_policy(f"{path}:THREE") == fo.KDF(3)
+    assert type(fo.named_policy(f"{path}:Own").objective).__name__ == "Own"
+    assert registry.named_constraint(f"{path}:limit") == fo.MaxTasks(2)
+    assert registry.named_family("fairopt:KDF") is fo.KDF
+    for read, text in (
+        (registry.named_constraint, f"{path}:no_limit"), (registry.named_constraint, "fairopt:DRF"),
+        (registry.named_family, "os:remove"),
+    ):  # fmt: skip
+        with pytest.raises(fo.InvalidBlock, match="is not called, since nothing says that it makes a"):
+            read(text)
+
+
+def test_a_notion_without_docstring_as_under_pythonoptimize_has_its_name_as_summary():
+    assert registry._described("bare", lambda k=2: fo.KDF(k)).summary == "bare"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -173,6 +204,9 @@ def test_a_class_with_allocate_is_made_before_it_is_used(tmp_path):
         ("NUMBER", "int, not a policy"),
         ("gives_three", "int, not a policy"),
         ("needs", "alpha"),
+        ("unsaid", r"my_wrong_file\.py:unsaid' is not called"),
+        ("exits", r"my_wrong_file\.py:exits' fails when called: it exits \(code 0\), and a policy must not"),
+        ("fails", r"my_wrong_file\.py:fails' fails when called: ZeroDivisionError: division by zero"),
     ],
 )
 def test_a_wrong_name_in_a_file_is_answered_with_the_nearest(tmp_path, name, message):
@@ -242,8 +276,8 @@ def test_a_file_named_like_a_loaded_module_is_the_file(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["MINE = (", "1 / 0", "import no_such_module_at_all", "raise RuntimeError('no')"],
-    ids=["syntax", "error", "import", "raise"],
+    ["MINE = (", "1 / 0", "import no_such_module_at_all", "raise RuntimeError('no')", "raise SystemExit(0)"],
+    ids=["syntax", "error", "import", "raise", "exit"],
 )
 def test_a_file_that_fails_is_an_error_of_ours_that_names_it(tmp_path, text):
     path = write(tmp_path, "failing.py", text)
@@ -270,7 +304,7 @@ class Point:
         self.name, self.value, self.found = name, f"a_package:{name}", found
 
     def load(self):
-        if isinstance(self.found, Exception):
+        if isinstance(self.found, BaseException):
             raise self.found
         return self.found
 
@@ -281,7 +315,7 @@ def points(monkeypatch):
         Point("mine", fo.Policy(fo.MaxMin())), Point("family", lambda alpha=1: fo.FDS(alpha)),
         Point("objective", fo.MaxMin()),
         Point("number", 3), Point("broken", ImportError("no module named that")), Point("drf", fo.NoFairness()),
-        Point("Upper", fo.FDS(2)),
+        Point("Upper", fo.FDS(2)), Point("raising", ZeroDivisionError("at import")), Point("exiting", SystemExit(0)),
     ]  # fmt: skip
     asked = []
     monkeypatch.setattr(registry, "entry_points", lambda *, group: asked.append(group) or found)
@@ -317,7 +351,7 @@ def test_parameters_of_an_entry_that_takes_none_are_refused_not_ignored(points):
         fo.named_policy("mine:alpha=2")
 
 
-@pytest.mark.parametrize("name", ["number", "broken"])
+@pytest.mark.parametrize("name", ["number", "broken", "raising", "exiting"])
 def test_an_entry_that_cannot_be_used_is_an_error_of_ours_that_names_it(points, name):
     with pytest.raises(fo.InvalidBlock, match=name):
         fo.named_policy(name)

@@ -24,9 +24,10 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate
-from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
+from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, within_memory
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.instance import Instance
+from fairopt.io.saving import write_whole
 from fairopt.labels import refuse_labels
 from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, Response, price_tries, unit_level
@@ -250,6 +251,7 @@ class ShardedUsers:
         return Judged(answer, proof_on_pool(self.program, self.usable, self.n, found, prices, self.level), loads)
 
 
+@within_memory("one of the shards", "make shards smaller, several files instead of one, or take more memory")
 def allocate_sharded(
     policy: Any, source: Any, *, capacities: Any, client: Any = None, out: str | Path | None = None,
     time_limit: float | None = None,
@@ -346,7 +348,7 @@ def allocate_sharded(
             partial(_tasks_again, shards, problem, judged, users.checksums),
         )  # fmt: skip
         if folder is not None:
-            (folder / "summary.json").write_text(json.dumps(result.summary(), indent=1), encoding="utf-8")
+            write_whole(folder / "summary.json", json.dumps(result.summary(), indent=1))
     return result
 
 

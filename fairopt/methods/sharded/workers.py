@@ -10,16 +10,18 @@ import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
-from fairopt.errors import InvalidBlock, MissingExtra, SolverUnavailable
+from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
+from fairopt.io.saving import write_whole
 from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, Response
 from fairopt.methods.pool.waterfilling import Start, WaterfillingPool
@@ -155,14 +157,12 @@ class LoadedShard:
                 import pyarrow as pa
                 import pyarrow.parquet as pq
 
-                columns = {"tasks": tasks} if labels is None else {"user": labels, "tasks": tasks}
-                pq.write_table(pa.table(columns), path)
+                table = pa.table({"tasks": tasks} if labels is None else {"user": labels, "tasks": tasks})
+                write_whole(Path(path), lambda file: pq.write_table(table, file))
             else:
-                np.save(path, tasks)
-        except OSError as error:
-            raise InvalidBlock(
-                f"{path!r} cannot be written ({error}); give a folder that this process and all workers can write to"
-            ) from error
+                write_whole(Path(path), lambda file: np.save(file, tasks))
+        except InvalidInstance as error:
+            raise InvalidBlock(f"{error}; this process and all workers write there") from error
         return load
 
 

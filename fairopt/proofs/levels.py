@@ -115,7 +115,7 @@ def raised_to_bounds(program: Program, evidence: HeldLevels, tasks: Float) -> Fl
     of_pair = np.repeat(np.arange(len(pairs)), np.diff(needs.indptr))
     levels = _Levels(program, evidence.further, tasks)
     for holding in evidence.holdings[:-1]:
-        c, values = levels.charge(holding), levels.values
+        c, values = levels.charge(holding, levels.tie), levels.values
         levels.before.append(c)
         later[holding.users] = False
         mine = holding.users[np.abs(values[holding.users] - c.peak) <= LEFT * c.peak]

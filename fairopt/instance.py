@@ -18,7 +18,7 @@ from fairopt.labels import by_label, joined
 
 __all__ = ["Instance"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 class Instance:
@@ -56,8 +56,8 @@ class Instance:
 
     Notes
     -----
-    Arrays of floats are kept as read-only views, not copied. A user is not eligible on a server that lacks a resource
-    it needs.
+    Arrays of floats are kept as read-only views, not copied: those of float32 stay so, though type hints say float64. A
+    user is not eligible on a server that lacks a resource it needs.
 
     Data frames and series (of pandas, Polars, pyarrow) are joined by label, never by position: ``demands`` by user and
     resource, ``capacities`` by resource or by server and resource, and so on. Their labels must be the same in all, in
@@ -85,9 +85,10 @@ class Instance:
     _checked = False
 
     def __init__(
-        self, demands: ArrayLike, capacities: ArrayLike, *, weights: Any = None, task_limits: Any = None,
-        eligible: Any = None, counts: ArrayLike | None = None, users: Sequence[str] | None = None,
-        resources: Sequence[str] | None = None, servers: Sequence[str] | None = None,
+        self, demands: ArrayLike, capacities: ArrayLike | Mapping[str, Any], *, weights: Any = None,
+        task_limits: Any = None, eligible: Any = None, counts: ArrayLike | None = None,
+        users: Sequence[str] | None = None, resources: Sequence[str] | None = None,
+        servers: Sequence[str] | None = None,
         server_types: Sequence[str] | None = None, units: Sequence[str] | Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
@@ -195,7 +196,7 @@ class Instance:
         """
         return self.replace(demands=demands)
 
-    def with_capacities(self, capacities: ArrayLike) -> Instance:
+    def with_capacities(self, capacities: ArrayLike | Mapping[str, Any]) -> Instance:
         """The same users with other capacities.
 
         Examples

@@ -14,7 +14,7 @@ from fairopt.errors import InvalidInstance, nearest
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 class Changes(dict[Any, Any]):

@@ -7,6 +7,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock
 from fairopt.labels import by_label
@@ -41,7 +42,7 @@ class Block:
         for k, field in enumerate(held):
             value = getattr(self, field.name)
             default = field.default_factory() if field.default_factory is not MISSING else field.default
-            if value == default and type(value) is type(default):
+            if type(value) is type(default) and value == default:
                 continue
             words.append(_literal(value) if k == len(words) else f"{field.name}={_literal(value)}")
         return f"{type(self).__name__}({', '.join(words)})"
@@ -137,7 +138,8 @@ class ByUser:
         return repr(dict(self.pairs))
 
 
-PerUser = float | tuple[float, ...] | ByUser
+# What users give and blocks hold: numbers by user become tuples, and dicts `ByUser`.
+PerUser = float | Sequence[float] | NDArray[Any] | Mapping[str, Any] | ByUser
 
 
 def per_user_parameter(value: Any, name: str) -> PerUser:

@@ -27,7 +27,7 @@ from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 

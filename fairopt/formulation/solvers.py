@@ -48,7 +48,10 @@ _LONG, _SHORT = 50_000, 2_000
 LATE = "time limit reached"
 _NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # the dict in which CVXPY takes their options
 # Messages, other than a TypeError, by which solvers refuse an option or its value.
-_REFUSED = ("HIGHS returned status kError for option", "Unrecognized settings", "incompatible function arguments")
+_REFUSED = (
+    "HIGHS returned status kError for option", "Unrecognized settings", "incompatible function arguments",
+    "Error parsing inputs",  # SCS before 3.3
+)  # fmt: skip
 LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
 CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 # Solvers that catch Ctrl-C and return as if they had failed: the field and the codes that tell. (ECOS close to the

@@ -97,7 +97,7 @@ class InputTable:
     def numbers(
         self, column: str, fix: str, *, blank: float | None = None, positive: bool = False, whole: bool = False,
         infinite: bool = False,
-    ) -> NDArray[np.floating[Any]]:  # fmt: skip
+    ) -> NDArray[np.float64]:  # fmt: skip
         """A column of numbers, none negative; an error about a cell ends with ``fix``, as ``"give a number >= 0"``.
 
         ``blank`` is the meaning of an empty cell (an error if not given); ``positive`` refuses zero, ``whole``
@@ -114,7 +114,7 @@ class InputTable:
             self.refuse(row, column, f"the value is {self.cells(column)[row]}; {fix}")
         return values
 
-    def _floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.floating[Any]]:
+    def _floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.float64]:
         found = self.columns[column]
         if isinstance(found, np.ndarray):
             values = found.astype(found.dtype if found.dtype == np.float32 else np.float64)

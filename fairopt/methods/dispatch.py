@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -325,6 +326,15 @@ def _keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
     return KeptShares(ByUser(dict(zip(point.instance.users, held.tolist(), strict=True))), share)
 
 
+def _writable(policy: Any) -> Any:
+    """The policy, with a total as its objective where its own has no problem of its own."""
+    objective = policy.objective
+    if isinstance(objective, FairnessEfficiency) and not objective.concave:
+        policy = copy(policy)
+        policy.objective = Total(objective.share)
+    return policy
+
+
 def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     """Raise `NotCertified` with what was tried and what may help."""
     certificate, policy = allocation.certificate, allocation.policy
@@ -334,7 +344,7 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     if settings.late or any("time limit" in t.status + t.message for t in certificate.tried):
         fix = "give it more time_limit"
         spent = "" if limit is None else f"{_sentence(limit.account())}. "
-    elif own and has_matrices(natural_problem(policy, allocation.instance)):
+    elif own and has_matrices(natural_problem(_writable(policy), allocation.instance)):
         fix = MATRICES
     elif settings.solver:
         fix = "try another solver, or none for the chain of all"

@@ -28,7 +28,7 @@ from fairopt.time_limits import checked, current, within_limit
 
 __all__ = ["NaivePerServer"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 

@@ -18,7 +18,7 @@ from fairopt.report.tables import price_columns
 
 __all__ = ["FrameColumns", "csv_lines", "csv_text", "frame", "user_rows"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 class FrameColumns(dict[str, Any]):

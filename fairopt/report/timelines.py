@@ -19,7 +19,7 @@ from fairopt.report.tables import Column, Table, numbers, percents, shortened
 
 __all__ = ["timeline_data", "timeline_remarks", "timelines_table", "write_tasks"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 def timelines_table(runs: Mapping[str, Timeline]) -> Table:

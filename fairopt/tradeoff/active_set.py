@@ -25,7 +25,7 @@ from fairopt.tradeoff.changes import Change, _NoRate
 
 __all__ = ["ActiveSet"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 FULL, USED = 1e-6, 1e-6  # the rest of a capacity or limit, and the part of a user's tasks, that count as none

@@ -30,7 +30,7 @@ from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve
 
 __all__ = ["Frontier", "frontier"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 FORMAT = "fairopt.frontier/1"
 SAME = 1e-4  # percentage points: the gap of a certificate

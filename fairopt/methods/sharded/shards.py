@@ -38,11 +38,12 @@ LANES = 512  # sums of a `Checksum`: 160 MB take 3 ms on top of 24 to read them;
 
 @dataclass(frozen=True)
 class Shard(ABC):
-    """Some of the users: a name for messages, and the number of the first row in its array or file."""
+    """Some of the users: a name for messages, the number of the first row in its array or file, and of its rows."""
 
     name: str
     first: int
     is_view: bool = field(default=False, kw_only=True)  # reading copies nothing
+    n_rows: int | None = field(default=None, kw_only=True)  # where that is known before they are read
 
     @abstractmethod
     def read(self) -> dict[str, Any]:
@@ -179,6 +180,8 @@ class FileRows:
         self._file: Any = None
         self._next = 0  # row that comes next in this reading
         self.compares = True  # later readings by checksum too
+        self.every: int | None = None  # keep every so many rows of the first reading
+        self.kept: list[Float] = []
         self._sum: Checksum | None = None
 
     def __len__(self) -> int:
@@ -221,6 +224,8 @@ class FileRows:
                 check, self.check = self.check, None
                 check(chunk)
                 self.check = check if stop < len(self) else None
+            if self.every is not None and self.checksum is None:
+                self.kept.append(chunk[-start % self.every :: self.every].copy())
             self._next = stop
             if stop == len(self):
                 self._close()
@@ -230,6 +235,8 @@ class FileRows:
 
     def _open(self) -> None:
         self._file = open(self.shard.path, "rb", buffering=0)  # noqa: SIM115  # until the last row is read
+        if self.checksum is None:
+            self.kept = []
         self._next, self._sum = 0, Checksum() if self.compares or self.checksum is None else None
         self._compare_file()
 
@@ -384,10 +391,13 @@ def _cut(source: ArrayLike, name: str = "") -> list[Shard]:
             path, offset, strides = on_disk
             shape = last - first, array.shape[1]
             out.append(
-                FileShard(part, first, path, array.dtype, shape, offset + first * strides[0], strides, is_view=True)
-            )
+                FileShard(
+                    part, first, path, array.dtype, shape, offset + first * strides[0], strides, is_view=True,
+                    n_rows=last - first,
+                )
+            )  # fmt: skip
         else:
-            out.append(ArrayShard(part, first, array[first:last], is_view=is_view))
+            out.append(ArrayShard(part, first, array[first:last], is_view=is_view, n_rows=last - first))
     return out
 
 
@@ -453,8 +463,9 @@ def _row_groups(path: Path, name: str, resources: Sequence[str] | None) -> list[
     first, groups = 0, about.num_row_groups
     for group in range(groups):
         part = name if groups == 1 else f"{name}, row group {group}"
-        out.append(ParquetShard(part, first, str(path.resolve()), group, tuple(resources)))
-        first += about.row_group(group).num_rows
+        n_rows = about.row_group(group).num_rows
+        out.append(ParquetShard(part, first, str(path.resolve()), group, tuple(resources), n_rows=n_rows))
+        first += n_rows
     return out
 
 

@@ -179,9 +179,10 @@ class ShardedUsers:
         if fair is not None and not (self.usable > 0).all():
             raise OutOfDomain("all of a resource is reserved, so its users get nothing; leave some of it")
         opened = self.ask("opening")
-        self.sizes = [n for n, _ in opened]
+        self.sizes = [n for n, _, _ in opened]
         self.n = sum(self.sizes)
-        started = [start for _, start in opened if start is not None]
+        self.sampled = [sample for _, _, sample in opened if sample is not None]
+        started = [start for _, start, _ in opened if start is not None]
         self.started = Start.of_all(started) if started else None
         self.level = 1.0
         if fair is not None and self.started is not None:
@@ -233,7 +234,7 @@ class ShardedUsers:
 
     def pool_of_sample(self) -> Pool | None:
         """A sample of the users, as a pool in this process."""
-        parts = self.parts("sample", max(self.n // SAMPLE, 1))
+        parts = self.sampled or self.parts("sample", max(self.n // SAMPLE, 1))
         demands, weights, limits = (np.concatenate([part[k] for part in parts]) for k in range(3))
         problem = self.problem
         about: dict[str, Any] = {"weights": weights, "task_limits": limits, "resources": problem.resources}
@@ -325,7 +326,7 @@ def allocate_sharded(
     values, names = named_capacities(capacities)
     shards = shards_of(source, names)
     resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))
-    problem = ShardedProblem(policy.objective, tuple(policy.constraints), values, resources)
+    problem = ShardedProblem(policy.objective, tuple(policy.constraints), values, resources, _sampling(policy, shards))
     with new_folder(out) as folder, closing(_backend(shards, problem, client, deadline)) as backend:
         users = ShardedUsers(backend, problem, deadline)
         judged = _solve_in_shards(users)
@@ -350,6 +351,14 @@ def allocate_sharded(
         if folder is not None:
             write_whole(folder / "summary.json", json.dumps(result.summary(), indent=1))
     return result
+
+
+def _sampling(policy: Any, shards: Sequence[Shard]) -> int | None:
+    """Of how many users one is in the sample for prices, if that is known before the first round."""
+    rows = [shard.n_rows for shard in shards if shard.n_rows is not None]
+    if len(rows) < len(shards) or isinstance(policy.objective, (Leximin, MaxMin)):
+        return None
+    return max(sum(rows) // SAMPLE, 1)
 
 
 def _backend(

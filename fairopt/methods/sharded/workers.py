@@ -35,12 +35,13 @@ FINAL = ("judge", "tasks", "write")  # questions whose answers are certified, or
 
 @dataclass(frozen=True)
 class ShardedProblem:
-    """Objective, constraints and capacities: the same for all shards."""
+    """Objective, constraints and capacities: the same for all shards. ``every`` so many users are a sample."""
 
     objective: Objective
     constraints: tuple[Constraint, ...]
     capacities: Float
     resources: tuple[str, ...]
+    every: int | None = None
 
     def program(self, instance: Instance) -> Program:
         """The program of objective and constraints on some users."""
@@ -59,6 +60,9 @@ class LoadedShard:
         with shard.named():
             whole = bool(problem.constraints)
             instance, self._checksum = shard.instance(problem.capacities, problem.resources, whole)
+            demands: Any = instance.demands
+            if isinstance(demands, FileRows):
+                demands.every = problem.every
             self.program = problem.program(instance)
             self.program.refuse_hopeless()
             if not self.program.empty:
@@ -96,13 +100,14 @@ class LoadedShard:
         """The checksum, and what `ask` gives."""
         return self.checksum, self.ask(name, *arguments)
 
-    def _opening(self) -> tuple[int, Start | None]:
-        """The number of users; the load of their lower bounds and their rates, at level zero."""
-        n, users = self.program.given.n_users, self.users
+    def _opening(self) -> tuple[int, Start | None, Any]:
+        """The number of users; the load of their lower bounds and their rates, at level zero; and the sample."""
+        n, users, every = self.program.given.n_users, self.users, self.problem.every
+        sample = None if every is None else self._sample(every)
         if isinstance(users, AlphaFairPool):
             low, crossed = users.pool.least()
-            return n, Start(low, users.rates, None, users.first_limit, users.pool.bounded, crossed)
-        return n, None if users is None else users.start()
+            return n, Start(low, users.rates, None, users.first_limit, users.pool.bounded, crossed), sample
+        return n, None if users is None else users.start(), sample
 
     def _respond(self, level: float, log_prices: Float, alpha: float) -> Response | None:
         if self.users is None:
@@ -117,7 +122,10 @@ class LoadedShard:
             return None
         instance = self.program.instance
         pick = slice(None, None, every)
-        demands, weights, limits = instance.demands[pick], instance.weights[pick], instance.task_limits[pick]
+        given: Any = instance.demands
+        kept = isinstance(given, FileRows) and given.every == every
+        demands = np.concatenate(given.kept) if kept else given[pick]
+        weights, limits = instance.weights[pick], instance.task_limits[pick]
         return np.array(demands), np.array(weights), np.array(limits), instance.n_users
 
     def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:

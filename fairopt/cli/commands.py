@@ -341,8 +341,11 @@ def demo(
 def main() -> None:
     """Run the command line."""
     signals.install()
-    with stoppable(lambda: complain(LAST_WORDS)):
-        app(prog_name="fairopt")
+    try:
+        with stoppable(lambda: complain(LAST_WORDS)):
+            app(prog_name="fairopt")
+    finally:
+        signals.finish()
 
 
 # -- pieces ---------------------------------------------------------------------------------------------------
